@@ -63,6 +63,8 @@ pub enum Origin {
 impl Origin {
     /// The word of an output that tells no backend.
     pub const FILE: &str = "file";
+    /// The word of a recording: another tool recorded a real kernel's events.
+    pub const RECORDING: &str = "recording";
 
     /// The origin that an output tells; a word of no backend is kept as it is.
     pub fn told(word: &str) -> Origin {
@@ -121,10 +123,10 @@ impl Serialize for Origin {
 }
 
 impl<'de> Deserialize<'de> for Origin {
-    /// Reads what schedlab stored: a backend's word, or [`Origin::FILE`].
+    /// Reads what schedlab stored: a backend's word, [`Origin::FILE`] or [`Origin::RECORDING`].
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Origin, D::Error> {
         let word = String::deserialize(d)?;
-        if word == Origin::FILE {
+        if [Origin::FILE, Origin::RECORDING].contains(&word.as_str()) {
             return Ok(Origin::told(&word));
         }
         Backend::parse(&word).map(Origin::Made).map_err(|e| {
@@ -153,7 +155,9 @@ mod tests {
         }
         assert_eq!(Backend::parse("hots").unwrap_err().remedy(), Some("did you mean 'host'?"));
         assert_eq!(stored("hots").unwrap_err().to_string(), "unknown backend 'hots' (did you mean 'host'?)");
-        assert_eq!(stored(Origin::FILE).unwrap().made_by(), None);
+        for read in [Origin::FILE, Origin::RECORDING] {
+            assert_eq!((stored(read).unwrap().made_by(), stored(read).unwrap().name()), (None, read));
+        }
         assert!(Backend::parse(Origin::FILE).is_err(), "no run is made there");
     }
 

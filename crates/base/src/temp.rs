@@ -97,6 +97,56 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
+/// A file that is being written under a temporary name beside its place. It is removed when dropped, unless
+/// [`Beside::put`] has given it its place.
+#[derive(Debug)]
+pub struct Beside {
+    /// The file, open for reading and writing.
+    pub file: File,
+    path: PathBuf,
+    place: PathBuf,
+}
+
+impl Beside {
+    /// Makes an empty file, and removes what killed writers left there.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn create(place: &Path) -> Result<Beside> {
+        let target = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+        let failed = |e: io::Error| Error::io(place, "write", &e);
+        if target.is_dir() {
+            return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let prefix = format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy());
+        clear_left(parent, &prefix);
+        let make = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
+        let (path, file) = first_free(parent, &prefix, make).map_err(|(_, e)| failed(e))?;
+        let _ = file.try_lock();
+        Ok(Beside { file, path, place: target })
+    }
+    /// Where it is until then.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// Gives the file its place, where it stays.
+    ///
+    /// # Errors
+    /// When the disk does not take it; nothing is left then.
+    pub fn put(self) -> Result<()> {
+        let put = self.file.sync_all().and_then(|()| fs::rename(&self.path, &self.place));
+        put.map_err(|e| Error::io(&self.place, "write", &e))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Once it has its place this fails, as it should.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// Checks that [`write_whole`] can write a file, before the work that fills it: a temporary file is made
 /// beside its place and removed.
 ///

@@ -4,13 +4,14 @@
 //! nanosecond. A record of another version of the model is refused, since this one would tell of another run.
 
 use crate::cell::Cell;
-use crate::exec::sim::{Prepared, allowed, names};
+use crate::events::{Both, cast, check_same};
+use crate::exec::sim::{Prepared, allowed, names, series};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Result, TaskId};
 use schedlab_machine::Domains;
 use schedlab_record::conserve::{Chance, Chances, Found, IdleWhileWaiting, Stretches, Window, World};
-use schedlab_record::{MODEL, Observe, Record, TaskName};
-use schedlab_sim::{Setup, simulate};
-use schedlab_trace::Sink;
+use schedlab_record::{Analyser, MODEL, Observe, Record, Series, TaskName, Wait};
+use schedlab_sim::{Setup, SimReport, simulate};
+use schedlab_trace::{Cast, Sink};
 use schedlab_workload::Spec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,6 +26,8 @@ pub struct Again<'a> {
     masks: Vec<CpuSet>,
     warmup: Ns,
     domains: Domains,
+    cast: Cast,
+    series: Vec<(String, Series)>,
     clock: Option<&'static AtomicU64>,
 }
 
@@ -64,9 +67,13 @@ impl<'a> Again<'a> {
             observe: Observe::Accounts,
         };
         let Prepared { machine, workload, .. } = Prepared::of(&cell, record.seed, &record.drawn)?;
+        let names = names(&machine, &workload);
+        let end = workload.warmup.plus(record.found.duration);
         Ok(Again {
             record,
-            names: names(&machine, &workload),
+            cast: cast(&machine, &workload, &names, record.kernel.clone(), end),
+            series: series(&workload)?,
+            names,
             allowed: allowed(&machine, &workload),
             masks: workload.masks,
             warmup: workload.warmup,
@@ -90,6 +97,11 @@ impl<'a> Again<'a> {
         self.warmup.plus(self.record.found.duration)
     }
 
+    /// The tasks, and the frame of the run.
+    pub fn cast(&self) -> Cast {
+        self.cast.clone()
+    }
+
     /// What there was for the first `worst` of the record's waits, in their order; `None` of those that the run made
     /// again does not have. `None` of all: `stop` ended it.
     ///
@@ -97,7 +109,7 @@ impl<'a> Again<'a> {
     /// What the simulator finds wrong.
     pub fn chances(&self, worst: usize, stop: &AtomicBool) -> Result<Option<Vec<Option<Chance>>>> {
         let waits = self.record.found.waits.iter().take(worst);
-        let window = |w: &schedlab_record::Wait| {
+        let window = |w: &Wait| {
             let at = self.names.iter().position(|n| n.name == w.task)?;
             Some(Window { task: TaskId::from(at), from: w.woken_at.0, until: w.woken_at.0 + w.length_ns })
         };
@@ -145,7 +157,24 @@ impl<'a> Again<'a> {
         Ok((!stop.load(Relaxed)).then(|| sink.finish(run_at_end)))
     }
 
-    fn world(&self) -> World {
+    /// The tasks, by id.
+    pub fn names(&self) -> &[TaskName] {
+        &self.names
+    }
+    /// The record's longest waits.
+    pub fn waits(&self) -> &[Wait] {
+        &self.record.found.waits
+    }
+    /// CPUs of its machine.
+    pub fn nr_cpus(&self) -> usize {
+        self.cell.machine.topology.nr_cpus()
+    }
+    /// The machine's sched domains.
+    pub(crate) fn domains(&self) -> &Domains {
+        &self.domains
+    }
+    /// Its CPUs and tasks before the first event.
+    pub(crate) fn world(&self) -> World {
         World::new(self.cell.machine.topology.nr_cpus(), self.allowed.clone(), self.masks.clone())
     }
 
@@ -154,6 +183,29 @@ impl<'a> Again<'a> {
     /// # Errors
     /// As [`Again::chances`].
     pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
+        let report = self.report(sink, stop)?;
+        Ok((!report.stopped).then_some(report.end))
+    }
+
+    /// The same, checked to be the run of the record; false: `stop` ended it.
+    ///
+    /// # Errors
+    /// What the simulator finds wrong, and a difference between the findings of both runs. The sink has had all events
+    /// by then.
+    pub fn checked<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+        let topology = &self.cell.machine.topology;
+        let (names, series) = (self.names.clone(), self.series.clone());
+        let mut analyser = Analyser::new(topology.nr_cpus(), names, series, self.warmup).on(topology);
+        let report = self.report(&mut Both(&mut analyser, sink), stop)?;
+        if report.stopped {
+            return Ok(false);
+        }
+        let mut found = analyser.finish(report.end);
+        found.add(report.found);
+        check_same(&self.record.found, &found).map(|()| true)
+    }
+
+    fn report<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<SimReport> {
         let Prepared { machine, changes, workload } =
             Prepared::of(&self.cell, self.record.seed, &self.record.drawn)?;
         let kernel =
@@ -169,8 +221,7 @@ impl<'a> Again<'a> {
             stop: Some(stop),
             clock: self.clock,
         };
-        let report = simulate(setup, sink)?;
-        Ok((!report.stopped).then_some(report.end))
+        simulate(setup, sink)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::stats::describe::mean;
 use crate::stats::{Change, Direction, Limits, Verdict, change, verdict};
 use schedlab_base::{Error, ErrorKind, Result};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Most runs of a commit.
@@ -99,7 +99,10 @@ impl Repository<'_> {
     /// # Errors
     /// When git is not there, or fails.
     pub fn git(&self, words: &[&str]) -> Result<String> {
-        let said = Command::new("git").arg("-C").arg(self.0).args(words).output();
+        self.run(Command::new("git").arg("-C").arg(self.0).args(words), words)
+    }
+    fn run(&self, command: &mut Command, words: &[&str]) -> Result<String> {
+        let said = command.output();
         let said = said.map_err(|e| Error::machine(format!("can't start git: {e}")).help("install git"))?;
         if said.status.success() {
             return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
@@ -108,6 +111,25 @@ impl Repository<'_> {
         let told = told.lines().next().unwrap_or("it said nothing").to_owned();
         Err(Error::input(format!("git {}: {told}", words.first().unwrap_or(&"")))
             .context(self.0.display().to_string()))
+    }
+    /// The folder with the repository's own files.
+    ///
+    /// # Errors
+    /// When there is no repository.
+    pub fn folder(&self) -> Result<PathBuf> {
+        Ok(PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"])?.trim_end_matches('\n')))
+    }
+    /// Makes `tree`, a whole path, the files of a commit. Only files that differ from those of the last call with this
+    /// `index` are written. Nothing of the repository is, its own index included.
+    ///
+    /// # Errors
+    /// When git can't write the files.
+    pub fn check_out(&self, commit: &Commit, tree: &Path, index: &Path) -> Result<()> {
+        let words = ["read-tree", "-u", "--reset", &commit.hash];
+        let mut command = Command::new("git");
+        command.arg("--git-dir").arg(self.folder()?).arg("--work-tree").arg(tree).args(words);
+        command.env("GIT_INDEX_FILE", index).current_dir(tree);
+        self.run(&mut command, &words).map(drop)
     }
     /// The commit of a name.
     ///

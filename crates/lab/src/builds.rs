@@ -68,15 +68,19 @@ fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<R
     };
     let source = Source::parse(&word)?;
     let patches = patches(&variant.patch, &variant.kernel, folder)?;
-    let fragment = match config {
-        Some(name) => {
-            let path = folder.join(name);
-            let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
-            Some((name.clone(), text))
-        }
-        None => None,
-    };
+    let fragment = fragment(config.map(String::as_str), folder)?;
     Ok(Recipe { source, patches, fragment })
+}
+
+/// A fragment of configuration with its name, which is relative to `folder`; `None` if none is named.
+///
+/// # Errors
+/// When it can't be read.
+pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, String)>> {
+    let Some(name) = name else { return Ok(None) };
+    let path = folder.join(name);
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", &e))?;
+    Ok(Some((name.to_owned(), text)))
 }
 
 /// The patches that words name: files and folders, relative to `folder`, or patches that ship, by name.

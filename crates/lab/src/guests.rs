@@ -86,6 +86,13 @@ pub struct Hosted {
 }
 
 impl Guests {
+    /// The guest of a variant: its image, and the boot options that give its cutoffs by distance to a kernel with the
+    /// migration-cost patch. Other kernels leave unknown options to init, which has no use for them.
+    pub fn guest_of(&self, hosted: &Hosted) -> Guest {
+        let mut guest = self.guest(hosted.image.clone());
+        guest.boot_options.extend(cutoff_options(&hosted.variant));
+        guest
+    }
     /// The guest that boots an image.
     pub fn guest(&self, image: Image) -> Guest {
         Guest {
@@ -172,6 +179,13 @@ impl Guests {
     }
 }
 
+/// The boot options of a variant's `migration_cost` and `migration_factor` (patches/6.1/migration-cost.patch).
+pub fn cutoff_options(variant: &Variant) -> Vec<String> {
+    let cost = variant.migration_cost.as_ref().map(|cost| format!("migration_cost={cost}"));
+    let factor = variant.migration_factor.map(|percent| format!("migration_factor={percent}"));
+    cost.into_iter().chain(factor).collect()
+}
+
 /// The series of an image's kernel, as profiles are called ("v6.1").
 pub fn series(image: &Image) -> String {
     Version::new(image.version.major, image.version.minor).to_string()
@@ -254,6 +268,7 @@ pub fn caveat(guest: &Guest) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::MigrationCost;
 
     /// A guest's image whose file need not exist.
     fn image(release: &str) -> Image {
@@ -278,6 +293,19 @@ mod tests {
             images: images.iter().map(|(word, release)| ((*word).to_owned(), image(release))).collect(),
             built: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn cutoffs_by_distance_are_boot_options_of_the_guest() {
+        let cutoffs = MigrationCost::Given(vec![0, 2500]);
+        let variant =
+            Variant { migration_cost: Some(cutoffs), migration_factor: Some(120), ..Variant::plain("6.1") };
+        let all = Guests { boot_options: vec!["nosmt".into()], ..guests(&[]) };
+        let options = |variant: Variant| {
+            all.guest_of(&Hosted { variant, image: image("6.1.1"), of: None }).boot_options.join(" ")
+        };
+        assert_eq!(options(variant), "nosmt migration_cost=0,2500 migration_factor=120");
+        assert_eq!(options(Variant::plain("6.1")), "nosmt");
     }
 
     fn names(images: &[(&str, &str)], variants: &[Variant]) -> Vec<String> {

@@ -194,7 +194,7 @@ fn is_same(a: &Variant, b: &Variant) -> bool {
 }
 
 fn hosted_cell(machine: &Arc<Machine>, load: &Load, hosted: &Hosted, guests: &Guests) -> Result<Cell> {
-    let guest = guests.guest(hosted.image.clone());
+    let guest = guests.guest_of(hosted);
     Cell::in_guest(machine, guest, hosted.variant.clone(), load.spec.clone(), load.name.clone())
         .map_err(|e| e.context(format!("load '{}'", load.name)))
 }

@@ -1,16 +1,15 @@
 //! Predicted changes: what a change does to a real kernel, beside what its simulation said.
 //!
-//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of the
-//! one list of metrics ([`crate::validate::metrics`]), the change of the mean over the real runs is compared with
-//! that over the simulated runs. A row counts if one of both moved by [`MOVED_PCT`] or more, and if the real change
-//! is known: its 95 % interval reaches no farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either
-//! side. A row agrees when both changes have one sign and their sizes differ by no more than [`TOLERANCE_PCT`] of
-//! the real one, or when the simulated change lies within the interval of the real one. Rows whose real change is
-//! not known are counted apart.
+//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of
+//! [`of_changes`] the change of the mean over the real runs is compared with that over the simulated runs. A row counts
+//! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
+//! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
+//! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
+//! the interval of the real one. Rows whose real change is not known are counted apart.
 
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
-use crate::validate::metrics::{How, LIST, Row};
+use crate::validate::metrics::{Row, of_changes};
 use crate::validate::numbers_of;
 use schedlab_base::Backend;
 use schedlab_record::Record;
@@ -54,33 +53,101 @@ pub struct Predicted {
     pub agrees: bool,
 }
 
-/// The predictions, in the order of the records and of the list.
+/// A load on a machine, with its runs under both variants.
+#[derive(Debug)]
+pub struct Place {
+    /// The machine of the real runs.
+    pub machine: String,
+    /// Workload and load.
+    pub load: String,
+    /// The real runs: under the base, under the variant.
+    real: [Vec<Record>; 2],
+    /// The simulated runs, likewise.
+    simulated: [Vec<Record>; 2],
+}
+
+/// The move of a row's mean on one side.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Move {
+    /// The means, in the row's unit: under the base, under the variant.
+    pub means: [f64; 2],
+    /// The change, per cent of the first.
+    pub pct: f64,
+    /// Half the 95 % interval of the change, points; `None`: fewer than two pairs of runs.
+    pub half: Option<f64>,
+}
+
+impl Place {
+    /// The places of the real runs, in their order.
+    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<Place> {
+        let mut all: Vec<Place> = Vec::new();
+        let mut seen: Vec<(&str, &str, &str)> = Vec::new();
+        for record in records.iter().filter(|r| r.backend == Backend::Vm) {
+            let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
+            if seen.contains(&place) {
+                continue;
+            }
+            seen.push(place);
+            // A guest and its simulation may have machines of two names, but of one topology.
+            let of = |backend: Backend, name: &str| -> Vec<Record> {
+                let is = |r: &&Record| {
+                    r.backend == backend
+                        && r.variant.name == name
+                        && (r.workload.as_str(), r.load.as_str()) == (place.1, place.2)
+                        && r.machine.topology == record.machine.topology
+                };
+                records.iter().filter(is).cloned().collect()
+            };
+            all.push(Place {
+                machine: place.0.to_owned(),
+                load: format!("{} {}", place.1, place.2),
+                real: [of(Backend::Vm, base), of(Backend::Vm, variant)],
+                simulated: [of(Backend::Sim, base), of(Backend::Sim, variant)],
+            });
+        }
+        all
+    }
+    /// The move of a row in the real kernel.
+    ///
+    /// # Errors
+    /// The reason why it has none, in words: it was not measured, or it is 0 under the base.
+    pub fn real(&self, row: &Row) -> Result<Move, String> {
+        Move::of(row, &self.real)
+    }
+    /// The move of a row in the simulation.
+    ///
+    /// # Errors
+    /// As [`Place::real`].
+    pub fn simulated(&self, row: &Row) -> Result<Move, String> {
+        Move::of(row, &self.simulated)
+    }
+    /// The number of real runs under the variant of which there are fewer.
+    pub fn runs(&self) -> usize {
+        self.real[0].len().min(self.real[1].len())
+    }
+}
+
+impl Move {
+    fn of(row: &Row, side: &[Vec<Record>; 2]) -> Result<Move, String> {
+        let values = [numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?];
+        let pct = change_pct(&values).ok_or("it is 0 before the change")?;
+        Ok(Move { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
+    }
+    /// Whether one of its means is at least `least`.
+    fn reaches(&self, least: f64) -> bool {
+        self.means.iter().any(|m| *m >= least)
+    }
+    /// Whether the difference of its means has no meaning in a comparison of both sides.
+    fn is_slack(&self, row: &Row) -> bool {
+        (self.means[1] - self.means[0]).abs() <= row.slack
+    }
+}
+
+/// The predictions, in the order of the records and of the rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
-    let mut seen: Vec<(&str, &str, &str)> = Vec::new();
-    for record in records.iter().filter(|r| r.backend == Backend::Vm) {
-        let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
-        if seen.contains(&place) {
-            continue;
-        }
-        seen.push(place);
-        let of = |backend: Backend, name: &str| -> Vec<Record> {
-            let is = |r: &&Record| {
-                let machine = backend == Backend::Sim || r.machine.name == place.0;
-                let here = r.machine.topology.nr_cpus() == record.machine.topology.nr_cpus();
-                r.backend == backend
-                    && machine
-                    && here
-                    && is_place(r, record)
-                    && r.variant.name == name
-                    && (r.workload.as_str(), r.load.as_str()) == (place.1, place.2)
-            };
-            records.iter().filter(is).cloned().collect()
-        };
-        let real = [of(Backend::Vm, base), of(Backend::Vm, variant)];
-        let simulated = [of(Backend::Sim, base), of(Backend::Sim, variant)];
-        let rows = LIST.iter().filter(|r| !matches!(r.how, How::Distribution(..)));
-        for (row, is_known) in rows.filter_map(|row| one(row, place, &real, &simulated)) {
+    for place in Place::all(records, base, variant) {
+        for (row, is_known) in of_changes().filter_map(|row| one(row, &place)) {
             if is_known {
                 all.rows.push(row);
             } else {
@@ -91,38 +158,22 @@ pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     all
 }
 
-/// Whether two runs are of one machine: a guest and its twin have one topology.
-fn is_place(a: &Record, b: &Record) -> bool {
-    a.machine.topology == b.machine.topology
-}
-
 /// A row that moved, and whether its real change is known.
-fn one(
-    row: &Row,
-    place: (&str, &str, &str),
-    real: &[Vec<Record>; 2],
-    simulated: &[Vec<Record>; 2],
-) -> Option<(Predicted, bool)> {
-    let values = |side: &[Vec<Record>; 2]| -> Option<[Vec<f64>; 2]> {
-        Some([numbers_of(row.how, &side[0]).ok()?, numbers_of(row.how, &side[1]).ok()?])
-    };
-    let (real, simulated) = (values(real)?, values(simulated)?);
-    let enough = [&real, &simulated].iter().all(|v| mean(&v[0]) >= row.enough || mean(&v[1]) >= row.enough);
-    let (real_pct, half) = (change_pct(&real)?, half_pct(&real)?);
-    let simulated_pct = change_pct(&simulated)?;
+fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
+    let (real, simulated) = (place.real(row).ok()?, place.simulated(row).ok()?);
+    let (real_pct, half, simulated_pct) = (real.pct, real.half?, simulated.pct);
+    let enough = real.reaches(row.enough) && simulated.reaches(row.enough);
     let moved = real_pct.abs() >= MOVED_PCT || simulated_pct.abs() >= MOVED_PCT;
     let is_known = half <= KNOWN_POINTS || half <= TOLERANCE_PCT / 100.0 * real_pct.abs();
-    // The differences that have no meaning in a comparison of both sides have none here.
-    let slack = |v: &[Vec<f64>; 2]| (mean(&v[1]) - mean(&v[0])).abs() <= row.slack;
-    if !enough || !moved || (slack(&real) && slack(&simulated)) {
+    if !enough || !moved || (real.is_slack(row) && simulated.is_slack(row)) {
         return None;
     }
     let same_sign = (real_pct >= 0.0) == (simulated_pct >= 0.0);
     let within = (simulated_pct - real_pct).abs() <= TOLERANCE_PCT / 100.0 * real_pct.abs();
     let agrees = (same_sign && within) || (simulated_pct - real_pct).abs() <= half;
     let predicted = Predicted {
-        machine: place.0.to_owned(),
-        load: format!("{} {}", place.1, place.2),
+        machine: place.machine.clone(),
+        load: place.load.clone(),
         metric: row.name.to_owned(),
         real_pct,
         real_ci95_pct: [real_pct - half, real_pct + half],
@@ -154,6 +205,42 @@ fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::testing::switched;
+
+    /// Runs of a backend and a variant with these numbers of migrations.
+    fn runs(backend: Backend, variant: &str, migrations: [u64; 4]) -> impl Iterator<Item = Record> {
+        switched(backend, variant, "migrations", migrations)
+    }
+    /// What is told where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
+    /// `simulated`.
+    fn told(real: [u64; 4], simulated: u64) -> Predictions {
+        let records: Vec<Record> = runs(Backend::Vm, "off", [99, 100, 101, 100])
+            .chain(runs(Backend::Vm, "on", real))
+            .chain(runs(Backend::Sim, "off", [110; 4]))
+            .chain(runs(Backend::Sim, "on", [simulated; 4]))
+            .collect();
+        predicted(&records, "off", "on")
+    }
+
+    #[test]
+    fn a_prediction_agrees_by_sign_and_size() {
+        let half_more = [149, 150, 151, 150];
+        let one = |simulated| told(half_more, simulated).rows.pop().unwrap();
+        let right = one(160);
+        assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, true));
+        assert!((right.real_pct - 50.0).abs() < 0.1, "{right:?}");
+        assert!(!one(121).agrees && one(121).same_sign, "a fifth of the size");
+        assert!(!one(300).agrees, "far too much");
+        assert!(!one(60).agrees && !one(60).same_sign);
+        assert!(!one(110).agrees, "no change predicted where there is one");
+    }
+
+    #[test]
+    fn what_did_not_move_does_not_count_and_what_is_not_known_is_counted_apart() {
+        assert_eq!(told([101, 100, 99, 100], 111), Predictions::default());
+        let noisy = told([60, 250, 90, 200], 160);
+        assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
+    }
 
     #[test]
     fn a_change_is_of_the_mean_and_its_interval_of_the_pairs() {

@@ -31,7 +31,7 @@ pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 pub use unfit::Unfit;
 
-use schedlab_base::{CpuId, Result, Version};
+use schedlab_base::{CpuId, Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of a machine comes from.
@@ -105,6 +105,19 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// A machine of which nothing is known but its name: it has no CPUs.
+    ///
+    /// # Errors
+    /// A fault of schedlab's own.
+    pub fn unknown(name: &str) -> Result<Machine> {
+        let empty = serde_json::json!({
+            "name": name, "about": "", "costs": {}, "idle_states": [], "background": [],
+            "topology": { "cpus": [], "node_distance": [] },
+        });
+        serde_json::from_value(empty)
+            .map_err(|e| Error::internal(format!("a machine of which nothing is known: {e}")))
+    }
+
     /// The kernel's number of a CPU on the host it was read from.
     pub fn os_cpu(&self, cpu: CpuId) -> u32 {
         self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)

@@ -44,6 +44,7 @@ pub fn agent_main() -> Result<()> {
 /// When the workload is wrong, or asks for something that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     crate::tracepoints::ask_rings(job.ring_kib);
+    crate::tracepoints::ask_to_keep(job.keep.clone());
     let changes = Changes::new(job.changes.clone());
     let mut outcome = execute_changing(job, &changes, stop)?;
     outcome.found.environment.extend(changes.told());

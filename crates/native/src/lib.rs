@@ -58,6 +58,7 @@ use schedlab_record::{Findings, Observe};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The time from tick to tick of the running kernel.
 pub fn jiffy() -> Ns {
@@ -89,6 +90,9 @@ pub struct Job {
     /// Size of each CPU's ring of events, KiB; 0: the usual size.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ring_kib: u32,
+    /// The file to which recorded events are written, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<PathBuf>,
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -9,6 +9,7 @@ use schedlab_kernel::Variant;
 use schedlab_record::{Observe, environment};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// The run that is asked for.
@@ -35,11 +36,28 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     run_with_rings(request, stop, 0)
 }
 
+/// As [`run`]; where events are recorded, they are also written to the file `keep` (absolute), which must not be there.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_keeping(request: &Request, stop: Option<&AtomicBool>, keep: Option<PathBuf>) -> Result<Outcome> {
+    run_as(request, stop, 0, keep)
+}
+
 /// As [`run`], with rings of that size for the events of each CPU, KiB; 0: the usual size.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u32) -> Result<Outcome> {
+    run_as(request, stop, ring_kib, None)
+}
+
+fn run_as(
+    request: &Request,
+    stop: Option<&AtomicBool>,
+    ring_kib: u32,
+    keep: Option<PathBuf>,
+) -> Result<Outcome> {
     let mut plan = Plan::of(&request.variant)?;
     let groups = match Owner::of(std::process::id()) {
         Some(me) => cgroups::of(&System::live(), &request.spec, request.seed, me)?,
@@ -58,6 +76,7 @@ pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u3
         session: asks_for_autogroup(&request.variant),
         observe: request.observe,
         ring_kib,
+        keep,
     };
     let scheduler = request.variant.scx.as_ref().map(scx::start).transpose()?;
     let mut outcome = crate::run(&job, stop)?;

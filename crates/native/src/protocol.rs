@@ -115,6 +115,7 @@ mod tests {
             session: false,
             observe: Observe::Counters,
             ring_kib: 0,
+            keep: None,
         }
     }
 

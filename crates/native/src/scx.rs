@@ -11,12 +11,15 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::Scx;
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const STATE: &str = "/sys/kernel/sched_ext/state";
-const OPS: &str = "/sys/kernel/sched_ext/root/ops";
+/// The kernel's folder about sched_ext, and its files: the state, and the scheduler that is loaded.
+const FOLDER: &str = "/sys/kernel/sched_ext";
+const STATE: &str = "state";
+const OPS: &str = "root/ops";
 /// How long a scheduler may take to load its programs.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to end when it is asked to.
@@ -79,7 +82,7 @@ pub fn start(scx: &Scx) -> Result<Running> {
 }
 
 fn check() -> Result<()> {
-    if !std::path::Path::new(STATE).exists() {
+    if !is_there() {
         return Err(Error::machine("this kernel has no sched_ext").help(
             "use a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
         ));
@@ -96,8 +99,13 @@ fn check() -> Result<()> {
     Ok(())
 }
 
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+/// Whether this kernel has sched_ext.
+fn is_there() -> bool {
+    Path::new(FOLDER).join(STATE).exists()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(FOLDER).join(file)).unwrap_or_default().trim().to_owned()
 }
 
 fn state() -> String {
@@ -194,7 +202,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_sched_ext_the_error_says_what_to_use() {
-        if std::path::Path::new(STATE).exists() {
+        if is_there() {
             return;
         }
         let scx = Scx { command: "/bin/true".into(), hash: None };

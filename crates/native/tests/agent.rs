@@ -200,6 +200,7 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         session: false,
         observe: Observe::Counters,
         ring_kib: 0,
+        keep: None,
     }
 }
 
@@ -277,6 +278,7 @@ fn an_agents_error_comes_back_as_it_was() {
             session: false,
             observe: Observe::Counters,
             ring_kib: 0,
+            keep: None,
         },
         None,
     )
@@ -343,6 +345,7 @@ fn the_slice_test_reads_what_processes_use() {
                 session: false,
                 observe: Observe::Counters,
                 ring_kib: 0,
+                keep: None,
             },
             None,
         )
@@ -377,6 +380,7 @@ fn a_variants_attributes_reach_tasks_and_commands() {
         session: false,
         observe: Observe::Counters,
         ring_kib: 0,
+        keep: None,
     };
     let said = run(&job, None).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");

@@ -63,6 +63,31 @@ impl Findings {
     }
 }
 
+impl Findings {
+    /// Leaves out what a kernel's tracepoints do not tell: why a CPU was chosen, what made a running task give way,
+    /// which balancer moved a task.
+    pub fn keep_what_tracepoints_tell(&mut self) {
+        self.series.retain(|name, _| tracepoints_tell(name));
+        self.counters.retain(|name, _| tracepoints_tell(name));
+        for always in ["slice.end.preempted", "migrations.moved"] {
+            self.counters.entry(always.to_owned()).or_insert(0);
+        }
+    }
+}
+
+/// Whether a kernel's tracepoints support the metric or series of that name.
+fn tracepoints_tell(name: &str) -> bool {
+    let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
+    let ends = ["blocked", "exited", "preempted"];
+    !name.starts_with("placement.")
+        && !name.starts_with("slice.preempted_by.")
+        && one_of("migrations.", &["wakeup", "fork", "moved"])
+        && match name.strip_prefix("slice.end.") {
+            Some(reason) => ends.contains(&reason),
+            None => one_of("slice.", &ends),
+        }
+}
+
 fn replace<T>(ours: &mut Vec<T>, more: Vec<T>) {
     if !more.is_empty() {
         *ours = more;
@@ -91,5 +116,29 @@ mod tests {
         assert_eq!(found.warnings.iter().map(|w| w.message.as_str()).collect::<Vec<_>>(), ["1", "2"]);
         found.add(of(3, vec![interval(3), interval(4)]));
         assert_eq!(found.intervals, [interval(3), interval(4)]);
+    }
+
+    #[test]
+    fn what_a_kernel_s_tracepoints_do_not_tell_is_left_out() {
+        for name in [
+            "woken.prev",
+            "migrations",
+            "migrations.moved",
+            "slice.end.blocked",
+            "slice",
+            "slice.exited",
+            "idle_time",
+        ] {
+            assert!(tracepoints_tell(name), "{name}");
+        }
+        for name in [
+            "placement.probes",
+            "migrations.newidle",
+            "slice.end.slice",
+            "slice.wakeup",
+            "slice.preempted_by.a",
+        ] {
+            assert!(!tracepoints_tell(name), "{name}");
+        }
     }
 }

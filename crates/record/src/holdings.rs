@@ -11,6 +11,7 @@
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
 use schedlab_base::{Backend, Error, Origin, Result, Spot, input, temp};
+use schedlab_trace::kept::EVENTS_FILE;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -26,7 +27,7 @@ pub const KERNEL_LOG_FILE: &str = "kernel.log";
 /// Instructions of the scheduler's functions, in the run's folder.
 pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
 /// Every file that schedlab writes in a run's folder.
-const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE];
+const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
 /// The schema of every record, without its number.
 const RECORD_SCHEMA_OF: &str = "schedlab/record/";
 /// The mode of guests whose time counts instructions, as the guest crate names it.

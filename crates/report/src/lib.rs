@@ -3,11 +3,13 @@
 //! An exporter gets a [`Comparison`] and a place to write to. It computes only the ratios and roundings of its form. A
 //! new form is a file and a row of [`EXPORTERS`].
 
+pub mod changes;
 pub mod csv;
 pub mod detail;
 pub mod features;
 pub mod gobench;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod knee;
 mod legend;
@@ -17,6 +19,7 @@ pub mod migration;
 pub mod normal;
 pub mod number;
 pub mod plot;
+pub mod predictions;
 pub mod profile;
 pub mod ranked;
 pub mod run;
@@ -118,11 +121,7 @@ pub fn form(name: &str) -> Result<&'static Form> {
 
 /// The row that compares this cell with its baseline in a metric.
 fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
-    c.comparisons.iter().find(|r| {
-        (&r.backend, &r.machine, &r.workload, &r.load, &r.variant)
-            == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
-            && r.metric == metric
-    })
+    c.comparisons.iter().find(|r| r.is_of(cell) && r.metric == metric)
 }
 
 /// The figure published for this cell and metric.

@@ -82,12 +82,10 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
         format!("{} {}{on}{by}", r.workload, r.load)
     };
     for (verdict, heading) in kinds {
-        let mut of: Vec<&Row> = rows.iter().copied().filter(|r| r.verdict == *verdict).collect();
+        let of = largest_first(rows.to_vec(), *verdict);
         if of.is_empty() && *verdict != Verdict::Worse {
             continue;
         }
-        // A stable sort: rows of one size keep the comparison's order.
-        of.sort_by(|a, b| size(b).total_cmp(&size(a)));
         writeln!(
             out,
             "\n{heading}: {}",
@@ -102,6 +100,13 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
         return writeln!(out, "Unchanged: {same} of {} rows\n", rows.len());
     }
     writeln!(out, "\nUnchanged: {same} of {} rows\n", rows.len())
+}
+
+/// The rows of a verdict, the largest change first; rows of one size keep their order.
+pub(crate) fn largest_first(mut rows: Vec<&Row>, verdict: Verdict) -> Vec<&Row> {
+    rows.retain(|r| r.verdict == verdict);
+    rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    rows
 }
 
 /// The size of a change as the logarithm of its ratio.

@@ -1,11 +1,11 @@
 //! The page of a trial: the patch, its verdicts, its costs, the simulator's predictions, and lines for a mail.
 
 use crate::number::{change, count, signed};
-use crate::ranked::Ranked;
-use crate::text::{WIDTH, wrap};
+use crate::predictions;
+use crate::ranked::{Ranked, largest_first};
+use crate::text::wrap;
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::Row;
-use schedlab_lab::predicted::{Predictions, TOLERANCE_PCT};
+use schedlab_lab::predicted::Predictions;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::trial::{ALL, Cost, Moved, Trial};
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ pub struct Page<'a> {
     pub trial: &'a Trial,
     /// The source of the kernels, for people.
     pub source: &'a str,
-    /// Verdicts.
+    /// Verdicts; of the runs in guests alone.
     pub comparison: &'a Comparison,
     /// Costs by machine and operation.
     pub costs: &'a [Cost],
@@ -42,7 +42,7 @@ pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ranked::brief(p.comparison, out)?;
     costs(p, out)?;
     functions(p, out)?;
-    predictions(p.predicted, out)?;
+    predictions::text(p.predicted, out)?;
     mail(p, out)
 }
 
@@ -104,73 +104,13 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The simulator's predictions beside the real changes.
-///
-/// # Errors
-/// When the writer fails.
-pub fn predictions(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
-    let all = &of.rows;
-    if all.is_empty() && of.unknown == 0 {
-        return Ok(());
-    }
-    let several = all.iter().any(|p| p.machine != all[0].machine);
-    let right = all.iter().filter(|p| p.agrees).count();
-    let signs = all.iter().filter(|p| p.same_sign).count();
-    let words = format!(
-        "Changes that the simulator predicted: {right} of {} agree with the real kernel's (sign, and size within \
-         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the \
-         real change is not known well enough.",
-        all.len(),
-        of.unknown
-    );
-    write!(out, "\n{}\n", wrap("", &words))?;
-    if all.is_empty() {
-        return Ok(());
-    }
-    for p in all {
-        let [low, high] = p.real_ci95_pct;
-        let mark = if p.agrees { " " } else { "x" };
-        let machine = if several { format!("{} ", p.machine) } else { String::new() };
-        let load = format!("{machine}{} {}", p.load, p.metric);
-        let figures = format!(
-            "{:>7} {:<18} {:>7} {mark}",
-            change(p.real_pct),
-            format!("({} to {}%)", signed(low), signed(high)),
-            change(p.simulated_pct)
-        );
-        let room = WIDTH.saturating_sub(figures.chars().count() + 3);
-        writeln!(out, "  {:<room$} {figures}", shortened(&load, room))?;
-    }
-    writeln!(out, "  (real, its 95% interval, simulated; x: does not agree)")
-}
-
-fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
-    format!("{kept}~")
-}
-
 fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let rows = |verdict: Verdict| -> Vec<&Row> {
-        let mut of: Vec<&Row> = p
-            .comparison
-            .comparisons
-            .iter()
-            .filter(|r| r.verdict == verdict && r.backend.to_string() == "vm")
-            .collect();
-        of.sort_by(|a, b| {
-            let size = |r: &Row| r.change_pct.map_or(f64::INFINITY, f64::abs);
-            size(b).total_cmp(&size(a))
-        });
-        of
-    };
+    let rows = |verdict: Verdict| largest_first(p.comparison.comparisons.iter().collect(), verdict);
     let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
     let runs = p.comparison.cells.iter().map(|c| c.runs).max().unwrap_or(0);
     let mut machines: Vec<&str> = Vec::new();
     for row in &p.comparison.comparisons {
-        if row.backend.to_string() == "vm" && !machines.contains(&row.machine.as_str()) {
+        if !machines.contains(&row.machine.as_str()) {
             machines.push(&row.machine);
         }
     }

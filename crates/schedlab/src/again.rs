@@ -11,6 +11,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::command;
+use schedlab_lab::guests::cutoff_options;
 use schedlab_machine::Machine;
 use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
@@ -117,7 +118,10 @@ fn surroundings(record: &Record) -> Vec<String> {
         words.extend(pair("guest-mode", &guest.mode));
         words.extend(pair("accelerator", &guest.accelerator));
         words.extend(pair("memory", guest.memory_mb));
-        guest.boot_options.iter().for_each(|b| words.extend(pair("boot", b)));
+        // The variant gives its cutoffs again.
+        let own = cutoff_options(&record.variant);
+        let given = guest.boot_options.iter().filter(|b| !own.contains(b));
+        given.for_each(|b| words.extend(pair("boot", b)));
     } else {
         match record.observe {
             Some(Observe::Events) => words.push("--events".to_owned()),
@@ -138,7 +142,7 @@ fn workload(record: &Record) -> Option<Vec<String>> {
         }
         Spec::Command(command) => of_command(&command, &record.load),
         // Only an experiment's file can say it.
-        Spec::Together { .. } => None,
+        Spec::Replay { .. } | Spec::Together { .. } => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use schedlab_base::{Error, Result};
 use schedlab_lab::validate::case::{self, Case};
+use schedlab_lab::validate::changes::{self, ChangeCase};
 use std::path::Path;
 
 macro_rules! case_files {
@@ -28,6 +29,27 @@ case_files! {
     "control-host-slices" "control-cfs-8-slices" "control-eevdf-4-machine"
 }
 
+macro_rules! change_files {
+    ($($name:literal)*) => {
+        /// Name and text of every case of a switched mechanism.
+        const CHANGES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../cases/changes/", $name, ".toml"))),)*];
+    };
+}
+
+change_files! { "first-idle" "newidle" "idle-cfs-rq" "migration-cost" "fair-sleepers" }
+
+/// All cases of switched mechanisms that ship; `host_cpus` is the number of this host's CPUs.
+///
+/// # Errors
+/// For a case with an error, which a test would have found.
+pub fn changes(host_cpus: u64) -> Result<Vec<ChangeCase>> {
+    let read = |(name, text): &(&str, &str)| {
+        changes::parse(Path::new(&format!("cases/changes/{name}.toml")), text, host_cpus)
+    };
+    CHANGES.iter().map(read).collect()
+}
+
 /// All cases that ship.
 ///
 /// # Errors
@@ -36,16 +58,16 @@ pub fn all() -> Result<Vec<Case>> {
     CASES.iter().map(|(name, text)| case::parse(Path::new(&format!("cases/{name}.toml")), text)).collect()
 }
 
-/// The cases of these names among `all`; all of them when none is named.
+/// The cases of these names among `all`, each with the name that `name_of` gives; all of them when none is named.
 ///
 /// # Errors
 /// When no case has a name; the error offers the nearest.
-pub fn named(all: Vec<Case>, names: &[String]) -> Result<Vec<Case>> {
-    let known = || all.iter().map(|c| c.name.as_str());
+pub fn named<C>(all: Vec<C>, names: &[String], name_of: impl Fn(&C) -> &String) -> Result<Vec<C>> {
+    let known = || all.iter().map(|c| name_of(c).as_str());
     if let Some(strange) = names.iter().find(|n| !known().any(|k| k == *n)) {
         return Err(Error::unknown("case", strange, known()));
     }
-    Ok(all.into_iter().filter(|c| names.is_empty() || names.contains(&c.name)).collect())
+    Ok(all.into_iter().filter(|c| names.is_empty() || names.contains(name_of(c))).collect())
 }
 
 #[cfg(test)]
@@ -65,6 +87,27 @@ mod tests {
         for (case, (name, _)) in all().unwrap().iter().zip(CASES) {
             assert_eq!(case.name, *name);
             assert!(!case.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_change_is_compiled_in_and_switches_one_image() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/changes");
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let mut files: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut known: Vec<String> = CHANGES.iter().map(|(n, _)| format!("{n}.toml")).collect();
+        files.sort();
+        known.sort();
+        assert_eq!(known, files);
+        for (case, (name, _)) in changes(2).unwrap().iter().zip(CHANGES) {
+            assert_eq!(case.experiment.name, *name);
+            assert!(!case.experiment.about.is_empty(), "{name}");
+            // Two images would differ in more than the switch.
+            let image = |variant: &str| {
+                let v = case.experiment.variants.iter().find(|v| v.name == variant).unwrap();
+                (&v.kernel, &v.patch, &v.config)
+            };
+            assert_eq!(image(&case.from), image(&case.to), "{name}");
         }
     }
 
@@ -114,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_case_is_told_with_the_nearest() {
-        let e = named(all().unwrap(), &["host-slize".to_owned()]).unwrap_err();
+        let e = named(all().unwrap(), &["host-slize".to_owned()], |c| &c.name).unwrap_err();
         assert!(e.to_string().contains("'host-slice'"), "{e}");
     }
 }

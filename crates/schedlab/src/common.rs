@@ -81,6 +81,9 @@ pub struct WatchOptions {
     /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
     #[arg(long, global = true)]
     events: bool,
+    /// Keep every event of each run beside its record, for 'schedlab trace'; on the running kernel this records events
+    #[arg(long, global = true, conflicts_with = "counters")]
+    pub keep_events: bool,
 }
 
 impl WatchOptions {
@@ -89,15 +92,21 @@ impl WatchOptions {
     /// # Errors
     /// For an option where runs are not live, and when this user may not record events here.
     pub fn observe(&self, backend: Backend) -> Result<Observe> {
-        let (option, observe) = match (self.counters, self.events) {
-            (false, false) => return Ok(Observe::Accounts),
-            (true, _) => ("--counters", Observe::Counters),
-            (false, true) => ("--events", Observe::Events),
+        if self.keep_events && backend == Backend::Vm {
+            return Err(Error::input("--keep-events: guests do not hand out their events")
+                .help("leave it out; a run's simulation can be traced without it"));
+        }
+        let live = backend == Backend::Host;
+        let (option, observe) = match (self.counters, self.events, self.keep_events && live) {
+            (false, false, false) => return Ok(Observe::Accounts),
+            (true, _, _) => ("--counters", Observe::Counters),
+            (false, true, _) => ("--events", Observe::Events),
+            (false, false, true) => ("--keep-events", Observe::Events),
         };
         let why = match backend {
             Backend::Host => {
-                if self.events {
-                    schedlab_native::tracepoints::check().map_err(|e| e.context("--events"))?;
+                if observe == Observe::Events {
+                    schedlab_native::tracepoints::check().map_err(|e| e.context(option))?;
                 }
                 return Ok(observe);
             }

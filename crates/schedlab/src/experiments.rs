@@ -21,7 +21,7 @@ use schedlab_lab::{
     plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
-use schedlab_record::{Observe, Record, Store};
+use schedlab_record::{Observe, Record, RunDir, Store};
 use std::path::{Path, PathBuf};
 
 /// Options of experiments.
@@ -123,6 +123,10 @@ impl RunOptions {
             metrics: self.metric.clone(),
         }
     }
+    /// Whether progress and notes are kept quiet.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
     fn observe(&self) -> Result<Observe> {
         self.watch.observe(Backend::parse(&self.backend)?)
     }
@@ -133,6 +137,14 @@ impl RunOptions {
 /// # Errors
 /// For errors in options or experiment, when a run fails, or on an interruption.
 pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
+    conducted(experiment, options).map(|_| ())
+}
+
+/// As [`conduct`]; also gives the plan and its runs.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>)> {
     options.check()?;
     let making = Making {
         backend: Backend::parse(&options.backend)?,
@@ -151,6 +163,10 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
         timing: options.timing,
         quiet: options.quiet,
     };
+    if options.watch.keep_events {
+        Store::create(&options.out)?;
+        common::EXECUTOR.keep_events(options.out.clone());
+    }
     let made = making.make(experiment)?;
     common::print(&made.comparison, &options.form)?;
     if options.predict {
@@ -160,7 +176,11 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
         let out = options.out.display();
         output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
     }
-    Ok(())
+    let folders =
+        made.plan.cells.iter().map(|c| Ok(options.out.join(c.hash()?))).collect::<Result<Vec<_>>>()?;
+    let runs = made.plan.runs.iter().map(|r| RunDir { path: folders[r.cell].join(r.seed.to_string()) });
+    let runs = runs.filter(|r| r.path.is_dir()).collect();
+    Ok((made.plan, runs))
 }
 
 /// Prints the predicted changes of every variant.
@@ -176,7 +196,7 @@ fn predictions(made: &Compared) -> Result<()> {
         let of = predicted(&made.records, &baseline, &variant);
         output::result(|out| {
             writeln!(out, "\n{variant} against {baseline}")?;
-            schedlab_report::trial::predictions(&of, out)
+            schedlab_report::predictions::text(&of, out)
         })?;
     }
     Ok(())
@@ -326,7 +346,7 @@ fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
 
 /// The question asked of the records. It leaves out variants, and their published figures, that were not run, as on the
 /// live kernel, and metrics that only left-out loads have.
-fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
+pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     // With guests, the experiment's own variant names may be those of the simulated cells only.
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;

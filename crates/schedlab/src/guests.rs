@@ -14,7 +14,7 @@ const USUAL_RUNTIME: [(Mode, Ns); 2] = [(Mode::RealTime, Ns::secs(10)), (Mode::D
 const HEADING: &str = "Guests (--backend vm)";
 
 /// How guests are set up.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct GuestOptions {
     /// How a guest's time passes: real-time or deterministic (the same bytes every time; QEMU 8.1 or later)
     #[arg(long, global = true, help_heading = HEADING, value_name = "MODE")]
@@ -31,6 +31,10 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
+    /// Deterministic guests, the rest as usual.
+    pub fn deterministic() -> GuestOptions {
+        GuestOptions { guest_mode: Some(Mode::Deterministic.name().to_owned()), ..GuestOptions::default() }
+    }
     /// Refuses options of guests on other backends.
     ///
     /// # Errors

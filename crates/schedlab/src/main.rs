@@ -17,6 +17,7 @@ mod interrupt;
 mod names;
 mod output;
 mod progress;
+mod reporting;
 mod several;
 mod state;
 mod studies;

@@ -129,6 +129,12 @@ impl Place {
         let machine = Machine::load(self.machine.as_deref().unwrap_or(DEFAULT_MACHINE))?;
         Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
+    /// Has the events of runs kept, if that is asked for; `store` is where runs are stored.
+    pub fn keep_events(&self, store: &Path) {
+        if self.watch.keep_events {
+            common::EXECUTOR.keep_events(store.to_owned());
+        }
+    }
     /// The cell of a workload under a variant.
     ///
     /// # Errors
@@ -195,7 +201,9 @@ fn load_name(workload: &Spec) -> Result<String> {
             let bench = spec::find(name)?;
             format!("{}={}", bench.load_param, params.get(bench.load_param)?)
         }
-        Spec::RtApp { .. } | Spec::Command(_) | Spec::Together { .. } => "default".to_owned(),
+        Spec::RtApp { .. } | Spec::Replay { .. } | Spec::Command(_) | Spec::Together { .. } => {
+            "default".to_owned()
+        }
     })
 }
 

@@ -1,6 +1,6 @@
-//! Kernels from source, end to end. SCHEDLAB_TEST_BUILD=1 builds and boots each patch that ships, which takes half
-//! an hour on two cores; SCHEDLAB_TEST_SCX=1 builds the scheduler in `examples/scx` and runs a workload under it.
-//! Without them only bad input is tested, which builds nothing.
+//! Kernels from source, end to end. SCHEDLAB_TEST_BUILD=1 builds and boots each patch that ships; SCHEDLAB_TEST_SCX=1
+//! builds the scheduler in `examples/scx` and runs a workload under it. Without them only bad input is tested, which
+//! builds nothing.
 
 mod common;
 
@@ -134,6 +134,18 @@ fn a_bisection_needs_a_repository_and_ends_that_are_commits() {
     let (code, _, said) = run(&lab, &words);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("--good") && said.contains("git"), "{said}");
+    let git = |words: &[&str]| {
+        let who = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+        let done =
+            std::process::Command::new("git").args(who).args(words).current_dir(lab.path()).status().unwrap();
+        assert!(done.success(), "{words:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "1"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "2"]);
+    let words = ["bisect", "--good", "HEAD~1", "--metric", "migrations", "--load", "strom", "-q"];
+    let (code, _, said) = run(&lab, &words);
+    assert!(code == 2 && said.contains("storm"), "an unknown load, before anything is built: {said}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ const RUNS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "rr --pairs 3 --protocol tcp -l 31ms --machine 4cpu --kernel v5.4 --seed 77",
+        "rr --pairs 3 --protocol tcp -l 31ms --machine 4cpu --kernel v5.4 --seed 1",
         &["affine.waker_alone", "balance.skip.short_idle", "balance.too_heavy"],
     ),
     (

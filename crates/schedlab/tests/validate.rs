@@ -139,3 +139,71 @@ fn drawn_cases_can_be_kept_as_files() {
     lab.run(&["validate", "--draw", "3", "mine.toml"], 2);
     lab.run(&["validate", "--seed", "3"], 2);
 }
+
+const CHANGE: &str = r#"
+name = "mine"
+about = "a switch of my own"
+machine = "smp-2"
+
+[workload]
+name = "slice"
+
+[[variant]]
+name = "off"
+kernel = "6.1"
+features = ["NO_SIS_UTIL"]
+
+[[variant]]
+name = "on"
+kernel = "6.1"
+features = ["SIS_UTIL"]
+
+[change]
+from = "off"
+to = "on"
+moves = ["migrations", "newidle lb_failed"]
+"#;
+
+#[test]
+fn the_list_of_changes_tells_what_each_must_move() {
+    let lab = lab(CASE);
+    let list = lab.ok(&["validate", "--changes", "--list"]);
+    assert!(list.lines().all(|l| l.chars().count() <= 78), "{list}");
+    assert!(
+        list.contains("first-idle") && list.contains("fair-sleepers") && !list.contains("host-slice"),
+        "{list}"
+    );
+    let one = lab.json(&["validate", "--changes", "--list", "--json", "--case", "newidle"]);
+    assert_eq!(one["schema"], "schedlab/change-cases/1");
+    assert_eq!(one["cases"].as_array().map(Vec::len), Some(1));
+    assert!(
+        one["cases"][0]["moves"].as_array().unwrap().iter().any(|m| m == "newidle groups per scan"),
+        "{one}"
+    );
+    lab.write("mine.toml", CHANGE);
+    let mine = lab.json(&["validate", "--changes", "mine.toml", "--list", "--json"]);
+    let case = &mine["cases"][0];
+    assert_eq!(
+        (case["from"].as_str(), case["to"].as_str(), case["about"].as_str()),
+        (Some("off"), Some("on"), Some("a switch of my own"))
+    );
+    assert_eq!(case["moves"], serde_json::json!(["migrations", "newidle lb_failed"]));
+}
+
+#[test]
+fn a_wrong_change_is_told_with_its_place_before_anything_is_run() {
+    let lab = lab(CASE);
+    lab.write("mine.toml", &CHANGE.replace("\"migrations\"", "\"migration\""));
+    let (_, err) = lab.run(&["validate", "--changes", "mine.toml"], 2);
+    assert!(err.contains("mine.toml:22:10") && err.contains("'migrations'"), "{err}");
+    // A case of the other kind has no switch.
+    let (_, err) = lab.run(&["validate", "--changes", "tiny.toml"], 2);
+    assert!(err.contains("tiny.toml"), "{err}");
+    let (_, err) = lab.run(&["validate", "--changes", "--case", "newidel"], 2);
+    assert!(err.contains("'newidle'"), "{err}");
+    for more in [&["--backend", "vm"][..], &["--draw", "3"], &["--draw", "3", "--write", "there"]] {
+        let words = [&["validate", "--changes"], more].concat();
+        assert!(lab.run(&words, 2).1.contains("cannot be used with"), "{more:?}");
+    }
+    assert!(!lab.path().join("runs").exists());
+}

@@ -35,6 +35,9 @@ pub enum EventKind {
     Forked { task: TaskId, parent: Option<TaskId> },
     /// A task is gone.
     Exited { task: TaskId },
+    /// Events of the event's CPU before this time were lost, `count` of them as far as the source tells; 0: the CPU's
+    /// recording begins here. The task on the CPU is not known until the next switch there.
+    Lost { count: u32 },
     /// cpu_idle: the CPU halts in idle state `state` (index in the machine's table).
     IdleEnter { state: u8 },
     /// The CPU leaves idle; `exit_ns` was spent waking up.

@@ -4,9 +4,15 @@
 //! migration is, so that every backend means the same. Times are nanoseconds since the run began. A sink sees the
 //! events of one task in causal order, also where their times are equal.
 
+pub mod cast;
 pub mod event;
+pub mod kept;
+pub mod perfetto;
+pub mod points;
 pub mod reason;
+pub mod text;
 
+pub use cast::{Actor, Cast};
 pub use event::{Event, EventKind};
 pub use reason::{
     ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,

@@ -14,6 +14,7 @@ pub mod op;
 pub mod param;
 pub mod place;
 pub mod remote;
+pub mod replay;
 pub mod rtapp;
 pub mod spec;
 pub mod together;

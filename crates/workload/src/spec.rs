@@ -5,6 +5,7 @@ use crate::command::{CommandSpec, only_live};
 use crate::nested::NestedSpec;
 use crate::param::{Benchmark, Params};
 use crate::remote::RemoteSpec;
+use crate::replay::{self, Prices};
 use crate::together::{self, Beside, GroupSpec};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Ns, Result, input};
@@ -34,6 +35,16 @@ pub enum Spec {
         /// The runtime that replaces the file's duration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runtime: Option<Ns>,
+    },
+    /// A recorded schedule.
+    Replay {
+        /// The file it came from, for messages.
+        file: String,
+        /// Its text.
+        text: String,
+        /// What is taken off its bursts.
+        #[serde(default)]
+        prices: Prices,
     },
     /// A command, which only live backends can run.
     Command(Box<CommandSpec>),
@@ -73,6 +84,13 @@ impl Spec {
         let text = input::text_up_to(path, MAX_FILE_MB)?;
         Spec::RtApp { file: path.display().to_string(), text, runtime }.checked()
     }
+    /// The workload that a schedule's text describes, checked.
+    ///
+    /// # Errors
+    /// When it is none, with the line.
+    pub fn replay(file: &str, text: String, prices: Prices) -> Result<Spec> {
+        Spec::Replay { file: file.to_owned(), text, prices }.checked()
+    }
     /// The same workload, if it can be built.
     fn checked(self) -> Result<Spec> {
         self.build(0).map(|_| self)
@@ -81,7 +99,7 @@ impl Spec {
     pub fn name(&self) -> &str {
         match self {
             Spec::Bench { name, .. } => name,
-            Spec::RtApp { file, .. } => file.rsplit('/').next().unwrap_or(file),
+            Spec::RtApp { file, .. } | Spec::Replay { file, .. } => file.rsplit('/').next().unwrap_or(file),
             Spec::Command(command) => &command.name,
             Spec::Together { base, .. } => base.name(),
         }
@@ -100,6 +118,7 @@ impl Spec {
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, builder),
             Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, builder),
+            Spec::Replay { file, text, prices } => replay::build(file, text, *prices, builder),
             Spec::Command(_) => Err(only_live()),
             Spec::Together { base, beside, groups, nested, remotes } => {
                 together::build(base, beside, groups, (nested, remotes), builder)
@@ -111,6 +130,7 @@ impl Spec {
         match self {
             Spec::Bench { .. } | Spec::Command(_) => false,
             Spec::RtApp { text, .. } => text.contains("taskgroup"),
+            Spec::Replay { text, .. } => text.contains(" group=/"),
             Spec::Together { base, groups, .. } => !groups.is_empty() || base.has_groups(),
         }
     }

@@ -89,3 +89,18 @@ fn the_good_end_must_be_older() {
     assert!(e.to_string().contains("no ancestor"), "{e}");
     assert!(Repository(folder.path()).commit("nothing").unwrap_err().to_string().contains("git log"));
 }
+
+#[test]
+fn a_check_out_writes_what_differs_and_nothing_of_the_repository() {
+    let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let commits = repository(folder.path(), 3);
+    let (tree, index) = (own.path().join("tree"), own.path().join("index"));
+    fs::create_dir(&tree).unwrap();
+    let kept = fs::read(folder.path().join(".git/index")).unwrap();
+    for commit in [&commits[0], &commits[2], &commits[1]] {
+        Repository(folder.path()).check_out(commit, &tree, &index).unwrap();
+        assert_eq!(fs::read_to_string(tree.join("file")).unwrap(), commit.subject);
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "2", "its own files stay");
+    assert_eq!(fs::read(folder.path().join(".git/index")).unwrap(), kept);
+}

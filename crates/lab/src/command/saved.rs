@@ -310,7 +310,7 @@ fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(&backend),
         backend,
-        machine: no_machine()?,
+        machine: Machine::unknown(&format!("{UNKNOWN} machine"))?,
         drawn: Vec::new(),
         kernel: UNKNOWN.to_owned(),
         resolved: None,
@@ -326,14 +326,4 @@ fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
             ..Findings::default()
         },
     })
-}
-
-/// An unknown machine.
-fn no_machine() -> Result<Machine> {
-    let empty = serde_json::json!({
-        "name": format!("{UNKNOWN} machine"), "about": "", "costs": {}, "idle_states": [], "background": [],
-        "topology": { "cpus": [], "node_distance": [] },
-    });
-    serde_json::from_value(empty)
-        .map_err(|e| Error::internal(format!("a machine of which nothing is known: {e}")))
 }

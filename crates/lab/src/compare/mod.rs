@@ -131,6 +131,18 @@ pub fn compare_sources(
     compare(&records, &question.clone().kept_in(folders), &[])
 }
 
+/// The records of each cell of the comparison that [`compare`] makes of them, in its order.
+pub fn runs_by_cell(records: &[Record]) -> Vec<Vec<Record>> {
+    let (own_seeds, _) = seeds::of_their_own(records);
+    let cells = group(&own_seeds).into_iter().flatten();
+    cells.map(|cell| cell.runs.into_iter().cloned().collect()).collect()
+}
+
+/// Sorts the records of stored runs as people expect: their folders are named by hashes.
+pub fn sort_as_shown(records: &mut [Record]) {
+    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
+}
+
 /// Compares records; `warnings` are about the whole.
 ///
 /// # Errors

@@ -242,6 +242,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether it compares that cell with its baseline.
+    pub fn is_of(&self, cell: &Cell) -> bool {
+        (&self.backend, &self.machine, &self.workload, &self.load, &self.variant)
+            == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
+    }
     /// [`ASTRAY`] or nothing.
     pub fn flag(&self) -> &'static str {
         if self.astray { ASTRAY } else { "" }

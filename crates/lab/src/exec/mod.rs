@@ -7,6 +7,7 @@
 
 mod any;
 mod host;
+mod keep;
 mod live;
 pub(crate) mod sim;
 mod sitting;
@@ -23,7 +24,9 @@ use crate::plan::{Plan, Run};
 use crate::room;
 use rayon::prelude::*;
 use schedlab_base::{Backend, Error, Result, Warning};
-use schedlab_record::{Record, RunDir, Store};
+use schedlab_record::{Record, RunDir, Store, Stored};
+use schedlab_trace::kept::EVENTS_FILE;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The result of a run.
@@ -33,11 +36,29 @@ pub struct Made {
     pub record: Record,
     /// Files kept beside it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
+    /// The file of its events, in the folder that [`Any::keep_events`] was given; whoever stores the run moves it.
+    pub events: Option<PathBuf>,
+}
+
+impl Made {
+    /// Stores the run, with further files (name, content) beside its record.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    pub fn put(&self, store: &Store, hash: &str, seed: u64, attach: &[(&str, &[u8])]) -> Result<Stored> {
+        let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
+        let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
+        let events = self.events.as_deref().map(|path| (EVENTS_FILE, path));
+        let stored = store.put_with(hash, seed, &self.record, &files, events);
+        // If it was not moved, nobody wants it.
+        let _ = self.events.as_deref().map(std::fs::remove_file);
+        stored
+    }
 }
 
 impl From<Record> for Made {
     fn from(record: Record) -> Made {
-        Made { record, files: Vec::new() }
+        Made { record, files: Vec::new(), events: None }
     }
 }
 
@@ -190,9 +211,7 @@ impl Session<'_> {
         let made = self.executor.run(cell, seed, self.stop);
         let made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
         if let (Some(made), Some(store)) = (&made, self.store) {
-            let own = made.files.iter().map(|(name, content)| (*name, content.as_slice()));
-            let files: Vec<(&str, &[u8])> = self.attach.iter().copied().chain(own).collect();
-            store.put(hash, seed, &made.record, &files)?;
+            made.put(store, hash, seed, self.attach)?;
         }
         Ok(made.map(|made| (made.record, false)))
     }

@@ -1,7 +1,9 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
+use super::keep::Kept;
 use super::{Executor, Made, guessed};
 use crate::cell::Cell;
+use crate::events::{Both, cast};
 use crate::room;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
@@ -9,8 +11,10 @@ use schedlab_kernel::{History, Kernel, Policy};
 use schedlab_machine::{Domains, Drawn, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate, simulate_walking};
+use schedlab_trace::Cast;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The simulating executor.
@@ -43,6 +47,29 @@ impl Sim {
         stop: &AtomicBool,
         walk_every: Option<u64>,
     ) -> Result<Option<Made>> {
+        self.made(cell, seed, stop, walk_every, None)
+    }
+    /// A run whose events are written to a file in that folder.
+    ///
+    /// # Errors
+    /// As [`Executor::run`], and when the file can't be written.
+    pub fn run_kept(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        stop: &AtomicBool,
+        folder: Option<&Path>,
+    ) -> Result<Option<Made>> {
+        self.made(cell, seed, stop, None, folder)
+    }
+    fn made(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        stop: &AtomicBool,
+        walk_every: Option<u64>,
+        keep_in: Option<&Path>,
+    ) -> Result<Option<Made>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let drawn = cell.draw(seed);
         let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
@@ -54,6 +81,7 @@ impl Sim {
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
         let (names, series) = (names(&machine, &workload), series(&workload)?);
+        let cast = keep_in.map(|_| cast(&machine, &workload, &names, cell.kernel.clone(), Ns::ZERO));
         let mut analyser =
             Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
         let setup = Setup {
@@ -67,9 +95,11 @@ impl Sim {
             stop: Some(stop),
             clock: self.clock,
         };
-        let report = match walk_every {
-            Some(steps) => simulate_walking(setup, steps, &mut analyser)?,
-            None => simulate(setup, &mut analyser)?,
+        let mut kept = keep_in.map(Kept::create).transpose()?;
+        let report = match (walk_every, &mut kept) {
+            (Some(steps), _) => simulate_walking(setup, steps, &mut analyser)?,
+            (None, Some(kept)) => simulate(setup, &mut Both(&mut analyser, &mut kept.writer))?,
+            (None, None) => simulate(setup, &mut analyser)?,
         };
         if report.stopped {
             return Ok(None);
@@ -111,7 +141,11 @@ impl Sim {
             seed,
             found,
         };
-        Ok(Some(record.into()))
+        let events = match (kept, cast) {
+            (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
+            _ => None,
+        };
+        Ok(Some(Made { record, files: Vec::new(), events }))
     }
 }
 
@@ -202,7 +236,7 @@ pub(crate) fn allowed(machine: &Machine, built: &Built) -> Vec<Option<CpuSet>> {
 }
 
 /// The workload's series, empty.
-fn series(built: &Built) -> Result<Vec<(String, Series)>> {
+pub(crate) fn series(built: &Built) -> Result<Vec<(String, Series)>> {
     let one = |s: &SeriesDecl| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?)));
     built.series.iter().map(one).collect()
 }

@@ -131,14 +131,12 @@ impl Session<'_> {
             return Ok(Vec::new());
         };
         let mut all = Vec::new();
-        for (run, Made { mut record, files }) in runs.iter().zip(made) {
-            if let Some(store) = self.store {
-                let own = files.iter().map(|(name, content)| (*name, content.as_slice()));
-                let files: Vec<(&str, &[u8])> = self.attach.iter().copied().chain(own).collect();
-                if let Stored::Kept(there) = store.put(&hashes[run.cell], run.seed, &record, &files)? {
-                    // Another process was faster; its record is the one that later comparisons read.
-                    record = there.record()?;
-                }
+        for (run, made) in runs.iter().zip(made) {
+            let stored = self.store.map(|store| made.put(store, &hashes[run.cell], run.seed, self.attach));
+            let Made { mut record, .. } = made;
+            if let Some(Stored::Kept(there)) = stored.transpose()? {
+                // Another process was faster; its record is the one that later comparisons read.
+                record = there.record()?;
             }
             self.progress.done(&plan.cells[run.cell], run.seed, Done::Made(&record));
             all.push(Some((record, false)));

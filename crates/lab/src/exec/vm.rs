@@ -104,7 +104,7 @@ impl Executor for Vm {
             if !visit.counts.is_empty() {
                 files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
             }
-            all.push(Made { record, files });
+            all.push(Made { record, files, events: None });
         }
         Ok(Some(all))
     }

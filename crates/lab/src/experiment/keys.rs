@@ -63,6 +63,11 @@ pub const TOP: Section = Section {
         key("host", "", "[host] with [[host.load]]: other loads on the live kernel"),
         key("vm", "", "[vm]: what --backend vm runs instead"),
         key("published", "", "[[published]]: figures shown beside ours"),
+        key(
+            "change",
+            "",
+            "[change]: what a switch must move, for validate --changes; of no effect elsewhere",
+        ),
     ],
 };
 
@@ -74,6 +79,11 @@ pub const WORKLOAD: Section = Section {
         key("name", r#""schbench""#, "the benchmark; of a command its name"),
         key("rtapp", r#""tasks.json""#, "an rt-app file instead"),
         key("rtapp_text", "'{ \"tasks\": ... }'", "the text of an rt-app file instead"),
+        key(
+            "schedule",
+            "\"day.sched\"",
+            "a recorded schedule instead, as 'schedlab replay --schedule' writes it",
+        ),
         key("command", r#"{ run = "make -j{load}" }"#, "a command instead (commands.md)"),
     ],
 };
@@ -219,7 +229,7 @@ pub const VARIANT: Section = Section {
         key(
             "migration_cost",
             r#"[0, 2500, 10000]"#,
-            "how long a task stays cache hot, us by distance (0: measure it), or \"auto\": measure all; simulated",
+            "how long a task stays cache hot, us by distance (0: measure it), or \"auto\": measure all; in guests of patches/6.1/migration-cost.patch its boot option",
         ),
         key("migration_factor", "120", "per cent of measured migration_cost; default the machine's, or 100"),
         key("at", "", "[[variant.at]]: a change in the middle of a run"),
@@ -289,10 +299,25 @@ pub const PUBLISHED: Section = Section {
     ],
 };
 
+/// The keys of a switch that is validated.
+pub const CHANGE: Section = Section {
+    header: "[change]",
+    about: "what a switch must move, in the real kernel as in the simulation; read by validate --changes",
+    keys: &[
+        key("from", r#""off""#, "the variant before the change"),
+        key("to", r#""on""#, "the variant after it"),
+        key(
+            "moves",
+            r#"["migrations"]"#,
+            "rows that must move by 5 % or more, in the same direction on both sides",
+        ),
+    ],
+};
+
 /// All of them.
 pub const SECTIONS: &[&Section] = &[
     &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
-    &PUBLISHED,
+    &PUBLISHED, &CHANGE,
 ];
 
 impl Section {

@@ -8,6 +8,7 @@ use crate::command::{Template, headline};
 use schedlab_base::nearest::nearest;
 use schedlab_base::{Error, Ns, Result, input};
 use schedlab_machine::reader::Table;
+use schedlab_workload::replay::Prices;
 use schedlab_workload::rtapp::RUNTIME;
 use schedlab_workload::{BENCHMARKS, Benchmark, Params, Spec, spec};
 use std::path::Path;
@@ -31,7 +32,7 @@ const INLINE: &str = "rt-app";
 pub enum Workload {
     /// A benchmark and the parameters that all loads share.
     Bench(&'static Benchmark, Vec<Setting>),
-    /// An rt-app description, whose only parameter is its runtime.
+    /// An rt-app description, whose only parameter is its runtime, or a recorded schedule, which has none.
     RtApp(Spec),
     /// A command, whose only parameter is its load.
     Command(Box<Template>),
@@ -50,6 +51,9 @@ impl Workload {
         let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).collect();
         if let Some(text) = table.string("rtapp_text")? {
             return inline(table, text);
+        }
+        if let Some(file) = table.string("schedule")? {
+            return schedule(table, folder, file);
         }
         match (table.string("name")?, table.string("rtapp")?) {
             (Some(name), None) => {
@@ -170,6 +174,18 @@ impl Workload {
 }
 
 /// The workload of an rt-app text that the table itself holds.
+/// A recorded schedule, which has no parameters.
+fn schedule(table: &Table<'_>, folder: &Path, file: &str) -> Result<Workload> {
+    if let Some(key) = table.keys().find(|k| *k != "schedule") {
+        return Err(table.error_at(key, format!("a schedule has no parameter '{key}'")));
+    }
+    let path = folder.join(file);
+    let text = input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("schedule", e))?;
+    // Checked under the full path, for errors, as rt-app files are.
+    Spec::replay(&path.display().to_string(), text.clone(), Prices::default())?;
+    Ok(Workload::RtApp(Spec::Replay { file: file.to_owned(), text, prices: Prices::default() }))
+}
+
 fn inline(table: &Table<'_>, text: &str) -> Result<Workload> {
     let runtime = rtapp_runtime(table, "rtapp_text")?;
     let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime };

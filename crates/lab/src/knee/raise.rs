@@ -48,6 +48,11 @@ impl Raised {
                 range: (1, MOST_COPIES),
                 how: How::Copies { file: file.clone(), text: text.clone(), runtime: *runtime },
             }),
+            Spec::Replay { .. } => {
+                let text =
+                    format!("{}: a recorded schedule has no load that could be raised", workload.name());
+                Err(Error::input(text))
+            }
             Spec::Together { .. } => {
                 let text = format!("{}: its load is not raised beside others or in groups", workload.name());
                 Err(Error::input(text))

@@ -89,6 +89,10 @@ pub enum How {
     Metric(&'static str),
     /// Attempts to balance (`lb_count`) by CPUs of that idle type, summed over all domains.
     Attempts(IdleType),
+    /// A counter of balancing by CPUs of that idle type, by the kernel's name for it, summed over all domains.
+    Balancing(IdleType, &'static str),
+    /// Groups that a pass of that idle type reads: `lb_sg_scan` by `lb_count`, over all domains.
+    GroupsPerScan(IdleType),
     /// Tasks moved by load balancing of any kind, over all domains.
     Pulled,
     /// One counter of all CPUs as a part of another, per cent.
@@ -204,6 +208,35 @@ pub const LIST: &[Row] = &[
     of_group("cpu_time of group 4", 3),
 ];
 
+const fn newidle(name: &'static str, counter: &'static str) -> Row {
+    count(Class::Balance, name, How::Balancing(IdleType::Newidle, counter))
+}
+
+/// The rows that changes are compared by, beside [`LIST`]. No case of validation is judged by them: its list was fixed
+/// before any case was run.
+pub const CHANGE_ROWS: &[Row] = &[
+    time(Class::Delays, "run_delay.p99"),
+    time(Class::Delays, "wakeup_delay.p99"),
+    newidle("newidle lb_balanced", "lb_balanced"),
+    newidle("newidle lb_failed", "lb_failed"),
+    newidle("newidle lb_gained", "lb_gained"),
+    newidle("newidle lb_nobusyg", "lb_nobusyg"),
+    newidle("newidle lb_nobusyq", "lb_nobusyq"),
+    Row {
+        name: "newidle groups per scan",
+        class: Class::Balance,
+        unit: "",
+        enough: 0.5,
+        slack: 0.1,
+        how: How::GroupsPerScan(IdleType::Newidle),
+    },
+];
+
+/// Every row whose change can be told: those of [`LIST`] that are numbers, then [`CHANGE_ROWS`].
+pub fn of_changes() -> impl Iterator<Item = &'static Row> {
+    LIST.iter().chain(CHANGE_ROWS).filter(|row| !matches!(row.how, How::Distribution(..)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +251,7 @@ mod tests {
 
     #[test]
     fn no_row_could_take_three_times_a_value_for_the_value() {
-        for row in LIST {
+        for row in LIST.iter().chain(CHANGE_ROWS) {
             // Measured means that three times the value is at least `enough`; it is then off by two thirds of that.
             assert!(row.slack < row.enough * 2.0 / 3.0, "{}", row.name);
         }
@@ -227,11 +260,14 @@ mod tests {
 
     #[test]
     fn names_are_metrics_and_stand_once() {
-        for (at, row) in LIST.iter().enumerate() {
-            assert!(!LIST[..at].iter().any(|r| r.name == row.name), "{}", row.name);
+        let all: Vec<&Row> = LIST.iter().chain(CHANGE_ROWS).collect();
+        for (at, row) in all.iter().enumerate() {
+            assert!(!all[..at].iter().any(|r| r.name == row.name), "{}", row.name);
             let names = match row.how {
                 How::Metric(name) => vec![name.to_owned()],
                 How::Attempts(idle) => vec![format!("domain0.{}.lb_count", idle.name())],
+                How::Balancing(idle, counter) => vec![format!("domain0.{}.{counter}", idle.name())],
+                How::GroupsPerScan(idle) => vec![format!("domain0.{}.lb_sg_scan", idle.name())],
                 How::Share(part, of) => vec![part.to_owned(), of.to_owned()],
                 How::Distribution(series, _) => vec![format!("{series}.p50")],
                 How::Pulled | How::Uneven | How::OfGroup(_) => Vec::new(),

@@ -6,6 +6,7 @@
 
 mod again;
 pub mod case;
+pub mod changes;
 pub mod draw;
 pub mod metrics;
 mod probing;

@@ -2,7 +2,7 @@
 
 use super::case::{self, Case};
 use super::metrics::CLASSES;
-use schedlab_base::Ns;
+use schedlab_base::{Backend, Ns};
 use schedlab_kernel::Variant;
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
 use std::path::Path;
@@ -29,6 +29,20 @@ pub fn with_series(name: &str, values: &[u64]) -> Record {
     let mut record = record(&[]);
     record.found.series.insert(name.to_owned(), series);
     record
+}
+
+/// Four runs of a backend and a variant, seeds 1 to 4, whose counter has these values.
+pub fn switched(
+    backend: Backend,
+    variant: &str,
+    counter: &str,
+    values: [u64; 4],
+) -> impl Iterator<Item = Record> {
+    values.into_iter().zip(1..).map(move |(n, seed)| {
+        let mut r = record(&[(counter, n)]);
+        (r.backend, r.variant.name, r.seed) = (backend.into(), variant.to_owned(), seed);
+        r
+    })
 }
 
 /// A case in a guest with the usual tolerances, and more text.

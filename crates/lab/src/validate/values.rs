@@ -5,6 +5,7 @@ use crate::metrics;
 use crate::stats::describe::{mean, std};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use schedlab_record::accounts::{groups, of_group};
+use schedlab_record::schedstat::{BALANCE_ROWS, IdleType};
 use schedlab_record::{Record, Series, Value};
 use schedlab_workload::Spec;
 
@@ -27,6 +28,13 @@ fn number(how: How, record: &Record) -> Result<f64, String> {
             (part, of) => Ok(100.0 * part / of),
         },
         How::Attempts(idle) => balancing(record, |lb| lb[idle as usize].lb_count),
+        How::Balancing(idle, counter) => counted(record, idle, counter),
+        How::GroupsPerScan(idle) => {
+            match (counted(record, idle, "lb_sg_scan")?, counted(record, idle, "lb_count")?) {
+                (_, 0.0) => Err(format!("there was no {} pass", idle.name())),
+                (groups, passes) => Ok(groups / passes),
+            }
+        }
         How::Pulled => balancing(record, |lb| lb.iter().map(|b| b.lb_gained).sum()),
         How::Uneven => uneven(record).ok_or_else(|| "no group of tasks has two that ran".to_owned()),
         How::OfGroup(n) => part_of_group(record, n),
@@ -52,6 +60,17 @@ fn balancing(
         return Err("schedstat tells of no domains".to_owned());
     }
     Ok(domains.map(|d| of(&d.lb)).sum::<u64>() as f64)
+}
+
+/// A counter of balancing of an idle type by the kernel's name, summed over all domains of all CPUs.
+fn counted(record: &Record, idle: IdleType, name: &str) -> Result<f64, String> {
+    let none = || format!("this kernel does not count {name}");
+    let row = BALANCE_ROWS.iter().find(|row| row.name == name).ok_or_else(none)?;
+    // The field of a column that the layout lacks is 0, which would read as "no groups".
+    if record.found.schedstat.as_ref().is_some_and(|stat| !stat.layout.has(row.since)) {
+        return Err(none());
+    }
+    balancing(record, |lb| (row.get)(&lb[idle as usize]))
 }
 
 /// The spread of CPU time within groups of tasks, per cent; groups are weighted by their CPU time.
@@ -136,9 +155,12 @@ pub fn tripled(series: &Series) -> Series {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::record;
     use super::*;
     use proptest::prelude::*;
+    use schedlab_base::CpuSet;
     use schedlab_record::Better;
+    use schedlab_record::schedstat::Schedstat;
 
     fn of(values: &[u64]) -> Series {
         let mut s = Series::new("ns", Better::Neither);
@@ -161,6 +183,26 @@ mod tests {
         let mut a = vec![1000; 90];
         a.extend([50_000; 10]);
         assert!((apart(&of(&a), &of(&[1000; 40]), 0.2, 0.0) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn groups_per_scan_are_of_all_domains_and_only_of_kernels_that_count_them() {
+        let domains = vec![("MC".to_owned(), CpuSet::default()), ("NUMA".to_owned(), CpuSet::default())];
+        let mut stat = Schedstat::new([domains.clone(), domains]);
+        stat.layout.sg_scan = true;
+        for (cpu, domain, passes, groups) in [(0, 0, 3, 9), (1, 0, 1, 3), (1, 1, 4, 4)] {
+            let lb = &mut stat.cpus[cpu].domains[domain].lb;
+            (lb[2].lb_count, lb[2].lb_sg_scan, lb[0].lb_sg_scan) = (passes, groups, 1000);
+        }
+        let mut record = record(&[]);
+        let read = |record: &Record| number(How::GroupsPerScan(IdleType::Newidle), record);
+        assert!(read(&record).is_err_and(|why| why.contains("no schedstat")));
+        record.found.schedstat = Some(stat.clone());
+        assert_eq!(read(&record), Ok(2.0));
+        assert_eq!(number(How::Balancing(IdleType::Newidle, "lb_count"), &record), Ok(8.0));
+        stat.layout.sg_scan = false;
+        record.found.schedstat = Some(stat);
+        assert!(read(&record).is_err_and(|why| why.contains("does not count lb_sg_scan")));
     }
 
     proptest! {

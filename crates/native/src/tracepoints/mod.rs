@@ -14,10 +14,9 @@
 
 mod arrivals;
 pub mod background;
-mod format;
 pub(crate) mod instance;
+mod kept;
 mod layout;
-mod page;
 mod ring;
 mod sources;
 #[cfg(test)]
@@ -28,9 +27,12 @@ mod translate;
 use crate::counters::watch::online;
 use crate::found::Found;
 use crate::sys;
+pub use kept::ask as ask_to_keep;
+use kept::{Keeper, Told};
 use layout::{Layouts, What};
 use ring::{Held, Ring, Seen};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
+use schedlab_import::binary::{format, page};
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, TaskName};
 pub use sources::ask as ask_rings;
@@ -57,6 +59,8 @@ pub struct Events {
     held: Vec<Held>,
     translator: Translator,
     analyser: Analyser,
+    /// Writes the events to a file, if that was asked for.
+    keeper: Option<Keeper>,
     /// The kernel's own number of each thread, if this process's namespace numbers threads differently.
     global: BTreeMap<u32, u32>,
     /// The thread that makes the tasks.
@@ -123,6 +127,7 @@ impl Events {
             held: Vec::new(),
             translator,
             analyser,
+            keeper: Keeper::if_asked(),
             global: BTreeMap::new(),
             maker,
             lost: 0,
@@ -141,7 +146,9 @@ impl Events {
     pub fn measure(&mut self) {
         let now_ns = sys::monotonic_ns();
         self.emptying = Ns::ZERO;
-        self.analyser.measure_from(Ns(now_ns - self.translator.opened_ns));
+        let from = Ns(now_ns - self.translator.opened_ns);
+        self.analyser.measure_from(from);
+        self.keeper.iter_mut().for_each(|keeper| keeper.measured_from(from));
     }
 
     /// Empties the rings. `threads` are the tasks' thread ids as far as they are known now.
@@ -209,7 +216,8 @@ impl Events {
         let ready = self.held[..settled].iter().position(unknown).unwrap_or(settled);
         for held in self.held.drain(..ready) {
             if self.running.as_mut().is_none_or(|running| is_news(running, &held)) {
-                self.translator.tell(&held, &mut self.analyser);
+                let keeper = self.keeper.as_mut();
+                self.translator.tell(&held, &mut Told { analyser: &mut self.analyser, keeper });
             }
         }
     }
@@ -227,9 +235,13 @@ impl Events {
         self.know(threads);
         self.analyse(self.ended_ns, self.ended_ns);
         let end_ns = self.whole_until_ns.map_or(self.ended_ns, |whole| whole.min(self.ended_ns));
-        let seen = self.analyser.finish(Ns(end_ns.saturating_sub(self.translator.opened_ns)));
+        let end = Ns(end_ns.saturating_sub(self.translator.opened_ns));
+        let kept =
+            self.keeper.take().map(|keeper| keeper.finish(&self.analyser, &self.translator, end, self.lost));
+        let seen = self.analyser.finish(end);
         let lost = self.whole_until_ns.filter(|whole| *whole < self.ended_ns).map(|whole| (self.lost, whole));
         let mut found = told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))));
+        found.seen.warnings.extend(kept.flatten());
         if self.emptying > Ns::ZERO {
             let text = format!(
                 "rings of events were half full: emptying them took {} of a CPU from what was measured",
@@ -251,7 +263,7 @@ fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
 /// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
 /// their loss to the end.
 fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
-    seen.series.retain(|name, _| is_told(name));
+    seen.keep_what_tracepoints_tell();
     if let Some((n, before)) = lost {
         let why = format!("{n} events were lost {before} before the end, so that nothing was counted since");
         seen.warnings.push(Warning::new(
@@ -262,24 +274,7 @@ fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
         let seen = Findings { series, waits, warnings, ..Findings::default() };
         return Found { seen, unmeasured: [("events", why)].into() };
     }
-    seen.counters.retain(|name, _| is_told(name));
-    for always in ["slice.end.preempted", "migrations.moved"] {
-        seen.counters.entry(always.to_owned()).or_insert(0);
-    }
     Found { seen, ..Found::default() }
-}
-
-/// Whether a live kernel's events support the metric or series of that name.
-fn is_told(name: &str) -> bool {
-    let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
-    let ends = ["blocked", "exited", "preempted"];
-    !name.starts_with("placement.")
-        && !name.starts_with("slice.preempted_by.")
-        && one_of("migrations.", &["wakeup", "fork", "moved"])
-        && match name.strip_prefix("slice.end.") {
-            Some(reason) => ends.contains(&reason),
-            None => one_of("slice.", &ends),
-        }
 }
 
 /// Whether the recorder's namespace has a number for a thread. It has none for threads outside of it and for dead ones.

@@ -253,26 +253,6 @@ fn a_number_that_is_given_away_again_is_another_task() {
 }
 
 #[test]
-fn what_a_live_kernel_does_not_tell_is_left_out() {
-    for name in [
-        "woken.prev",
-        "migrations",
-        "migrations.moved",
-        "slice.end.blocked",
-        "slice",
-        "slice.exited",
-        "idle_time",
-    ] {
-        assert!(is_told(name), "{name}");
-    }
-    for name in
-        ["placement.probes", "migrations.newidle", "slice.end.slice", "slice.wakeup", "slice.preempted_by.a"]
-    {
-        assert!(!is_told(name), "{name}");
-    }
-}
-
-#[test]
 fn after_a_loss_distributions_stay_and_counts_go() {
     let analyser = || Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO);
     let whole = told(analyser().finish(Ns(10)), None);

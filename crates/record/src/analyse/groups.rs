@@ -44,6 +44,14 @@ impl Groups {
         }
         number
     }
+    /// There are `nr_cpus` CPUs, more than were known.
+    pub fn widen(&mut self, nr_cpus: usize) {
+        let mut wide = vec![(0, 0); self.names.len() * nr_cpus];
+        for (row, from) in wide.chunks_exact_mut(nr_cpus).zip(self.stays.chunks_exact(self.nr_cpus.max(1))) {
+            row[..self.nr_cpus].copy_from_slice(&from[..self.nr_cpus]);
+        }
+        (self.stays, self.nr_cpus) = (wide, nr_cpus);
+    }
     /// A stay on `cpu` has ended.
     #[inline]
     pub fn stayed(&mut self, group: u8, cpu: CpuId, ns: u64) {

@@ -111,12 +111,30 @@ impl Analyser {
     pub fn measure_from(&mut self, at: Ns) {
         self.measure_from = at;
     }
+    /// From now on the task has this name, and belongs or does not belong to the machine.
+    pub fn rename(&mut self, id: TaskId, to: TaskName) {
+        let (background, group) = (to.background, self.groups.of(&to));
+        let task = self.task(id);
+        (task.background, task.group) = (background, group);
+        if let Some(name) = self.names.get_mut(id.index()) {
+            *name = to;
+        }
+    }
     /// Adds a task that was not announced to the table, before its first event.
     pub fn meet(&mut self, task: TaskName) -> TaskId {
         let (id, group) = (TaskId::from(self.names.len()), self.groups.of(&task));
         *self.task(id) = Task::new(task.background, group);
         self.names.push(task);
         id
+    }
+
+    /// The tasks so far, by task id.
+    pub fn names(&self) -> &[TaskName] {
+        &self.names
+    }
+    /// CPUs that it knows of.
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
     }
 
     fn counts(&self, at: Ns) -> bool {
@@ -132,6 +150,7 @@ impl Analyser {
     fn cpu(&mut self, id: CpuId) -> &mut Cpu {
         if id.index() >= self.cpus.len() {
             self.cpus.resize(id.index() + 1, Cpu::default());
+            self.groups.widen(id.index() + 1);
         }
         &mut self.cpus[id.index()]
     }
@@ -359,6 +378,29 @@ impl Analyser {
         self.queue_on(id, Some(cpu_id));
     }
 
+    /// Events of the CPU were lost: neither its task nor those on its runqueue are known any more, so the stay and the
+    /// waits that go on there are not counted.
+    fn lost(&mut self, at: Ns, id: CpuId, count: u32) {
+        let cpu = *self.cpu(id);
+        *self.cpu(id) = Cpu { current: None, since: at, idle_exit_ns: 0, known: false, ..cpu };
+        // A CPU whose recording begins later than others' has no gap: nothing was counted there.
+        if cpu.known || count > 0 {
+            self.seen.gaps += 1;
+            self.seen.unknown_ns += self.measured_ns(cpu.since, at);
+        }
+        let waits = cpu.queued > 0;
+        let on_it = |t: &Task| waits && t.queued_on == Some(id);
+        let mut gone: Vec<TaskId> = cpu.current.into_iter().collect();
+        if waits {
+            gone.extend((0..self.tasks.len()).filter(|t| on_it(&self.tasks[*t])).map(TaskId::from));
+        }
+        for task in gone {
+            self.queue_on(task, None);
+            let task = self.task(task);
+            (task.phase, task.by_wakeup, task.woken_early) = (Phase::Unknown, false, false);
+        }
+    }
+
     fn migrate(&mut self, at: Ns, cpu: CpuId, id: TaskId, why: MoveReason) {
         let counts = self.counts(at);
         if self.task(id).queued_on.is_some() {
@@ -385,6 +427,7 @@ impl Sink for Analyser {
             EventKind::Placed { task, reason, probes, .. } => self.placed(at, task, reason, probes),
             EventKind::Enqueued { task, nr_running, new } => self.enqueued(at, cpu, task, nr_running, new),
             EventKind::Migrate { task, why, .. } => self.migrate(at, cpu, task, why),
+            EventKind::Lost { count } => self.lost(at, cpu, count),
             EventKind::IdleEnter { .. } => self.cpu(cpu).idle_exit_ns = 0,
             EventKind::IdleExit { exit_ns } => self.cpu(cpu).idle_exit_ns = exit_ns,
             EventKind::Balance { trigger, why, moved, visited, took_ns, .. } => {

@@ -436,3 +436,55 @@ fn a_task_that_is_met_later_has_a_name_and_an_account() {
     assert_eq!(seen.stays.iter().map(|s| s.group.as_str()).collect::<Vec<_>>(), ["late"]);
     assert_eq!(seen.waits[0].ended_by.as_deref(), Some("rcu"));
 }
+
+#[test]
+fn no_stay_and_no_wait_crosses_lost_events() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (100, 0, switch(None, Some(A), S::FromIdle)),
+            (200, 0, waking(B, Some(A))),
+            (210, 0, queued(B, 2)),
+            (500, 0, EventKind::Lost { count: 7 }),
+            (500, 0, switch(Some(B), Some(A), S::Preempted)),
+            (600, 0, switch(Some(A), None, S::Blocked)),
+        ],
+    );
+    let found = an.finish(Ns(600));
+    assert_eq!(only(&found.series["slice"]), [100], "of A's second stay only");
+    assert_eq!(only(&found.series["run_delay"]), [] as [u64; 0]);
+    assert!(found.warnings.iter().any(|w| w.code == "trace.gaps"), "{:?}", found.warnings);
+    assert!(!found.counters.contains_key("cpu_time"), "300 of 600 ns are not known");
+}
+
+#[test]
+fn a_recording_of_a_cpu_that_begins_late_has_no_gap() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (100, 0, switch(Some(A), None, S::Blocked)),
+            (400, 1, EventKind::Lost { count: 0 }),
+            (400, 1, switch(Some(B), None, S::Blocked)),
+        ],
+    );
+    let found = an.finish(Ns(1000));
+    assert_eq!(found.warnings, []);
+    assert_eq!((found.counters["cpu_time"], found.counters["idle_time"]), (100, 900 + 600));
+}
+
+#[test]
+fn a_task_may_change_its_name_and_cpus_may_be_met_late() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(&mut an, &[(0, 0, switch(None, Some(A), S::FromIdle)), (10, 0, switch(Some(A), None, S::Blocked))]);
+    an.rename(A, TaskName { name: "z".into(), background: false });
+    feed(&mut an, &[(20, 7, switch(None, Some(A), S::FromIdle)), (50, 7, switch(Some(A), None, S::Blocked))]);
+    let found = an.finish(Ns(50));
+    let stays: Vec<_> = found.stays.iter().map(|s| (s.group.as_str(), s.cpu.0, s.count, s.time.0)).collect();
+    assert_eq!(stays, [("a", 0, 1, 10), ("z", 7, 1, 30)]);
+    assert_eq!((found.tasks[0].name.as_str(), found.tasks[0].cpu_time), ("z", Ns(40)));
+}

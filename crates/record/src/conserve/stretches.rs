@@ -57,6 +57,8 @@ pub struct Found {
     pub causes: BTreeMap<Cause, (u64, u64)>,
     /// The longest ones, longest first; of equals the earlier first.
     pub longest: Vec<Stretch>,
+    /// The covered time in each bin, ns; empty unless bins were asked for.
+    pub by_bin: Vec<u64>,
 }
 
 /// A stretch that goes on.
@@ -101,6 +103,17 @@ impl Stretches {
         Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
     }
 
+    /// Also tells the covered time by bins of that width, ns, from the run's begin on.
+    #[must_use]
+    pub fn in_bins(mut self, width: u64) -> Stretches {
+        self.union.set_bins(width);
+        self
+    }
+    /// CPUs, tasks and queues as they are now.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
     /// What was found until `end`.
     pub fn finish(mut self, end: Ns) -> Found {
         self.now = end.0;
@@ -113,7 +126,8 @@ impl Stretches {
         }
         self.found.longest.sort_by_key(order);
         self.found.longest.truncate(self.keep);
-        Found { covered_ns: self.union.length(), ..self.found }
+        let (covered_ns, by_bin) = self.union.finish();
+        Found { covered_ns, by_bin, ..self.found }
     }
 
     fn wait(&mut self, task: TaskId) -> &mut Wait {

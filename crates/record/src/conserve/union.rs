@@ -11,9 +11,16 @@ const BATCH: usize = 1 << 16;
 pub struct Union {
     kept: Vec<(u64, u64)>,
     settled_ns: u64,
+    /// Width of the bins, ns, 0 for none, and what lies in each of them.
+    width: u64,
+    bins: Vec<u64>,
 }
 
 impl Union {
+    /// Also tells how much of it lies in each bin of that width, ns.
+    pub fn set_bins(&mut self, width: u64) {
+        self.width = width;
+    }
     /// Adds an interval.
     pub fn add(&mut self, from: u64, until: u64) {
         self.kept.push((from, until));
@@ -33,13 +40,26 @@ impl Union {
             }
         }
         let (over, open): (Vec<_>, Vec<_>) = merged.into_iter().partition(|(_, until)| *until < horizon);
-        self.settled_ns += over.iter().map(|(from, until)| until - from).sum::<u64>();
+        over.into_iter().for_each(|interval| self.spend(interval));
         self.kept = open;
     }
-    /// Its length, ns.
-    pub fn length(mut self) -> u64 {
+    /// Its length, ns, and what lies in each bin, if it has bins.
+    pub fn finish(mut self) -> (u64, Vec<u64>) {
         self.settle(u64::MAX);
-        self.settled_ns + self.kept.iter().map(|(from, until)| until - from).sum::<u64>()
+        std::mem::take(&mut self.kept).into_iter().for_each(|interval| self.spend(interval));
+        (self.settled_ns, self.bins)
+    }
+    fn spend(&mut self, (mut from, until): (u64, u64)) {
+        self.settled_ns += until - from;
+        while self.width > 0 && from < until {
+            let bin = from / self.width;
+            let end = until.min((bin + 1) * self.width);
+            if self.bins.len() <= bin as usize {
+                self.bins.resize(bin as usize + 1, 0);
+            }
+            self.bins[bin as usize] += end - from;
+            from = end;
+        }
     }
 }
 
@@ -58,13 +78,20 @@ mod tests {
             let covers = |t: &u64| all.iter().any(|(from, length)| (*from..from + length).contains(t));
             let covered = (0..300u64).filter(covers).count();
             let mut union = Union::default();
+            union.set_bins(7);
             for (n, (from, length)) in all.iter().enumerate() {
                 if n % every == 0 {
                     union.settle(*from);
                 }
                 union.add(*from, from + length);
             }
-            prop_assert_eq!(union.length(), covered as u64);
+            let (length, bins) = union.finish();
+            prop_assert_eq!(length, covered as u64);
+            for (n, told) in bins.iter().enumerate() {
+                let inside = (n as u64 * 7..n as u64 * 7 + 7).filter(covers).count();
+                prop_assert_eq!(*told, inside as u64);
+            }
+            prop_assert_eq!(bins.iter().sum::<u64>(), length);
         }
     }
 }

@@ -132,6 +132,7 @@ impl World {
             }
             EventKind::Waking { .. }
             | EventKind::Forked { .. }
+            | EventKind::Lost { .. }
             | EventKind::Exited { .. }
             | EventKind::IdleEnter { .. }
             | EventKind::IdleExit { .. }

@@ -59,13 +59,13 @@ fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
 }
 
 /// Where the baseline stands in a group: the variant that the others' rows name, else the first.
-fn baseline(c: &Comparison, group: &[Cell]) -> usize {
+pub fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     let named = group.iter().find_map(|cell| c.metrics.iter().find_map(|m| row(c, cell, m)));
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
 /// The metrics of a group: those asked of its load, without those of another workload's program.
-fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
+pub fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
     let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
     let asked = |m: &str| cell.metrics.contains_key(m);
     c.metrics.iter().map(String::as_str).filter(move |m| asked(m) && !foreign(m))

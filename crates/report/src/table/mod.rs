@@ -4,9 +4,9 @@
 //! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
 //! `detail`; the legend says so.
 
-mod matrix;
+pub(crate) mod matrix;
 mod notes;
-mod summary;
+pub(crate) mod summary;
 
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings, wrap};

@@ -181,6 +181,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
         return many(own, cells, runs, form);
     }
     let store = Store::create(&own.out)?;
+    own.place.keep_events(store.root());
     if let [cell] = cells {
         check_form(form, cell.spec.name())?;
         let (record, stored) = run_cell(own, cell, &store)?;
@@ -203,8 +204,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
 fn run_cell(own: &Own, cell: &Cell, store: &Store) -> Result<(Record, Stored)> {
     let seed = seed(own.seed, std::slice::from_ref(cell), 1, store)?;
     let made = make(own, cell, seed)?;
-    let files: Vec<(&str, &[u8])> = made.files.iter().map(|(name, text)| (*name, text.as_slice())).collect();
-    let stored = store.put(&cell.hash()?, seed, &made.record, &files)?;
+    let stored = made.put(store, &cell.hash()?, seed, &[])?;
     Ok((made.record, stored))
 }
 
@@ -237,6 +237,7 @@ fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
         return Err(Error::input(text).help("--format table or json"));
     }
     let store = Store::create(&own.out)?;
+    own.place.keep_events(store.root());
     let seed = seed(own.seed, cells, runs, &store)?;
     let several = Several { runs, seed, timing: own.timing, quiet: own.quiet };
     several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)

@@ -1,8 +1,8 @@
 //! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository.
 
+use super::trial::TrialOptions;
 use crate::cli::Entry;
 use crate::experiments::Making;
-use crate::guests::GuestOptions;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, ErrorKind, Result, temp};
@@ -11,12 +11,11 @@ use schedlab_guest::images::cache;
 use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
 use schedlab_lab::experiment::Part;
 use schedlab_lab::metrics::evaluate;
-use schedlab_lab::{Options, trial};
+use schedlab_lab::{Options, builds, trial};
 use schedlab_record::{Value, content_hash};
 use schedlab_report::number;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -45,18 +44,15 @@ struct Own {
     runs: u64,
     /// A fragment of configuration on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
-    config: Option<PathBuf>,
-    /// Where runs are stored; runs that are there already are not made again
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
+    config: Option<String>,
     #[command(flatten)]
-    guest: GuestOptions,
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
-    /// No progress and no notes on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    keep: TrialOptions,
+}
+
+impl Own {
+    fn part(&self) -> Part {
+        Part { loads: vec![self.load.clone()], metrics: vec![self.metric.clone()], ..Part::default() }
+    }
 }
 
 fn command() -> Command {
@@ -72,9 +68,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         repository.commit(&own.good).map_err(|e| e.context("--good"))?,
         repository.commit(&own.bad).map_err(|e| e.context("--bad"))?,
     );
+    // An unknown load or metric is told before anything is built.
+    trial::alone("good", Path::new("/vmlinuz"), &own.machine, common::cpus())?
+        .narrow(Backend::Vm, &own.part())?;
     let mut lab = Lab::of(&own, repository)?;
     let found = bisect(repository, &good, &bad, own.runs, &mut lab)?;
-    if own.json {
+    if own.keep.json {
         return output::json_as("schedlab/bisection/1", &found);
     }
     output::result(|out| print(out, &found, &own))
@@ -97,8 +96,8 @@ struct Lab<'a> {
 impl<'a> Lab<'a> {
     fn of(own: &'a Own, repository: Repository<'a>) -> Result<Lab<'a>> {
         let cache = cache::folder(None)?;
-        let git = repository.git(&["rev-parse", "--absolute-git-dir"])?;
-        let name = format!("bisect-{}", &content_hash(git.trim().as_bytes())[..12]);
+        let git = repository.folder()?;
+        let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
         let checkout = cache::sources(&cache).join(name).join("checkout");
         std::fs::create_dir_all(&checkout).map_err(|e| Error::io(&checkout, "make", &e))?;
         let path = checkout.with_file_name("lock");
@@ -111,32 +110,9 @@ impl<'a> Lab<'a> {
             Error::machine("another bisection of this repository is under way")
                 .help("wait until it has ended")
         })?;
-        let fragment = match &own.config {
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
-                Some((path.display().to_string(), text))
-            }
-            None => None,
-        };
+        let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
         let compiler = schedlab_forge::compiler()?;
         Ok(Lab { own, repository, checkout, cache, fragment, compiler, _lock: lock })
-    }
-    /// Makes the checkout the commit's tree. Only files that differ are written, and nothing of the repository is.
-    fn check_out(&self, commit: &Commit) -> Result<()> {
-        let git = self.repository.git(&["rev-parse", "--absolute-git-dir"])?;
-        let said = Program::new("git")
-            .args(["--git-dir", git.trim(), "--work-tree"])
-            .arg(&self.checkout)
-            .args(["read-tree", "-u", "--reset", &commit.hash])
-            .env("GIT_INDEX_FILE", self.checkout.with_file_name("index"))
-            .current_dir(&self.checkout)
-            .output();
-        let said = said.map_err(|e| Error::machine(format!("can't start git: {e}")))?;
-        if said.status.success() {
-            return Ok(());
-        }
-        let told = String::from_utf8_lossy(&said.stderr).trim().to_owned();
-        Err(Error::machine(format!("the files of {} can't be written: {told}", commit.words())))
     }
     /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
@@ -149,10 +125,14 @@ impl<'a> Lab<'a> {
         {
             return Ok(path);
         }
-        self.check_out(commit)?;
+        // A disk that does not take the files is no fault of the commit.
+        let index = self.checkout.with_file_name("index");
+        let failed =
+            |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
+        self.repository.check_out(commit, &self.checkout, &index).map_err(failed)?;
         let source = Source::parse(&self.checkout.to_string_lossy())?;
         let recipe = Recipe { source, patches: Vec::new(), fragment: self.fragment.clone() };
-        let made = forging::build(&recipe, &self.cache, self.own.quiet)?;
+        let made = forging::build(&recipe, &self.cache, self.own.keep.quiet)?;
         let path = made.built.image.path;
         temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
         Ok(path)
@@ -171,20 +151,16 @@ impl Meter for Lab<'_> {
         let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
         let making = Making {
             backend: Backend::Vm,
-            part: Part {
-                loads: vec![self.own.load.clone()],
-                metrics: vec![self.own.metric.clone()],
-                ..Part::default()
-            },
+            part: self.own.part(),
             wanted: Options { runs: Some(runs), ..Options::default() },
             kernel: &[],
-            guest: &self.own.guest,
+            guest: &self.own.keep.guest,
             jobs: None,
-            out: &self.own.out,
+            out: &self.own.keep.out,
             // Small blocks, so that a host with several CPUs works on one commit.
             seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
             timing: false,
-            quiet: self.own.quiet,
+            quiet: self.own.keep.quiet,
         };
         let made = making.make(experiment)?;
         let value = |record| match evaluate(record, &self.own.metric).value {
@@ -194,7 +170,7 @@ impl Meter for Lab<'_> {
         made.records.iter().map(value).collect()
     }
     fn told(&mut self, step: &Step, left: usize) {
-        if !self.own.quiet {
+        if !self.own.keep.quiet {
             output::note(&format!("{} ({left} commits were left)", words(step)));
         }
     }

@@ -20,20 +20,41 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
+/// The options that choose one stored run.
 #[derive(Args)]
-struct Own {
+pub(super) struct OneRun {
     /// A run's folder, the record.json in it, or a cell's first digits; or an experiment's file, a study or a store,
     /// with --load and --variant to choose one of its cells
     #[arg(value_name = "RUN|EXPERIMENT")]
-    source: String,
-    /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
-    #[arg(long, value_name = "RUN|VARIANT")]
-    vs: Option<String>,
+    pub(super) source: String,
     #[command(flatten)]
-    choice: Choice,
+    pub(super) choice: Choice,
     /// The run of this seed [default: the first that is stored]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+}
+
+impl OneRun {
+    /// The choice, for the name of a run.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed }
+    }
+    /// The run.
+    ///
+    /// # Errors
+    /// When there is none, or several.
+    pub(super) fn find(&self) -> Result<RunDir> {
+        self.wanted().find(&self.source)
+    }
+}
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    one: OneRun,
+    /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
+    #[arg(long, value_name = "RUN|VARIANT")]
+    vs: Option<String>,
     /// How many of the longest waits, or stretches, are shown
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
@@ -56,8 +77,8 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let wanted = Wanted { store: &own.choice.out, filter: own.choice.filter(), seed: own.seed };
-    let one = wanted.find(&own.source)?;
+    let wanted = own.one.wanted();
+    let one = wanted.find(&own.one.source)?;
     if own.idle_while_waiting {
         let found = explain_again::idle_while_waiting(&one.record()?, own.worst)?;
         if own.json {
@@ -76,7 +97,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         return output::result(|out| out.write_all(explain_text(&explanation).as_bytes()));
     };
-    let other = told(&beside(&wanted, &own.source, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
+    let other =
+        told(&beside(&wanted, &own.one.source, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
     let both = versus(&record, &other);
     if own.json {
         return output::json_as("schedlab/explanations/1", &both);
@@ -99,16 +121,18 @@ fn told(run: &RunDir) -> Result<Record> {
 
 /// The choice of a run among many.
 #[derive(Clone)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// Where the runs of experiments are stored.
-    store: &'a Path,
-    filter: Filter,
-    seed: Option<u64>,
+    pub(super) store: &'a Path,
+    /// Which of their cells.
+    pub(super) filter: Filter,
+    /// Which run; `None`: the first.
+    pub(super) seed: Option<u64>,
 }
 
 impl Wanted<'_> {
     /// The run that a name means.
-    fn find(&self, name: &str) -> Result<RunDir> {
+    pub(super) fn find(&self, name: &str) -> Result<RunDir> {
         let path = Path::new(name);
         if path.is_dir() {
             return self.in_folder(path);
@@ -173,7 +197,7 @@ impl Wanted<'_> {
     }
 
     /// The stored cells of an experiment: the simulated ones that it would find, and the real ones that it made.
-    fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
+    pub(super) fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
         let own = |c: &ListedCell| {
@@ -224,7 +248,7 @@ impl Wanted<'_> {
 }
 
 /// The experiment that a name means: a file's or a study's; `None` for the name of anything else.
-fn experiment_of(name: &str) -> Result<Option<Experiment>> {
+pub(super) fn experiment_of(name: &str) -> Result<Option<Experiment>> {
     let path = Path::new(name);
     if path.is_dir() {
         return Ok(None);
@@ -270,13 +294,19 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
         true => "name one by its first digits: 'schedlab runs' lists them".to_owned(),
         false => options.join("  "),
     };
-    Error::input(format!("{of} has {} cells, but only one can be explained", cells.len())).help(help)
+    Error::input(format!("{of} has {} cells, and this takes one", cells.len())).help(help)
 }
 
 /// The run to compare with: another one by its name, or the same load and seed under another variant. Where
 /// the first run is of an experiment, the variant is the experiment's as it is now; an edited experiment may
 /// have older cells beside it.
-fn beside(wanted: &Wanted<'_>, source: &str, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
+pub(super) fn beside(
+    wanted: &Wanted<'_>,
+    source: &str,
+    one: &RunDir,
+    record: &Record,
+    name: &str,
+) -> Result<RunDir> {
     let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
     if Path::new(name).exists() {
         // In a store or an experiment the options choose a run; a single run needs no choice.

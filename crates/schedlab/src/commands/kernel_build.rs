@@ -2,7 +2,7 @@
 
 use crate::{forging, output};
 use clap::Args;
-use schedlab_base::{Error, Result};
+use schedlab_base::Result;
 use schedlab_forge::{Made, Recipe, Source};
 use schedlab_guest::images::cache;
 use schedlab_lab::builds;
@@ -22,7 +22,7 @@ pub struct Build {
     patch: Vec<String>,
     /// A fragment of configuration on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
-    config: Option<PathBuf>,
+    config: Option<String>,
     /// Folder for sources and kernels [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -40,13 +40,7 @@ pub struct Build {
 /// As [`schedlab_forge::build`].
 pub fn run(own: &Build) -> Result<()> {
     let cache = cache::folder(own.cache.as_deref())?;
-    let fragment = match &own.config {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
-            Some((path.display().to_string(), text))
-        }
-        None => None,
-    };
+    let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
     let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
     let recipe = Recipe { source: Source::parse(&own.source)?, patches, fragment };
     let made = forging::build(&recipe, &cache, own.quiet)?;

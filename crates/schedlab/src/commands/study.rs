@@ -1,14 +1,16 @@
 //! `schedlab study`: lists or runs the experiments that ship with schedlab.
 
-use crate::cli::Entry;
 use crate::experiments::{self, RunOptions};
-use crate::{output, studies};
+use crate::reporting::{self, Asked};
+use crate::{cli, output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, temp};
 use schedlab_lab::Experiment;
+use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
+use std::path::{Path, PathBuf};
 
-pub const ENTRY: Entry = Entry { command, run };
+pub const ENTRY: cli::Entry = cli::Entry { command, run };
 
 #[derive(Args)]
 struct Own {
@@ -17,6 +19,9 @@ struct Own {
     /// Run every study
     #[arg(long, conflicts_with = "name")]
     all: bool,
+    /// Then write a report of the stored runs of each study into this folder, and an index of them
+    #[arg(short = 'o', long = "report", value_name = "DIR")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     options: RunOptions,
 }
@@ -28,13 +33,35 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
-    match &own.name {
-        Some(name) => experiments::conduct(studies::find(name)?, &own.options),
-        None if own.all => studies::STUDIES
-            .iter()
-            .try_for_each(|(name, _)| experiments::conduct(studies::find(name)?, &own.options)),
-        None => list(matches.get_flag("json")),
+    let names: Vec<&str> = match &own.name {
+        Some(name) => vec![name],
+        None if own.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
+        None => return list(matches.get_flag("json")),
+    };
+    let Some(folder) = &own.report else {
+        return names.iter().try_for_each(|name| experiments::conduct(studies::find(name)?, &own.options));
+    };
+    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create", &e))?;
+    let entries: Vec<Entry> =
+        names.iter().map(|name| page(name, &own.options, folder)).collect::<Result<_>>()?;
+    let command = reporting::command_line();
+    let page = index("Studies of schedlab", &command, env!("CARGO_PKG_VERSION"), &entries);
+    temp::write_whole(&folder.join("index.html"), page.as_bytes())?;
+    if !own.options.quiet() {
+        output::note(&format!("pages and an index in {}", folder.display()));
     }
+    Ok(())
+}
+
+/// Runs a study and writes its page; gives its line of the index.
+fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<Entry> {
+    let (planned, runs) = experiments::conducted(studies::find(name)?, options)?;
+    let subject = reporting::of_experiment(&studies::find(name)?, &planned, runs)?;
+    let (title, about, file) = (subject.title.clone(), subject.about.clone(), format!("{name}.html"));
+    let asked =
+        Asked { command: reporting::command_line(), strips: Some(Vec::new()), quiet: options.quiet() };
+    let outcome = reporting::write(subject, &asked, &folder.join(&file))?.outcome;
+    Ok(Entry { title, about, file, outcome })
 }
 
 fn list(json: bool) -> Result<()> {

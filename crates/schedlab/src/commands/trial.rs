@@ -19,6 +19,22 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
+/// Options of commands whose runs share boots of deterministic guests.
+#[derive(Args)]
+pub struct TrialOptions {
+    /// Where runs are stored; runs that are there already are not made again
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub guest: GuestOptions,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 #[derive(Args)]
 struct Own {
     /// The patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
@@ -52,17 +68,8 @@ struct Own {
     /// Guests side by side; all CPUs by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
-    /// Where runs are stored; runs that are there already are not made again
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
     #[command(flatten)]
-    guest: GuestOptions,
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
-    /// No progress and no notes on standard error
-    #[arg(long, short)]
-    quiet: bool,
+    keep: TrialOptions,
 }
 
 fn command() -> Command {
@@ -84,22 +91,22 @@ fn run(matches: &ArgMatches) -> Result<()> {
         part: Part { loads: own.load.clone(), metrics: own.metric.clone(), ..Part::default() },
         wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
         kernel: &[],
-        guest: &own.guest,
+        guest: &own.keep.guest,
         jobs: own.jobs,
-        out: &own.out,
+        out: &own.keep.out,
         seeds_a_boot: Some(trial::SEEDS_A_BOOT),
         timing: false,
-        quiet: own.quiet,
+        quiet: own.keep.quiet,
     };
     let made = making.make(experiment)?;
     let costs = trial::costs(&made.records, &trial);
-    let [base, patched] = functions(&made, &trial, &own.out)?;
+    let [base, patched] = functions(&made, &trial, &own.keep.out)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
     let source =
         made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
     let source = source.unwrap_or_else(|| own.source.clone());
-    if own.json {
+    if own.keep.json {
         return output::json_as(
             "schedlab/trial/1",
             &serde_json::json!({
@@ -117,8 +124,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         predicted: &predicted,
     };
     output::result(|out| page(&of, out))?;
-    if !own.quiet {
-        let out = own.out.display();
+    if !own.keep.quiet {
+        let out = own.keep.out.display();
         output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! `schedlab validate`: compares the simulator with real kernels, case by case.
 
+use super::validate_changes;
 use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
@@ -21,19 +22,23 @@ pub const ENTRY: Entry = Entry { command, run };
 const FORMS: &[&str] = &["table", "markdown", "json"];
 
 #[derive(Args)]
-struct Own {
+pub(super) struct Own {
     /// Case files, instead of those that ship with schedlab
     #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
     /// Only this case; may be given more than once
     #[arg(long, value_name = "NAME")]
-    case: Vec<String>,
+    pub(super) case: Vec<String>,
     /// Only cases with this backend for the real kernel: host (the running kernel) or vm (a kernel in a guest)
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
+    /// Cases of switched mechanisms instead: whether a switch moves a real kernel, in guests, as it moves the
+    /// simulation
+    #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
+    changes: bool,
     /// List the cases
     #[arg(long)]
-    list: bool,
+    pub(super) list: bool,
     /// Draw N cases instead of those that ship: workload, machine, kernel and features by a seeded program
     #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..=MAX_DRAWN))]
     draw: Option<u64>,
@@ -46,13 +51,13 @@ struct Own {
     /// Runs of the real side; overrides the cases'. Without it, a case makes up to sixteen times as many (on the host
     /// four) where the real means are not known well enough
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
-    runs: Option<u64>,
+    pub(super) runs: Option<u64>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
-    jobs: Option<u64>,
+    pub(super) jobs: Option<u64>,
     /// Where runs are stored; runs that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Form of the result: table, markdown or json
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: String,
@@ -61,7 +66,7 @@ struct Own {
     json: bool,
     /// No progress and no notes on standard error
     #[arg(long, short)]
-    quiet: bool,
+    pub(super) quiet: bool,
 }
 
 impl Own {
@@ -79,7 +84,7 @@ impl Own {
             (None, []) => cases::all()?,
             (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
-        let mut chosen = cases::named(all, &self.case)?;
+        let mut chosen = cases::named(all, &self.case, |c| &c.name)?;
         if let Some(backend) = &self.backend {
             let backend = Real::backend_of(backend)?;
             chosen.retain(|c| c.real.backend() == backend);
@@ -96,6 +101,9 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let form = own.form()?;
+    if own.changes {
+        return validate_changes::run(&own, form);
+    }
     let chosen = own.cases()?;
     if own.list {
         return list(&own, &chosen, form == "json");
@@ -186,22 +194,26 @@ fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
     Ok(Validation::of(cases, not_run))
 }
 
-/// Turns the error of a case that this machine can't run into a row of the table, with one line; a guest's last words
-/// go to standard error. A drawn case that a side refuses is such a row, too. Other errors stay errors.
+/// Turns the error of a case that this machine can't run into a row of the table ([`reason`]). A drawn case that a side
+/// refuses is such a row, too. Other errors stay errors.
 fn lacking<T>(own: &Own, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
     let refused = |e: &Error| own.draw.is_some() && e.kind() == ErrorKind::Input;
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(e) if e.kind() == ErrorKind::Machine || refused(&e) => {
-            if e.message().lines().nth(1).is_some() {
-                output::note(&format!("case {}: {e}", case.name));
-            }
-            let why =
-                [e.message().lines().next(), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let why = reason(&case.name, &e);
             Ok(Err(NotRun { name: case.name.clone(), why }))
         }
         Err(e) => Err(e.context(format!("case {}", case.name))),
     }
+}
+
+/// The reason why a case is not run, in one line; a guest's last words go to standard error.
+pub(super) fn reason(name: &str, e: &Error) -> String {
+    if e.message().lines().nth(1).is_some() {
+        output::note(&format!("case {name}: {e}"));
+    }
+    [e.message().lines().next(), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Runs both sides and judges them.

@@ -74,6 +74,8 @@ pub struct Buffer {
     pub written: u64,
     /// See `written`.
     pub read: u64,
+    /// A TCP writer found no room and sleeps, or is about to (SOCK_NOSPACE).
+    no_space: bool,
 }
 
 /// The outcome of a write.
@@ -104,7 +106,16 @@ impl Buffer {
             charged: 0,
             written: 0,
             read: 0,
+            no_space: false,
         }
+    }
+    /// A writer that found no room goes to sleep.
+    pub fn writer_waits(&mut self) {
+        self.no_space = self.kind == ChannelKind::Tcp;
+    }
+    /// Whoever sleeps at the writer's end was woken because room came.
+    pub fn writer_woken(&mut self) {
+        self.no_space = false;
     }
     /// Memory charged for the contents, bytes. TCP has another accounting.
     pub fn charged(&self) -> u64 {
@@ -246,14 +257,15 @@ impl Buffer {
     ///
     /// Pipes with one queue: whenever a page came free. Pipes with two: whenever the pipe had been full, even if it
     /// still is; later kernels (`pipe_stays_full`) skip that last case. UNIX: when a message buffer came free and at
-    /// most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when the free bytes are at least half of the
-    /// used ones (`sk_stream_write_space`).
+    /// most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when a writer found no room before
+    /// (`tcp_check_space`) and the free bytes are at least half of the used ones (`sk_stream_write_space`). A wakeup
+    /// reaches all who sleep at that end, a reader of the other direction included.
     pub fn wakes_writer(&self, was_full: bool, freed: bool, history: &History) -> bool {
         match self.kind {
             ChannelKind::Pipe if !history.pipe_two_queues => freed,
             ChannelKind::Pipe => was_full && (!history.pipe_stays_full || !self.pages_full()),
             ChannelKind::Unix => freed && self.charged * 4 <= SOCKET_BYTES,
-            ChannelKind::Tcp => freed && self.unread * 3 <= TCP_BYTES * 2,
+            ChannelKind::Tcp => self.no_space && freed && self.unread * 3 <= TCP_BYTES * 2,
             ChannelKind::Udp => false,
         }
     }
@@ -392,9 +404,12 @@ mod tests {
         let mut tcp = Buffer::new(ChannelKind::Tcp);
         tcp.write(u32::MAX, true);
         tcp.take(43_690);
+        tcp.writer_waits();
         assert!(!tcp.wakes_writer(false, true, NEW), "less than half of what is not free");
         tcp.take(1);
         assert!(tcp.wakes_writer(false, true, NEW));
+        tcp.writer_woken();
+        assert!(!tcp.wakes_writer(false, true, NEW), "nobody has missed room since");
     }
 
     #[test]

@@ -243,6 +243,7 @@ impl System<'_> {
         let wakes_writer = buffer.wakes_writer(was_full, taken.freed, &self.fixed.history);
         self.was_read(cpu, from);
         if t.returned && wakes_writer {
+            self.channels.buffers[from.index()].writer_woken();
             self.wake_sleepers(cpu, from.peer(), kind != ChannelKind::Tcp);
         }
         if t.returned && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !empty {
@@ -311,6 +312,9 @@ impl System<'_> {
             return self.copy(cpu, curr, t, if t.back { self.sleeping_ns(t.port) } else { 0 });
         }
         self.tasks[curr].user = UserOp::Transfer(Transfer { slept: true, back: true, ..t });
+        if t.sends {
+            self.channels.buffers[t.port.peer().index()].writer_waits();
+        }
         let queue = self.queue_of(t.port);
         self.channels.sleepers[queue].push_back(curr);
         self.block(cpu, curr);

@@ -423,6 +423,16 @@ fn wakings(seen: &Run, task: TaskId) -> usize {
 }
 
 #[test]
+fn reading_from_tcp_wakes_no_task_that_waits_for_an_answer_over_the_same_connection() {
+    let mut load = Load::lasting_ms(5);
+    let (near, far) = ends(&mut load, ChannelKind::Tcp);
+    let client = load.task("client", Some("0"), once(vec![send(near, 1), recv(near, 1)]));
+    load.task("server", Some("1"), once(vec![Op::SleepTo { at: Ns::ms(1) }, recv(far, 1)]));
+    let seen = run(&polling("smp-2"), "v6.1", load);
+    assert_eq!(wakings(&seen, client), 0, "no answer ever comes");
+}
+
+#[test]
 fn since_5_5_a_pipe_wakes_readers_only_when_it_was_empty_and_since_5_6_one_of_them() {
     // Three readers sleep; the writer, alone on its CPU, sends three messages in one go.
     let readers = |kernel_text: &str| {

@@ -184,7 +184,8 @@ fn wakeups_to_the_waking_cpu_are_counted_as_affine_or_local_or_remote() {
     };
     let (affine, remote) = (sum(|d| d.ttwu_move_affine), sum(|d| d.ttwu_wake_remote));
     let (all, local) = seen.stat().cpus.iter().fold((0, 0), |(a, l), c| (a + c.ttwu_count, l + c.ttwu_local));
-    assert_eq!(all, seen.report.wakeups);
+    // A wakeup under way at the end has begun and is not counted yet: at most one on each CPU.
+    assert!((0..=8).contains(&(seen.report.wakeups - all)), "{all} of {}", seen.report.wakeups);
     assert_eq!(all, local + remote);
     // A client and its server are woken by each other, with WF_SYNC; a waker that is alone on its CPU pulls its wakee.
     assert!(affine > 0 && affine < all, "{affine} of {all}");

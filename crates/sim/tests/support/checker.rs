@@ -219,6 +219,7 @@ impl Sink for Checker {
         }
         self.now = self.now.max(e.at.0);
         match e.kind {
+            EventKind::Lost { .. } => self.fail("a simulation loses no events".to_owned()),
             EventKind::Forked { task, .. } => {
                 if self.task(task).place != Place::Unborn {
                     self.fail(format!("{task:?} is forked twice"));

@@ -29,6 +29,16 @@ impl Place {
     pub fn small(self, record: &[u8]) -> Option<u32> {
         self.number(record).map(|n| n as u32)
     }
+    /// The text there: bytes up to a zero, or what a word with length and place points to (`__data_loc`).
+    #[inline]
+    pub fn text(self, record: &[u8]) -> Option<&[u8]> {
+        if self.size != 4 {
+            return self.bytes(record);
+        }
+        let word = self.number(record)? as usize;
+        let (at, length) = (word & 0xffff, word >> 16);
+        record.get(at..at + length)
+    }
     /// The bytes there.
     #[inline]
     pub fn bytes(self, record: &[u8]) -> Option<&[u8]> {
@@ -61,6 +71,11 @@ impl Format {
         let lines = text.lines().filter_map(|l| l.trim_start().strip_prefix("field:"));
         let fields = lines.map(|l| field(l).ok_or_else(|| wrong("a field that can't be read")));
         Ok(Format { tracepoint: tracepoint.to_owned(), id, fields: fields.collect::<Result<_>>()? })
+    }
+
+    /// The tracepoint's name.
+    pub fn name(&self) -> &str {
+        &self.tracepoint
     }
 
     /// The place of a number of one, two, four or eight bytes.

@@ -1,0 +1,78 @@
+//! Files in which recorders keep the kernel's records as they were: perf.data and trace.dat.
+//!
+//! Both hold the layouts of the tracepoints ([`header`]) beside the records, so nothing is assumed of the kernel that
+//! wrote them. They are read on a machine of the same byte order.
+
+mod fields;
+pub mod format;
+mod header;
+pub mod page;
+mod perf_data;
+mod trace_dat;
+
+pub use perf_data::read as perf_data;
+pub use trace_dat::read as trace_dat;
+
+use schedlab_base::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A part of a file.
+fn part(file: &File, at: u64, length: usize) -> Result<Vec<u8>> {
+    let size = file.metadata().map_err(|_| cut())?.len();
+    if at.checked_add(length as u64).is_none_or(|end| end > size) {
+        return Err(cut());
+    }
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, at).map_err(|_| cut())?;
+    Ok(bytes)
+}
+
+/// The file is shorter than it says.
+fn cut() -> Error {
+    Error::input("the file is cut, or is not what it says").help("copy or record it anew")
+}
+
+fn byte_order() -> Error {
+    Error::input("the file was made on a machine of another byte order")
+        .help("let the tool that made it print text there: 'perf script' or 'trace-cmd report'")
+}
+
+/// Bytes that are taken one field after the other.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+    fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[b]| b)
+    }
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_ne_bytes)
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_ne_bytes)
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_ne_bytes)
+    }
+    /// A text that ends with a zero.
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let end = memchr::memchr(0, self.0)?;
+        let text = self.bytes(end)?;
+        self.bytes(1)?;
+        Some(text)
+    }
+    /// Bytes behind their length of 64 bits.
+    fn long(&mut self) -> Option<&'a [u8]> {
+        let n = usize::try_from(self.u64()?).ok()?;
+        self.bytes(n)
+    }
+}

@@ -1,0 +1,90 @@
+//! The forms of recordings, and how a file shows which it is.
+
+use schedlab_base::{Error, Result};
+
+/// A form of recordings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Text of tracefs or of `trace-cmd report`.
+    Ftrace,
+    /// Text of `perf script`.
+    PerfScript,
+    /// trace-cmd's own file.
+    TraceDat,
+    /// perf's own file.
+    PerfData,
+    /// Perfetto's protobuf.
+    Perfetto,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Form; 5] =
+        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto];
+
+    /// Its word on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Ftrace => "ftrace",
+            Form::PerfScript => "perf-script",
+            Form::TraceDat => "trace-dat",
+            Form::PerfData => "perf-data",
+            Form::Perfetto => "perfetto",
+        }
+    }
+
+    /// The form of that word.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(word: &str) -> Result<Form> {
+        let found = Form::ALL.into_iter().find(|f| f.name() == word);
+        found.ok_or_else(|| Error::unknown("form of recordings", word, Form::ALL.map(Form::name)))
+    }
+
+    /// The form of a file that begins so.
+    ///
+    /// # Errors
+    /// When it is of no form that is known.
+    pub fn of(begin: &[u8]) -> Result<Form> {
+        let compressed = |with: &str, how: &str| {
+            Err(Error::input(format!("the file is compressed by {with}")).help(format!(
+                "{how} FILE | schedlab import - reads text; other forms must be unpacked to a file"
+            )))
+        };
+        match begin {
+            [] => Err(Error::input("the file is empty")),
+            [0x17, 0x08, 0x44, b't', b'r', b'a', b'c', b'i', b'n', b'g', ..] => Ok(Form::TraceDat),
+            [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..]
+            | [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P', ..] => Ok(Form::PerfData),
+            [0x1f, 0x8b, ..] => compressed("gzip", "zcat"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => compressed("zstd", "zstdcat"),
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => compressed("xz", "xzcat"),
+            _ if is_perfetto(begin) => Ok(Form::Perfetto),
+            _ if begin.contains(&0) => Err(unknown()),
+            _ if by_perf(begin) => Ok(Form::PerfScript),
+            _ => Ok(Form::Ftrace),
+        }
+    }
+}
+
+/// A file of no form that is known.
+pub(crate) fn unknown() -> Error {
+    Error::input("the file is no recording that is known")
+        .help("known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat and perf.data")
+}
+
+/// Whether the first record's thread number stands apart, as perf has it.
+fn by_perf(begin: &[u8]) -> bool {
+    let lines = begin.split(|b| *b == b'\n');
+    let mut records = lines.filter_map(super::text::is_perf);
+    records.next().unwrap_or(false)
+}
+
+/// Whether it begins with a packet of a trace: field 1 with its length, in which a field that packets have begins.
+fn is_perfetto(begin: &[u8]) -> bool {
+    let [0x0a, rest @ ..] = begin else { return false };
+    let length = rest.iter().position(|b| b & 0x80 == 0);
+    // The second byte of text would be printable, too; a packet's first tag rarely is both that and fits.
+    length.is_some_and(|n| n < 5) && begin.iter().take(64).any(|b| *b < 9 || *b > 0xf4)
+}

@@ -1,0 +1,125 @@
+//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
+//! and
+//! the record of a run.
+//!
+//! The way of a record: a form's reader ([`text`]) makes it [`Told`]; [`order`] puts it in the order of time;
+//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`people`]. Everything streams: memory grows
+//! with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
+//!
+//! Times are nanoseconds since the recording's first record.
+
+pub mod binary;
+pub mod form;
+pub mod latency;
+pub mod losses;
+pub mod order;
+pub mod people;
+pub mod read;
+pub mod record;
+pub mod text;
+pub mod timehist;
+pub mod told;
+pub mod translate;
+
+pub use form::Form;
+pub use losses::Losses;
+pub use people::Audience;
+pub use read::{Recording, read};
+pub use told::{Told, What};
+
+use order::Order;
+use schedlab_base::Ns;
+use schedlab_trace::Cast;
+use translate::Translator;
+
+/// What a recording told beside its events.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// The tasks.
+    pub cast: Cast,
+    /// What is missing.
+    pub losses: Losses,
+    /// The first record's time by the recording's own clock, ns.
+    pub opened_ns: u64,
+    /// Number of records of the scheduler.
+    pub records: u64,
+    /// Number of records of other events, which are not read.
+    pub others: u64,
+    /// The form of the file.
+    pub form: Option<Form>,
+    /// A hash of the file's bytes; 0 if none was wanted.
+    pub fingerprint: u64,
+}
+
+/// Takes records as they are read, and gives an audience their events in the order of time.
+pub struct Importer<'a, A> {
+    order: Order,
+    translator: Translator,
+    audience: &'a mut A,
+    /// What is missing.
+    pub losses: Losses,
+    /// Losses of each CPU that its next record is told of.
+    lost: Vec<Option<u64>>,
+}
+
+impl<'a, A: Audience> Importer<'a, A> {
+    /// An importer that tells this audience.
+    pub fn new(audience: &'a mut A) -> Importer<'a, A> {
+        Importer {
+            order: Order::default(),
+            translator: Translator::default(),
+            audience,
+            losses: Losses::default(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Takes a record.
+    #[inline]
+    pub fn record(&mut self, told: Told) {
+        self.translator.tells_queued |= matches!(told.what, What::Queued { new: false, .. });
+        if let Some(lost) = self.lost.get_mut(told.cpu as usize)
+            && let Some(count) = lost.take()
+        {
+            self.put(Told { what: What::Lost { count }, ..told });
+        }
+        self.put(told);
+    }
+
+    #[inline]
+    fn put(&mut self, told: Told) {
+        let Importer { order, translator, audience, losses, .. } = self;
+        order.take(told, losses, |later, told| translator.tell(&told, later, *audience));
+    }
+
+    /// Records of the CPU before its next one were lost, or its first ones are not there.
+    pub fn lost(&mut self, cpu: u32, count: u64) {
+        let at = cpu as usize;
+        if at >= self.lost.len() {
+            self.lost.resize(at + 1, None);
+        }
+        self.lost[at] = Some(self.lost[at].unwrap_or(0).saturating_add(count));
+    }
+
+    /// A thread's name and process, told apart from any record.
+    pub fn introduce(&mut self, thread: told::Thread, process: u32) {
+        self.translator.people.introduce(thread, process);
+    }
+
+    /// Number of records taken.
+    pub fn records(&self) -> u64 {
+        self.order.count
+    }
+
+    /// Tells the rest. `cpus` and `release` of the machine, if the recording has them.
+    pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
+        let (translator, audience) = (&mut self.translator, &mut *self.audience);
+        self.order.finish(|later, told| translator.tell(&told, later, audience));
+        let records = self.order.count;
+        let opened_ns = self.translator.opened_ns();
+        let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= told::MAX_CPUS).unwrap_or(0));
+        let end: Ns = self.translator.end;
+        let cast = self.translator.people.into_cast(cpus as usize, release.unwrap_or_default(), end);
+        Imported { cast, losses: self.losses, opened_ns, records, ..Imported::default() }
+    }
+}

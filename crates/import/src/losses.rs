@@ -1,0 +1,90 @@
+//! What a recording lacks, as counts: a reader must know it, and no figure may rest on it.
+
+use schedlab_base::{Ns, Warning};
+
+/// The losses of one recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// Events that the recorder reports as lost, as far as it counts them.
+    pub events: u64,
+    /// Places at which it lost some.
+    pub places: u64,
+    /// Events that newer ones overwrote before the recording was saved.
+    pub overwritten: u64,
+    /// Records that came too late to be put in order; they are left out, as lost ones.
+    pub late: u64,
+    /// The furthest that time went backwards.
+    pub backwards: Ns,
+    /// Times that the clock began anew: everything after it is put behind what was before.
+    pub restarts: u64,
+    /// Records of known events that can't be read.
+    pub unreadable: u64,
+    /// The line of the first of them, or its number; 0: none.
+    pub first_unreadable: u64,
+    /// The file ends in the middle of a record.
+    pub cut: bool,
+}
+
+impl Losses {
+    /// Notes a record that can't be read, with its line or number.
+    pub fn unreadable(&mut self, at: u64) {
+        self.unreadable += 1;
+        if self.first_unreadable == 0 {
+            self.first_unreadable = at;
+        }
+    }
+
+    /// What the reader of the results must know.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut all = Vec::new();
+        let mut say = |is: bool, code: &str, words: String| {
+            if is {
+                all.push(Warning::new(code, words));
+            }
+        };
+        let (events, places) = (self.events, self.places);
+        say(
+            places > 0,
+            "recording.lost",
+            format!(
+                "the recorder lost events in {places} places ({events} as far as it tells): stays and waits across them are \
+                 left out, and counts are too small; a larger buffer loses fewer"
+            ),
+        );
+        say(
+            self.overwritten > 0,
+            "recording.overwritten",
+            format!(
+                "{} events were overwritten before the recording was saved: it holds the last part only",
+                self.overwritten
+            ),
+        );
+        say(
+            self.late > 0,
+            "recording.late",
+            format!(
+                "time goes backwards by up to {}: {} records could not be put in order and are left out, as lost ones",
+                self.backwards, self.late
+            ),
+        );
+        say(
+            self.restarts > 0,
+            "recording.restarts",
+            format!(
+                "the clock began anew {} times, as in files that were put together: what follows is counted as if it came \
+                 after what was before",
+                self.restarts
+            ),
+        );
+        say(
+            self.unreadable > 0,
+            "recording.unreadable",
+            format!(
+                "{} scheduler events can't be read, the first in line or record {}: they are left out",
+                self.unreadable, self.first_unreadable
+            ),
+        );
+        say(self.cut, "recording.cut", "the file ends in the middle of a record: it is not whole".to_owned());
+        all
+    }
+}

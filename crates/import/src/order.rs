@@ -1,0 +1,126 @@
+//! Puts records in the order of time, within a bounded window.
+//!
+//! Recorders write per CPU, and their tools merge. The merged order may be off by some records. Records of one CPU keep
+//! their order; across CPUs they are sorted by time, stable, within [`WINDOW`] records. A record that comes later than
+//! that is late: it is left out and counts as lost on its CPU. If the time of all records stays behind, the clock has
+//! begun anew, and times continue from the last one.
+
+use crate::losses::Losses;
+use crate::told::{Told, What};
+use schedlab_base::Ns;
+use std::collections::VecDeque;
+
+/// Number of records that are held back.
+pub const WINDOW: usize = 4096;
+/// A CPU's records may be this far out of order by themselves: an interrupt's record may stand before the one that it
+/// interrupted. Their order counts then, not their times.
+const JITTER_NS: u64 = 1_000_000;
+/// After so many late records in a row the clock has begun anew.
+const ANEW_AFTER: u64 = 1024;
+
+/// The window.
+#[derive(Default)]
+pub struct Order {
+    held: VecDeque<Told>,
+    /// The time of each CPU's last record.
+    last_ns: Vec<u64>,
+    /// The CPUs on which records were left out since their last one.
+    missing: Vec<u64>,
+    /// The time of the last record that was given on.
+    given_ns: u64,
+    late_in_a_row: u64,
+    /// Added to the recording's times since the clock began anew.
+    shift_ns: u64,
+    /// Records by now, and the first one's time.
+    pub count: u64,
+}
+
+impl Order {
+    /// Takes a record; the oldest ones are given on once the window is full.
+    pub fn take(
+        &mut self,
+        mut told: Told,
+        losses: &mut Losses,
+        mut give: impl FnMut(&mut VecDeque<Told>, Told),
+    ) {
+        self.count += u64::from(!matches!(told.what, What::Lost { .. }));
+        let cpu = told.cpu as usize;
+        if cpu >= self.last_ns.len() {
+            self.last_ns.resize(cpu + 1, 0);
+            self.missing.resize(cpu + 1, 0);
+        }
+        told.at_ns = told.at_ns.saturating_add(self.shift_ns);
+        let last_ns = self.last_ns[cpu];
+        if told.at_ns < last_ns && last_ns - told.at_ns <= JITTER_NS {
+            told.at_ns = last_ns;
+        }
+        if told.at_ns < self.given_ns.max(last_ns) {
+            let behind = self.given_ns.max(last_ns) - told.at_ns;
+            losses.backwards = losses.backwards.max(Ns(behind));
+            self.late_in_a_row += 1;
+            if self.late_in_a_row < ANEW_AFTER {
+                losses.late += 1;
+                self.missing[cpu] += 1;
+                return;
+            }
+            self.anew(&mut told, losses, &mut give);
+        }
+        self.late_in_a_row = 0;
+        self.last_ns[cpu] = told.at_ns;
+        let missing = std::mem::take(&mut self.missing[cpu]);
+        if missing > 0 {
+            self.put(Told { what: What::Lost { count: missing }, ..told });
+        }
+        self.put(told);
+        while self.held.len() > WINDOW {
+            self.give_oldest(&mut give);
+        }
+    }
+
+    /// The clock has begun anew with this record: nothing is known of what runs where.
+    fn anew(
+        &mut self,
+        told: &mut Told,
+        losses: &mut Losses,
+        give: &mut impl FnMut(&mut VecDeque<Told>, Told),
+    ) {
+        losses.restarts += 1;
+        while !self.held.is_empty() {
+            self.give_oldest(give);
+        }
+        let newest_ns = self.last_ns.iter().copied().max().unwrap_or(0).max(self.given_ns);
+        let by_ns = newest_ns - told.at_ns;
+        self.shift_ns = self.shift_ns.saturating_add(by_ns);
+        told.at_ns = newest_ns;
+        for cpu in 0..self.last_ns.len() {
+            self.last_ns[cpu] = newest_ns;
+            self.missing[cpu] += 1;
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, told: Told) {
+        match self.held.back() {
+            Some(newest) if newest.at_ns > told.at_ns => {
+                let at = self.held.partition_point(|h| h.at_ns <= told.at_ns);
+                self.held.insert(at, told);
+            }
+            _ => self.held.push_back(told),
+        }
+    }
+
+    #[inline]
+    fn give_oldest(&mut self, give: &mut impl FnMut(&mut VecDeque<Told>, Told)) {
+        if let Some(oldest) = self.held.pop_front() {
+            self.given_ns = oldest.at_ns;
+            give(&mut self.held, oldest);
+        }
+    }
+
+    /// Gives on what is left.
+    pub fn finish(&mut self, mut give: impl FnMut(&mut VecDeque<Told>, Told)) {
+        while !self.held.is_empty() {
+            self.give_oldest(&mut give);
+        }
+    }
+}

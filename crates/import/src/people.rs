@@ -1,0 +1,156 @@
+//! The tasks of a recording: from the kernel's numbers, which are reused, to ids that are not.
+//!
+//! A thread becomes a task when it is first met, and a new task when its number is used again: after a fork that names
+//! it, or after the switch with which it ended.
+
+use crate::told::{Comm, MAX_THREADS, Thread, UNTOLD};
+use schedlab_base::{Ns, TaskId};
+use schedlab_trace::{Actor, Cast, Sink};
+use std::collections::BTreeMap;
+
+/// The receiver of a recording's events.
+pub trait Audience: Sink {
+    /// The recording begins at this time of its own clock, ns; told before all else.
+    fn opens(&mut self, _at_ns: u64) {}
+    /// A task is met for the first time. Ids count up from 0.
+    fn meet(&mut self, task: TaskId, actor: &Actor);
+    /// The task has another name, or its process is known, from now on.
+    fn changed(&mut self, task: TaskId, actor: &Actor);
+}
+
+/// Where a task stands: the reason why it changes its CPU, if it does so now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Coming {
+    /// Another reason than the others.
+    #[default]
+    No,
+    /// It is being woken.
+    Woken,
+    /// It was just made.
+    New,
+    /// It runs: it comes from nowhere.
+    Here,
+}
+
+/// What is kept of a task beside its actor.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    comm: Comm,
+    coming: Coming,
+}
+
+/// The tasks met so far.
+#[derive(Default)]
+pub struct People {
+    /// The task of each thread number, plus one; 0: none.
+    by_tid: Vec<u32>,
+    actors: Vec<Actor>,
+    notes: Vec<Note>,
+    /// Names and processes of threads that may yet be met.
+    introduced: BTreeMap<u32, (Comm, u32)>,
+}
+
+impl People {
+    /// The thread's task; `None` for the idle task.
+    #[inline]
+    pub fn task(&mut self, thread: &Thread, audience: &mut impl Audience) -> Option<TaskId> {
+        if thread.tid == 0 || thread.tid >= MAX_THREADS {
+            return None;
+        }
+        match self.by_tid.get(thread.tid as usize) {
+            Some(&known) if known > 0 => {
+                let task = TaskId(known - 1);
+                self.refresh(task, thread, audience);
+                Some(task)
+            }
+            _ => Some(self.meet(thread, audience)),
+        }
+    }
+
+    #[inline]
+    fn refresh(&mut self, task: TaskId, thread: &Thread, audience: &mut impl Audience) {
+        let note = &mut self.notes[task.index()];
+        if let Some(prio) = thread.prio {
+            self.actors[task.index()].prio = prio;
+        }
+        if thread.comm != note.comm && !thread.comm.is_unknown() {
+            note.comm = thread.comm;
+            let actor = &mut self.actors[task.index()];
+            actor.name = thread.comm.text();
+            audience.changed(task, actor);
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, thread: &Thread, audience: &mut impl Audience) -> TaskId {
+        let task = TaskId::from(self.actors.len());
+        let tid = thread.tid as usize;
+        if tid >= self.by_tid.len() {
+            self.by_tid.resize((tid + 1).next_power_of_two(), 0);
+        }
+        self.by_tid[tid] = task.0 + 1;
+        let (comm, process) = self.introduced.remove(&thread.tid).unwrap_or_default();
+        let comm = if thread.comm.is_unknown() { comm } else { thread.comm };
+        let known = !comm.is_unknown();
+        let actor = Actor {
+            name: if known { comm.text() } else { format!("thread {tid}") },
+            tid: thread.tid,
+            process,
+            background: false,
+            prio: thread.prio.unwrap_or(120),
+            group: None,
+        };
+        audience.meet(task, &actor);
+        self.actors.push(actor);
+        self.notes.push(Note { comm: if known { comm } else { Comm::default() }, coming: Coming::No });
+        task
+    }
+
+    /// A thread's name and process, should it be met.
+    pub fn introduce(&mut self, thread: Thread, process: u32) {
+        self.introduced.insert(thread.tid, (thread.comm, process));
+    }
+
+    /// The process of a thread, if the thread is known and its process was not.
+    #[inline]
+    pub fn belongs(&mut self, tid: u32, process: u32, audience: &mut impl Audience) {
+        if process == UNTOLD || process >= MAX_THREADS {
+            return;
+        }
+        let Some(&known) = self.by_tid.get(tid as usize) else { return };
+        if let Some(actor) = known.checked_sub(1).and_then(|at| self.actors.get_mut(at as usize))
+            && actor.process != process
+        {
+            actor.process = process;
+            audience.changed(TaskId(known - 1), actor);
+        }
+    }
+
+    /// The number does not belong to this thread any more.
+    pub fn forget(&mut self, tid: u32) {
+        if let Some(known) = self.by_tid.get_mut(tid as usize) {
+            *known = 0;
+        }
+    }
+
+    /// The task of a number, if it has been met.
+    pub fn known(&self, tid: u32) -> Option<TaskId> {
+        self.by_tid.get(tid as usize).and_then(|known| known.checked_sub(1)).map(TaskId)
+    }
+
+    /// The process of a task.
+    pub fn process(&self, task: TaskId) -> u32 {
+        self.actors.get(task.index()).map_or(UNTOLD, |a| a.process)
+    }
+
+    /// Why the task comes.
+    #[inline]
+    pub fn coming(&mut self, task: TaskId) -> &mut Coming {
+        &mut self.notes[task.index()].coming
+    }
+
+    /// Everyone, at the end.
+    pub fn into_cast(self, cpus: usize, release: String, end: Ns) -> Cast {
+        Cast { tasks: self.actors, cpus, release, end }
+    }
+}

@@ -1,0 +1,220 @@
+//! Reads a recording of any form, from a file or a pipe.
+
+use crate::binary;
+use crate::form::{Form, unknown};
+use crate::people::Audience;
+use crate::text::{self, Headings, Line, Lines};
+use crate::{Imported, Importer};
+use schedlab_base::{Error, Result, Spot, input};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// So many bytes show a file's form.
+const BEGIN: usize = 1 << 16;
+/// A text whose first lines are no records is no recording.
+const FOREIGN_LINES: u64 = 100_000;
+
+/// A recording that is to be read.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The file; `-` is standard input.
+    pub path: PathBuf,
+    /// Its form; `None`: as the file shows.
+    pub form: Option<Form>,
+    /// Whether a fingerprint of its bytes is wanted.
+    pub hashed: bool,
+}
+
+impl Recording {
+    /// The file of that path, of the form that it shows.
+    pub fn at(path: &Path) -> Recording {
+        Recording { path: path.to_owned(), form: None, hashed: false }
+    }
+    fn is_piped(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+    fn io(&self, e: &io::Error) -> Error {
+        Error::io(&self.path, "read", e)
+    }
+}
+
+/// Reads a recording and gives the audience its events.
+///
+/// # Errors
+/// When it can't be read, or holds no records of the scheduler, with the place.
+pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    let file: Box<dyn Read> =
+        if recording.is_piped() { Box::new(io::stdin()) } else { Box::new(input::open(&recording.path)?) };
+    let mut file = Hashed { from: file, hash: recording.hashed.then(Fingerprint::default) };
+    let mut begin = vec![0; BEGIN];
+    let mut held = 0;
+    while held < BEGIN {
+        match file.read(&mut begin[held..]) {
+            Ok(0) => break,
+            Ok(n) => held += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(recording.io(&e)),
+        }
+        // A pipe that pauses has shown enough with its first lines.
+        if recording.is_piped() && memchr::memchr_iter(b'\n', &begin[..held]).count() > 16 {
+            break;
+        }
+    }
+    begin.truncate(held);
+    let mut read = || -> Result<Imported> {
+        let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
+        let told = match form {
+            Form::Ftrace | Form::PerfScript => {
+                let mut told = read_text(begin.as_slice().chain(&mut file), audience, recording)?;
+                told.fingerprint = file.hash.as_ref().map_or(0, Fingerprint::finish);
+                told
+            }
+            other => binary(other, recording, audience)?,
+        };
+        Ok(Imported { form: Some(form), ..told })
+    };
+    read().map_err(|e| e.at(Spot::file(&recording.path)))
+}
+
+fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    if recording.is_piped() || !recording.path.is_file() {
+        return Err(Error::input(format!(
+            "a recording of the form {} can't be read from a pipe",
+            form.name()
+        ))
+        .help("save it to a file, or pipe its text: perf script, trace-cmd report"));
+    }
+    let told = match form {
+        Form::TraceDat => binary::trace_dat(&recording.path, audience)?,
+        Form::PerfData => binary::perf_data(&recording.path, audience)?,
+        _ => {
+            return Err(Error::input(format!("files of the form {} can't be read yet", form.name()))
+                .help("known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat and perf.data"));
+        }
+    };
+    if !recording.hashed {
+        return Ok(told);
+    }
+    let mut file = File::open(&recording.path).map_err(|e| recording.io(&e))?;
+    let fingerprint = fingerprint(&mut file).map_err(|e| recording.io(&e))?;
+    Ok(Imported { fingerprint, ..told })
+}
+
+fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recording) -> Result<Imported> {
+    let mut lines = Lines::new(from);
+    let mut importer = Importer::new(audience);
+    let mut headings = Headings::default();
+    let (mut others, mut foreign) = (0_u64, 0_u64);
+    loop {
+        let at = lines.number + 1;
+        let Some(line) = lines.next_line().map_err(|e| recording.io(&e))? else { break };
+        match text::line(line) {
+            Line::Record(told) => importer.record(told),
+            Line::Lost { cpu, count } => {
+                importer.lost(cpu, count);
+                text::note(&mut importer.losses, count);
+            }
+            Line::Other => others += 1,
+            Line::Unreadable => importer.losses.unreadable(at),
+            Line::Foreign => {
+                headings.read(line);
+                foreign += 1;
+                if foreign >= FOREIGN_LINES && importer.records() + others == 0 {
+                    return Err(unknown());
+                }
+            }
+        }
+    }
+    // The last line has its end, unless writing stopped within it.
+    if lines.cut && (importer.losses.unreadable > 0 || foreign > 0) {
+        importer.losses.cut = true;
+    }
+    importer.losses.overwritten = headings.overwritten;
+    let (records, unreadable) = (importer.records(), importer.losses.first_unreadable);
+    match (records, unreadable, others) {
+        (0, 0, 0) => Err(unknown()),
+        (0, 0, n) => Err(Error::input(format!("the recording has {n} events, and none of the scheduler"))
+            .help("record sched_switch, sched_waking and their like: perf sched record, or trace-cmd record -e sched")),
+        (0, line, _) => Err(Error::input(format!("line {line} is an event of the scheduler that can't be read"))
+            .help("it is in no form that is known of the kernel's or of libtraceevent")),
+        _ => Ok(Imported { others, ..importer.finish(headings.cpus, headings.release) }),
+    }
+}
+
+/// A file whose bytes are hashed as they are read.
+struct Hashed<R> {
+    from: R,
+    hash: Option<Fingerprint>,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        if let Some(hash) = &mut self.hash {
+            hash.take(&buffer[..n]);
+        }
+        Ok(n)
+    }
+}
+
+/// A hash of bytes that does not depend on how they come in pieces: words of 8 bytes, multiplied and folded.
+#[derive(Default)]
+pub struct Fingerprint {
+    state: u64,
+    /// Bytes of a word that is not whole yet.
+    rest: [u8; 8],
+    held: usize,
+    length: u64,
+}
+
+impl Fingerprint {
+    fn word(&mut self, word: u64) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.state ^ word ^ ODD) * u128::from(ODD | 1 << 32);
+        self.state = (product as u64 ^ (product >> 64) as u64).rotate_left(23) ^ word;
+    }
+    /// Takes the next bytes.
+    pub fn take(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        if self.held > 0 {
+            let n = bytes.len().min(8 - self.held);
+            self.rest[self.held..self.held + n].copy_from_slice(&bytes[..n]);
+            self.held += n;
+            bytes = &bytes[n..];
+            if self.held < 8 {
+                return;
+            }
+            self.held = 0;
+            self.word(u64::from_le_bytes(self.rest));
+        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|w| self.word(u64::from_le_bytes(*w)));
+        self.rest[..rest.len()].copy_from_slice(rest);
+        self.held = rest.len();
+    }
+    /// The hash of all bytes.
+    pub fn finish(&self) -> u64 {
+        let mut all = Fingerprint { state: self.state, rest: [0; 8], held: 0, length: 0 };
+        let mut last = [0; 8];
+        last[..self.held].copy_from_slice(&self.rest[..self.held]);
+        all.word(u64::from_le_bytes(last));
+        all.word(self.length);
+        all.state
+    }
+}
+
+/// The fingerprint of a whole file.
+///
+/// # Errors
+/// When it can't be read.
+pub fn fingerprint(file: &mut File) -> io::Result<u64> {
+    let mut hash = Fingerprint::default();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finish()),
+            n => hash.take(&buffer[..n]),
+        }
+    }
+}

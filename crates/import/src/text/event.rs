@@ -1,0 +1,237 @@
+//! The fields of an event, as the kernel's own format prints them (`prev_comm=bash prev_pid=12 ...`), or as
+//! libtraceevent's plugins do for switches and wakeups (`bash:12 [120] S ==> swapper/0:0 [120]`).
+
+use super::bare;
+use super::number::{Cursor, number};
+use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, What};
+use memchr::memmem;
+use schedlab_trace::SwitchReason;
+
+/// The longest name of a task.
+const COMM_LEN: usize = 15;
+/// The flag of clone() for a thread of the same process.
+const CLONE_THREAD: u64 = 0x10000;
+
+/// What the fields tell.
+pub enum Read {
+    /// A record.
+    What(What),
+    /// An event that is not read, or one that says that nothing happened.
+    Other,
+    /// They are not as they should be.
+    Unreadable,
+}
+
+/// Reads the fields of the event of that name. `current` is the thread that ran.
+#[inline]
+pub fn read(name: &[u8], fields: &[u8], in_interrupt: bool, current: impl Fn() -> Thread) -> Read {
+    let waker = || if in_interrupt { bare(0) } else { current() };
+    let what = match name {
+        b"sched_switch" => switch(fields).or_else(|| plugin_switch(fields)),
+        b"sched_waking" | b"sched_wakeup" | b"sched_wakeup_new" => {
+            let told = wakeup(fields).or_else(|| plugin_wakeup(fields));
+            if let Some((.., false)) = told {
+                return Read::Other;
+            }
+            told.map(|(thread, cpu, _)| match name {
+                b"sched_waking" => What::Waking { thread, waker: waker(), cpu },
+                _ => What::Queued { thread, cpu, new: name == b"sched_wakeup_new" },
+            })
+        }
+        b"sched_migrate_task" => migrate(fields),
+        b"sched_process_fork" => fork(fields),
+        b"task_newtask" => new_task(fields, current()),
+        b"sched_process_exit" => exit(fields),
+        b"task_rename" => match rename(fields) {
+            // Since 6.14 it does not tell whose name it is.
+            None => return Read::Other,
+            told => told,
+        },
+        _ => return Read::Other,
+    };
+    what.map_or(Read::Unreadable, Read::What)
+}
+
+/// The length of a name that stands before `anchor`. A name may hold the anchor itself, so the last one within a name's
+/// longest length counts, else the first.
+#[inline]
+fn name_before(text: &[u8], anchor: &[u8]) -> Option<usize> {
+    let within = &text[..text.len().min(COMM_LEN + anchor.len())];
+    memmem::rfind(within, anchor).or_else(|| memmem::find(text, anchor))
+}
+
+/// `comm=NAME pid=12 prio=120`, with a word before each of them.
+#[inline]
+fn person(at: &mut Cursor<'_>, words: [&[u8]; 3]) -> Option<Thread> {
+    let [comm, pid, prio] = words;
+    if !at.past(comm) {
+        return None;
+    }
+    let length = name_before(at.0, pid)?;
+    let comm = Comm::of(at.take(length));
+    let tid = thread(at.field(pid)?)?;
+    let prio = match prio.is_empty() {
+        true => None,
+        false => Some(prio_of(at, prio)?),
+    };
+    Some(Thread { tid, comm, prio })
+}
+
+/// A priority; those of deadline tasks are negative.
+#[inline]
+fn prio_of(at: &mut Cursor<'_>, word: &[u8]) -> Option<i32> {
+    if at.past(word) { at.signed().and_then(|n| i32::try_from(n).ok()) } else { None }
+}
+
+fn thread(n: u64) -> Option<u32> {
+    u32::try_from(n).ok().filter(|n| *n < MAX_THREADS)
+}
+
+fn cpu(n: u64) -> Option<u32> {
+    u32::try_from(n).ok().filter(|n| *n < MAX_CPUS)
+}
+
+#[inline]
+fn switch(fields: &[u8]) -> Option<What> {
+    let mut at = Cursor(fields);
+    let prev = person(&mut at, [b"prev_comm=", b" prev_pid=", b" prev_prio="])?;
+    if !at.past(b" prev_state=") {
+        return None;
+    }
+    let state = at.take(memmem::find(at.0, b" ==> ")?);
+    at.past(b" ==> ");
+    let next = person(&mut at, [b"next_comm=", b" next_pid=", b" next_prio="])?;
+    Some(What::Switch { prev, next, why: why(prev.tid, state)? })
+}
+
+/// `bash:12 [120] S ==> swapper/0:0 [120]`, read from its arrow: names may hold colons and brackets.
+fn plugin_switch(fields: &[u8]) -> Option<What> {
+    let arrow = memmem::find(fields, b" ==> ")?;
+    let (left, right) = (&fields[..arrow], &fields[arrow + 5..]);
+    let state = memchr::memrchr(b' ', left)?;
+    let prev = plugin_person(&left[..state])?.0;
+    let next = plugin_person(right)?.0;
+    Some(What::Switch { prev, next, why: why(prev.tid, &left[state + 1..])? })
+}
+
+/// `bash:12 [120]`, and what follows the bracket.
+fn plugin_person(text: &[u8]) -> Option<(Thread, &[u8])> {
+    memchr::memchr_iter(b'[', text).find_map(|open| {
+        let mut at = Cursor(&text[open + 1..]);
+        let prio = i32::try_from(at.signed()?).ok()?;
+        if !at.past(b"]") {
+            return None;
+        }
+        let before = text[..open].strip_suffix(b" ")?;
+        let colon = memchr::memrchr(b':', before)?;
+        let (tid, taken) = number(&before[colon + 1..])?;
+        (colon + 1 + taken == before.len()).then_some(())?;
+        Some((Thread { tid: thread(tid)?, comm: Comm::of(&before[..colon]), prio: Some(prio) }, at.0))
+    })
+}
+
+/// Why the previous task's stay ended. A task that is still runnable was preempted or gave way; the kernel does not
+/// tell
+/// which.
+#[inline]
+fn why(prev: u32, state: &[u8]) -> Option<SwitchReason> {
+    if prev == 0 {
+        return Some(SwitchReason::FromIdle);
+    }
+    Some(match state {
+        [b'R', ..] | [.., b'+'] => SwitchReason::Preempted,
+        [b'0'..=b'9', ..] => of_bits(state)?,
+        [] => return None,
+        _ if state.iter().any(|b| b"XxZ".contains(b)) => SwitchReason::Exited,
+        _ => SwitchReason::Blocked,
+    })
+}
+
+/// A state in bits (0x..), as a tool prints it that does not know their letters; as reported since 4.14.
+fn of_bits(state: &[u8]) -> Option<SwitchReason> {
+    let text = std::str::from_utf8(state).ok()?;
+    let bits = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
+    };
+    Some(ended_by(bits))
+}
+
+/// Why a stay ended, from the bits of `prev_state` as reported since 4.14.
+pub fn ended_by(bits: u64) -> SwitchReason {
+    const DEAD: u64 = 0x10 | 0x20;
+    const PREEMPTED: u64 = 0x100;
+    match bits {
+        0 => SwitchReason::Preempted,
+        bits if bits & PREEMPTED != 0 => SwitchReason::Preempted,
+        bits if bits & DEAD != 0 => SwitchReason::Exited,
+        _ => SwitchReason::Blocked,
+    }
+}
+
+/// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also tell of wakeups in vain).
+#[inline]
+fn wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
+    let mut at = Cursor(fields);
+    let who = person(&mut at, [b"comm=", b" pid=", b" prio="])?;
+    let woken = at.field(b" success=") != Some(0);
+    Some((who, cpu(at.field(b" target_cpu=")?)?, woken))
+}
+
+/// `bash:12 [120] success=1 CPU:003`
+fn plugin_wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
+    let (who, rest) = plugin_person(fields)?;
+    let woken = memmem::find(rest, b"success=0").is_none();
+    let at = memmem::rfind(rest, b"CPU:")?;
+    Some((who, cpu(number(&rest[at + 4..])?.0)?, woken))
+}
+
+fn migrate(fields: &[u8]) -> Option<What> {
+    let mut at = Cursor(fields);
+    let thread = person(&mut at, [b"comm=", b" pid=", b" prio="])?;
+    Some(What::Migrate { thread, from: cpu(at.field(b" orig_cpu=")?)?, to: cpu(at.field(b" dest_cpu=")?)? })
+}
+
+fn fork(fields: &[u8]) -> Option<What> {
+    let mut at = Cursor(fields);
+    let parent = person(&mut at, [b"comm=", b" pid=", b""])?;
+    let child = person(&mut at, [b" child_comm=", b" child_pid=", b""])?;
+    Some(What::Fork { parent, child, own_process: None })
+}
+
+fn new_task(fields: &[u8], parent: Thread) -> Option<What> {
+    let mut at = Cursor(fields);
+    if !at.past(b"pid=") {
+        return None;
+    }
+    let tid = thread(at.number()?)?;
+    if !at.past(b" comm=") {
+        return None;
+    }
+    let length = name_before(at.0, b" clone_flags=")?;
+    let comm = Comm::of(at.take(length));
+    at.past(b" clone_flags=");
+    at.past(b"0x");
+    let digits = at.0.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    let flags = u64::from_str_radix(std::str::from_utf8(at.take(digits)).ok()?, 16).ok()?;
+    let child = Thread { tid, comm, prio: None };
+    Some(What::Fork { parent, child, own_process: Some(flags & CLONE_THREAD == 0) })
+}
+
+fn exit(fields: &[u8]) -> Option<What> {
+    let mut at = Cursor(fields);
+    Some(What::Exit { thread: person(&mut at, [b"comm=", b" pid=", b" prio="])? })
+}
+
+fn rename(fields: &[u8]) -> Option<What> {
+    let mut at = Cursor(fields);
+    let tid = thread(at.field(b"pid=")?)?;
+    if !at.past(b" oldcomm=") {
+        return None;
+    }
+    let length = name_before(at.0, b" newcomm=")?;
+    at.take(length);
+    at.past(b" newcomm=");
+    let length = name_before(at.0, b" oom_score_adj=").unwrap_or(at.0.len());
+    Some(What::Rename { thread: Thread { tid, comm: Comm::of(at.take(length)), prio: None } })
+}

@@ -1,0 +1,131 @@
+//! The head of a line: `bash-1234 (1200) [003] d..2. 12.345678: ` of ftrace, `bash 1200/1234 [003] 12.345678: ` of
+//! perf.
+//!
+//! A task's name may hold spaces, dashes and brackets. So the head is found from its middle: a number in brackets,
+//! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers.
+
+use super::number::{Cursor, number};
+use crate::told::{MAX_CPUS, MAX_THREADS, UNTOLD};
+
+/// The head of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The thread that ran; 0 for the idle task, or if it is not told.
+    pub tid: u32,
+    /// Its process, or [`UNTOLD`].
+    pub process: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// Whether the record was made while an interrupt was served; only ftrace tells.
+    pub in_interrupt: bool,
+    /// The time, ns.
+    pub at_ns: u64,
+    /// Where the thread's name ends.
+    comm_end: usize,
+    /// Where the event's name begins.
+    pub rest: usize,
+}
+
+impl Head {
+    /// Reads the head of a line.
+    #[inline]
+    pub fn of(line: &[u8]) -> Option<Head> {
+        memchr::memchr_iter(b'[', line).find_map(|bracket| Head::around(line, bracket))
+    }
+
+    /// The name of the thread that ran.
+    pub fn comm<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        line[..self.comm_end].trim_ascii()
+    }
+
+    /// Whether a blank and not a dash stands between the thread's name and number.
+    pub fn is_apart(&self, line: &[u8]) -> bool {
+        line.get(self.comm_end) != Some(&b'-')
+    }
+
+    /// The head whose CPU stands at this bracket.
+    #[inline]
+    fn around(line: &[u8], bracket: usize) -> Option<Head> {
+        let mut at = Cursor(&line[bracket + 1..]);
+        let cpu = at.number()?;
+        if !at.past(b"]") || !at.0.first().is_some_and(u8::is_ascii_whitespace) || cpu >= u64::from(MAX_CPUS)
+        {
+            return None;
+        }
+        at.0 = at.0.trim_ascii_start();
+        let mut in_interrupt = false;
+        if at.0.first().is_some_and(|b| !b.is_ascii_digit()) {
+            let flags = at.take(at.0.iter().position(|b| *b == b' ')?);
+            // Interrupts off, reschedule needed, hard or soft interrupt, depth of preemption.
+            in_interrupt = flags.get(2).is_some_and(|b| b"hHsZz".contains(b));
+            at.0 = at.0.trim_ascii_start();
+        }
+        let at_ns = time(&mut at)?;
+        let (comm_end, tid, process) = before(&line[..bracket])?;
+        // perf may tell a period.
+        let behind = at.0.trim_ascii_start();
+        if let Some((_, taken)) = number(behind)
+            && behind.get(taken) == Some(&b' ')
+        {
+            at.0 = &behind[taken..];
+        }
+        let rest = line.len() - at.0.len();
+        Some(Head { tid, process, cpu: cpu as u32, in_interrupt, at_ns, comm_end, rest })
+    }
+}
+
+/// `12.345678:` or with more digits, as nanoseconds; digits beyond the ninth are dropped.
+#[inline]
+fn time(at: &mut Cursor<'_>) -> Option<u64> {
+    let seconds = at.number()?;
+    if !at.past(b".") {
+        return None;
+    }
+    let digits = at.0;
+    let (fraction, n) = number(digits.get(..digits.len().min(18))?)?;
+    at.take(n);
+    if !at.past(b":") {
+        return None;
+    }
+    const TENS: [u64; 10] =
+        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+    let fraction = if n <= 9 { fraction * TENS[9 - n] } else { fraction / TENS[n - 9] };
+    seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+/// What stands before the CPU: where the name ends, the thread, its process.
+#[inline]
+fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
+    let mut text = text.trim_ascii_end();
+    let mut process = UNTOLD;
+    if let Some(inner) = text.strip_suffix(b")") {
+        let open = memchr::memrchr(b'(', inner)?;
+        // "-----" if it is not known.
+        process = number(inner[open + 1..].trim_ascii()).map_or(UNTOLD, |(n, _)| thread(n));
+        text = inner[..open].trim_ascii_end();
+    }
+    let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let start = text.len() - digits;
+    let (tid, _) = number(&text[start..])?;
+    let tid = thread(tid);
+    let before = &text[..start];
+    match before.last()? {
+        // perf's "-1": it does not know the thread.
+        b'-' if matches!(before.len(), 1) || before.ends_with(b" -") => Some((start - 1, 0, UNTOLD)),
+        b'-' => Some((start - 1, tid, process)),
+        b'/' => {
+            let before = &before[..start - 1];
+            let digits = before.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+            let start = before.len() - digits;
+            let process = number(&before[start..]).map_or(UNTOLD, |(n, _)| thread(n));
+            Some((start, tid, process))
+        }
+        b' ' | b'\t' => Some((start, tid, process)),
+        _ => None,
+    }
+}
+
+/// A thread's number; none has one beyond the kernel's limit.
+fn thread(n: u64) -> u32 {
+    u32::try_from(n).ok().filter(|n| *n < MAX_THREADS).unwrap_or(0)
+}

@@ -1,0 +1,148 @@
+//! Text: what tracefs' `trace` and `trace_pipe` show, `trace-cmd report` and `perf script` print.
+//!
+//! A line is a record: the thread that ran and its number, the CPU in brackets, the time in seconds, the event's name,
+//! its fields. Names of tasks may hold any bytes, so lines are bytes, and fields are found by the text that stands
+//! between them. Nothing is allocated for a line.
+
+mod event;
+mod head;
+mod lines;
+mod number;
+#[cfg(test)]
+mod tests;
+
+pub use event::ended_by;
+pub use lines::Lines;
+
+use crate::losses::Losses;
+use crate::told::{Comm, MAX_CPUS, Thread, Told, UNTOLD, What};
+use head::Head;
+use memchr::memmem;
+use number::{Cursor, number};
+
+/// What a line is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A record of the scheduler.
+    Record(Told),
+    /// Records of the CPU were lost before its next record; their number, at least. 0: its buffer begins here.
+    #[allow(missing_docs)]
+    Lost { cpu: u32, count: u64 },
+    /// A record of an event that is not read.
+    Other,
+    /// A record of a known event whose fields can't be read.
+    Unreadable,
+    /// No record: a heading, a comment, a line of a call chain.
+    Foreign,
+}
+
+/// Reads a line, without its end.
+pub fn line(line: &[u8]) -> Line {
+    let Some(head) = Head::of(line) else { return beside(line) };
+    let rest = &line[head.rest..];
+    let Some((name, fields)) = event_name(rest) else { return Line::Foreign };
+    if name == b"PERF_RECORD_LOST" {
+        return Line::Lost { cpu: head.cpu, count: perf_lost(fields) };
+    }
+    let current = || Thread { tid: head.tid, comm: Comm::of(head.comm(line)), prio: None };
+    let what = match event::read(name, fields, head.in_interrupt, current) {
+        event::Read::What(what) => what,
+        event::Read::Other => return Line::Other,
+        event::Read::Unreadable => return Line::Unreadable,
+    };
+    Line::Record(Told { at_ns: head.at_ns, cpu: head.cpu, current: head.tid, process: head.process, what })
+}
+
+/// Whether a line is one of perf's and not of ftrace's; `None` if it is no record.
+pub fn is_perf(line: &[u8]) -> Option<bool> {
+    let head = Head::of(line)?;
+    let (name, _) = event_name(&line[head.rest..])?;
+    (!name.is_empty()).then(|| head.is_apart(line))
+}
+
+/// The event's name, without the system before it, and what follows its colon.
+fn event_name(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = rest.trim_ascii_start();
+    let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+    let (name, fields) = rest.split_at(end);
+    let name = name.strip_suffix(b":").unwrap_or(name);
+    let name = memchr::memrchr(b':', name).map_or(name, |at| &name[at + 1..]);
+    (!name.is_empty()).then(|| (name, fields.trim_ascii_start()))
+}
+
+/// `lost 123` of perf's own records.
+fn perf_lost(fields: &[u8]) -> u64 {
+    memmem::find(fields, b"lost ").and_then(|at| number(&fields[at + 5..])).map_or(1, |(n, _)| n)
+}
+
+/// A line without a record's head: `CPU:3 [LOST 123 EVENTS]`, `CPU:3 [123 EVENTS DROPPED]`, or
+/// `##### CPU 3 buffer started ####`.
+fn beside(line: &[u8]) -> Line {
+    let mut at = Cursor(line.trim_ascii_start());
+    if at.past(b"##### CPU ")
+        && let Some(cpu) = at.number()
+        && at.past(b" buffer started")
+    {
+        return lost(cpu, 0);
+    }
+    let Some(start) = memmem::find(line, b"CPU:") else { return Line::Foreign };
+    let mut at = Cursor(&line[start + 4..]);
+    let Some(cpu) = at.number() else { return Line::Foreign };
+    if !(at.past(b" [LOST ") || at.past(b" [")) {
+        return Line::Foreign;
+    }
+    let count = at.number().unwrap_or(1);
+    if at.0.starts_with(b" EVENTS") || at.0.starts_with(b"EVENTS") { lost(cpu, count) } else { Line::Foreign }
+}
+
+fn lost(cpu: u64, count: u64) -> Line {
+    match u32::try_from(cpu) {
+        Ok(cpu) if cpu < MAX_CPUS => Line::Lost { cpu, count },
+        _ => Line::Foreign,
+    }
+}
+
+/// What the headings of a text tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Headings {
+    /// The kernel's release.
+    pub release: Option<String>,
+    /// The machine's number of CPUs.
+    pub cpus: Option<u32>,
+    /// Events that were overwritten.
+    pub overwritten: u64,
+}
+
+impl Headings {
+    /// Reads a line that is no record.
+    pub fn read(&mut self, line: &[u8]) {
+        let text = line.trim_ascii();
+        let after = |words: &[u8]| text.strip_prefix(words).map(<[u8]>::trim_ascii);
+        if let Some(counts) = after(b"# entries-in-buffer/entries-written:") {
+            let mut at = Cursor(counts);
+            if let (Some(held), true, Some(written)) = (at.number(), at.past(b"/"), at.number()) {
+                self.overwritten = written.saturating_sub(held);
+            }
+            if let Some(p) = memmem::find(counts, b"#P:") {
+                self.cpus = number(&counts[p + 3..]).and_then(|(n, _)| u32::try_from(n).ok());
+            }
+        } else if let Some(release) = after(b"# os release :") {
+            self.release = Some(String::from_utf8_lossy(release).into_owned());
+        } else if let Some(cpus) = after(b"# nrcpus online :").or_else(|| after(b"cpus=")) {
+            self.cpus = number(cpus).and_then(|(n, _)| u32::try_from(n).ok());
+        }
+    }
+}
+
+/// Counts a loss that a line tells.
+pub fn note(losses: &mut Losses, count: u64) {
+    losses.events = losses.events.saturating_add(count);
+    losses.places += u64::from(count > 0);
+}
+
+/// A thread of which nothing but its number is known.
+fn bare(tid: u32) -> Thread {
+    Thread { tid, comm: Comm::default(), prio: None }
+}
+
+const _: () = assert!(UNTOLD == 0 && std::mem::size_of::<What>() <= 72);

@@ -1,0 +1,95 @@
+//! One record of the kernel's tracepoints as an importer read it, whatever the form of the file.
+//!
+//! Threads and CPUs have the kernel's numbers; thread 0 is the idle task. Names come with the record, because a thread
+//! may change its name. Times are nanoseconds of the recording's own clock.
+
+use schedlab_trace::SwitchReason;
+
+/// The highest number of a thread, plus one (PID_MAX_LIMIT of 64-bit kernels).
+pub const MAX_THREADS: u32 = 1 << 22;
+/// The highest number of a CPU, plus one.
+pub const MAX_CPUS: u32 = 4096;
+/// `process` of a record that does not tell it.
+pub const UNTOLD: u32 = 0;
+
+/// A task's name as the kernel has it: at most 16 bytes, filled up with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// The name, cut after 16 bytes or at a zero byte.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Comm {
+        let mut comm = [0; 16];
+        let n = bytes.len().min(16);
+        comm[..n].copy_from_slice(&bytes[..n]);
+        if let Some(end) = comm.iter().position(|b| *b == 0) {
+            comm[end..].fill(0);
+        }
+        Comm(comm)
+    }
+    /// Whether the recording does not tell it ("<...>": the tracer has forgotten the name).
+    #[inline]
+    pub fn is_unknown(&self) -> bool {
+        self.0[0] == 0 || self.bytes() == b"<...>"
+    }
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|b| *b == 0).unwrap_or(16);
+        &self.0[..end]
+    }
+    /// As text; bytes that are no UTF-8 are replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+/// A thread in a record: its number, and its name and priority as far as the record tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Thread {
+    /// The kernel's number.
+    pub tid: u32,
+    /// The name then.
+    pub comm: Comm,
+    /// The kernel's priority (0 to 99 is real-time, 120 is nice 0); `None` if it is not told.
+    pub prio: Option<i32>,
+}
+
+/// The content of a record. Each variant's line says what its fields mean.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// sched_switch: `prev` left the CPU for `next`.
+    Switch { prev: Thread, next: Thread, why: SwitchReason },
+    /// sched_waking: `waker` began to wake `thread`, which was on `cpu` last; thread 0 for an interrupt.
+    Waking { thread: Thread, waker: Thread, cpu: u32 },
+    /// sched_wakeup and sched_wakeup_new: `thread` was queued on `cpu`.
+    Queued { thread: Thread, cpu: u32, new: bool },
+    /// sched_migrate_task: `thread` goes to another CPU.
+    Migrate { thread: Thread, from: u32, to: u32 },
+    /// sched_process_fork, task_newtask: `parent` made `child`. `own_process`: whether the child is a process of its
+    /// own, as far as it is told.
+    Fork { parent: Thread, child: Thread, own_process: Option<bool> },
+    /// sched_process_exit: `thread` is on its way out.
+    Exit { thread: Thread },
+    /// task_rename: `thread` has this name from now on.
+    Rename { thread: Thread },
+    /// Records of this CPU before this one were lost; how many, at least. 0: the CPU's recording begins here.
+    Lost { count: u64 },
+}
+
+/// A record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Its time.
+    pub at_ns: u64,
+    /// The CPU that made it.
+    pub cpu: u32,
+    /// The thread that ran then.
+    pub current: u32,
+    /// That thread's process, or [`UNTOLD`].
+    pub process: u32,
+    /// The content.
+    pub what: What,
+}

@@ -1,0 +1,186 @@
+//! From records to the analyser's events, in the order of time. Mirrors what the live recorder does with its own.
+//!
+//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not tell when a task was queued. It is queued at
+//! the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU takes
+//! it, else on the CPU where it was.
+
+use crate::people::{Audience, Coming, People};
+use crate::told::{MAX_CPUS, Told, What};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
+use std::collections::VecDeque;
+
+/// How many of the next records are looked through for a wakeup's migration.
+const LOOK_AHEAD: usize = 64;
+
+/// The state of the translation.
+#[derive(Default)]
+pub struct Translator {
+    /// The tasks.
+    pub people: People,
+    /// Whether the recording has sched_wakeup.
+    pub tells_queued: bool,
+    /// The first record's time.
+    opened_ns: Option<u64>,
+    /// The last event's time since then.
+    pub end: Ns,
+    /// The highest number of a CPU, plus one.
+    pub cpus: u32,
+}
+
+impl Translator {
+    /// The time of a record since the first one.
+    fn at(&mut self, at_ns: u64, audience: &mut impl Audience) -> Ns {
+        let opened_ns = *self.opened_ns.get_or_insert_with(|| {
+            audience.opens(at_ns);
+            at_ns
+        });
+        let at = Ns(at_ns.saturating_sub(opened_ns));
+        self.end = self.end.max(at);
+        at
+    }
+    /// The first record's time by the recording's clock; 0 if there was none.
+    pub fn opened_ns(&self) -> u64 {
+        self.opened_ns.unwrap_or(0)
+    }
+    fn sees(&mut self, cpu: u32) -> CpuId {
+        self.cpus = self.cpus.max(cpu.min(MAX_CPUS - 1) + 1);
+        CpuId(cpu)
+    }
+
+    /// Gives the audience a record's events; `later` are the records that follow.
+    pub fn tell<A: Audience>(&mut self, told: &Told, later: &mut VecDeque<Told>, audience: &mut A) {
+        let at = self.at(told.at_ns, audience);
+        let cpu = self.sees(told.cpu);
+        let say = |audience: &mut A, cpu: CpuId, kind: EventKind| audience.event(&Event { at, cpu, kind });
+        match &told.what {
+            What::Switch { prev, next, why } => {
+                let (from, to) = (self.people.task(prev, audience), self.people.task(next, audience));
+                say(audience, cpu, EventKind::Switch { prev: from, next: to, why: *why });
+                for (task, coming) in [(from, Coming::No), (to, Coming::Here)] {
+                    if let Some(task) = task {
+                        *self.people.coming(task) = coming;
+                    }
+                }
+                if *why == SwitchReason::Exited {
+                    self.people.forget(prev.tid);
+                }
+            }
+            What::Waking { thread, waker, cpu: last } => {
+                let waker = self.people.task(waker, audience);
+                let Some(task) = self.people.task(thread, audience) else { return };
+                say(audience, cpu, EventKind::Waking { task, waker });
+                let runs = *self.people.coming(task) == Coming::Here;
+                if self.tells_queued || !runs {
+                    *self.people.coming(task) = Coming::Woken;
+                }
+                let is_queued_later = self.tells_queued || (runs && is_about_to_sleep(thread.tid, later));
+                if !is_queued_later {
+                    self.queue(task, (told.cpu, *last), thread.tid, at, later, audience);
+                }
+            }
+            What::Queued { thread, cpu, new } => {
+                let Some(task) = self.people.task(thread, audience) else { return };
+                *self.people.coming(task) = Coming::No;
+                let cpu = self.sees(*cpu);
+                say(audience, cpu, EventKind::Enqueued { task, nr_running: 0, new: *new });
+            }
+            What::Migrate { thread, from, to } => {
+                let Some(task) = self.people.task(thread, audience) else { return };
+                let why = match self.people.coming(task) {
+                    Coming::Woken => MoveReason::Wakeup,
+                    Coming::New => MoveReason::Fork,
+                    Coming::No | Coming::Here => MoveReason::Moved,
+                };
+                let (from, to) = (self.sees(*from), self.sees(*to));
+                say(audience, to, EventKind::Migrate { task, from, why });
+            }
+            What::Fork { parent, child, own_process } => {
+                let parent_task = self.people.task(parent, audience);
+                // Two tracepoints tell of one fork.
+                let twice = self.people.known(child.tid).filter(|t| *self.people.coming(*t) == Coming::New);
+                if twice.is_none() {
+                    self.people.forget(child.tid);
+                }
+                let Some(task) = self.people.task(child, audience) else { return };
+                match own_process {
+                    Some(true) => self.people.belongs(child.tid, child.tid, audience),
+                    Some(false) => {
+                        let process = parent_task.map_or(0, |p| self.people.process(p));
+                        self.people.belongs(child.tid, process, audience);
+                    }
+                    None => {}
+                }
+                if twice.is_none() {
+                    *self.people.coming(task) = Coming::New;
+                    say(audience, cpu, EventKind::Forked { task, parent: parent_task });
+                }
+            }
+            What::Exit { thread } => {
+                let Some(task) = self.people.task(thread, audience) else { return };
+                say(audience, cpu, EventKind::Exited { task });
+            }
+            What::Rename { thread } => drop(self.people.task(thread, audience)),
+            What::Lost { count } => {
+                say(audience, cpu, EventKind::Lost { count: u32::try_from(*count).unwrap_or(u32::MAX) });
+            }
+        }
+        self.people.belongs(told.current, told.process, audience);
+    }
+
+    /// Queues a task whose recording does not tell when it was queued.
+    fn queue(
+        &mut self,
+        task: TaskId,
+        (waker_cpu, last): (u32, u32),
+        tid: u32,
+        at: Ns,
+        later: &mut VecDeque<Told>,
+        audience: &mut impl Audience,
+    ) {
+        let next = later.iter().take(LOOK_AHEAD).position(|t| t.cpu == waker_cpu);
+        let moved = next.and_then(|i| match later[i].what {
+            What::Migrate { thread, from, to } if thread.tid == tid => Some((i, from, to)),
+            _ => None,
+        });
+        let mut target = self.sees(last);
+        if let Some((i, from, to)) = moved {
+            later.remove(i);
+            let (from, to) = (self.sees(from), self.sees(to));
+            audience.event(&Event {
+                at,
+                cpu: to,
+                kind: EventKind::Migrate { task, from, why: MoveReason::Wakeup },
+            });
+            target = to;
+        }
+        if *self.people.coming(task) == Coming::Woken {
+            *self.people.coming(task) = Coming::No;
+        }
+        audience.event(&Event {
+            at,
+            cpu: target,
+            kind: EventKind::Enqueued { task, nr_running: 0, new: false },
+        });
+    }
+}
+
+/// Whether a running task that is woken was about to sleep: it leaves its CPU and comes back without another wakeup.
+/// Else the kernel found it still on its runqueue, and the wakeup only kept it from sleeping.
+fn is_about_to_sleep(tid: u32, later: &VecDeque<Told>) -> bool {
+    let mut left = false;
+    for told in later {
+        match told.what {
+            What::Switch { prev, why, .. } if prev.tid == tid && !left => {
+                if why != SwitchReason::Blocked {
+                    return false;
+                }
+                left = true;
+            }
+            What::Switch { next, .. } if next.tid == tid => return left,
+            What::Waking { thread, .. } if thread.tid == tid && left => return false,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,172 @@
+//! Small recordings, written by hand, and every event that they become.
+
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_import::{Audience, Imported, Recording, read};
+use schedlab_trace::{Actor, Event, EventKind, MoveReason, Sink, SwitchReason};
+use std::path::PathBuf;
+
+#[derive(Default)]
+struct Heard {
+    events: Vec<Event>,
+    actors: Vec<Actor>,
+}
+
+impl Sink for Heard {
+    fn event(&mut self, event: &Event) {
+        self.events.push(*event);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}
+
+impl Audience for Heard {
+    fn meet(&mut self, task: TaskId, actor: &Actor) {
+        assert_eq!(task.index(), self.actors.len(), "ids count up");
+        self.actors.push(actor.clone());
+    }
+    fn changed(&mut self, task: TaskId, actor: &Actor) {
+        self.actors[task.index()] = actor.clone();
+    }
+}
+
+fn hear(text: &str) -> (Heard, Imported) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let mut heard = Heard::default();
+    let imported =
+        read(&Recording { path: PathBuf::from(file.path()), form: None, hashed: true }, &mut heard).unwrap();
+    (heard, imported)
+}
+
+fn hear_lines(lines: &[&str]) -> (Heard, Imported) {
+    hear(&(lines.join("\n") + "\n"))
+}
+
+fn event(us: u64, cpu: u32, kind: EventKind) -> Event {
+    Event { at: Ns::us(us), cpu: CpuId(cpu), kind }
+}
+
+const A: TaskId = TaskId(0);
+const B: TaskId = TaskId(1);
+
+#[test]
+fn a_wakeup_with_a_move_becomes_its_events() {
+    let (heard, imported) = hear_lines(&[
+        "a-10 [000] d..2. 5.000000: sched_waking: comm=b pid=20 prio=110 target_cpu=000",
+        "a-10 [000] d..2. 5.000001: sched_migrate_task: comm=b pid=20 prio=110 orig_cpu=0 dest_cpu=1",
+        "a-10 [000] d..2. 5.000002: sched_wakeup: comm=b pid=20 prio=110 target_cpu=001",
+        "<idle>-0 [001] d..2. 5.000005: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=20 next_prio=110",
+        "b-20 [001] d..2. 5.000009: sched_switch: prev_comm=b prev_pid=20 prev_prio=110 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
+    ]);
+    // The waker is met first.
+    let (a, b) = (A, B);
+    assert_eq!(
+        heard.events,
+        [
+            event(0, 0, EventKind::Waking { task: b, waker: Some(a) }),
+            event(1, 1, EventKind::Migrate { task: b, from: CpuId(0), why: MoveReason::Wakeup }),
+            event(2, 1, EventKind::Enqueued { task: b, nr_running: 0, new: false }),
+            event(5, 1, EventKind::Switch { prev: None, next: Some(b), why: SwitchReason::FromIdle }),
+            event(9, 1, EventKind::Switch { prev: Some(b), next: None, why: SwitchReason::Blocked }),
+        ]
+    );
+    assert_eq!((imported.opened_ns, imported.records, imported.cast.cpus), (5_000_000_000, 5, 2));
+    let told: Vec<_> = imported.cast.tasks.iter().map(|t| (t.name.as_str(), t.tid, t.prio)).collect();
+    assert_eq!(told, [("a", 10, 120), ("b", 20, 110)]);
+}
+
+#[test]
+fn without_sched_wakeup_a_task_is_queued_where_its_wakeup_takes_it() {
+    let (heard, _) = hear_lines(&[
+        "a 10 [000] 5.000000: sched:sched_waking: comm=b pid=20 prio=120 target_cpu=000",
+        "z 30 [001] 5.000000: sched:sched_waking: comm=y pid=31 prio=120 target_cpu=001",
+        "a 10 [000] 5.000001: sched:sched_migrate_task: comm=b pid=20 prio=120 orig_cpu=0 dest_cpu=1",
+    ]);
+    let queued: Vec<_> = heard
+        .events
+        .iter()
+        .filter_map(|e| match e.kind {
+            EventKind::Enqueued { task, .. } => Some((heard.actors[task.index()].name.as_str(), e.cpu.0)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(queued, [("b", 1), ("y", 1)]);
+    let moves = heard.events.iter().filter(|e| matches!(e.kind, EventKind::Migrate { .. })).count();
+    assert_eq!(moves, 1, "the move is told once");
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_task() {
+    let (heard, imported) = hear_lines(&[
+        "p-5 [000] d... 1.000000: task_newtask: pid=9 comm=p clone_flags=10000 oom_score_adj=0",
+        "p-5 [000] d... 1.000001: sched_process_fork: comm=p pid=5 child_comm=p child_pid=9",
+        "p-5 [000] d... 1.000002: sched_wakeup_new: comm=p pid=9 prio=120 target_cpu=000",
+        "p-5 [000] d... 1.000003: sched_switch: prev_comm=p prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=p next_pid=9 next_prio=120",
+        "p-9 [000] d... 1.000004: task_rename: pid=9 oldcomm=p newcomm=kid oom_score_adj=0",
+        "kid-9 [000] d... 1.000009: sched_switch: prev_comm=kid prev_pid=9 prev_prio=120 prev_state=X ==> next_comm=p next_pid=5 next_prio=120",
+        "p-5 [000] d... 1.000020: sched_switch: prev_comm=p prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=q next_pid=9 next_prio=120",
+    ]);
+    let names: Vec<_> = imported.cast.tasks.iter().map(|t| (t.name.as_str(), t.tid)).collect();
+    assert_eq!(names, [("p", 5), ("kid", 9), ("q", 9)], "{names:?}");
+    let forks = heard.events.iter().filter(|e| matches!(e.kind, EventKind::Forked { .. })).count();
+    assert_eq!(forks, 1, "two tracepoints tell of one fork");
+}
+
+#[test]
+fn lines_out_of_order_are_put_in_order_and_what_is_too_late_is_lost() {
+    let line = |us: u64, cpu: u32| {
+        let s = us as f64 / 1e6;
+        format!("x-{0} [{cpu:03}] d... {s:.6}: sched_process_exit: comm=x pid={0} prio=120\n", cpu + 1)
+    };
+    let (heard, imported) = hear(&[line(20, 0), line(10, 1), line(30, 0)].concat());
+    let times: Vec<u64> = heard.events.iter().map(|e| e.at.0).collect();
+    assert_eq!(times, [0, 10_000, 20_000]);
+    assert_eq!(imported.losses, Default::default());
+
+    // A CPU's own time goes back by 2 ms: the record is left out, and the next one there tells of a loss.
+    let (heard, imported) = hear(&[line(5_000, 0), line(3_000, 0), line(6_000, 0)].concat());
+    assert_eq!((imported.losses.late, imported.losses.backwards), (1, Ns::ms(2)));
+    let kinds: Vec<_> = heard.events.iter().map(|e| matches!(e.kind, EventKind::Lost { count: 1 })).collect();
+    assert_eq!(kinds, [false, true, false]);
+}
+
+#[test]
+fn a_clock_that_begins_anew_goes_on_from_where_it_was() {
+    let line = |ms: u64| {
+        format!(
+            "x-1 [000] d... {}.{:03}000: sched_process_exit: comm=x pid=1 prio=120\n",
+            ms / 1000,
+            ms % 1000
+        )
+    };
+    let one: String = (500_000..506_000).map(line).collect();
+    let other: String = (1_000..7_000).map(line).collect();
+    let (heard, imported) = hear(&(one + &other));
+    assert_eq!((imported.losses.restarts, imported.losses.late), (1, 1023));
+    assert!(heard.events.is_sorted_by_key(|e| e.at));
+    // 5,999 ms of the first part, and what the second one holds after the records that showed it.
+    assert_eq!(imported.cast.end, Ns::ms(5_999 + 6_000 - 1024));
+}
+
+#[test]
+fn lost_events_are_told_before_the_next_record_of_their_cpu() {
+    let (heard, imported) = hear_lines(&[
+        "x-1 [003] d... 1.000000: sched_process_exit: comm=x pid=1 prio=120",
+        "CPU:3 [LOST 12 EVENTS]",
+        "x-1 [002] d... 1.000001: sched_process_exit: comm=x pid=1 prio=120",
+        "x-1 [003] d... 1.000002: sched_process_exit: comm=x pid=1 prio=120",
+    ]);
+    assert_eq!((imported.losses.events, imported.losses.places), (12, 1));
+    assert_eq!(heard.events[2], event(2, 3, EventKind::Lost { count: 12 }));
+    assert_eq!(heard.events.len(), 4);
+}
+
+#[test]
+fn a_buffer_that_begins_late_is_no_loss() {
+    let (heard, imported) = hear_lines(&[
+        "x-1 [000] d... 1.000000: sched_process_exit: comm=x pid=1 prio=120",
+        "##### CPU 1 buffer started ####",
+        "x-1 [001] d... 1.000001: sched_process_exit: comm=x pid=1 prio=120",
+    ]);
+    assert_eq!((imported.losses, imported.records), (Default::default(), 2));
+    assert_eq!(heard.events[1], event(1, 1, EventKind::Lost { count: 0 }));
+}

@@ -1,0 +1,187 @@
+//! The events of a stored run: kept in a file beside its record, or told by simulating the run again.
+//!
+//! A run that is simulated again goes through an analyser, too. Its findings must be those of the stored record to the
+//! last nanosecond; if they are not, the events would be another run's.
+
+use crate::again::Again;
+use schedlab_base::{Backend, Error, ErrorKind, Ns, Result, Spot, TaskId};
+use schedlab_kernel::Policy;
+use schedlab_machine::Machine;
+use schedlab_record::{Findings, Record, RunDir, TaskName};
+use schedlab_trace::kept::{EVENTS_FILE, Reader};
+use schedlab_trace::{Actor, Cast, Event, Sink};
+use schedlab_workload::Built;
+use schedlab_workload::group::ROOT_GROUP;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Number of the first task of a simulated run. The first numbers are those of a kernel's own threads.
+const FIRST_TID: u32 = 1000;
+/// Priority of nice 0, as the kernel counts.
+const NICE_0: i32 = 120;
+
+/// The events of one stored run.
+pub struct Events<'a> {
+    cast: Cast,
+    measured_from: Ns,
+    from: From<'a>,
+}
+
+enum From<'a> {
+    File(Box<Reader>),
+    Again(Box<Again<'a>>),
+}
+
+impl<'a> Events<'a> {
+    /// The events of a run with that record.
+    ///
+    /// # Errors
+    /// A damaged file of events; a live run that kept none; a simulated one that this build can't make again.
+    pub fn of(run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
+        let folder = if run.path.is_dir() { &run.path } else { run.path.parent().unwrap_or(Path::new(".")) };
+        let file = folder.join(EVENTS_FILE);
+        if file.is_file() {
+            let reader = Reader::open(&file)?;
+            let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
+            return Ok(Events { cast, measured_from, from: From::File(Box::new(reader)) });
+        }
+        if record.backend != Backend::Sim {
+            let text = format!("this {} run has kept no events", record.backend);
+            return Err(Error::machine(text)
+                .help("--keep-events keeps them (with --events on this machine); a simulated run needs none kept")
+                .at(Spot::file(folder)));
+        }
+        Events::simulated(record)
+    }
+    /// The events of a simulated run, by simulating it again, whether it has kept any or not.
+    ///
+    /// # Errors
+    /// As [`Again::of`].
+    pub fn simulated(record: &'a Record) -> Result<Events<'a>> {
+        let again = Again::of(record)?;
+        Ok(Events { cast: again.cast(), measured_from: again.warmup(), from: From::Again(Box::new(again)) })
+    }
+    /// The same, saying how far a simulation is, simulated ns.
+    #[must_use]
+    pub fn clocked(self, clock: &'static std::sync::atomic::AtomicU64) -> Events<'a> {
+        let from = match self.from {
+            From::Again(again) => From::Again(Box::new(again.clocked(clock))),
+            file => file,
+        };
+        Events { from, ..self }
+    }
+    /// The tasks, and the frame of the run.
+    pub fn cast(&self) -> &Cast {
+        &self.cast
+    }
+    /// The end of the warm-up.
+    pub fn measured_from(&self) -> Ns {
+        self.measured_from
+    }
+    /// Whether the run is simulated again for them.
+    pub fn are_simulated(&self) -> bool {
+        matches!(self.from, From::Again(_))
+    }
+    /// Tells all events to a sink; false: `stop` ended that.
+    ///
+    /// # Errors
+    /// Damage in a file, what the simulator finds wrong, and another run than the stored one.
+    pub fn tell<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+        match &mut self.from {
+            From::File(reader) => reader.replay(sink).map(|()| true),
+            From::Again(again) => again.checked(sink, stop),
+        }
+    }
+}
+
+/// Two sinks of the same events.
+pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+
+impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
+    fn event(&mut self, event: &Event) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.0.sample(at, task, series, value);
+        self.1.sample(at, task, series, value);
+    }
+    fn wants_details(&self) -> bool {
+        self.0.wants_details() || self.1.wants_details()
+    }
+}
+
+/// Refuses a run made again whose findings are not those of the stored record.
+pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
+    let of = |same: bool, what: &str| (!same).then(|| what.to_owned());
+    let counter = again.counters.iter().find(|(name, n)| stored.counters.get(*name) != Some(n));
+    let series = again.series.iter().find(|(name, s)| stored.series.get(*name) != Some(s));
+    let other = of(stored.duration == again.duration, "its length")
+        .or_else(|| counter.map(|(name, _)| name.clone()))
+        .or_else(|| series.map(|(name, _)| name.clone()))
+        .or_else(|| of(stored.tasks == again.tasks, "the accounts of its tasks"))
+        .or_else(|| of(stored.stays == again.stays, "its stays by CPU"))
+        .or_else(|| of(stored.waits == again.waits, "its longest waits"));
+    match other {
+        None => Ok(()),
+        Some(what) => Err(Error::new(
+            ErrorKind::CheckFailed,
+            format!("simulated again, the run is another one than the stored: {what} differs"),
+        )
+        .help("this build does not simulate as the one that made the run; make it anew, with --keep-events to keep its events")),
+    }
+}
+
+/// The cast of a simulated run.
+pub(crate) fn cast(machine: &Machine, built: &Built, names: &[TaskName], release: String, end: Ns) -> Cast {
+    // The first task of each part of a workload leads the part's process.
+    let mut leaders: BTreeMap<u64, u32> = BTreeMap::new();
+    let actor = |(at, name): (usize, &TaskName)| {
+        let tid = FIRST_TID + at as u32;
+        let Some(task) = built.tasks.get(at) else {
+            // A task of the machine.
+            let name = name.name.clone();
+            return Actor { name, tid, process: tid, background: true, prio: NICE_0, group: None };
+        };
+        let leader = *leaders.entry(task.part).or_insert(tid);
+        let prio = match task.attr.policy {
+            Policy::Fifo | Policy::Rr => 99 - i32::from(task.attr.rt_priority),
+            _ => NICE_0 + i32::from(task.attr.nice),
+        };
+        Actor {
+            name: name.name.clone(),
+            tid,
+            process: if built.processes { tid } else { leader },
+            background: name.background,
+            prio,
+            group: (task.group != ROOT_GROUP).then(|| built.groups[task.group.index()].path.clone()),
+        }
+    };
+    let tasks = names.iter().enumerate().map(actor).collect();
+    Cast { tasks, cpus: machine.topology.nr_cpus(), release, end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_run_is_refused_and_named() {
+        let stored = Findings {
+            duration: Ns(10),
+            counters: [("migrations".to_owned(), 3), ("sim.events".to_owned(), 9)].into(),
+            ..Findings::default()
+        };
+        let again = |migrations| Findings {
+            duration: Ns(10),
+            counters: [("migrations".to_owned(), migrations)].into(),
+            ..Findings::default()
+        };
+        assert!(check_same(&stored, &again(3)).is_ok());
+        let e = check_same(&stored, &again(4)).unwrap_err();
+        assert!(e.message().contains("migrations differs"), "{e}");
+        let longer = Findings { duration: Ns(11), ..again(3) };
+        assert!(check_same(&stored, &longer).unwrap_err().message().contains("its length"));
+    }
+}

@@ -1,0 +1,255 @@
+//! Lowering: the events of a run become the schedule of a replay.
+//!
+//! For each task: a burst is the work of a CPU at full speed between two sleeps, also where the task lost its CPU in
+//! between. Beside a busy thread of its core a CPU does a part of the work (`smt_speed_pct`). A wakeup by
+//! a task that is on a CPU becomes a step of that task, after as much of its burst as it has had. All other wakeups
+//! (timers, devices) end a sleep that lasts as long as in the recording. What comes before a task's first event is not
+//! known: a task that is first seen running began at once, one that is first woken slept until then.
+
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_machine::Machine;
+use schedlab_trace::{Cast, Event, EventKind, Sink, SwitchReason};
+use schedlab_workload::replay::{Part, Schedule, Start, Step};
+
+/// A step, and for a sleep that a task ended: that task, and how long the sleep was.
+#[derive(Clone, Copy)]
+enum Own {
+    Step(Step),
+    Awaits { waker: TaskId, slept: Ns },
+}
+
+/// A task while its events are read.
+#[derive(Clone, Default)]
+struct Seen {
+    steps: Vec<Own>,
+    start: Option<Start>,
+    /// Its first event.
+    first: Ns,
+    /// CPU time of the burst under way that no step has yet.
+    burst: Ns,
+    /// On a CPU, and accounted up to then.
+    on_since: Option<Ns>,
+    /// The CPU's speed, per cent: less while a thread of its core is busy.
+    speed_pct: u64,
+    /// Asleep since then.
+    asleep_since: Option<Ns>,
+    /// It was woken before it had left its CPU, and by which task.
+    early: Option<Option<TaskId>>,
+}
+
+impl Seen {
+    /// Adds the work up to `at` to the burst.
+    fn account(&mut self, at: Ns) {
+        if let Some(since) = self.on_since {
+            self.burst = self.burst.plus(Ns(at.since(since).0 * self.speed_pct / 100));
+            self.on_since = Some(at);
+        }
+    }
+    /// The work up to `at` becomes a step.
+    fn flush(&mut self, at: Ns) {
+        self.account(at);
+        if self.burst > Ns::ZERO {
+            self.steps.push(Own::Step(Step::Run(std::mem::take(&mut self.burst))));
+        }
+    }
+    fn begins(&mut self, start: Start, at: Ns) {
+        if self.start.is_none() {
+            (self.start, self.first) = (Some(start), at);
+        }
+    }
+}
+
+/// Reads events into a schedule.
+#[derive(Default)]
+pub struct Lower {
+    seen: Vec<Seen>,
+    last: Ns,
+    running: Vec<Option<TaskId>>,
+    siblings: Vec<Vec<usize>>,
+    shared_pct: u64,
+}
+
+impl Lower {
+    /// Of events on this machine. A thread beside a busy one does less work in the same time.
+    pub fn on(machine: &Machine) -> Lower {
+        let topology = &machine.topology;
+        let cpus = || (0..topology.nr_cpus()).map(CpuId::from);
+        let beside = |cpu: CpuId| {
+            let same = |c: &CpuId| *c != cpu && topology.cpu(*c).core == topology.cpu(cpu).core;
+            cpus().filter(same).map(CpuId::index).collect()
+        };
+        // CPUs that take turns do nothing beside each other.
+        let shared_pct = if machine.turns.is_some() { 100 } else { machine.costs.smt_speed_pct };
+        Lower { siblings: cpus().map(beside).collect(), shared_pct, ..Lower::default() }
+    }
+    fn speed_pct(&self, cpu: usize) -> u64 {
+        let busy = |s: &usize| self.running.get(*s).copied().flatten().is_some();
+        let shared = self.siblings.get(cpu).is_some_and(|all| all.iter().any(busy));
+        if shared { self.shared_pct } else { 100 }
+    }
+    /// From now on, `next` is on the CPU, and its siblings run as fast as that leaves them.
+    fn runs(&mut self, at: Ns, cpu: CpuId, next: Option<TaskId>) {
+        if self.running.len() <= cpu.index() {
+            self.running.resize(cpu.index() + 1, None);
+        }
+        let before = std::mem::replace(&mut self.running[cpu.index()], next);
+        let speed_pct = self.speed_pct(cpu.index());
+        if let Some(next) = next {
+            let seen = self.of(next);
+            seen.begins(Start::At(Ns::ZERO), at);
+            (seen.on_since, seen.asleep_since, seen.speed_pct) = (Some(at), None, speed_pct);
+        }
+        if before.is_some() == next.is_some() {
+            return;
+        }
+        for at_sibling in 0..self.siblings.get(cpu.index()).map_or(0, Vec::len) {
+            let sibling = self.siblings[cpu.index()][at_sibling];
+            let Some(task) = self.running.get(sibling).copied().flatten() else { continue };
+            let speed_pct = self.speed_pct(sibling);
+            let seen = self.of(task);
+            seen.account(at);
+            seen.speed_pct = speed_pct;
+        }
+    }
+    fn of(&mut self, task: TaskId) -> &mut Seen {
+        if self.seen.len() <= task.index() {
+            self.seen.resize_with(task.index() + 1, Seen::default);
+        }
+        &mut self.seen[task.index()]
+    }
+
+    fn left(&mut self, at: Ns, task: TaskId, why: SwitchReason) {
+        let seen = self.of(task);
+        // A task on a CPU since before the recording.
+        if seen.on_since.is_none() && seen.start.is_none() {
+            seen.begins(Start::At(Ns::ZERO), Ns::ZERO);
+            (seen.on_since, seen.speed_pct) = (Some(Ns::ZERO), 100);
+        }
+        seen.account(at);
+        seen.on_since = None;
+        match why {
+            SwitchReason::Blocked => {
+                seen.flush(at);
+                match seen.early.take() {
+                    Some(Some(waker)) => seen.steps.push(Own::Awaits { waker, slept: Ns::ZERO }),
+                    // A timer came before the sleep had begun.
+                    Some(None) => {}
+                    None => seen.asleep_since = Some(at),
+                }
+            }
+            SwitchReason::Exited => seen.flush(at),
+            _ => {}
+        }
+    }
+
+    fn woken(&mut self, at: Ns, task: TaskId, waker: Option<TaskId>) {
+        // A waker that is on no CPU, or a task that wakes itself, is an interrupt's doing.
+        let waker = waker.filter(|w| *w != task && self.of(*w).on_since.is_some());
+        let seen = self.of(task);
+        if seen.on_since.is_some() {
+            seen.early = Some(waker);
+        } else {
+            let since = match seen.asleep_since.take() {
+                Some(since) => since,
+                None if seen.start.is_none() => Ns::ZERO,
+                // It was woken already.
+                None => return,
+            };
+            seen.begins(Start::At(Ns::ZERO), at);
+            let slept = at.since(since);
+            seen.steps
+                .push(waker.map_or(Own::Step(Step::Sleep(slept)), |waker| Own::Awaits { waker, slept }));
+        }
+        if let Some(waker) = waker {
+            let by = self.of(waker);
+            by.flush(at);
+            by.steps.push(Own::Step(Step::Wake(task.index())));
+        }
+    }
+
+    /// What is on the CPU is not known until its next switch; a burst across the gap is not measured.
+    fn lost(&mut self, cpu: CpuId) {
+        if let Some(task) = self.running.get_mut(cpu.index()).and_then(Option::take) {
+            self.of(task).on_since = None;
+        }
+    }
+
+    fn forked(&mut self, at: Ns, task: TaskId, parent: Option<TaskId>) {
+        let parent = parent.filter(|p| self.of(*p).on_since.is_some());
+        let seen = self.of(task);
+        if seen.start.is_some() {
+            return;
+        }
+        seen.begins(parent.map_or(Start::At(at), |p| Start::By(p.index())), at);
+        if let Some(parent) = parent {
+            let by = self.of(parent);
+            by.flush(at);
+            by.steps.push(Own::Step(Step::Start(task.index())));
+        }
+    }
+
+    /// The schedule, of the tasks that did anything. `keeps` chooses among them; the wakeups of the others then count
+    /// as those of devices.
+    pub fn finish(mut self, cast: &Cast, keeps: impl Fn(TaskId) -> bool) -> Schedule {
+        let end = cast.end.max(self.last);
+        for seen in &mut self.seen {
+            seen.flush(end);
+        }
+        let kept: Vec<usize> = (0..self.seen.len())
+            .filter(|at| self.seen[*at].start.is_some() && keeps(TaskId::from(*at)))
+            .collect();
+        let place = |task: usize| kept.binary_search(&task).ok();
+        let parts = kept
+            .iter()
+            .map(|at| {
+                let seen = &self.seen[*at];
+                let actor = cast.of(TaskId::from(*at));
+                let start = match seen.start {
+                    Some(Start::By(parent)) => place(parent).map_or(Start::At(seen.first), Start::By),
+                    Some(start) => start,
+                    None => Start::At(Ns::ZERO),
+                };
+                let steps = seen.steps.iter().filter_map(|step| match *step {
+                    Own::Awaits { waker, slept } => {
+                        Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
+                    }
+                    Own::Step(Step::Wake(task)) => place(task).map(Step::Wake),
+                    Own::Step(Step::Start(task)) => place(task).map(Step::Start),
+                    Own::Step(own) => Some(own),
+                });
+                let prio = actor.map_or(120, |a| a.prio);
+                Part {
+                    name: cast.name(TaskId::from(*at)),
+                    tid: actor.map_or(0, |a| a.tid),
+                    nice: if prio >= 100 { (prio - 120).clamp(-20, 19) as i8 } else { 0 },
+                    rt_priority: if prio < 100 { (99 - prio).clamp(1, 99) as u8 } else { 0 },
+                    background: actor.is_some_and(|a| a.background),
+                    group: actor.and_then(|a| a.group.clone()),
+                    start,
+                    steps: steps.collect(),
+                }
+            })
+            .collect();
+        Schedule { length: end, parts }
+    }
+}
+
+impl Sink for Lower {
+    fn event(&mut self, event: &Event) {
+        let at = event.at;
+        self.last = self.last.max(at);
+        match event.kind {
+            EventKind::Switch { prev, next, why } => {
+                if let Some(prev) = prev {
+                    self.left(at, prev, why);
+                }
+                self.runs(at, event.cpu, next);
+            }
+            EventKind::Waking { task, waker } => self.woken(at, task, waker),
+            EventKind::Forked { task, parent } => self.forked(at, task, parent),
+            EventKind::Lost { .. } => self.lost(event.cpu),
+            _ => {}
+        }
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}

@@ -1,0 +1,11 @@
+//! Replay: what another scheduler would have done with a recorded schedule.
+//!
+//! `lower` turns events into a schedule (`schedlab_workload::replay`), `fit` finds the prices of waking and sleeping
+//! on the machine of the replay, and compares the replay under the recorded kernel with the recording: that error
+//! stands beside every prediction.
+
+pub mod fit;
+pub mod lower;
+
+#[cfg(test)]
+mod tests;

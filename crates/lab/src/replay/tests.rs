@@ -1,0 +1,75 @@
+use super::lower::Lower;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{Actor, Cast, Event, EventKind, Sink, SwitchReason};
+use schedlab_workload::replay::{Schedule, Start, Step};
+
+fn actor(name: &str) -> Actor {
+    Actor { name: name.into(), tid: 7, process: 7, background: false, prio: 125, group: None }
+}
+
+fn lowered(events: &[(u64, EventKind)], keeps: impl Fn(TaskId) -> bool) -> Schedule {
+    let cast =
+        Cast { tasks: ["a", "b", "c"].map(actor).to_vec(), cpus: 2, release: String::new(), end: Ns(1_000) };
+    let mut lower = Lower::default();
+    for (at, kind) in events {
+        lower.event(&Event { at: Ns(*at), cpu: CpuId(0), kind: *kind });
+    }
+    lower.finish(&cast, keeps)
+}
+
+fn switch(prev: Option<u32>, next: Option<u32>, why: SwitchReason) -> EventKind {
+    EventKind::Switch { prev: prev.map(TaskId), next: next.map(TaskId), why }
+}
+fn waking(task: u32, waker: Option<u32>) -> EventKind {
+    EventKind::Waking { task: TaskId(task), waker: waker.map(TaskId) }
+}
+
+#[test]
+fn a_burst_is_not_cut_where_the_cpu_was_lost_and_is_where_another_was_woken() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (100, switch(Some(0), Some(1), SwitchReason::Preempted)),
+        (150, switch(Some(1), Some(0), SwitchReason::Blocked)),
+        (180, waking(1, Some(0))),
+        (200, switch(Some(0), Some(1), SwitchReason::Blocked)),
+        (300, waking(0, None)),
+        (310, switch(Some(1), Some(0), SwitchReason::Blocked)),
+    ];
+    let all = lowered(&events, |_| true);
+    let run = |ns| Step::Run(Ns(ns));
+    assert_eq!(all.parts[0].steps, [run(130), Step::Wake(1), run(20), Step::Sleep(Ns(100)), run(690)]);
+    assert_eq!(all.parts[1].steps, [run(50), Step::Await, run(110)]);
+    assert_eq!((all.parts[0].nice, all.length), (5, Ns(1_000)));
+    // Without its waker, the sleep lasts as long as it did.
+    let alone = lowered(&events, |task| task == TaskId(1));
+    assert_eq!(alone.parts[0].steps, [run(50), Step::Sleep(Ns(30)), run(110)]);
+}
+
+#[test]
+fn a_wakeup_that_comes_before_the_task_has_left_ends_its_next_sleep_at_once() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (10, switch(None, Some(1), SwitchReason::FromIdle)),
+        (50, waking(0, Some(1))),
+        (60, switch(Some(0), None, SwitchReason::Blocked)),
+        (70, switch(None, Some(0), SwitchReason::FromIdle)),
+    ];
+    let all = lowered(&events, |_| true);
+    assert_eq!(all.parts[0].steps, [Step::Run(Ns(60)), Step::Await, Step::Run(Ns(930))]);
+    assert_eq!(all.parts[1].steps, [Step::Run(Ns(40)), Step::Wake(0), Step::Run(Ns(950))]);
+}
+
+#[test]
+fn children_start_when_their_parent_starts_them() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (40, EventKind::Forked { task: TaskId(1), parent: Some(TaskId(0)) }),
+        (50, EventKind::Forked { task: TaskId(2), parent: None }),
+        (60, switch(Some(0), Some(1), SwitchReason::Blocked)),
+    ];
+    let all = lowered(&events, |_| true);
+    assert_eq!(all.parts[0].steps, [Step::Run(Ns(40)), Step::Start(1), Step::Run(Ns(20))]);
+    assert_eq!((all.parts[1].start, all.parts[2].start), (Start::By(0), Start::At(Ns(50))));
+    let alone = lowered(&events, |task| task != TaskId(0));
+    assert_eq!(alone.parts[0].start, Start::At(Ns(40)), "its parent is not replayed");
+}

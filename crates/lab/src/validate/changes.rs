@@ -1,0 +1,299 @@
+//! Cases of switched mechanisms: a switch must move these rows of the real kernel as it does in the simulation.
+//!
+//! A case is an experiment with a table `[change]`. It names two variants, `from` and `to`, and the rows that must move
+//! ([`of_changes`]). Changes are in per cent of the mean under `from`; their intervals have 95 %. A row is judged for
+//! each load on each machine by [`rule`], which looks at the real kernel first: where its own change is not known, the
+//! simulation gets no verdict. The case's other rows are compared by [`crate::predicted`] and decide nothing. This
+//! module works on records; it makes no runs.
+
+use super::metrics::{Row, of_changes};
+use super::result::NotRun;
+use crate::experiment::{Experiment, keys, parse as experiment, strings};
+use crate::predicted::{MOVED_PCT, Place, Predictions, predicted};
+use schedlab_base::{Error, Result, Warning, input};
+use schedlab_machine::reader::{Source, Table};
+use schedlab_record::{MODEL, Record};
+use serde::Serialize;
+use std::path::Path;
+
+/// A case, read and checked.
+#[derive(Clone, Debug)]
+pub struct ChangeCase {
+    /// The experiment; the case has its name, subject and file.
+    pub experiment: Experiment,
+    /// The variant before the change.
+    pub from: String,
+    /// The variant after it.
+    pub to: String,
+    /// The rows that must move; at least one, each once.
+    pub moves: Vec<&'static Row>,
+}
+
+/// Reads a case from its file; `host_cpus` is as in [`parse`].
+///
+/// # Errors
+/// When the file is unreadable, and as [`parse`].
+pub fn load(file: &Path, host_cpus: u64) -> Result<ChangeCase> {
+    parse(file, &input::text(file)?, host_cpus)
+}
+
+/// Reads a case's text; `host_cpus` is the value of `{cpus}` in its loads on the live kernel, which cases don't run.
+///
+/// # Errors
+/// Any fault of the experiment or of `[change]`, with file, line and column.
+pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<ChangeCase> {
+    let experiment = experiment(file, text, host_cpus)?;
+    let source = Source { file, text };
+    let document = source.parse()?;
+    let top = Table::open(source, "the case", document.span(), document.get_ref());
+    let Some(table) = top.table("change", &keys::CHANGE.names())? else {
+        return Err(top
+            .error("the case has no [change]")
+            .help("[change] with from = \"off\", to = \"on\" and moves = [\"migrations\"]"));
+    };
+    let variants = experiment.clone().in_guests().variants;
+    let names: Vec<&str> = variants.iter().map(|v| v.name.as_str()).collect();
+    let (from, to) = (variant(&table, "from", &names)?, variant(&table, "to", &names)?);
+    if from == to {
+        let text = format!("from and to are both '{from}', which changes nothing");
+        return Err(table.error_at("to", text).help(format!("the variants are {}", names.join(", "))));
+    }
+    let moves = moves(&table)?;
+    Ok(ChangeCase { experiment, from, to, moves })
+}
+
+fn variant(table: &Table<'_>, key: &str, names: &[&str]) -> Result<String> {
+    let Some(name) = table.string(key)? else {
+        let help = format!("{key} = \"...\", one of the variants {}", names.join(", "));
+        return Err(table.error(format!("[change] has no {key}")).help(help));
+    };
+    if names.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(table.place(key, Error::unknown("variant", name, names.iter().copied())))
+}
+
+fn moves(table: &Table<'_>) -> Result<Vec<&'static Row>> {
+    let named = strings(table, "moves")?;
+    if named.is_empty() {
+        return Err(table
+            .error_at("moves", "[change] names no row that must move")
+            .help("moves = [\"migrations\", ...]; docs/formats.md has the rows"));
+    }
+    let mut rows: Vec<&'static Row> = Vec::new();
+    for (name, value) in named {
+        let unknown = || table.error_on(value, Error::unknown("row", name, of_changes().map(|r| r.name)));
+        let row = of_changes().find(|r| r.name == name).ok_or_else(unknown)?;
+        if rows.iter().any(|r| r.name == name) {
+            let twice = Error::input(format!("'{name}' stands twice in moves")).help("leave one of them out");
+            return Err(table.error_on(value, twice));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// The verdict on a row that must move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moves {
+    /// Both sides move by [`MOVED_PCT`] or more, in one direction.
+    Agrees,
+    /// Both move, but in opposite directions.
+    OtherWay,
+    /// The real kernel moves, the simulation does not.
+    SimulationStill,
+    /// The real kernel's change is known, and is less than [`MOVED_PCT`]: the case says more than the kernel does.
+    KernelStill,
+    /// The interval of the real change includes 0, or there is none.
+    NotKnown,
+}
+
+impl Moves {
+    /// In words, for tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            Moves::Agrees => "agrees",
+            Moves::OtherWay => "OTHER WAY",
+            Moves::SimulationStill => "SIM STILL",
+            Moves::KernelStill => "REAL STILL",
+            Moves::NotKnown => "not known",
+        }
+    }
+}
+
+/// The rule: `real` is the real change with its interval, `simulated` the simulated change; per cent.
+pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<f64>) -> Moves {
+    let Some((pct, [low, high])) = real else { return Moves::NotKnown };
+    if low <= 0.0 && high >= 0.0 {
+        return Moves::NotKnown;
+    }
+    if pct.abs() < MOVED_PCT {
+        return Moves::KernelStill;
+    }
+    match simulated.filter(|s| s.abs() >= MOVED_PCT) {
+        None => Moves::SimulationStill,
+        Some(s) if (s > 0.0) == (pct > 0.0) => Moves::Agrees,
+        Some(_) => Moves::OtherWay,
+    }
+}
+
+/// A row that must move, judged for a load.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MustMove {
+    /// The machine of the real runs.
+    pub machine: String,
+    /// Workload and load.
+    pub load: String,
+    /// The row.
+    pub metric: &'static str,
+    /// Change of the real mean, per cent; `None`: not measured.
+    pub real_pct: Option<f64>,
+    /// Its 95 % interval; `None`: not measured, or fewer than two pairs of runs.
+    pub real_ci95_pct: Option<[f64; 2]>,
+    /// Change of the simulated mean, per cent; `None`: not measured.
+    pub simulated_pct: Option<f64>,
+    /// The verdict.
+    pub verdict: Moves,
+    /// The reason why a side has no change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl MustMove {
+    fn of(row: &'static Row, place: &Place) -> MustMove {
+        let (real, simulated) = (place.real(row), place.simulated(row));
+        let interval = real.as_ref().ok().and_then(|m| Some([m.pct - m.half?, m.pct + m.half?]));
+        let real_pct = real.as_ref().ok().map(|m| m.pct);
+        let simulated_pct = simulated.as_ref().ok().map(|m| m.pct);
+        let few = (real.is_ok() && interval.is_none()).then(|| "too few runs for an interval".to_owned());
+        let why = real.err().or(few).map(|why| format!("real: {why}"));
+        MustMove {
+            machine: place.machine.clone(),
+            load: place.load.clone(),
+            metric: row.name,
+            real_pct,
+            real_ci95_pct: interval,
+            simulated_pct,
+            verdict: rule(real_pct.zip(interval), simulated_pct),
+            why: why.or_else(|| simulated.err().map(|why| format!("simulated: {why}"))),
+        }
+    }
+}
+
+/// The outcome of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOutcome {
+    /// At least one row that must move is known, and all that are agree.
+    Passed,
+    /// A known row does not agree.
+    Failed,
+    /// No row that must move is known.
+    NothingKnown,
+}
+
+impl ChangeOutcome {
+    fn of(rows: &[MustMove]) -> ChangeOutcome {
+        let all = |wanted: &[Moves]| rows.iter().all(|r| wanted.contains(&r.verdict));
+        match () {
+            () if all(&[Moves::NotKnown]) => ChangeOutcome::NothingKnown,
+            () if all(&[Moves::NotKnown, Moves::Agrees]) => ChangeOutcome::Passed,
+            () => ChangeOutcome::Failed,
+        }
+    }
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ChangeOutcome::Passed => "passed",
+            ChangeOutcome::Failed => "FAILED",
+            ChangeOutcome::NothingKnown => "NOTHING KNOWN: more --runs",
+        }
+    }
+}
+
+/// A case that was run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ChangeResult {
+    /// Its name.
+    pub name: String,
+    /// Its subject.
+    pub about: String,
+    /// The variant before the change.
+    pub from: String,
+    /// The variant after it.
+    pub to: String,
+    /// Real runs of each load under each variant; the fewest, where they differ.
+    pub runs: usize,
+    /// The rows that must move, load by load.
+    pub moves: Vec<MustMove>,
+    /// All rows that moved.
+    pub predicted: Predictions,
+    /// Its outcome.
+    pub outcome: ChangeOutcome,
+    /// Warnings for the reader.
+    pub warnings: Vec<Warning>,
+}
+
+impl ChangeResult {
+    /// Judges a case by the records of both its sides.
+    pub fn of(case: &ChangeCase, records: &[Record], warnings: Vec<Warning>) -> ChangeResult {
+        let places = Place::all(records, &case.from, &case.to);
+        let of = |place| case.moves.iter().map(move |row| MustMove::of(row, place));
+        let moves: Vec<MustMove> = places.iter().flat_map(of).collect();
+        ChangeResult {
+            name: case.experiment.name.clone(),
+            about: case.experiment.about.clone(),
+            from: case.from.clone(),
+            to: case.to.clone(),
+            runs: places.iter().map(Place::runs).min().unwrap_or(0),
+            predicted: predicted(records, &case.from, &case.to),
+            outcome: ChangeOutcome::of(&moves),
+            moves,
+            warnings,
+        }
+    }
+}
+
+/// All cases together.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Changes {
+    /// Version of the simulator's model.
+    pub model: u32,
+    /// The cases that were run, in order.
+    pub cases: Vec<ChangeResult>,
+    /// The cases that could not be run.
+    pub not_run: Vec<NotRun>,
+    /// Rows of all cases that moved and whose real change is known.
+    pub known: usize,
+    /// Those that agree in sign and size ([`crate::predicted`]).
+    pub agree: usize,
+    /// Those that have the real change's sign.
+    pub same_sign: usize,
+    /// Rows that moved, but by how much the real runs do not tell.
+    pub unknown: usize,
+    /// Whether every case was run and passed.
+    pub passed: bool,
+}
+
+impl Changes {
+    /// Sums up.
+    pub fn of(cases: Vec<ChangeResult>, not_run: Vec<NotRun>) -> Changes {
+        let rows = || cases.iter().flat_map(|c| &c.predicted.rows);
+        let good = cases.iter().all(|c| c.outcome == ChangeOutcome::Passed) && !cases.is_empty();
+        Changes {
+            model: MODEL,
+            known: rows().count(),
+            agree: rows().filter(|r| r.agrees).count(),
+            same_sign: rows().filter(|r| r.same_sign).count(),
+            unknown: cases.iter().map(|c| c.predicted.unknown).sum(),
+            passed: good && not_run.is_empty(),
+            cases,
+            not_run,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

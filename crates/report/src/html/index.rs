@@ -1,0 +1,40 @@
+//! The page that leads to several reports.
+
+use super::escape::escape;
+use super::page::head;
+use std::fmt::Write;
+
+/// A line of the index.
+pub struct Entry {
+    /// The report's title.
+    pub title: String,
+    /// What it is about.
+    pub about: String,
+    /// Its file, beside the index.
+    pub file: String,
+    /// What came of it, in a sentence.
+    pub outcome: String,
+}
+
+/// The index of these reports.
+pub fn index(title: &str, command: &str, version: &str, entries: &[Entry]) -> String {
+    let mut out = head(title);
+    let _ = writeln!(
+        out,
+        "<header><h1>{}</h1>\n<p class=\"note\">Made by schedlab {} with <code>{}</code></p></header>",
+        escape(title),
+        escape(version),
+        escape(command)
+    );
+    for e in entries {
+        let _ = writeln!(
+            out,
+            "<section><h2><a href=\"{}\">{}</a></h2>\n<p>{}</p>\n<p class=\"note\">{}</p></section>",
+            escape(&e.file),
+            escape(&e.title),
+            escape(&e.about),
+            escape(&e.outcome)
+        );
+    }
+    out + "</body></html>\n"
+}

@@ -1,0 +1,68 @@
+//! Each load by itself: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
+
+use super::escape::escape;
+use super::points::pooled;
+use super::{Group, Report, balance, bars, curves, histogram, key, tasks};
+use schedlab_record::Series;
+use schedlab_record::metric::of_program;
+
+/// The series of stays on a CPU; those of the stays that ended for one reason begin so, too.
+const STAYS: &str = "slice";
+/// Series of a load that are drawn.
+const MOST: usize = 6;
+
+/// The sections of all loads.
+pub fn section(report: &Report<'_>) -> String {
+    let groups = report.groups();
+    let parts = groups.iter().enumerate().map(|(at, group)| {
+        let open = if at == 0 { " open" } else { "" };
+        format!(
+            "<details{open}><summary><h3>{}</h3></summary>\n{}</details>\n",
+            escape(&group.name()),
+            load(group)
+        )
+    });
+    format!(
+        "<section id=\"loads\"><h2>Latency, slices, reasons</h2>\n{}</section>\n",
+        parts.collect::<String>()
+    )
+}
+
+fn load(group: &Group<'_>) -> String {
+    let names = names(group);
+    let (stays, mut others): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|n| *n == STAYS);
+    others.retain(|n| !n.starts_with("slice."));
+    let left_out = others.split_off(others.len().min(MOST));
+    let mut out = key(group.cells);
+    out += &charts(group, &others);
+    if !left_out.is_empty() {
+        out += &format!("<p class=\"note\">Not drawn: {}.</p>\n", escape(&left_out.join(", ")));
+    }
+    if !stays.is_empty() {
+        out += "<h4>Slices</h4><p class=\"note\">The length of stays on a CPU, from the switch to a task until the \
+                switch away from it.</p>\n";
+        out += &charts(group, &stays);
+    }
+    out += &bars::all(group);
+    out += &balance::table(group);
+    out += &tasks::tables(group);
+    out
+}
+
+/// The series that some run of the group has, the program's own first.
+fn names<'a>(group: &Group<'a>) -> Vec<&'a str> {
+    let series = group.runs.iter().flatten().flat_map(|r| &r.found.series);
+    let mut names: Vec<&str> = series.filter(|(_, s)| s.count() > 0).map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.sort_by_key(|name| !of_program(name));
+    names
+}
+
+fn charts(group: &Group<'_>, names: &[&str]) -> String {
+    let of = |name: &&str| {
+        let series: Vec<Option<Series>> = group.runs.iter().map(|runs| pooled(runs, name)).collect();
+        curves::figure(group, name, &series) + &histogram::figure(name, &series)
+    };
+    format!("<div class=\"charts\">\n{}</div>\n", names.iter().map(of).collect::<String>())
+}

@@ -1,0 +1,128 @@
+//! The comparison: for each load a table with the metrics down and the variants across, the baseline first. Values,
+//! changes and verdicts are those of the form `table`.
+
+use super::escape::escape;
+use super::{Group, Report, colour};
+use crate::legend;
+use crate::number::{change, percent, signed, spread, value};
+use crate::table::matrix::{baseline, metrics};
+use crate::{published, row, short};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Row, Stat};
+use std::fmt::Write;
+
+/// The section.
+pub fn section(report: &Report<'_>) -> String {
+    let c = report.comparison;
+    let mut out = String::from("<section id=\"comparison\"><h2>Comparison</h2>\n");
+    if let Some(text) = crate::table::summary::of(c) {
+        let _ = writeln!(out, "<p>{}</p>", escape(&text));
+    }
+    for group in report.groups() {
+        out += &table(c, &group);
+    }
+    if !c.comparisons.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{}{}</p>",
+            escape(&legend::marks(c)),
+            escape(legend::flag(c).as_str())
+        );
+    }
+    let _ = writeln!(
+        out,
+        "<details class=\"long\"><summary>The same as text, for mail</summary><pre>{}</pre></details>\n</section>",
+        escape(&text(c))
+    );
+    out
+}
+
+/// The form `table`.
+fn text(c: &Comparison) -> String {
+    let mut text = Vec::new();
+    // A vector takes every byte.
+    let _ = crate::Exporter::export(&crate::table::Table, c, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn table(c: &Comparison, group: &Group<'_>) -> String {
+    let at = baseline(c, group.cells);
+    let Some(base) = group.cells.get(at) else { return String::new() };
+    let order: Vec<usize> = std::iter::once(at).chain((0..group.cells.len()).filter(|i| *i != at)).collect();
+    let mut out =
+        format!("<h3>{}</h3>\n<p class=\"note\">{}</p>\n", escape(&group.name()), escape(&how(group)));
+    out += "<div class=\"wide\"><table class=\"matrix\"><thead><tr><th>metric</th>";
+    for i in &order {
+        let name = &group.cells[*i].variant;
+        let word =
+            if *i == at && group.cells.len() > 1 { "<small class=\"dim\">baseline</small>" } else { "" };
+        let _ = write!(
+            out,
+            "<th class=\"num swatch\"><span class=\"{}\"><i></i>{}</span> {word}</th>",
+            colour(*i),
+            escape(name)
+        );
+    }
+    out += "</tr></thead><tbody>\n";
+    for metric in metrics(c, base) {
+        let _ = write!(out, "<tr><th>{}</th>", escape(short(metric, &base.workload)));
+        order.iter().for_each(|i| out += &cell(c, &group.cells[*i], metric));
+        out += "</tr>\n";
+    }
+    out += "</tbody></table></div>\n";
+    out
+}
+
+/// "simulated v4.5, 10 runs".
+fn how(group: &Group<'_>) -> String {
+    let Some(first) = group.cells.first() else { return String::new() };
+    let mut runs: Vec<usize> = group.cells.iter().map(|c| c.runs).collect();
+    runs.dedup();
+    let one = runs == [1];
+    let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
+    let params = crate::number::parameters(&first.workload, &first.params);
+    let params = if params.is_empty() { String::new() } else { format!("; {}", params.join(" ")) };
+    let word = if one { "run" } else { "runs" };
+    format!("{}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
+}
+
+fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
+    let measured = match cell.metrics.get(metric) {
+        Some(Stat::Measured(m)) => m,
+        Some(Stat::Missing { missing }) => {
+            return format!("<td class=\"num\" title=\"{}\">-</td>", escape(missing));
+        }
+        None => return "<td class=\"num\">-</td>".to_owned(),
+    };
+    let row = row(c, cell, metric);
+    let spread =
+        measured.std_pct.map_or_else(String::new, |s| format!(" <span class=\"dim\">({})</span>", spread(s)));
+    let published = published(c, cell, metric).map_or_else(String::new, |p| {
+        format!("<small>published {}</small>", escape(&value(p.value, &p.unit)))
+    });
+    format!(
+        "<td class=\"num {}\">{}{}{spread}{}{published}</td>",
+        row.map_or("", |r| r.verdict.word()),
+        escape(&value(measured.mean, &measured.unit)),
+        row.map_or("", Row::flag),
+        row.map_or_else(String::new, verdict)
+    )
+}
+
+/// A change with its mark; its interval and p-value under it.
+fn verdict(row: &Row) -> String {
+    let change = row.change_pct.map_or_else(|| "new".to_owned(), change);
+    let interval = row
+        .ci95_pct
+        .map_or_else(String::new, |[a, b]| format!("<small>{} to {}%</small>", signed(a), signed(b)));
+    let power =
+        row.detectable_pct.map_or_else(String::new, |d| format!("; shows changes from {} on", percent(d)));
+    let why = row.why.as_ref().map_or_else(String::new, |w| format!("; {w}"));
+    let words = format!("{}, p = {:.2e}{power}{why}", row.verdict.word(), row.p);
+    format!(
+        " <span class=\"change\" title=\"{}\">{} {}</span>{interval}",
+        escape(&words),
+        escape(&change),
+        row.verdict.mark()
+    )
+}

@@ -1,0 +1,109 @@
+//! The report: one HTML file without network, for a browser, a phone or paper.
+//!
+//! [`page`] writes it from a comparison, the records of its cells and, where runs could be made again, their strips.
+//! Tables and charts are HTML and SVG from here; the strips are data that `strips.js` draws. The same input gives the
+//! same bytes: the page has no date of its own, only those of the runs.
+
+mod balance;
+mod bars;
+mod curves;
+mod escape;
+mod histogram;
+mod index;
+mod loads;
+mod matrix;
+mod notes;
+mod page;
+mod points;
+mod scale;
+mod strips;
+mod tasks;
+mod waits;
+
+pub use index::{Entry, index};
+pub use page::page;
+
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Cell;
+use schedlab_lab::strips::Strips;
+use schedlab_record::Record;
+
+/// What a report is made of.
+pub struct Report<'a> {
+    /// Its title.
+    pub title: &'a str,
+    /// What was asked, in a sentence or more; may be empty.
+    pub about: &'a str,
+    /// The command line that made the report.
+    pub command: &'a str,
+    /// The version of schedlab that made it.
+    pub version: &'a str,
+    /// When the first and the last of the runs were stored, UTC; empty: not known.
+    pub made: (String, String),
+    /// The comparison.
+    pub comparison: &'a Comparison,
+    /// The runs of each of its cells.
+    pub runs: &'a [Vec<Record>],
+    /// The command line that makes each cell's runs anew, where one does.
+    pub again: &'a [Option<String>],
+    /// The runs whose CPUs are shown over time: none, one or two.
+    pub shown: &'a [Shown<'a>],
+    /// Why no strips, or no others, are shown.
+    pub strip_notes: &'a [String],
+}
+
+/// A run whose CPUs are shown over time.
+pub struct Shown<'a> {
+    /// Its cell, as a place in the comparison's list.
+    pub cell: usize,
+    /// Its record.
+    pub record: &'a Record,
+    /// Its CPUs over time.
+    pub strips: &'a Strips,
+}
+
+/// A group of cells: the variants of one load, with their runs.
+struct Group<'a> {
+    cells: &'a [Cell],
+    runs: &'a [Vec<Record>],
+}
+
+impl<'a> Report<'a> {
+    fn groups(&self) -> Vec<Group<'a>> {
+        let mut first = 0;
+        let groups = self.comparison.cells.chunk_by(Cell::same_group).map(|cells| {
+            let group = Group { cells, runs: &self.runs[first..first + cells.len()] };
+            first += cells.len();
+            group
+        });
+        groups.collect()
+    }
+}
+
+impl Group<'_> {
+    /// "schbench 2x24 on fb-2x12-smt".
+    fn name(&self) -> String {
+        self.cells.first().map_or_else(String::new, |c| format!("{} {} on {}", c.workload, c.load, c.machine))
+    }
+}
+
+/// "1 run", "3 runs".
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The class of the colour of a group's variant.
+fn colour(at: usize) -> String {
+    format!("v{}", at % 8)
+}
+
+/// The colours of a group's variants, by name.
+fn key(cells: &[Cell]) -> String {
+    let one = |(at, cell): (usize, &Cell)| {
+        format!("<span class=\"{}\"><i></i>{}</span>", colour(at), escape::escape(&cell.variant))
+    };
+    format!("<div class=\"key\">{}</div>\n", cells.iter().enumerate().map(one).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+// A page that tests itself: opened as report.html#selftest, it zooms, pans and shows a wait, and writes what came of it
+// into the page as JSON. Errors are collected from the first script on.
+"use strict";
+
+const schedlab = { errors: [] };
+window.addEventListener("error", (event) => schedlab.errors.push(String(event.message)));
+
+window.addEventListener("load", () => {
+  if (location.hash !== "#selftest") return;
+  const told = {};
+  const strips = schedlab.strips;
+  if (strips) {
+    strips.whole();
+    told.runs = strips.count;
+    told.whole = strips.view();
+    told.colours = strips.colours();
+    const begun = performance.now();
+    for (let n = 0; n < 20; n++) strips.redraw();
+    told.frame_ms = (performance.now() - begun) / 20;
+    strips.zoom(8, 0.5);
+    told.zoomed = strips.view();
+    strips.pan(0.25);
+    told.panned = strips.view();
+    told.coloursZoomed = strips.colours();
+    const first = document.querySelector("button.place");
+    if (first) {
+      first.click();
+      told.wait = strips.wait();
+      told.at = strips.view();
+      told.marks = document.querySelectorAll(".strip .wait").length;
+    }
+    strips.point(0, 0.5, 0);
+    told.readout = document.querySelector(".readout").textContent;
+  }
+  told.errors = schedlab.errors;
+  const out = document.createElement("pre");
+  out.id = "selftest";
+  out.hidden = true;
+  out.textContent = JSON.stringify(told);
+  document.body.append(out);
+});

@@ -1,0 +1,152 @@
+//! Cores x time: the section's frame, and the data that `strips.js` draws.
+
+use super::escape::{escape, json};
+use super::{Report, Shown, counted};
+use crate::number::duration;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use schedlab_kernel::policy::group_of;
+use schedlab_lab::strips::Strips;
+use schedlab_record::Wait;
+use schedlab_trace::SwitchReason;
+use serde_json::{Value, json as object};
+use std::fmt::Write;
+
+/// Waits that can be clicked, of each run.
+pub const WAITS: usize = 20;
+
+/// The section.
+pub fn section(report: &Report<'_>) -> String {
+    let mut out = String::from("<section id=\"cores\"><h2>Cores x time</h2>\n");
+    for note in report.strip_notes {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
+    }
+    if report.shown.is_empty() {
+        return out + "</section>\n";
+    }
+    out += CONTROLS;
+    for shown in report.shown {
+        let _ = write!(
+            out,
+            "<div class=\"strip\" tabindex=\"0\" role=\"group\" aria-label=\"CPUs over time, {0}\"><h4>{0}</h4>\n\
+             <canvas class=\"cpus\"></canvas><canvas class=\"counts\"></canvas>\
+             <div class=\"over\"><div class=\"cursor\"></div></div></div>\n",
+            escape(&name(report, shown))
+        );
+    }
+    out += UNDER;
+    for shown in report.shown {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&shown_as(report, shown)));
+    }
+    let _ = writeln!(
+        out,
+        "<script type=\"application/json\" id=\"strips-data\">{}</script>\n</section>",
+        json(&data(report))
+    );
+    out
+}
+
+const CONTROLS: &str = "<div class=\"controls\">\
+    <button type=\"button\" data-act=\"in\" aria-label=\"zoom in\">+</button>\
+    <button type=\"button\" data-act=\"out\" aria-label=\"zoom out\">&minus;</button>\
+    <button type=\"button\" data-act=\"left\" aria-label=\"earlier\">&larr;</button>\
+    <button type=\"button\" data-act=\"right\" aria-label=\"later\">&rarr;</button>\
+    <button type=\"button\" data-act=\"whole\">whole run</button>\
+    <label>colour by <select id=\"strips-by\"><option>task</option><option selected>group</option><option>state</option></select></label>\
+    <span>rows <button type=\"button\" data-act=\"taller\" aria-label=\"higher rows\">+</button> \
+    <button type=\"button\" data-act=\"lower\" aria-label=\"lower rows\">&minus;</button></span>\
+    <div class=\"where\"><div id=\"strips-where\"></div></div><span id=\"strips-range\" class=\"dim\"></span></div>\n\
+    <div class=\"key\" id=\"strips-key\"></div>\n";
+
+const UNDER: &str = "<div class=\"axis\"><canvas id=\"strips-axis\"></canvas></div>\n\
+    <div class=\"key v\"><span class=\"v0\"><i></i>tasks that run</span><span class=\"v1\"><i></i>tasks that wait</span>\
+    <span><i style=\"background:var(--mark)\"></i>share of time in which one waited while a CPU that it may use was idle</span></div>\n\
+    <div class=\"readout\" id=\"strips-readout\">Point at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
+    click or with Ctrl zoom; arrows, 0 and a double click work, too.</div>\n\
+    <noscript><p>The strips are drawn by a script in this file.</p></noscript>\n";
+
+/// "first-idle, 2x24, seed 1".
+fn name(report: &Report<'_>, shown: &Shown<'_>) -> String {
+    let cell = &report.comparison.cells[shown.cell];
+    format!("{}, {} {}, seed {}", cell.variant, cell.workload, cell.load, shown.record.seed)
+}
+
+/// How much of the run is there, and how long it was not work-conserving.
+fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
+    let s = shown.strips;
+    let data = match s.bin {
+        None => format!("every one of its {} pieces is here", s.pieces),
+        Some(bin) => {
+            let exact = match s.exact.len() {
+                0 => String::new(),
+                n => format!(
+                    ", except in {} around the longest waits, where every piece is here",
+                    counted(n, "window")
+                ),
+            };
+            format!(
+                "{} pieces are too many for a page: shown in {} bins, each with one of those that were in it, in turn, so \
+                 that each has its share of the time{exact}",
+                s.pieces,
+                duration(bin.0 as f64)
+            )
+        }
+    };
+    let measured = shown.record.found.duration.0.max(1);
+    format!(
+        "{}: {data}. Some task waited beside an idle CPU for {} ({:.1}% of the measured time). The warm-up is pale.",
+        name(report, shown),
+        duration(s.covered.0 as f64),
+        100.0 * s.covered.0 as f64 / measured as f64
+    )
+}
+
+fn data(report: &Report<'_>) -> Value {
+    object!({
+        "why": SwitchReason::ALL.iter().map(|why| why.about()).collect::<Vec<_>>(),
+        "runs": report.shown.iter().map(|shown| run(report, shown)).collect::<Vec<_>>(),
+    })
+}
+
+fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
+    let (s, record) = (shown.strips, shown.record);
+    let mut groups: Vec<(&str, bool)> = Vec::new();
+    let of: Vec<usize> = s
+        .names
+        .iter()
+        .map(|name| {
+            let group = (group_of(&name.name), name.background);
+            groups.iter().position(|g| *g == group).unwrap_or_else(|| {
+                groups.push(group);
+                groups.len() - 1
+            })
+        })
+        .collect();
+    let thousandths = |sums: &[u64]| -> Vec<u64> {
+        sums.iter().map(|sum| (u128::from(*sum) * 1000 / u128::from(s.width.0.max(1))) as u64).collect()
+    };
+    let cpus = &record.machine.topology.cpus;
+    object!({
+        "name": name(report, shown),
+        "end": s.end.0,
+        "warmup": s.end.0.saturating_sub(record.found.duration.0),
+        "cpus": s.who.len(),
+        "cache": cpus.iter().map(|c| c.llc).collect::<Vec<_>>(),
+        "tasks": s.names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+        "groups": groups.iter().map(|(name, background)| object!({ "name": name, "background": background })).collect::<Vec<_>>(),
+        "groupOf": of,
+        "bin": s.bin.map_or(0, |bin| bin.0),
+        "exact": s.exact,
+        "width": s.width.0,
+        "running": thousandths(&s.running),
+        "waiting": thousandths(&s.waiting),
+        "idle": thousandths(&s.idle_while_waiting),
+        "waits": record.found.waits.iter().take(WAITS).map(wait).collect::<Vec<_>>(),
+        "who": STANDARD.encode(Strips::packed(&s.who)),
+        "depth": STANDARD.encode(Strips::packed(&s.depth)),
+    })
+}
+
+fn wait(w: &Wait) -> Value {
+    object!({ "task": w.task, "from": w.woken_at.0, "length": w.length_ns, "cpu": w.chosen_cpu.0 })
+}

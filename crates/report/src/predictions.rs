@@ -1,0 +1,90 @@
+//! Predicted changes as text and Markdown: the real change of each row that moved, beside the simulated one.
+
+use crate::number::{change, signed};
+use crate::text::{WIDTH, wrap};
+use schedlab_lab::predicted::{Predicted, Predictions, TOLERANCE_PCT};
+use std::io::{self, Write};
+
+/// The simulator's predictions beside the real changes, as plain text.
+///
+/// # Errors
+/// When the writer fails.
+pub fn text(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
+    let all = &of.rows;
+    if all.is_empty() && of.unknown == 0 {
+        return Ok(());
+    }
+    write!(out, "\n{}\n", wrap("", &summary(of)))?;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let several = all.iter().any(|p| p.machine != all[0].machine);
+    for p in all {
+        let mark = if p.agrees { " " } else { "x" };
+        let machine = if several { format!("{} ", p.machine) } else { String::new() };
+        let load = format!("{machine}{} {}", p.load, p.metric);
+        let figures =
+            format!("{} {mark}", figures(Some(p.real_pct), Some(p.real_ci95_pct), Some(p.simulated_pct)));
+        let room = WIDTH.saturating_sub(figures.chars().count() + 3);
+        writeln!(out, "  {:<room$} {figures}", shortened(&load, room))?;
+    }
+    writeln!(out, "  (real, its 95% interval, simulated; x: does not agree)")
+}
+
+/// The same as a Markdown table; nothing without rows.
+///
+/// # Errors
+/// When the writer fails.
+pub fn markdown(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
+    if of.rows.is_empty() && of.unknown == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", summary(of))?;
+    if of.rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n| machine | load | metric | real | 95 % interval | simulated | |")?;
+    writeln!(out, "| --- | --- | --- | ---: | --- | ---: | --- |")?;
+    for p in &of.rows {
+        let Predicted { machine, load, metric, .. } = p;
+        let (real, simulated) = (change(p.real_pct), change(p.simulated_pct));
+        let mark = if p.agrees { "agrees" } else { "" };
+        let interval = interval(p.real_ci95_pct);
+        // A bar would end the field.
+        let load = load.replace('|', "\\|");
+        writeln!(out, "| {machine} | {load} | {metric} | {real} | {interval} | {simulated} | {mark} |")?;
+    }
+    Ok(())
+}
+
+fn summary(of: &Predictions) -> String {
+    let right = of.rows.iter().filter(|p| p.agrees).count();
+    let signs = of.rows.iter().filter(|p| p.same_sign).count();
+    format!(
+        "Changes that the simulator predicted: {right} of {} agree with the real kernel's (sign, and size within \
+         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the \
+         real change is not known well enough.",
+        of.rows.len(),
+        of.unknown
+    )
+}
+
+/// An interval of changes: "-12.0 to +3.4%".
+pub(crate) fn interval([low, high]: [f64; 2]) -> String {
+    format!("{} to {}%", signed(low), signed(high))
+}
+
+/// The figures of a row in columns: real change, its interval, simulated change; "-" for what was not measured.
+pub(crate) fn figures(real: Option<f64>, ci95: Option<[f64; 2]>, simulated: Option<f64>) -> String {
+    let shown = |pct: Option<f64>| pct.map_or_else(|| "-".to_owned(), change);
+    let range = ci95.map_or_else(String::new, |of| format!("({})", interval(of)));
+    format!("{:>7} {range:<18} {:>7}", shown(real), shown(simulated))
+}
+
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}~")
+}

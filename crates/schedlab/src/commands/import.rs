@@ -1,0 +1,181 @@
+//! `schedlab import`: a recording of another tool becomes a stored run.
+
+use crate::cli::Entry;
+use crate::output;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::temp::Beside;
+use schedlab_base::{Error, Ns, Result, TaskId};
+use schedlab_import::record::{About, Chosen, Watch, record};
+use schedlab_import::{Audience, Form, Recording, read};
+use schedlab_machine::Machine;
+use schedlab_record::{Store, cell_hash};
+use schedlab_report::run as one_run;
+use schedlab_trace::kept::{EVENTS_FILE, Writer};
+use schedlab_trace::{Actor, Event, Sink};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// The recording, and which of its tasks are of interest; other commands have them, too.
+#[derive(Args)]
+pub struct Source {
+    /// The recording; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its form: ftrace, perf-script, trace-dat, perf-data or perfetto [default: as the file shows]
+    #[arg(long, value_name = "FORM")]
+    format: Option<String>,
+    /// Only tasks of this name, or of names that begin so (NAME*); may be given more than once
+    #[arg(long, value_name = "NAME")]
+    task: Vec<String>,
+    /// Only this thread, or the threads of this process; may be given more than once
+    #[arg(long, value_name = "N")]
+    pid: Vec<u32>,
+}
+
+impl Source {
+    /// The recording.
+    ///
+    /// # Errors
+    /// When there is no such form.
+    pub fn recording(&self) -> Result<Recording> {
+        let named = self.format.as_deref().filter(|word| *word != "auto");
+        let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
+        Ok(Recording { path: self.file.clone(), form, hashed: false })
+    }
+    /// The chosen tasks.
+    pub fn chosen(&self) -> Chosen {
+        Chosen { names: self.task.clone(), pids: self.pid.clone() }
+    }
+    /// The file's name without its ending.
+    fn stem(&self) -> String {
+        let stem = self.file.file_stem().filter(|_| self.file != Path::new("-"));
+        stem.map_or_else(|| "recording".to_owned(), |s| s.to_string_lossy().into_owned())
+    }
+}
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    source: Source,
+    /// Where the run is stored
+    #[arg(short, long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// The variant's name in tables; recordings of one name are runs of one variant [default: the file's name]
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// The workload's name in tables [default: recording]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// The release of the kernel, if the recording does not tell it
+    #[arg(long, value_name = "RELEASE")]
+    kernel: Option<String>,
+    /// The machine that was recorded, for metrics that need its topology
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("import"))
+        .about("Make a run of a recording: text of ftrace, trace-cmd report or perf script")
+        .after_help(
+            "With --task or --pid the other tasks count as the machine's own. \
+             'schedlab explain', 'compare' and 'runs' take the run as any other.",
+        )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let store = Store::create(&own.out)?;
+    let machine =
+        own.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
+    // A recording is stored once: its bytes make its seed.
+    let recording = Recording { hashed: true, ..own.source.recording()? };
+    let chosen = own.source.chosen();
+    let place = own.out.join(EVENTS_FILE);
+    let kept = Beside::create(&place)?;
+    let failed = |e: &std::io::Error| Error::io(&place, "write", e);
+    let file = kept.file.try_clone().map_err(|e| failed(&e))?;
+    let mut hears = Hears {
+        watch: Watch::new(chosen.clone(), machine.as_ref()),
+        kept: Writer::new(BufWriter::new(file)).map_err(|e| failed(&e))?,
+    };
+    let mut imported = read(&recording, &mut hears)?;
+    let Hears { watch, kept: writer } = hears;
+    if let Some(machine) = &machine
+        && imported.cast.cpus > machine.topology.nr_cpus()
+    {
+        let text = format!(
+            "--machine: {} has {} CPUs, and the recording {}",
+            machine.name,
+            machine.topology.nr_cpus(),
+            imported.cast.cpus
+        );
+        return Err(Error::input(text).help("name the machine that was recorded, or none"));
+    }
+    let found = watch.finish(&mut imported);
+    if !chosen.is_all() && imported.cast.tasks.iter().all(|t| t.background) {
+        return Err(Error::input("the recording has none of the chosen tasks")
+            .help("'schedlab latency FILE' lists its tasks; NAME* takes all names that begin so"));
+    }
+    let about = About {
+        variant: own.variant.clone().unwrap_or_else(|| own.source.stem()),
+        workload: own.workload.clone(),
+        kernel: own.kernel.clone(),
+        machine,
+        file: own.source.file.display().to_string(),
+    };
+    let record = record(about, &chosen, &imported, found)?;
+    writer.finish(imported.cast.clone()).map_err(|e| failed(&e))?;
+    let events = Some((EVENTS_FILE, kept.path()));
+    let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
+    let folder = stored.run().path.display().to_string();
+    let shown = one_run::Run::of(&record);
+    if own.json {
+        let value = serde_json::json!({
+            "folder": folder, "events": imported.records, "other_events": imported.others,
+            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
+        });
+        return output::json_as("schedlab/import/1", &value);
+    }
+    output::result(|out| {
+        shown.export(out)?;
+        writeln!(
+            out,
+            "\n{} events of {} tasks on {} CPUs, stored in {folder}",
+            imported.records,
+            imported.cast.tasks.len(),
+            imported.cast.cpus
+        )
+    })
+}
+
+/// Hears a recording once: for its record, and for the file of its events.
+struct Hears {
+    watch: Watch,
+    kept: Writer<BufWriter<File>>,
+}
+
+impl Sink for Hears {
+    fn event(&mut self, event: &Event) {
+        self.watch.event(event);
+        self.kept.event(event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.watch.sample(at, task, series, value);
+    }
+}
+
+impl Audience for Hears {
+    fn meet(&mut self, task: TaskId, actor: &Actor) {
+        self.watch.meet(task, actor);
+    }
+    fn changed(&mut self, task: TaskId, actor: &Actor) {
+        self.watch.changed(task, actor);
+    }
+}

@@ -1,0 +1,233 @@
+//! `schedlab replay`: what another scheduler would have done with a recorded schedule.
+
+use super::explain::OneRun;
+use crate::cli::Entry;
+use crate::progress::Bar;
+use crate::several::{self, Several};
+use crate::{common, interrupt, output, variants};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::temp::write_whole;
+use schedlab_base::{Backend, Error, ErrorKind, Ns, Result, Version};
+use schedlab_guest::Mode;
+use schedlab_kernel::{Variant, profile};
+use schedlab_lab::cell::Cell;
+use schedlab_lab::events::Events;
+use schedlab_lab::guests;
+use schedlab_lab::replay::fit::{self, Fitted, Off, Recording};
+use schedlab_machine::Machine;
+use schedlab_record::{Record, Store};
+use schedlab_trace::Cast;
+use schedlab_workload::replay::{Prices, rtapp};
+use schedlab_workload::spec::MAX_FILE_MB;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Runs of each variant, unless the user says.
+const RUNS: u64 = 5;
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    recorded: OneRun,
+    /// Machine of the replay: a preset, Ncpu, host or a file [default: the recorded one]
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    /// Kernel of the replay that is compared with the recording [default: the profile of the recorded one]
+    #[arg(long, value_name = "KERNEL")]
+    as_kernel: Option<String>,
+    /// Predict for this variant, in short form: v6.12, v6.5+SIS_FIRST_IDLE, NAME=KERNEL:CHANGE,...; may be given more
+    /// than once
+    #[arg(long = "under", value_name = "VARIANT")]
+    under: Vec<String>,
+    /// Runs of each variant
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: u64,
+    /// Write the replay as an rt-app file
+    #[arg(long, value_name = "FILE")]
+    rtapp: Option<PathBuf>,
+    /// Write the replay's schedule, for the key 'schedule' of an experiment's [workload]
+    #[arg(long, value_name = "FILE")]
+    schedule: Option<PathBuf>,
+    /// Form of the comparison: table, detail, lkml, markdown, csv, json or go
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: String,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("replay"))
+        .about("Replay a recorded schedule in the simulator, under the recorded kernel and under others")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = schedlab_report::form(&own.format)?;
+    let under: Vec<Variant> = own
+        .under
+        .iter()
+        .map(|text| variants::in_short(text))
+        .collect::<Result<_>>()
+        .map_err(|e| e.context("--under"))?;
+    let one = own.recorded.find()?;
+    let record = one.record()?;
+    let mut events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
+    let machine = Arc::new(machine(&own, &record, events.cast())?);
+    let recorded = recorded_kernel(&own, &record, events.cast())?;
+    let recording = read(&own, &mut events, &machine)?;
+    write_files(&own, &recording)?;
+    let name = format!("{} replayed", record.workload);
+    let fitted = fit::fit(&name, &recording, &machine, &recorded, 1, interrupt::stop_flag()?)?
+        .ok_or_else(|| interrupted("nothing was replayed"))?;
+    tell(&own, !under.is_empty(), &Fidelity::of(&record, &recording, &fitted))?;
+    if under.is_empty() {
+        return Ok(());
+    }
+    let all = std::iter::once(recorded).chain(under);
+    let cells = all
+        .map(|v| Cell::simulated(&machine, v, fitted.spec.clone(), "replay".to_owned()))
+        .collect::<Result<Vec<_>>>()?;
+    let store = Store::create(&own.recorded.choice.out)?;
+    let several = Several { runs: own.runs, seed: 1, timing: false, quiet: own.quiet };
+    several::conduct(cells, &store, several, form)
+}
+
+fn interrupted(what: &str) -> Error {
+    Error::new(ErrorKind::CheckFailed, format!("interrupted: {what}"))
+}
+
+/// Writes the files that were asked for. A schedule that is too long to be simulated is written, too.
+fn write_files(own: &Own, recording: &Recording) -> Result<()> {
+    let text = recording.schedule.text();
+    if let Some(path) = &own.schedule {
+        write_whole(path, text.as_bytes())?;
+    }
+    if let Some(path) = &own.rtapp {
+        write_whole(path, rtapp(&recording.schedule).as_bytes())?;
+    }
+    if text.len() as u64 > MAX_FILE_MB << 20 {
+        let what = format!("the schedule is {} MB long, and {MAX_FILE_MB} are simulated", text.len() >> 20);
+        return Err(Error::input(what).help("record a shorter time"));
+    }
+    Ok(())
+}
+
+/// Tells how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
+/// one; the error then goes to standard error.
+fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
+    let for_people = ["table", "detail", "lkml", "markdown"].contains(&own.format.as_str());
+    if own.format == "json" && !compares {
+        return output::json_as("schedlab/replay/1", fidelity);
+    }
+    if for_people || !compares {
+        return output::result(|out| out.write_all(fidelity.text().as_bytes()));
+    }
+    output::note(&fidelity.text());
+    Ok(())
+}
+
+/// The machine of the replay.
+fn machine(own: &Own, record: &Record, cast: &Cast) -> Result<Machine> {
+    let mut machine = match &own.on {
+        Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
+        // A recording tells how many CPUs there are, and not how they are connected.
+        None if record.backend.made_by().is_none() => {
+            common::machine(&format!("{}cpu", cast.cpus.max(1)), None)?
+        }
+        // Of a machine that runs live, its costs are those that a probe found.
+        None if record.backend == Backend::Host => common::machine("host", None)?,
+        // A deterministic guest's CPUs take turns.
+        None => match &record.guest {
+            Some(guest) if guest.mode == Mode::Deterministic.name() => {
+                guests::twin_machine(&record.machine, Mode::Deterministic)?
+            }
+            Some(_) | None => record.machine.clone(),
+        },
+    };
+    // The recording has the recorded machine's own tasks.
+    machine.background.clear();
+    Ok(machine)
+}
+
+/// The variant of the simulator that stands for the recorded kernel.
+fn recorded_kernel(own: &Own, record: &Record, cast: &Cast) -> Result<Variant> {
+    let name = "as recorded".to_owned();
+    if let Some(kernel) = &own.as_kernel {
+        return Ok(Variant { name, ..variants::in_short(kernel).map_err(|e| e.context("--as-kernel"))? });
+    }
+    if record.backend == Backend::Sim {
+        return Ok(Variant { name, ..record.variant.clone() });
+    }
+    let release = if cast.release.is_empty() { &record.kernel } else { &cast.release };
+    let digits = release.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
+    let mut parts = digits.split('.');
+    let series = [parts.next(), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".");
+    let version = Version::parse(&format!("v{series}")).map_err(|_| {
+        Error::input("the recording does not say which kernel ran").help("--as-kernel v6.1 names its profile")
+    })?;
+    let plain = Variant::plain(&profile::nearest(version).to_string());
+    let Variant { features, tunables, patch, .. } = record.variant.clone();
+    Ok(Variant { name, features, tunables, patch, ..plain })
+}
+
+/// Reads the recorded events.
+fn read(own: &Own, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
+    let bar = Bar::steps(own.quiet);
+    bar.say("reading the recording".to_owned());
+    let recording = fit::read(events, machine, interrupt::stop_flag()?);
+    drop(bar);
+    recording?.ok_or_else(|| interrupted("the recording was not read to its end"))
+}
+
+/// The replay under the recorded kernel, beside the recording.
+#[derive(Serialize)]
+struct Fidelity<'a> {
+    workload: &'a str,
+    machine: &'a str,
+    kernel: &'a str,
+    tasks: usize,
+    work: Ns,
+    length: Ns,
+    prices: Prices,
+    metrics: Vec<Off>,
+}
+
+impl<'a> Fidelity<'a> {
+    fn of(record: &'a Record, recording: &Recording, fitted: &'a Fitted) -> Fidelity<'a> {
+        Fidelity {
+            workload: &record.workload,
+            machine: &fitted.run.machine.name,
+            kernel: &fitted.run.kernel,
+            tasks: recording.schedule.parts.len(),
+            work: recording.schedule.work(),
+            length: recording.schedule.length,
+            prices: fitted.prices,
+            metrics: fit::errors(recording, &fitted.run),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics } = self;
+        let mut text = format!(
+            "{workload} replayed: {tasks} tasks, {work} of computing in {length}, on {machine} under {kernel}\n\n{:<24}{:>12}{:>12}{:>9}\n",
+            "", "recorded", "replayed", "off",
+        );
+        for off in metrics {
+            let shown = |v: f64| schedlab_report::number::value(v, &off.unit);
+            let pct = off.pct().map_or_else(String::new, |p| format!("{p:+.1}%"));
+            let (recorded, replayed) = (shown(off.recorded), shown(off.replayed));
+            let _ = writeln!(text, "{:<24}{recorded:>12}{replayed:>12}{pct:>9}", off.metric);
+        }
+        let _ = writeln!(
+            text,
+            "\nEach wakeup takes {} ns off a burst, each sleep {} ns: the machine adds its own.\nA prediction can be no better than this.",
+            prices.wake_ns, prices.sleep_ns
+        );
+        text
+    }
+}

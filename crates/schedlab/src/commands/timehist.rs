@@ -1,0 +1,185 @@
+//! `schedlab timehist`: the stays of a recording's tasks, one row each, as they are read.
+
+use super::import::Source;
+use crate::cli::Entry;
+use crate::common;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, printable};
+use schedlab_import::read;
+use schedlab_import::record::Chosen;
+use schedlab_import::timehist::{Row, Timehist};
+use schedlab_trace::Actor;
+use std::fmt;
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Columns of the task's name.
+const NAME: usize = 30;
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    source: Source,
+    /// Only these CPUs (0-3,8)
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// Only the sums of each task, and the idle time of each CPU
+    #[arg(long)]
+    summary: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("timehist"))
+        .about("Show each stay of a recording's tasks on a CPU: its length, and the wait before it")
+        .after_help(
+            "wait time: off the CPU before the stay. sch delay: the part of it since the wakeup. run time: the stay. \
+             A dash: the recording does not tell it.",
+        )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
+    let (recording, chosen) = (own.source.recording()?, own.source.chosen());
+    let on = |cpu: CpuId| cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
+    let mut out = Out::new();
+    if own.summary {
+        let mut hist = Timehist::new(|_| {}).only(&on);
+        let imported = read(&recording, &mut hist)?;
+        summary(&hist, &chosen, &on, &mut out);
+        common::warn(&imported.losses.warnings());
+        return out.finish();
+    }
+    out.line(format_args!(
+        "{:>15} {:>6}  {:<NAME$}  {:>10} {:>10} {:>10}",
+        "time", "cpu", "task name", "wait time", "sch delay", "run time"
+    ));
+    out.line(format_args!(
+        "{:>15} {:>6}  {:<NAME$}  {:>10} {:>10} {:>10}",
+        "", "", "[tid/pid]", "(msec)", "(msec)", "(msec)"
+    ));
+    let dashes = |n| "-".repeat(n);
+    out.line(format_args!(
+        "{} {}  {}  {} {} {}",
+        dashes(15),
+        dashes(6),
+        dashes(NAME),
+        dashes(10),
+        dashes(10),
+        dashes(10)
+    ));
+    let mut hist = Timehist::new(|row: Row<'_>| {
+        if chosen.has(row.task) {
+            line(&row, &mut out);
+        }
+    })
+    .only(&on);
+    let imported = read(&recording, &mut hist)?;
+    common::warn(&imported.losses.warnings());
+    out.finish()
+}
+
+fn line(row: &Row<'_>, out: &mut Out) {
+    let (s, us) = (row.at_ns / 1_000_000_000, row.at_ns / 1_000 % 1_000_000);
+    let who = who(row.task);
+    out.line(format_args!(
+        "{s:>8}.{us:06} [{:04}]  {who:<NAME$}  {:>10} {:>10} {:>10}",
+        row.cpu.0,
+        Ms(row.wait),
+        Ms(row.delay),
+        Ms(row.run)
+    ));
+}
+
+/// A task as perf names it: `bash[12]`, `java[13/12]`.
+fn who(task: &Actor) -> String {
+    let name = printable::name(&task.name);
+    match task.process {
+        0 => format!("{name}[{}]", task.tid),
+        process if process == task.tid => format!("{name}[{process}]"),
+        process => format!("{name}[{}/{process}]", task.tid),
+    }
+}
+
+/// Milliseconds with three digits, or a dash.
+struct Ms(Option<Ns>);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(Ns(ns)) => {
+                let us = (ns + 500) / 1000;
+                f.pad(&format!("{}.{:03}", us / 1000, us % 1000))
+            }
+            None => f.pad("-"),
+        }
+    }
+}
+
+fn summary<F: FnMut(Row<'_>)>(
+    hist: &Timehist<'_, F>,
+    chosen: &Chosen,
+    on: &dyn Fn(CpuId) -> bool,
+    out: &mut Out,
+) {
+    out.line(format_args!(
+        "{:<NAME$}  {:>9} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "task name", "stays", "run time", "shortest", "mean", "longest", "std dev", "migrations"
+    ));
+    out.line(format_args!(
+        "{:<NAME$}  {:>9} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "[tid/pid]", "", "(msec)", "(msec)", "(msec)", "(msec)", "(msec)", ""
+    ));
+    for (task, sums) in hist.sums().filter(|(task, sums)| sums.stays > 0 && chosen.has(task)) {
+        let who = who(task);
+        out.line(format_args!(
+            "{who:<NAME$}  {:>9} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            sums.stays,
+            Ms(Some(sums.run)),
+            Ms(Some(sums.least)),
+            Ms(sums.mean()),
+            Ms(Some(sums.most)),
+            Ms(sums.deviation()),
+            sums.migrations
+        ));
+    }
+    for (cpu, idle) in hist.idle().filter(|(cpu, _)| on(*cpu)) {
+        let idle = Ms(Some(idle));
+        out.line(format_args!("cpu {:>4} was idle for {idle} msec", cpu.0));
+    }
+}
+
+/// Standard output, written as rows come. A reader that has gone is no error.
+pub struct Out {
+    to: BufWriter<io::Stdout>,
+    failed: Option<io::Error>,
+}
+
+impl Out {
+    /// Nothing written yet.
+    pub fn new() -> Out {
+        Out { to: BufWriter::with_capacity(1 << 16, io::stdout()), failed: None }
+    }
+    /// Writes a line, unless writing has failed before.
+    pub fn line(&mut self, text: fmt::Arguments<'_>) {
+        if self.failed.is_none()
+            && let Err(e) = self.to.write_fmt(text).and_then(|()| self.to.write_all(b"\n"))
+        {
+            self.failed = Some(e);
+        }
+    }
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// When something could not be written, unless the reader had gone.
+    pub fn finish(mut self) -> Result<()> {
+        let outcome = self.failed.take().map_or_else(|| self.to.flush(), Err);
+        match outcome {
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::machine(format!("can't write to standard output: {e}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

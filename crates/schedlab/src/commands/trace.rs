@@ -1,0 +1,231 @@
+//! `schedlab trace`: the events of a stored run as a file that other tools show: a Perfetto trace, or ftrace text.
+//!
+//! The events are those kept beside the record. A simulated run that has kept none is simulated again, and the file is
+//! put in its place only if that was the same run.
+
+use super::explain::{OneRun, beside};
+use crate::cli::Entry;
+use crate::progress::Bar;
+use crate::{common, interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use schedlab_base::temp::Beside;
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::events::Events;
+use schedlab_record::{Record, RunDir};
+use schedlab_trace::Sink;
+use schedlab_trace::perfetto::{Perfetto, Run, Side};
+use schedlab_trace::text::Text;
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    one: OneRun,
+    /// Put this run below, named in the same ways, or this variant of the same load; of Perfetto traces
+    #[arg(long, value_name = "RUN|VARIANT")]
+    vs: Option<String>,
+    /// The file that is written; - for standard output [default: a name made of workload, load, variant and seed]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// perfetto: a trace for ui.perfetto.dev; text: ftrace text, as tracefs and trace-cmd report have it
+    #[arg(long, value_name = "FORM", value_enum, default_value = "perfetto")]
+    format: Form,
+    /// Also why CPUs began no pass of the balancer, and what ticks decided about tickless CPUs; of simulated runs,
+    /// which are simulated again for it
+    #[arg(long)]
+    details: bool,
+    /// Only what a kernel's own tracepoints say: no lines that tell reasons; of texts
+    #[arg(long)]
+    plain: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Perfetto,
+    Text,
+}
+
+impl Form {
+    fn ending(self) -> &'static str {
+        match self {
+            Form::Perfetto => "pftrace",
+            Form::Text => "trace.txt",
+        }
+    }
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("trace"))
+        .about("Write a run's events as a Perfetto trace or as ftrace text, for other tools to show")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if own.format == Form::Text && own.vs.is_some() {
+        return Err(
+            Error::input("--vs: a text has one run").help("--format perfetto sets two above each other")
+        );
+    }
+    if own.format == Form::Perfetto && own.plain {
+        return Err(Error::input("--plain is for texts").help("add --format text"));
+    }
+    let wanted = own.one.wanted();
+    let one = wanted.find(&own.one.source)?;
+    let record = one.record()?;
+    let other = own.vs.as_ref().map(|name| {
+        let run = beside(&wanted, &own.one.source, &one, &record, name).map_err(|e| e.context("--vs"))?;
+        let record = run.record().map_err(|e| e.context("--vs"))?;
+        Ok::<(RunDir, Record), Error>((run, record))
+    });
+    let other = other.transpose()?;
+    let mut first = events(&own, &one, &record)?;
+    let mut second = other.as_ref().map(|(run, record)| events(&own, run, record)).transpose()?;
+    match &own.output {
+        Some(path) if path == Path::new("-") => {
+            let out = std::io::stdout().lock();
+            let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
+            of.write(BufWriter::new(out), &mut first, second.as_mut()).map(drop)
+        }
+        path => {
+            let path = path
+                .clone()
+                .unwrap_or_else(|| default_name(&record, other.as_ref().map(|(_, r)| r), own.format));
+            let file = Beside::create(&path)?;
+            let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
+            let clone = file.file.try_clone().map_err(|e| Error::io(&path, "write", &e))?;
+            of.write(BufWriter::with_capacity(1 << 18, clone), &mut first, second.as_mut())?;
+            file.put()?;
+            if !own.quiet {
+                tell(&own, &path);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Says where the file is, and what shows it.
+fn tell(own: &Own, path: &Path) {
+    let bytes = std::fs::metadata(path).map_or(0, |m| m.len());
+    let size = match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    };
+    let shown = match own.format {
+        Form::Perfetto => "open it in ui.perfetto.dev",
+        Form::Text => "it is ftrace text",
+    };
+    output::note(&format!("{} ({size}): {shown}", path.display()));
+}
+
+fn events<'a>(own: &Own, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
+    let events = if own.details { Events::simulated(record) } else { Events::of(run, record) };
+    Ok(events?.clocked(&common::SIMULATED))
+}
+
+/// The name of a file that was not named.
+fn default_name(record: &Record, other: Option<&Record>, form: Form) -> PathBuf {
+    let mut name = format!("{}-{}-{}", record.workload, record.load, record.variant.name);
+    if let Some(other) = other {
+        name += &format!("-vs-{}", other.variant.name);
+    }
+    let name: String =
+        name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '-' }).collect();
+    PathBuf::from(format!("{name}-{}.{}", record.seed, form.ending()))
+}
+
+/// What is written.
+struct Of<'a> {
+    own: &'a Own,
+    record: &'a Record,
+    other: Option<&'a Record>,
+}
+
+impl Of<'_> {
+    fn write<W: Write>(
+        &mut self,
+        out: W,
+        first: &mut Events<'_>,
+        second: Option<&mut Events<'_>>,
+    ) -> Result<()> {
+        let cast = first.cast().clone();
+        if self.own.format == Form::Text {
+            let mut text = Text::new(out, &cast);
+            if self.own.plain {
+                text = text.without_marks();
+            }
+            if self.own.details {
+                text = text.detailed();
+            }
+            self.tell(first, &mut text)?;
+            return written(text.finish());
+        }
+        let below = second.as_ref().map(|second| second.cast().clone());
+        let casts: Vec<_> = [Some(&cast), below.as_ref()].into_iter().flatten().collect();
+        if casts.iter().map(|c| c.cpus).sum::<usize>() > schedlab_trace::perfetto::MOST_CPUS {
+            return Err(Error::input(format!(
+                "a Perfetto trace has no room for more than {} CPUs",
+                schedlab_trace::perfetto::MOST_CPUS
+            )));
+        }
+        let mut file = Perfetto::new(out, &casts);
+        let label = |letter: &str| if self.other.is_some() { format!("{letter}: ") } else { String::new() };
+        let side = Side { label: label("A"), processes: processes(self.record, &cast), ..Side::default() };
+        self.perfetto(&mut file, side, first)?;
+        if let (Some(second), Some(below), Some(record)) = (second, &below, self.other) {
+            let side = Side { label: label("B"), processes: processes(record, below), ..Side::behind(&cast) };
+            self.perfetto(&mut file, side, second)?;
+        }
+        written(file.finish())
+    }
+
+    fn perfetto<W: Write>(&self, file: &mut Perfetto<W>, side: Side, events: &mut Events<'_>) -> Result<()> {
+        let cast = events.cast().clone();
+        let mut run = Run::new(file, &cast, side, events.measured_from());
+        if self.own.details {
+            run = run.detailed();
+        }
+        self.tell(events, &mut run)?;
+        run.finish();
+        Ok(())
+    }
+
+    fn tell<S: Sink>(&self, events: &mut Events<'_>, sink: &mut S) -> Result<()> {
+        let bar = events.are_simulated().then(|| {
+            let bar = Bar::simulated(self.own.quiet, events.cast().end, &common::SIMULATED);
+            bar.say("the run is simulated again".to_owned());
+            bar
+        });
+        let whole = events.tell(sink, interrupt::stop_flag()?)?;
+        drop(bar);
+        match whole {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is written")),
+        }
+    }
+}
+
+/// What became of a file; a reader that has gone (`| head`) is no error.
+fn written<W>(ended: std::io::Result<W>) -> Result<()> {
+    match ended {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::machine(format!("can't write the trace: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The names of processes that several tasks share: the workload's. Others have the names of their threads.
+fn processes(record: &Record, cast: &schedlab_trace::Cast) -> BTreeMap<u32, String> {
+    let own: Vec<u32> = cast.tasks.iter().filter(|a| !a.background).map(|a| a.process).collect();
+    let first = own.iter().copied().find(|p| *p != 0);
+    let shared = first.filter(|first| own.iter().filter(|p| *p == first).count() > 1);
+    let name = format!("{} ({})", record.workload, record.variant.name);
+    shared.map(|process| (process, name)).into_iter().collect()
+}

@@ -1,0 +1,100 @@
+//! `schedlab validate --changes`: whether switches move the real kernel as they move the simulation.
+//!
+//! A case is an experiment, so its runs are made as `schedlab run FILE --backend vm` makes them, and either command
+//! finds the other's runs in the store.
+
+use super::validate::{Own, reason};
+use crate::experiments::Making;
+use crate::guests::GuestOptions;
+use crate::{cases, common, output};
+use schedlab_base::{Backend, Error, ErrorKind, Result};
+use schedlab_lab::Options;
+use schedlab_lab::experiment::Part;
+use schedlab_lab::validate::NotRun;
+use schedlab_lab::validate::changes::{self, ChangeCase, ChangeResult, Changes};
+use schedlab_report::text::wrap;
+
+/// Runs or lists the cases, and prints the result in a form of `validate`.
+///
+/// # Errors
+/// For an error in a case, when a run fails for another reason than that this machine can't make it, and when a case
+/// does not pass.
+pub fn run(own: &Own, form: &str) -> Result<()> {
+    let all = match own.files.as_slice() {
+        [] => cases::changes(common::cpus())?,
+        files => files.iter().map(|f| changes::load(f, common::cpus())).collect::<Result<_>>()?,
+    };
+    let chosen = cases::named(all, &own.case, |c| &c.experiment.name)?;
+    if own.list {
+        return list(&chosen, form == "json");
+    }
+    let found = all_of(own, &chosen)?;
+    match form {
+        "json" => output::json_as("schedlab/changes/1", &found)?,
+        "markdown" => output::result(|out| schedlab_report::changes::markdown(&found, out))?,
+        _ => output::result(|out| schedlab_report::changes::text(&found, out))?,
+    }
+    if found.passed {
+        return Ok(());
+    }
+    if found.cases.is_empty() {
+        return Err(
+            Error::machine("no case could be run here").help("'schedlab doctor' says what is missing")
+        );
+    }
+    let text = "not every switch moves the simulation as it moves the kernel";
+    Err(Error::new(ErrorKind::CheckFailed, text).help("where nothing is known, more --runs may tell"))
+}
+
+fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
+    if json {
+        let row = |c: &ChangeCase| {
+            let moves: Vec<&str> = c.moves.iter().map(|r| r.name).collect();
+            serde_json::json!({ "name": c.experiment.name, "about": c.experiment.about, "from": c.from, "to": c.to,
+                "moves": moves })
+        };
+        let rows: Vec<_> = chosen.iter().map(row).collect();
+        return output::json_as("schedlab/change-cases/1", &serde_json::json!({ "cases": rows }));
+    }
+    output::result(|out| {
+        chosen.iter().try_for_each(|c| {
+            write!(out, "{}", wrap(&format!("{:<28}", c.experiment.name), &c.experiment.about))
+        })
+    })
+}
+
+/// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run.
+fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
+    let guest = GuestOptions::deterministic();
+    let (mut done, mut not_run) = (Vec::new(), Vec::new());
+    for case in chosen {
+        let name = &case.experiment.name;
+        match one(own, case, &guest) {
+            Ok(result) => done.push(result),
+            Err(e) if e.kind() == ErrorKind::Machine => {
+                let why = reason(name, &e);
+                not_run.push(NotRun { name: name.clone(), why });
+            }
+            Err(e) => return Err(e.context(format!("case {name}"))),
+        }
+    }
+    Ok(Changes::of(done, not_run))
+}
+
+fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
+    let making = Making {
+        backend: Backend::Vm,
+        part: Part::default(),
+        wanted: Options { runs: own.runs, ..Options::default() },
+        kernel: &[],
+        guest,
+        jobs: own.jobs,
+        out: &own.out,
+        seeds_a_boot: None,
+        timing: false,
+        quiet: own.quiet,
+    };
+    let made = making.make(case.experiment.clone())?;
+    let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
+    Ok(ChangeResult::of(case, &made.records, warnings))
+}

@@ -1,0 +1,252 @@
+//! From stored runs to a page: the comparison, the runs that are made again for their strips, and the file.
+
+use crate::commands::doctor::stored_floors;
+use crate::experiments::question;
+use crate::progress::Bar;
+use crate::{again, common, interrupt};
+use schedlab_base::{Error, ErrorKind, Result, temp, utc};
+use schedlab_lab::again::Again;
+use schedlab_lab::compare::{Folders, runs_by_cell, sort_as_shown};
+use schedlab_lab::stats::Verdict;
+use schedlab_lab::strips::Strips;
+use schedlab_lab::{Backend, Cell, Comparison, Experiment, Options, Plan, Question, compare, plan};
+use schedlab_record::store::RECORD_FILE;
+use schedlab_record::{Record, RunDir, cell_hash};
+use schedlab_report::html::{Report, Shown, page};
+use schedlab_report::number::three;
+use schedlab_workload::command::one_line;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Bytes of the strips of one run. Two of them, as text in a page, take 7.4 MB.
+const ROOM: usize = 2_750_000;
+
+/// What a report is about.
+pub struct Subject {
+    /// Its title.
+    pub title: String,
+    /// What was asked, in a sentence or more; may be empty.
+    pub about: String,
+    /// The runs.
+    pub runs: Vec<RunDir>,
+    /// The question to them.
+    pub question: Question,
+}
+
+/// How it is to be made.
+pub struct Asked {
+    /// The command line, to be told in the page.
+    pub command: String,
+    /// The variants whose CPUs are shown over time, at most two; empty: chosen. `None`: none is shown.
+    pub strips: Option<Vec<String>>,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// What was written.
+pub struct Written {
+    /// About the file, for a note.
+    pub words: String,
+    /// What came of the comparison, in a sentence.
+    pub outcome: String,
+}
+
+/// The words of the command line, as they can be given again.
+pub fn command_line() -> String {
+    let words = std::env::args().skip(1);
+    one_line(&std::iter::once("schedlab".to_owned()).chain(words).collect::<Vec<_>>())
+}
+
+/// The part of an experiment's plan that these runs are of; all of it if they are of none of its simulations.
+///
+/// # Errors
+/// When the experiment can't be planned.
+pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
+    let mut planned = plan(experiment, Backend::Sim, Options::default())?;
+    let stored: BTreeSet<&OsStr> = runs.iter().filter_map(|r| r.path.parent()?.file_name()).collect();
+    let names = planned.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
+    if names.iter().any(|name| stored.contains(OsStr::new(name))) {
+        let mut names = names.iter();
+        planned.cells.retain(|_| names.next().is_some_and(|name| stored.contains(OsStr::new(name))));
+    }
+    Ok(planned)
+}
+
+/// Runs of an experiment, and its question to them.
+///
+/// # Errors
+/// When the question is wrong.
+pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>) -> Result<Subject> {
+    let about = experiment.about.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(Subject { title: experiment.name.clone(), about, runs, question: question(experiment, planned)? })
+}
+
+/// Makes the page and writes it.
+///
+/// # Errors
+/// A record that can't be read, runs that can't be compared, an interruption, or a file that can't be written.
+pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
+    let (mut records, mut folders, mut dirs) = (Vec::new(), Folders::default(), BTreeMap::new());
+    for run in &subject.runs {
+        let record = run.record()?;
+        folders.add(run, &record);
+        dirs.entry((cell_hash(&record), record.seed)).or_insert_with(|| run.clone());
+        records.push(record);
+    }
+    sort_as_shown(&mut records);
+    let mut question = subject.question.kept_in(folders);
+    if records.iter().any(|r| r.backend == Backend::Host) {
+        question = question.with_floors(stored_floors()?);
+    }
+    let named = |b: &String| records.iter().any(|r| r.variant.name == *b || r.kernel == *b);
+    if !subject.about.is_empty() {
+        // Of an experiment not all variants need be stored.
+        question.baseline = question.baseline.filter(named);
+    }
+    let comparison = compare(&records, &question, &[])?;
+    let runs = runs_by_cell(&records);
+    drop(records);
+    let mut notes = Vec::new();
+    let strips = match &asked.strips {
+        None => {
+            notes.push("Left out: --no-strips was given.".to_owned());
+            Vec::new()
+        }
+        Some(wanted) => strips(&comparison, &runs, wanted, asked.quiet, &mut notes)?,
+    };
+    let shown: Vec<Shown<'_>> = strips
+        .iter()
+        .map(|(cell, run, strips)| Shown { cell: *cell, record: &runs[*cell][*run], strips })
+        .collect();
+    let again: Vec<Option<String>> = runs.iter().map(|cell| line(cell, &dirs)).collect();
+    let html = page(&Report {
+        title: &subject.title,
+        about: &subject.about,
+        command: &asked.command,
+        version: env!("CARGO_PKG_VERSION"),
+        made: dates(&subject.runs),
+        comparison: &comparison,
+        runs: &runs,
+        again: &again,
+        shown: &shown,
+        strip_notes: &notes,
+    });
+    temp::write_whole(file, html.as_bytes())?;
+    let of = match shown.len() {
+        0 => "no CPUs over time".to_owned(),
+        n => format!("{n} run{} over time", if n == 1 { "" } else { "s" }),
+    };
+    let size = three(html.len() as f64 / 1e6);
+    let cells = comparison.cells.len();
+    Ok(Written { words: format!("{size} MB, {cells} cells, {of}"), outcome: outcome(&comparison) })
+}
+
+/// The command line that makes a cell's runs anew.
+fn line(runs: &[Record], dirs: &BTreeMap<(String, u64), RunDir>) -> Option<String> {
+    let first = runs.first()?;
+    let dir = dirs.get(&(cell_hash(first), first.seed))?;
+    again::line(first, dir, &runs.iter().map(|r| r.seed).collect::<Vec<_>>())
+}
+
+/// When the first and the last of the runs were stored, UTC.
+fn dates(runs: &[RunDir]) -> (String, String) {
+    let stored = |run: &RunDir| std::fs::metadata(run.path.join(RECORD_FILE)).ok()?.modified().ok();
+    let times = || runs.iter().filter_map(stored).map(utc::since_1970_s);
+    match times().min().zip(times().max()) {
+        Some((first, last)) => (utc::minute(first), utc::minute(last)),
+        None => Default::default(),
+    }
+}
+
+/// "12 rows: 3 better, 1 worse".
+fn outcome(c: &Comparison) -> String {
+    let all = [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Same, Verdict::Unclear];
+    let count = |v: Verdict| c.comparisons.iter().filter(|r| r.verdict == v).count();
+    let told: Vec<String> =
+        all.into_iter().filter(|v| count(*v) > 0).map(|v| format!("{} {}", count(v), v.word())).collect();
+    format!("{} cells, {} comparisons: {}", c.cells.len(), c.comparisons.len(), told.join(", "))
+}
+
+/// The runs that are shown over time: their cell, their place in it, and their strips. `notes` says what is not shown.
+fn strips(
+    c: &Comparison,
+    runs: &[Vec<Record>],
+    wanted: &[String],
+    quiet: bool,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(usize, usize, Strips)>> {
+    let mut shown = Vec::new();
+    let chosen = chosen(c, wanted)?;
+    let seeds: Vec<u64> = chosen.iter().flat_map(|cell| runs[*cell].iter().map(|r| r.seed)).collect();
+    let in_all = |seed: u64| chosen.iter().all(|cell| runs[*cell].iter().any(|r| r.seed == seed));
+    let common = seeds.iter().copied().filter(|s| in_all(*s)).min();
+    for cell in chosen {
+        let at = runs[cell].iter().position(|r| Some(r.seed) == common).unwrap_or(0);
+        let Some(record) = runs[cell].get(at) else { continue };
+        match Again::of(record) {
+            Ok(again) => shown.push((cell, at, made_again(again, quiet)?)),
+            Err(e) => notes.push(format!(
+                "{} can't be shown over time: its events were not kept, and {}.",
+                c.cells[cell].variant,
+                e.message()
+            )),
+        }
+    }
+    let groups = c.cells.chunk_by(compare::Cell::same_group).count();
+    if groups > 1 || c.cells.len() > 2 {
+        notes.push(
+            "Two runs of one load are shown. --load and --variant, or --strips VARIANT, make a report with others."
+                .to_owned(),
+        );
+    }
+    Ok(shown)
+}
+
+/// The cells whose runs are shown: of the first load that has simulated runs, the wanted variants, or the baseline and
+/// the variant with the most changes.
+fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
+    let mut first = 0;
+    let mut groups: Vec<(usize, &[compare::Cell])> = Vec::new();
+    for cells in c.cells.chunk_by(compare::Cell::same_group) {
+        groups.push((first, cells));
+        first += cells.len();
+    }
+    let has = |cells: &[compare::Cell], name: &String| cells.iter().position(|cell| cell.variant == *name);
+    if !wanted.is_empty() {
+        let all = |cells: &[compare::Cell]| wanted.iter().all(|name| has(cells, name).is_some());
+        let Some((first, cells)) = groups.iter().find(|(_, cells)| all(cells)) else {
+            let strange = wanted.iter().find(|w| !c.cells.iter().any(|cell| cell.variant == **w));
+            let names = c.cells.iter().map(|cell| cell.variant.as_str());
+            return Err(match strange {
+                Some(name) => Error::unknown("variant", name, names).context("--strips"),
+                None => Error::input("--strips: no load has all of these variants"),
+            });
+        };
+        return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
+    }
+    let simulated = |cells: &[compare::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
+    let Some((first, cells)) = groups.iter().find(|(_, cells)| simulated(cells)).or(groups.first()) else {
+        return Ok(Vec::new());
+    };
+    let rows = |cell: &compare::Cell| c.comparisons.iter().filter(|r| r.is_of(cell)).collect::<Vec<_>>();
+    let base = cells
+        .iter()
+        .find_map(|cell| rows(cell).first().copied())
+        .and_then(|r| has(cells, &r.baseline))
+        .unwrap_or(0);
+    let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
+    let changes = |at: usize| rows(&cells[at]).iter().filter(|r| decided(r.verdict)).count();
+    let others = (0..cells.len()).filter(|at| *at != base);
+    let most = others.rev().max_by_key(|at| changes(*at));
+    Ok(std::iter::once(base).chain(most).map(|at| first + at).collect())
+}
+
+fn made_again(again: Again<'_>, quiet: bool) -> Result<Strips> {
+    let again = again.clocked(&common::SIMULATED);
+    let bar = Bar::simulated(quiet, again.length(), &common::SIMULATED);
+    bar.say("the run is simulated again".to_owned());
+    let made = again.strips(ROOM, interrupt::stop_flag()?)?;
+    drop(bar);
+    made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: the page was not written"))
+}

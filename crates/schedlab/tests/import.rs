@@ -1,0 +1,186 @@
+//! Recordings in, through the binary: `import`, `timehist`, `latency`. The expected numbers were worked out by hand
+//! from the recordings in `crates/import/tests/data`.
+
+mod common;
+
+use common::Lab;
+
+const FTRACE: &str = include_str!("../../import/tests/data/ftrace.txt");
+const PERF: &str = include_str!("../../import/tests/data/perf-script.txt");
+const REPORT: &str = include_str!("../../import/tests/data/report.txt");
+
+/// The stored record of what was imported.
+fn imported(lab: &Lab, words: &[&str]) -> (serde_json::Value, serde_json::Value) {
+    let told = lab.json(&[&["import", "--json"], words].concat());
+    let folder = lab.path().join(told["folder"].as_str().unwrap());
+    let record = std::fs::read_to_string(folder.join("record.json")).unwrap();
+    (told, serde_json::from_str(&record).unwrap())
+}
+
+#[test]
+fn a_recording_becomes_the_record_of_its_run() {
+    let lab = Lab::new();
+    lab.write("afternoon.txt", FTRACE);
+    let (told, record) = imported(&lab, &["afternoon.txt"]);
+    assert_eq!((&told["events"], &told["cpus"], &told["tasks"]), (&14.into(), &2.into(), &3.into()));
+    assert_eq!(told["run"]["backend"], "recording");
+    assert_eq!(told["run"]["variant"], "afternoon");
+    assert_eq!(record["duration"], 1_000_000);
+
+    // By hand, us since 100.0 s. main 100: on CPU 0 until 0 and from 220 to 900; worker 101: on CPU 1 from 110 to 400
+    // and from 700 to 1000; main 102: on CPU 1 from 400 to 700.
+    let tasks: Vec<_> = record["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| {
+            let n = |key: &str| t[key].as_u64().unwrap();
+            (t["name"].as_str().unwrap(), n("cpu_time"), n("voluntary"), n("involuntary"), n("migrations"))
+        })
+        .collect();
+    assert_eq!(
+        tasks,
+        [("main", 680_000, 2, 0, 0), ("worker 1", 590_000, 1, 1, 0), ("main", 300_000, 1, 0, 0)]
+    );
+
+    let counter = |name: &str| record["counters"][name].as_u64().unwrap();
+    assert_eq!(counter("cpu_time"), 1_570_000);
+    assert_eq!(counter("idle_time"), 2_000_000 - 1_570_000);
+    // Waits: worker 100 to 110 and 400 to 700, main 100 from 200 to 220, main 102 from 301 to 400.
+    assert_eq!(counter("run_delay.total"), 10_000 + 300_000 + 20_000 + 99_000);
+    assert_eq!((counter("wakeups"), counter("migrations.wakeup"), counter("migrations")), (2, 1, 0));
+    assert_eq!(
+        (counter("slice.end.blocked"), counter("slice.end.exited"), counter("slice.end.preempted")),
+        (3, 1, 1)
+    );
+
+    let waits: Vec<_> = record["waits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| (w["length_ns"].as_u64().unwrap(), w["task"].as_str().unwrap()))
+        .collect();
+    assert_eq!(waits, [(20_000, "main"), (10_000, "worker 1")]);
+}
+
+#[test]
+fn stored_recordings_are_runs_like_others() {
+    let lab = Lab::new();
+    lab.write("before.txt", FTRACE);
+    lab.write("after.txt", &FTRACE.replace("100.000110", "100.000150"));
+    for file in ["before.txt", "after.txt", "before.txt"] {
+        lab.ok(&["import", file]);
+    }
+    let cells = lab.json(&["runs", "--json"]);
+    assert_eq!(cells["cells"].as_array().unwrap().len(), 2, "a file is stored once: {cells}");
+    let shown = lab.ok(&["runs", "show", "--variant", "before"]);
+    assert!(shown.contains("recording.form") && shown.contains("ftrace"), "{shown}");
+    let why = lab.ok(&["explain", "runs", "--variant", "before", "--stored"]);
+    assert!(why.contains("main") && why.contains("worker 1"), "{why}");
+    let compared = lab.json(&["compare", "runs", "--metric", "wakeup_delay.max", "--json"]);
+    let text = compared.to_string();
+    assert!(text.contains("\"before\"") && text.contains("\"after\""), "{text}");
+}
+
+#[test]
+fn chosen_tasks_are_the_workload_and_the_rest_is_the_machine_s() {
+    let lab = Lab::new();
+    lab.write("a.txt", FTRACE);
+    let (_, record) = imported(&lab, &["a.txt", "--task", "work*"]);
+    assert_eq!(record["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(record["counters"]["cpu_time"], 590_000);
+    assert_eq!(record["counters"]["background.cpu_time"], 980_000);
+    // All three are threads of process 100.
+    let (_, record) = imported(&lab, &["a.txt", "--pid", "100"]);
+    assert_eq!(record["counters"]["cpu_time"], 1_570_000);
+    let (_, e) = lab.run(&["import", "a.txt", "--task", "nobody"], 2);
+    assert!(e.contains("none of the chosen tasks"), "{e}");
+}
+
+#[test]
+fn timehist_and_latency_tell_what_perf_sched_s_users_know() {
+    let lab = Lab::new();
+    lab.write("a.txt", FTRACE);
+    let rows = lab.ok(&["timehist", "a.txt"]);
+    let row = |n: usize| rows.lines().nth(3 + n).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(row(0), ["100.000000", "[0000]", "main[100]", "-", "-", "-"]);
+    assert_eq!(row(1), ["100.000400", "[0001]", "worker", "1[101/100]", "-", "0.010", "0.290"]);
+    assert_eq!(row(2), ["100.000700", "[0001]", "main[102/100]", "-", "0.099", "0.300"]);
+    assert_eq!(row(3), ["100.000900", "[0000]", "main[100]", "0.220", "0.020", "0.680"]);
+    assert_eq!(row(4), ["100.001000", "[0001]", "worker", "1[101/100]", "0.300", "-", "0.300"]);
+    assert_eq!(lab.ok(&["timehist", "a.txt", "--cpu", "0"]).lines().count(), 3 + 2);
+    let sums = lab.ok(&["timehist", "a.txt", "--summary"]);
+    assert!(sums.contains("worker 1[101/100]") && sums.contains("0.590"), "{sums}");
+
+    let told = lab.json(&["latency", "a.txt", "--json"]);
+    let rows: Vec<_> = told["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            let n = |key: &str| r[key].as_u64().unwrap();
+            (
+                r["task"].as_str().unwrap(),
+                n("tasks"),
+                n("runtime_ns"),
+                n("switches"),
+                n("delay_ns"),
+                n("max_delay_ns"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [("worker 1", 1, 590_000, 2, 310_000, 300_000), ("main", 2, 980_000, 2, 119_000, 99_000)]
+    );
+    let text = lab.ok(&["latency", "a.txt", "--threads", "--sort", "runtime", "--pid", "102"]);
+    assert!(text.contains("main:102") && !text.contains("main:100"), "{text}");
+}
+
+#[test]
+fn perf_script_and_trace_cmd_report_tell_the_same_story() {
+    let lab = Lab::new();
+    lab.write("perf.txt", PERF);
+    let (told, record) = imported(&lab, &["perf.txt"]);
+    assert_eq!((&told["other_events"], &record["kernel"]), (&1.into(), &"6.1.192".into()));
+    assert_eq!(record["counters"]["run_delay.total"], 10_000);
+    assert_eq!(record["counters"]["wakeups"], 1);
+    assert_eq!(record["environment"]["recording.form"], "perf-script");
+
+    lab.write("report.txt", REPORT);
+    let (_, record) = imported(&lab, &["report.txt"]);
+    let codes: Vec<_> =
+        record["warnings"].as_array().unwrap().iter().map(|w| w["code"].as_str().unwrap()).collect();
+    assert!(codes.contains(&"recording.lost"), "{codes:?}");
+    // The stay of the worker crosses the loss, so its length is not known.
+    let rows = lab.ok(&["timehist", "report.txt"]);
+    let last: Vec<&str> = rows.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(last, ["100.000400", "[0001]", "worker", "1[101]", "-", "-", "-"]);
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_a_remedy() {
+    let lab = Lab::new();
+    for (name, content, said) in [
+        ("empty", &b""[..], "empty"),
+        ("poem", b"roses are red\n", "no recording"),
+        ("binary", b"\x7fELF\0\0\0", "no recording"),
+        ("zip", b"\x1f\x8b\x08", "gzip"),
+        ("irqs", b"a-1 [000] 1.0: irq_handler_entry: irq=4\n", "none of the scheduler"),
+        ("strange", b"a-1 [000] 1.0: sched_switch: left for right\n", "line 1"),
+        ("perf", b"PERFILE2\x68\0\0\0", "cut"),
+        ("dat", b"\x17\x08\x44tracing6\0", "cut or damaged"),
+        ("new", b"\x17\x08\x44tracing7\0\0\x08", "version 7"),
+    ] {
+        std::fs::write(lab.path().join(name), content).unwrap();
+        for command in ["import", "timehist", "latency"] {
+            let (_, e) = lab.run(&[command, name], 2);
+            assert!(e.contains(said) && e.contains(name), "{command} {name}: {e}");
+            assert_eq!(e.matches("error:").count(), 1, "{e}");
+        }
+    }
+    let (_, e) = lab.run(&["import", "nowhere"], 2);
+    assert!(e.contains("nowhere"), "{e}");
+    let (_, e) = lab.run(&["import", "poem", "--format", "perf-dat"], 2);
+    assert!(e.contains("did you mean 'perf-data'?"), "{e}");
+}

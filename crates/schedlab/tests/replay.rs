@@ -1,0 +1,65 @@
+//! Replays, through the binary: a simulated run is replayed under its own kernel, and what is written can be run.
+
+mod common;
+
+use common::Lab;
+
+/// A run of schbench on four CPUs; the folder of its cell.
+fn recorded(lab: &Lab) -> String {
+    lab.ok(&[
+        "bench",
+        "schbench",
+        "-m",
+        "2",
+        "-t",
+        "4",
+        "-r",
+        "1s",
+        "--backend",
+        "sim",
+        "--machine",
+        "smp-4",
+        "--kernel",
+        "v6.5",
+        "-q",
+    ]);
+    let cell = std::fs::read_dir(lab.path().join("runs")).unwrap().next().unwrap().unwrap();
+    cell.path().join("1").display().to_string()
+}
+
+#[test]
+fn a_replay_computes_as_much_and_switches_about_as_often() {
+    let lab = Lab::new();
+    let told = lab.json(&["replay", &recorded(&lab), "--format", "json", "-q"]);
+    let off = |metric: &str| {
+        let row = told["metrics"].as_array().unwrap().iter().find(|m| m["metric"] == metric).unwrap();
+        let (recorded, replayed) = (row["recorded"].as_f64().unwrap(), row["replayed"].as_f64().unwrap());
+        assert!(recorded > 0.0, "{row}");
+        (replayed - recorded).abs() / recorded
+    };
+    assert!(off("cpu_time") <= 0.02 && off("switches.voluntary") <= 0.15, "{told}");
+    assert_eq!(told["kernel"], "v6.5");
+}
+
+#[test]
+fn forms_for_programs_hold_the_comparison_alone() {
+    let lab = Lab::new();
+    let run = recorded(&lab);
+    let csv = lab.ok(&["replay", &run, "--under", "v6.12", "--runs", "2", "--format", "csv", "-q"]);
+    assert!(csv.lines().next().unwrap().contains("variant,") && !csv.contains("replayed:"), "{csv}");
+    let table = lab.ok(&["replay", &run, "--under", "v6.12", "--runs", "2", "-q"]);
+    assert!(table.starts_with("schbench replayed: ") && table.contains("as recorded"), "{table}");
+}
+
+#[test]
+fn a_schedule_and_an_rtapp_file_can_be_run() {
+    let lab = Lab::new();
+    lab.ok(&["replay", &recorded(&lab), "--schedule", "day.sched", "--rtapp", "day.json", "-q"]);
+    lab.write(
+        "e.toml",
+        "name = \"e\"\nbaseline = \"v6.5\"\nmachine = \"smp-4\"\nruns = 1\n[workload]\nschedule = \"day.sched\"\n\
+         [[variant]]\nkernel = \"v6.5\"\n[[variant]]\nkernel = \"v6.12\"\n",
+    );
+    assert!(lab.ok(&["run", "e.toml", "--backend", "sim", "-q"]).contains("v6.12"));
+    lab.ok(&["bench", "day.json", "--backend", "sim", "--machine", "smp-4", "--kernel", "v6.5", "-q"]);
+}

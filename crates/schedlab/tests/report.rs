@@ -1,0 +1,106 @@
+//! `schedlab report` through the binary: the numbers of `compare`, nothing loaded, the same bytes, what can't be shown.
+
+mod common;
+
+use common::Lab;
+
+/// The page of these words.
+fn page(lab: &Lab, words: &[&str]) -> String {
+    lab.ok(&[&["report", "-o", "page.html"], words].concat());
+    std::fs::read_to_string(lab.path().join("page.html")).unwrap()
+}
+
+/// A store with the runs of the small experiment.
+fn stored() -> Lab {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    lab
+}
+
+#[test]
+fn a_report_has_the_numbers_of_the_comparison_and_loads_nothing() {
+    let lab = stored();
+    let html = page(&lab, &["small.toml"]);
+    let json = lab.json(&["run", "small.toml", "-q", "--json"]);
+    let table = lab.ok(&["run", "small.toml", "-q"]);
+    for cell in json["cells"].as_array().unwrap() {
+        assert!(
+            html.contains(cell["variant"].as_str().unwrap()) && html.contains(cell["load"].as_str().unwrap())
+        );
+    }
+    // Each line of the table stands in the page, in the form for mail.
+    let lines = table.lines().filter(|l| l.contains("latency.p50") || l.contains("migrations"));
+    let shown = lines.map(|l| l.replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;"));
+    shown.for_each(|line| assert!(html.contains(&line), "{line}"));
+    for word in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!html.contains(word), "{word}");
+    }
+    assert!(html.contains("does the first idle CPU help"), "what was asked");
+    assert!(html.contains("every one of its"), "both runs are whole");
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    assert_eq!(html, page(&lab, &["small.toml"]));
+}
+
+#[test]
+fn runs_are_named_by_store_folder_or_digits_and_filtered() {
+    let lab = stored();
+    let listed = lab.json(&["runs", "ls", "--load", "1x6", "--json"]);
+    let folder = listed["cells"][0]["folder"].as_str().unwrap();
+    let digits = &folder["runs/".len()..][..8];
+    let html = page(&lab, &["runs", "--load", "1x6"]);
+    assert!(html.contains("1x6") && !html.contains("1x2 on"), "one load");
+    assert!(page(&lab, &[digits]).contains("3 runs in 1 cell,"));
+    assert!(page(&lab, &[folder]).contains("3 runs in 1 cell,"));
+    let one = page(&lab, &[&format!("{digits}/2"), "--no-strips"]);
+    assert!(one.contains("1 run in 1 cell, seeds 2") && one.contains("--no-strips was given"));
+    let other = page(&lab, &["runs", "--load", "1x6", "--baseline", "first-idle", "--strips", "v4.5"]);
+    assert_eq!(other.matches("class=\"strip\"").count(), 1);
+    let (_, err) = lab.run(&["report", "runs", "--load", "1x7"], 2);
+    assert!(err.contains("unknown load '1x7'"), "{err}");
+    let (_, err) = lab.run(&["report", "runs", "--strips", "v4.6"], 2);
+    assert!(err.contains("--strips") && err.contains("'v4.5'"), "{err}");
+    let (_, err) = lab.run(&["report", "nothing"], 2);
+    assert!(err.contains("nothing"), "{err}");
+}
+
+#[test]
+fn a_run_that_cannot_be_made_again_is_said_to_be_missing() {
+    let lab = stored();
+    let mut changed = 0;
+    for (name, bytes) in common::files(&lab.path().join("runs")) {
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        let model = format!("\"model\":{}", schedlab_record::MODEL);
+        if name.ends_with("record.json") && text.contains(&model) {
+            let old = text.replacen(&model, "\"model\":1", 1);
+            std::fs::write(lab.path().join("runs").join(name), old).unwrap();
+            changed += 1;
+        }
+    }
+    assert_eq!(changed, 12);
+    let html = page(&lab, &["runs"]);
+    assert!(html.contains("can&#39;t be shown over time: its events were not kept"));
+    assert!(!html.contains("class=\"strip\""));
+}
+
+#[test]
+fn studies_have_pages_and_an_index() {
+    let lab = Lab::new();
+    let load = [
+        "--load",
+        "flash 32",
+        "--machine",
+        "spr-2x4",
+        "--variant",
+        "old",
+        "--variant",
+        "v6.5",
+        "--runs",
+        "1",
+    ];
+    lab.ok(&[&["study", "migration-cost", "-q", "-o", "pages"], &load[..]].concat());
+    let index = std::fs::read_to_string(lab.path().join("pages/index.html")).unwrap();
+    assert!(index.contains("href=\"migration-cost.html\""));
+    let html = std::fs::read_to_string(lab.path().join("pages/migration-cost.html")).unwrap();
+    assert!(html.contains("<h1>migration-cost</h1>") && html.contains("flash 32"));
+    assert_eq!(html.matches("class=\"strip\"").count(), 2);
+}

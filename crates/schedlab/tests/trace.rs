@@ -1,0 +1,242 @@
+//! `schedlab trace`: the events of a stored run as files for other tools, through the binary.
+
+mod common;
+
+use common::Lab;
+use prost::Message;
+use schedlab_trace::perfetto::messages::{Ftrace, Trace, TracePacket};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// A run of schbench, with further options; its folder.
+fn bench(lab: &Lab, more: &str) -> String {
+    let line = format!("bench schbench --backend sim --machine smp-4 -m 1 -t 6 -r 0.2 {more}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (_, err) = lab.run(&words, 0);
+    err.trim().rsplit(' ').next().unwrap().to_owned()
+}
+
+fn record(lab: &Lab, folder: &str) -> Value {
+    let text = std::fs::read_to_string(lab.path().join(folder).join("record.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn packets(lab: &Lab, file: &str) -> Vec<TracePacket> {
+    Trace::decode(std::fs::read(lab.path().join(file)).unwrap().as_slice()).unwrap().packet
+}
+
+/// Running time by thread between the ends of the slice "measured".
+fn running(packets: &[TracePacket]) -> BTreeMap<i32, u64> {
+    let (from, until) = measured(packets);
+    let mut since: BTreeMap<u32, (u64, i32)> = BTreeMap::new();
+    let mut sums = BTreeMap::new();
+    let mut add = |tid, begin: u64, end: u64| {
+        if tid != 0 {
+            *sums.entry(tid).or_insert(0) += end.min(until).saturating_sub(begin.max(from));
+        }
+    };
+    for bundle in packets.iter().filter_map(|p| p.ftrace_events.as_ref()) {
+        for event in &bundle.event {
+            let Some(Ftrace::SchedSwitch(switch)) = &event.event else { continue };
+            let at = event.timestamp.unwrap();
+            let before = since.insert(bundle.cpu.unwrap(), (at, switch.next_pid.unwrap()));
+            if let Some((begin, tid)) = before {
+                assert!(at >= begin && switch.prev_pid == Some(tid), "{switch:?}");
+                add(tid, begin, at);
+            }
+        }
+    }
+    since.into_values().for_each(|(begin, tid)| add(tid, begin, until));
+    sums
+}
+
+/// Begin and end of the measured time.
+fn measured(packets: &[TracePacket]) -> (u64, u64) {
+    let mut names = BTreeMap::new();
+    let mut begins = None;
+    for p in packets {
+        let told = p.interned_data.iter().flat_map(|d| &d.event_names);
+        names.extend(told.map(|n| (n.iid.unwrap(), n.name.clone().unwrap())));
+        let Some(event) = &p.track_event else { continue };
+        let name = event.name_iid.and_then(|iid| names.get(&iid));
+        if name.is_some_and(|n| n == "measured") {
+            begins = Some((p.timestamp.unwrap(), event.track_uuid));
+        } else if let Some((from, track)) = begins.filter(|(_, track)| event.track_uuid == *track) {
+            let _ = track;
+            return (from, p.timestamp.unwrap());
+        }
+    }
+    panic!("no measured time");
+}
+
+/// CPU time by name, of the record's tasks.
+fn accounts(record: &Value) -> BTreeMap<String, u64> {
+    let one = |t: &Value| (t["name"].as_str().unwrap().to_owned(), t["cpu_time"].as_u64().unwrap());
+    record["tasks"].as_array().unwrap().iter().map(one).collect()
+}
+
+/// Names of threads by number.
+fn threads(packets: &[TracePacket]) -> BTreeMap<i32, String> {
+    let mut names = BTreeMap::new();
+    for event in packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event) {
+        if let Some(Ftrace::SchedSwitch(s)) = &event.event {
+            names.insert(s.next_pid.unwrap(), s.next_comm.clone().unwrap());
+        }
+    }
+    names
+}
+
+/// Checks that each task ran in the trace for as long as the record says, to the nanosecond.
+fn adds_up(packets: &[TracePacket], record: &Value) {
+    let (sums, names, accounts) = (running(packets), threads(packets), accounts(record));
+    assert!(accounts.len() == 7 && accounts.values().all(|ns| *ns > 0), "{accounts:?}");
+    for (name, ns) in accounts {
+        let tid = names.iter().find(|(_, n)| **n == name).unwrap().0;
+        assert_eq!(sums[tid], ns, "{name}");
+    }
+}
+
+#[test]
+fn a_simulated_run_is_traced_to_the_nanosecond_with_and_without_kept_events() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.5");
+    assert!(!lab.path().join(&folder).join("events.slt").exists());
+    lab.run(&["trace", &folder, "-o", "again.pftrace"], 0);
+    let again = packets(&lab, "again.pftrace");
+    adds_up(&again, &record(&lab, &folder));
+
+    let kept = bench(&lab, "--kernel v6.5 --keep-events --out kept");
+    assert_eq!(record(&lab, &kept), record(&lab, &folder), "keeping events changes nothing");
+    assert!(lab.path().join(&kept).join("events.slt").exists());
+    lab.run(&["trace", &kept, "-o", "kept.pftrace"], 0);
+    let bytes = |file: &str| std::fs::read(lab.path().join(file)).unwrap();
+    assert!(bytes("kept.pftrace") == bytes("again.pftrace"), "the same trace from both");
+    // What is beside a run goes with it, and nothing is left in the store's folder.
+    lab.run(&["runs", "rm", "--out", "kept", "--yes", "--load", "threads=6"], 0);
+    assert_eq!(std::fs::read_dir(lab.path().join("kept")).unwrap().count(), 0);
+}
+
+#[test]
+fn another_run_than_the_stored_one_is_not_traced() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v4.5");
+    let file = lab.path().join(&folder).join("record.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let migrations = record(&lab, &folder)["counters"]["migrations"].as_u64().unwrap();
+    let (old, new) =
+        (format!("\"migrations\":{migrations},\"migr"), format!("\"migrations\":{},\"migr", migrations + 1));
+    assert!(text.contains(&old), "{text}");
+    std::fs::write(&file, text.replacen(&old, &new, 1)).unwrap();
+    let (_, err) = lab.run(&["trace", &folder, "-o", "x.pftrace"], 1);
+    assert!(err.contains("the run is another one than the stored: migrations differs"), "{err}");
+    let left: Vec<_> = std::fs::read_dir(lab.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|n| n.to_string_lossy().contains("pftrace")), "{left:?}");
+}
+
+#[test]
+fn two_runs_stand_above_each_other() {
+    let lab = Lab::new();
+    lab.run(&["run", "small.toml", "--load", "1x6", "--runs", "1"], 0);
+    let words = [
+        "trace",
+        "small.toml",
+        "--load",
+        "1x6",
+        "--variant",
+        "v4.5",
+        "--vs",
+        "first-idle",
+        "-o",
+        "two.pftrace",
+    ];
+    lab.run(&words, 0);
+    let packets = packets(&lab, "two.pftrace");
+    let cpus: Vec<u32> = packets.iter().filter_map(|p| p.ftrace_events.as_ref()?.cpu).collect();
+    assert!((0..8).all(|cpu| cpus.contains(&cpu)) && !cpus.contains(&8));
+    let names: Vec<&String> = packets
+        .iter()
+        .filter_map(|p| p.process_tree.as_ref())
+        .flat_map(|t| &t.processes)
+        .flat_map(|p| &p.cmdline)
+        .collect();
+    assert!(names.iter().any(|n| *n == "A: schbench (v4.5)"), "{names:?}");
+    assert!(names.iter().any(|n| *n == "B: schbench (first-idle)"), "{names:?}");
+    let (_, err) = lab.run(
+        &[
+            "trace",
+            "small.toml",
+            "--load",
+            "1x6",
+            "--variant",
+            "v4.5",
+            "--vs",
+            "first-idle",
+            "--format",
+            "text",
+        ],
+        2,
+    );
+    assert!(err.contains("--vs: a text has one run"), "{err}");
+}
+
+#[test]
+fn a_text_goes_to_standard_output_in_order_of_time() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.12");
+    let text = lab.ok(&["trace", &folder, "--format", "text", "-o", "-"]);
+    assert!(text.starts_with("# tracer: nop\n"), "{}", &text[..200]);
+    let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
+    assert!(
+        lines.iter().any(|l| l.contains(" sched_switch: prev_comm=") && l.contains(" prev_state=R+ ==> "))
+    );
+    assert!(lines.iter().any(|l| l.contains("tracing_mark_write: placed ")));
+    let time = |l: &&&str| l.split(": ").next().and_then(|head| head.rsplit(' ').next()?.parse::<f64>().ok());
+    let times: Vec<f64> = lines.iter().map(|l| time(&l).unwrap()).collect();
+    assert!(times.is_sorted(), "in order of time");
+    // The run has no warm-up, so every switch away from a task of the workload is in its record.
+    let own = |l: &&&str| (1000..1007).any(|tid| l.contains(&format!(" prev_pid={tid} ")));
+    let slept = |l: &&&str| ["S", "X"].iter().any(|s| l.contains(&format!(" prev_state={s} ")));
+    let (voluntary, involuntary): (Vec<&&str>, Vec<&&str>) = lines.iter().filter(own).partition(slept);
+    let counted = |name: &str| record(&lab, &folder)["counters"][name].as_u64().unwrap() as usize;
+    assert_eq!(voluntary.len(), counted("switches.voluntary"));
+    assert_eq!(involuntary.len(), counted("switches.involuntary"));
+    let plain = lab.ok(&["trace", &folder, "--format", "text", "--plain", "-o", "-"]);
+    assert_eq!(plain.lines().count(), text.lines().filter(|l| !l.contains("tracing_mark_write")).count());
+}
+
+#[test]
+fn damage_and_wrong_words_are_told() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.5 --keep-events");
+    let file = lab.path().join(&folder).join("events.slt");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let (_, err) = lab.run(&["trace", &folder, "-o", "x.pftrace"], 2);
+    assert!(err.contains("events.slt: damaged at byte") && err.contains("no end"), "{err}");
+    let (_, err) = lab.run(&["trace", &folder, "--plain"], 2);
+    assert!(err.contains("--plain is for texts"), "{err}");
+    let (_, err) = lab.run(&["run", "small.toml", "--backend", "vm", "--keep-events"], 2);
+    assert!(err.contains("guests do not hand out their events"), "{err}");
+}
+
+/// The same sums by Perfetto's own message definitions: the Python package `perfetto`, if SCHEDLAB_TEST_PERFETTO is 1.
+#[test]
+fn perfetto_s_own_definitions_read_the_same() {
+    if std::env::var("SCHEDLAB_TEST_PERFETTO").as_deref() != Ok("1") {
+        eprintln!("skipped: SCHEDLAB_TEST_PERFETTO=1 runs it, with the Python package perfetto");
+        return;
+    }
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.5");
+    lab.run(&["trace", &folder, "-o", "run.pftrace"], 0);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto_sums.py");
+    let python = std::env::var("SCHEDLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let out = Command::new(python).arg(script).arg(lab.path().join("run.pftrace")).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let sums: BTreeMap<String, u64> = serde_json::from_slice(&out.stdout).unwrap();
+    for (name, ns) in accounts(&record(&lab, &folder)) {
+        assert_eq!(sums[&name], ns, "{name}");
+    }
+}

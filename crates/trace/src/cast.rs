@@ -1,0 +1,48 @@
+//! Who appears in a run's events: names, ids and processes of its tasks.
+//!
+//! Events name tasks by [`TaskId`], which count up from 0 in every run. A file for other tools needs the numbers and
+//! names that a kernel would show. A recording has them; a simulated run is given numbers that no kernel thread has.
+
+use schedlab_base::{Ns, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// One task of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Actor {
+    /// Its name (`comm`); recordings know its first 15 bytes.
+    pub name: String,
+    /// Its number in the kernel (tid), never 0.
+    pub tid: u32,
+    /// Its process (tgid); a thread that leads its process has `tid == process`. 0 when a recording does not tell.
+    pub process: u32,
+    /// It belongs to the machine and not to the workload: a kernel thread, or a background task.
+    pub background: bool,
+    /// Its priority as the kernel counts: 0 to 99 is real-time, 120 is nice 0.
+    pub prio: i32,
+    /// Its group (control group), if one is known.
+    pub group: Option<String>,
+}
+
+/// The tasks of a run, by [`TaskId`], and the frame of its events.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Cast {
+    /// The tasks.
+    pub tasks: Vec<Actor>,
+    /// CPUs of the machine: the highest number that occurs, plus one.
+    pub cpus: usize,
+    /// Release of the kernel that ran or was simulated ("6.1.192"), empty if it is not known.
+    pub release: String,
+    /// End of the run, since its beginning.
+    pub end: Ns,
+}
+
+impl Cast {
+    /// A task; `None` for an id that the cast does not have.
+    pub fn of(&self, task: TaskId) -> Option<&Actor> {
+        self.tasks.get(task.index())
+    }
+    /// A task's name, or its number where the cast does not have it.
+    pub fn name(&self, task: TaskId) -> String {
+        self.of(task).map_or_else(|| format!("task {}", task.index()), |a| a.name.clone())
+    }
+}

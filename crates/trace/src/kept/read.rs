@@ -1,0 +1,250 @@
+//! Reads a file of events, block by block, in constant memory.
+
+use super::code::Decoder;
+use super::names::Known;
+use super::{Close, END_MAGIC, Head, Item, MAGIC, MAX_SECTION, SCHEMA};
+use crate::{Cast, Sink};
+use schedlab_base::{Error, Result, Spot};
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a section's head: letter, length, checksum.
+const SECTION_HEAD: usize = 9;
+/// Bytes of the file's end: offset of the last section, magic.
+const FOOT: u64 = 16;
+
+/// A file of events that is being read. Events come from [`Reader::items`], as often as they are wanted.
+pub struct Reader<R = File> {
+    from: Source<R>,
+    known: Known,
+    close: Close,
+    whole: bool,
+    /// Offset of the first block.
+    first: u64,
+}
+
+/// The bytes of a file, with the place for errors.
+struct Source<R> {
+    bytes: BufReader<R>,
+    file: PathBuf,
+    /// Offset of the next byte.
+    offset: u64,
+}
+
+impl Reader {
+    /// Opens a whole file.
+    ///
+    /// # Errors
+    /// When it can't be read, is no file of events, is another version's, has no end or a damaged one.
+    pub fn open(path: &Path) -> Result<Reader> {
+        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+        Reader::of(file, path)
+    }
+    /// Opens a file that may have no end, because its writer was killed. Its cast is empty then, and the last item is
+    /// the error that says where it is cut off.
+    ///
+    /// # Errors
+    /// When it can't be read, is no file of events, or is another version's.
+    pub fn open_cut(path: &Path) -> Result<Reader> {
+        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+        Reader::begin(file, path)
+    }
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// A whole file's reader; `path` is for errors.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
+        let mut reader = Reader::begin(bytes, path)?;
+        reader.close = reader.from.close()?;
+        reader.whole = true;
+        Ok(reader)
+    }
+    pub(super) fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
+        let mut from = Source { bytes: BufReader::new(bytes), file: path.to_owned(), offset: 0 };
+        let mut magic = [0; MAGIC.len()];
+        let is_ours = from.bytes.read_exact(&mut magic).is_ok();
+        match is_ours && magic[..6] == MAGIC[..6] {
+            true if magic == MAGIC => from.offset = MAGIC.len() as u64,
+            true => {
+                return Err(Error::input("a file of events of another version of schedlab")
+                    .help("make the run anew with this version")
+                    .at(Spot::file(path)));
+            }
+            false => return Err(Error::input("no file of events").at(Spot::file(path))),
+        }
+        let head: Head = from.json(b'H')?;
+        if head.schema != SCHEMA {
+            return Err(from.wrong(from.offset, &format!("its schema is '{}', not '{SCHEMA}'", head.schema)));
+        }
+        let first = from.offset;
+        Ok(Reader { from, known: Known::of(&head.names), close: Close::default(), whole: false, first })
+    }
+
+    /// The tasks, and the frame of the run.
+    pub fn cast(&self) -> &Cast {
+        &self.close.cast
+    }
+    /// What the file's end says.
+    pub fn close(&self) -> &Close {
+        &self.close
+    }
+    /// The events and samples from the first on, in the order in which they were written. After an error nothing
+    /// follows.
+    pub fn items(&mut self) -> Items<'_, R> {
+        let failed = self.from.seek(SeekFrom::Start(self.first)).err();
+        Items { reader: self, block: Decoder::default(), block_at: 0, ended: false, failed }
+    }
+    /// Tells everything to a sink. Details go only to sinks that want them.
+    ///
+    /// # Errors
+    /// Damage; the sink has had everything before it.
+    pub fn replay<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<()> {
+        let details = sink.wants_details();
+        for item in self.items() {
+            match item? {
+                Item::Event(event) if event.kind.is_detail() && !details => {}
+                Item::Event(event) => sink.event(&event),
+                Item::Sample { at, task, series, value } => sink.sample(at, task, series, value),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The events of a file, in order.
+pub struct Items<'a, R> {
+    reader: &'a mut Reader<R>,
+    block: Decoder,
+    /// Offset of the block's content.
+    block_at: u64,
+    ended: bool,
+    failed: Option<Error>,
+}
+
+impl<R: Read + Seek> Iterator for Items<'_, R> {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Result<Item>> {
+        if let Some(e) = self.failed.take() {
+            self.ended = true;
+            return Some(Err(e));
+        }
+        while !self.ended {
+            match self.block.next(&self.reader.known) {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => {}
+                Err(fault) => {
+                    self.ended = true;
+                    let at = self.block_at + self.block.read as u64;
+                    return Some(Err(self.reader.from.wrong(at, fault)));
+                }
+            }
+            if let Err(e) = self.next_block() {
+                self.ended = true;
+                return Some(Err(e));
+            }
+        }
+        None
+    }
+}
+
+impl<R: Read + Seek> Items<'_, R> {
+    /// Goes on to the next block, or to the end.
+    fn next_block(&mut self) -> Result<()> {
+        let from = &mut self.reader.from;
+        self.block.bytes.clear();
+        self.block.begin();
+        let letter = from.section(&mut self.block.bytes)?;
+        match letter {
+            b'B' => self.block_at = from.offset - self.block.bytes.len() as u64,
+            b'C' if self.reader.whole => {
+                self.block.bytes.clear();
+                self.ended = true;
+            }
+            // Read as one that may be cut, but it is whole after all.
+            b'C' => {
+                self.reader.close = from.of_json(&self.block.bytes)?;
+                self.block.bytes.clear();
+                self.ended = true;
+            }
+            _ => return Err(from.wrong(from.offset, "a section of a kind that this version does not know")),
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read + Seek> Source<R> {
+    fn wrong(&self, offset: u64, fault: &str) -> Error {
+        Error::input(format!("damaged at byte {offset}: {fault}"))
+            .help("the run's record is another file and not touched by this; without kept events, a simulated run is simulated again")
+            .at(Spot::file(&self.file))
+    }
+    fn exactly(&mut self, into: &mut [u8]) -> Result<()> {
+        match self.bytes.read_exact(into) {
+            Ok(()) => {
+                self.offset += into.len() as u64;
+                Ok(())
+            }
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+                Err(self.wrong(self.offset, "the file is cut off"))
+            }
+            Err(e) => Err(Error::io(&self.file, "read", &e)),
+        }
+    }
+    fn seek(&mut self, to: SeekFrom) -> Result<()> {
+        self.offset = self.bytes.seek(to).map_err(|e| Error::io(&self.file, "read", &e))?;
+        Ok(())
+    }
+    /// Reads a section's content behind what is in `into`; its letter.
+    fn section(&mut self, into: &mut Vec<u8>) -> Result<u8> {
+        let start = self.offset;
+        let mut head = [0; SECTION_HEAD];
+        self.exactly(&mut head)?;
+        let [letter, a, b, c, d, crc @ ..] = head;
+        let (length, crc) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes(crc));
+        if length > MAX_SECTION {
+            return Err(self.wrong(start, "a section is too long"));
+        }
+        into.clear();
+        // Grows with what is there, so that a wrong length takes no memory.
+        let read = self.bytes.by_ref().take(length as u64).read_to_end(into);
+        self.offset += read.map_err(|e| Error::io(&self.file, "read", &e))? as u64;
+        match into.len() {
+            read if read < length => Err(self.wrong(self.offset, "the file is cut off")),
+            _ if crc32fast::hash(into) != crc => Err(self.wrong(start, "a checksum is wrong")),
+            _ => Ok(letter),
+        }
+    }
+    fn of_json<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T> {
+        serde_json::from_slice(content)
+            .map_err(|e| self.wrong(self.offset - content.len() as u64, &e.to_string()))
+    }
+    fn json<T: DeserializeOwned>(&mut self, letter: u8) -> Result<T> {
+        let (start, mut content) = (self.offset, Vec::new());
+        if self.section(&mut content)? != letter {
+            return Err(self.wrong(start, "another section was expected"));
+        }
+        self.of_json(&content)
+    }
+    /// The file's end.
+    fn close(&mut self) -> Result<Close> {
+        let length = self.bytes.seek(SeekFrom::End(0)).map_err(|e| Error::io(&self.file, "read", &e))?;
+        let no_end = |from: &Source<R>| from.wrong(length, "the file has no end: its writer was stopped");
+        let Some(foot_at) = length.checked_sub(FOOT) else { return Err(no_end(self)) };
+        self.seek(SeekFrom::Start(foot_at))?;
+        let mut foot = [0; FOOT as usize];
+        self.exactly(&mut foot)?;
+        let [o0, o1, o2, o3, o4, o5, o6, o7, magic @ ..] = foot;
+        let start = u64::from_le_bytes([o0, o1, o2, o3, o4, o5, o6, o7]);
+        if magic != END_MAGIC || start >= foot_at {
+            return Err(no_end(self));
+        }
+        self.seek(SeekFrom::Start(start))?;
+        self.json(b'C')
+    }
+}

@@ -1,0 +1,222 @@
+//! A small run by hand, read back with the same messages.
+
+use super::messages::{Ftrace, Trace, TracePacket, TrackEventType};
+use super::{Perfetto, Run, Side};
+use crate::{
+    Actor, BalanceReason, BalanceTrigger, Cast, Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason,
+};
+use prost::Message;
+use schedlab_base::{CpuId, Ns, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+const A: TaskId = TaskId(0);
+const B: TaskId = TaskId(1);
+
+fn cast() -> Cast {
+    let actor = |name: &str, tid| Actor {
+        name: name.to_owned(),
+        tid,
+        process: 1000,
+        background: false,
+        prio: 120,
+        group: (tid == 1001).then(|| "/db".to_owned()),
+    };
+    Cast { tasks: vec![actor("a", 1000), actor("b", 1001)], cpus: 2, release: "v4.5".into(), end: Ns(1000) }
+}
+
+/// A runs and wakes B, which is placed on CPU 1, runs there, and is preempted; CPU 1's balancer finds nothing.
+fn events() -> Vec<Event> {
+    use EventKind as K;
+    let event = |at, cpu, kind| Event { at: Ns(at), cpu: CpuId(cpu), kind };
+    let queued = |task, nr_running, new| K::Enqueued { task, nr_running, new };
+    let balance = K::Balance {
+        level: 0,
+        trigger: BalanceTrigger::ALL[0],
+        why: BalanceReason::Hot,
+        moved: 0,
+        visited: 2,
+        took_ns: 40,
+        src: Some(CpuId(0)),
+    };
+    vec![
+        event(0, 0, K::Forked { task: A, parent: None }),
+        event(0, 0, queued(A, 1, true)),
+        event(10, 0, K::IdleExit { exit_ns: 5 }),
+        event(20, 0, K::Switch { prev: None, next: Some(A), why: SwitchReason::FromIdle }),
+        event(100, 0, K::Forked { task: B, parent: Some(A) }),
+        event(110, 1, queued(B, 1, true)),
+        event(150, 1, K::Switch { prev: None, next: Some(B), why: SwitchReason::FromIdle }),
+        event(200, 1, K::Switch { prev: Some(B), next: None, why: SwitchReason::Blocked }),
+        event(250, 1, balance),
+        event(300, 0, K::Waking { task: B, waker: Some(A) }),
+        event(310, 0, K::Placed { task: B, target: CpuId(0), reason: PlaceReason::TargetBusy, probes: 3 }),
+        event(315, 0, K::Migrate { task: B, from: CpuId(1), why: MoveReason::Wakeup }),
+        event(320, 0, queued(B, 2, false)),
+        event(400, 0, K::Switch { prev: Some(A), next: Some(B), why: SwitchReason::WakeupPreempt }),
+        event(700, 0, K::Exited { task: B }),
+        event(710, 0, K::Switch { prev: Some(B), next: Some(A), why: SwitchReason::Exited }),
+    ]
+}
+
+fn file(runs: u8) -> Vec<TracePacket> {
+    let cast = cast();
+    let casts = vec![&cast; runs.into()];
+    let mut file = Perfetto::new(Vec::new(), &casts);
+    for number in 0..runs {
+        let side = if number == 0 { Side::default() } else { Side::behind(&cast) };
+        let side = Side { processes: [(1000, "load".to_owned())].into(), ..side };
+        let mut run = Run::new(&mut file, &cast, side, Ns(100));
+        events().iter().for_each(|e| run.event(e));
+        run.finish();
+    }
+    Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet
+}
+
+/// Time on CPUs by thread until `end`, from switches alone.
+fn running(packets: &[TracePacket], end: u64) -> BTreeMap<i32, u64> {
+    let bundles = packets.iter().filter_map(|p| p.ftrace_events.as_ref());
+    let mut since: BTreeMap<u32, (u64, i32)> = BTreeMap::new();
+    let mut sums = BTreeMap::new();
+    for bundle in bundles {
+        for event in &bundle.event {
+            let Some(Ftrace::SchedSwitch(switch)) = &event.event else { continue };
+            let at = event.timestamp.unwrap();
+            if let Some((from, tid)) =
+                since.insert(bundle.cpu.unwrap(), (at, switch.next_pid.unwrap())).filter(|(_, tid)| *tid != 0)
+            {
+                assert_eq!(switch.prev_pid, Some(tid));
+                *sums.entry(tid).or_insert(0) += at - from;
+            }
+        }
+    }
+    for (from, tid) in since.into_values().filter(|(_, tid)| *tid != 0) {
+        *sums.entry(tid).or_insert(0) += end - from;
+    }
+    sums
+}
+
+#[test]
+fn the_system_comes_first_and_switches_add_up() {
+    let packets = file(1);
+    let system = packets[0].system_info.as_ref().unwrap().utsname.as_ref().unwrap();
+    assert_eq!(system.release.as_deref(), Some("4.14.0-for-v4.5"));
+    assert_eq!(running(&packets, 1000), [(1000, 380 + 290), (1001, 50 + 310)].into());
+}
+
+#[test]
+fn threads_have_their_process_before_their_first_event() {
+    let packets = file(1);
+    let tree: Vec<_> =
+        packets.iter().filter_map(|p| Some((p.timestamp?, p.process_tree.as_ref()?))).collect();
+    assert_eq!(tree.len(), 2, "each thread is told once");
+    assert_eq!(tree[0].1.processes[0].cmdline, ["load"]);
+    assert!(tree.iter().all(|(_, t)| t.threads[0].tgid == Some(1000)));
+    assert!(tree[1].1.processes.is_empty());
+    let new =
+        packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event).find_map(|e| match &e
+            .event
+        {
+            Some(Ftrace::TaskNewtask(new)) => Some((e.timestamp, e.pid, new.clone())),
+            _ => None,
+        });
+    let (at, by, new) = new.unwrap();
+    assert_eq!((at, by, new.pid, new.clone_flags), (Some(100), Some(1000), Some(1001), Some(0x10000)));
+    assert_eq!(tree[1].0, 101, "a forked thread is told after the fork, or there would be two");
+}
+
+#[test]
+fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
+    let packets = file(1);
+    let all: Vec<_> =
+        packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event).cloned().collect();
+    let states: Vec<(u64, i64)> = all
+        .iter()
+        .filter_map(|e| match &e.event {
+            Some(Ftrace::SchedSwitch(s)) if s.prev_pid != Some(0) => Some((e.timestamp?, s.prev_state?)),
+            _ => None,
+        })
+        .collect();
+    let of: BTreeSet<(u64, i64)> = states.into_iter().collect();
+    assert_eq!(of, [(200, 1), (400, 0x100), (710, 0x10)].into());
+    let waking = all.iter().find_map(|e| match &e.event {
+        Some(Ftrace::SchedWaking(w)) if w.pid == Some(1001) => Some((e.pid, e.common_flags, w.target_cpu)),
+        _ => None,
+    });
+    assert_eq!(waking, Some((Some(1000), None, Some(1))), "the waker is current, the target is where it ran");
+    let idle = all.iter().find_map(|e| match &e.event {
+        Some(Ftrace::CpuIdle(idle)) => idle.state,
+        _ => None,
+    });
+    assert_eq!(idle, Some(u32::MAX));
+}
+
+/// Track events with the words of their names: time, kind, words, counter.
+fn told(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
+    let mut names: BTreeMap<u64, String> = BTreeMap::new();
+    let mut all = Vec::new();
+    for p in packets {
+        for name in p.interned_data.iter().flat_map(|d| &d.event_names) {
+            assert!(names.insert(name.iid.unwrap(), name.name.clone().unwrap()).is_none(), "told twice");
+        }
+        let Some(event) = &p.track_event else { continue };
+        let name = event.name_iid.map_or(String::new(), |iid| names[&iid].clone());
+        all.push((p.timestamp.unwrap(), event.r#type.unwrap(), name, event.counter_value));
+    }
+    all
+}
+
+#[test]
+fn tracks_tell_reasons_counters_and_flows() {
+    let packets = file(1);
+    let cleared: Vec<u32> = packets.iter().filter_map(|p| p.sequence_flags).collect();
+    assert!(cleared[0] & 1 == 1 && cleared[1..].iter().all(|f| *f == 2), "names begin once");
+    let all = told(&packets);
+    let named = |words: &str| all.iter().filter(|(_, _, name, _)| name == words).count();
+    assert_eq!(
+        (named("placed: target_busy"), named("gives way: wakeup"), named("warm-up"), named("measured")),
+        (1, 1, 1, 1)
+    );
+    let counts: Vec<(u64, i64)> = all.iter().filter_map(|(at, _, _, n)| Some((*at, (*n)?))).collect();
+    assert_eq!(counts, [(0, 1), (110, 1), (200, 0), (320, 2), (710, 1)]);
+    let slice = all.iter().find(|(_, _, name, _)| name.ends_with(": hot")).unwrap();
+    assert_eq!((slice.0, slice.1), (210, TrackEventType::SliceBegin as i32));
+    let events = || packets.iter().filter_map(|p| p.track_event.as_ref());
+    let out: Vec<u64> = events().flat_map(|e| e.flow_ids.clone()).collect();
+    let end: Vec<u64> = events().flat_map(|e| e.terminating_flow_ids.clone()).collect();
+    assert_eq!((out.len(), &out), (1, &end), "from the waker to the woken");
+    let tracks: Vec<u64> = packets.iter().filter_map(|p| p.track_descriptor.as_ref()?.uuid).collect();
+    assert_eq!(tracks.iter().collect::<BTreeSet<_>>().len(), tracks.len());
+    assert!(events().all(|e| tracks.contains(&e.track_uuid.unwrap())));
+}
+
+#[test]
+fn two_runs_have_their_own_cpus_threads_and_tracks() {
+    let (one, two) = (file(1), file(2));
+    let sums = running(&two, 1000);
+    assert_eq!(sums, [(1000, 670), (1001, 360), (11_000, 670), (11_001, 360)].into());
+    let cpus: BTreeSet<u32> = two.iter().filter_map(|p| p.ftrace_events.as_ref()?.cpu).collect();
+    assert_eq!(cpus, [0, 1, 2, 3].into());
+    assert_eq!(told(&two).len(), 2 * told(&one).len());
+    let flows: Vec<u64> =
+        two.iter().filter_map(|p| p.track_event.as_ref()).flat_map(|e| e.flow_ids.clone()).collect();
+    assert_eq!(flows, [1, 2]);
+}
+
+#[test]
+fn what_can_not_be_written_is_told_at_the_end() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let cast = cast();
+    let mut file = Perfetto::new(Full, &[&cast]);
+    let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0));
+    events().iter().for_each(|e| run.event(e));
+    run.finish();
+    assert!(file.finish().is_err());
+}

@@ -1,0 +1,107 @@
+//! The file: packets, and those that stand at its beginning.
+
+use super::messages::{Clock, ClockSnapshot, Cpu, CpuInfo, SystemInfo, TracePacket, Utsname};
+use crate::Cast;
+use prost::Message;
+use std::io::{self, Write};
+
+/// Tag of `Trace.packet`: field 1, length-delimited.
+const PACKET: u8 = 0x0a;
+/// Ids of clocks: realtime, monotonic, boottime.
+const CLOCKS: [u32; 3] = [1, 3, 6];
+/// The first kernel with today's layout of `prev_state`.
+const LAYOUT: (u32, u32) = (4, 14);
+
+/// A Perfetto trace that is being written.
+///
+/// A failure to write ends the writing and is told by [`Perfetto::finish`], since a sink has no way to tell it.
+pub struct Perfetto<W> {
+    out: W,
+    buffer: Vec<u8>,
+    failed: Option<io::Error>,
+    pub(super) names: super::names::Told,
+    /// Number of flows so far.
+    pub(super) flows: u64,
+}
+
+impl<W: Write> Perfetto<W> {
+    /// Begins a file on `cpus` CPUs that holds runs of these casts.
+    pub fn new(out: W, casts: &[&Cast]) -> Perfetto<W> {
+        let names = super::names::Told::default();
+        let mut file = Perfetto { out, buffer: Vec::new(), failed: None, names, flows: 0 };
+        let cpus: usize = casts.iter().map(|c| c.cpus).sum();
+        let releases: Vec<&str> = casts.iter().map(|c| c.release.as_str()).collect();
+        let utsname = Utsname {
+            sysname: Some("Linux".to_owned()),
+            version: Some(format!("schedlab: {}", releases.join(", "))),
+            release: Some(release(&releases)),
+        };
+        let system_info = SystemInfo { utsname: Some(utsname), num_cpus: Some(cpus as u32) };
+        file.packet(&TracePacket { system_info: Some(system_info), ..TracePacket::default() });
+        let clock = |id| Clock { clock_id: Some(id), timestamp: Some(0) };
+        let clock_snapshot = ClockSnapshot { clocks: CLOCKS.map(clock).into() };
+        file.packet(&TracePacket {
+            timestamp: Some(0),
+            clock_snapshot: Some(clock_snapshot),
+            ..TracePacket::default()
+        });
+        let cpu = |cast: &&Cast| vec![Cpu { processor: Some(cast.release.clone()) }; cast.cpus];
+        let cpu_info = CpuInfo { cpus: casts.iter().flat_map(cpu).collect() };
+        file.packet(&TracePacket { cpu_info: Some(cpu_info), ..TracePacket::default() });
+        file
+    }
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// What went wrong first while it was written.
+    pub fn finish(mut self) -> io::Result<W> {
+        match self.failed {
+            Some(e) => Err(e),
+            None => self.out.flush().map(|()| self.out),
+        }
+    }
+
+    /// Writes a packet.
+    pub(super) fn packet(&mut self, packet: &TracePacket) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.buffer.clear();
+        self.buffer.push(PACKET);
+        let encoded = packet.encode_length_delimited(&mut self.buffer).map_err(io::Error::other);
+        self.failed = encoded.and_then(|()| self.out.write_all(&self.buffer)).err();
+    }
+}
+
+/// The release that readers are told. They take the layout of `prev_state` from it, which is 4.14's in our files
+/// whatever kernel ran.
+fn release(releases: &[&str]) -> String {
+    let number = |text: &str| {
+        let mut parts = text.trim_start_matches('v').split(['.', '-', '+']).map(|p| p.parse::<u32>().ok());
+        Some((parts.next()??, parts.next()??))
+    };
+    match releases.first() {
+        Some(first) if number(first).is_some_and(|n| n >= LAYOUT) => first.trim_start_matches('v').to_owned(),
+        Some(first) if !first.is_empty() => format!("{}.{}.0-for-{first}", LAYOUT.0, LAYOUT.1),
+        _ => format!("{}.{}.0-for-unknown", LAYOUT.0, LAYOUT.1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn readers_are_told_a_release_with_the_layout_that_is_written() {
+        for (ran, told) in [
+            ("v2.6.30", "4.14.0-for-v2.6.30"),
+            ("v4.5", "4.14.0-for-v4.5"),
+            ("v4.14", "4.14"),
+            ("6.1.192-amd64", "6.1.192-amd64"),
+            ("v7.3", "7.3"),
+            ("", "4.14.0-for-unknown"),
+        ] {
+            assert_eq!(release(&[ran]), told);
+        }
+    }
+}

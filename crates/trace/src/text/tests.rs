@@ -1,0 +1,60 @@
+//! A small text, whole.
+
+use super::Text;
+use crate::{Actor, Cast, Event, EventKind, PlaceReason, Sink, SwitchReason};
+use schedlab_base::{CpuId, Ns, TaskId};
+
+const A: TaskId = TaskId(0);
+const B: TaskId = TaskId(1);
+
+fn text(plain: bool) -> String {
+    let actor = |name: &str, tid, prio| Actor {
+        name: name.to_owned(),
+        tid,
+        process: 1000,
+        background: false,
+        prio,
+        group: None,
+    };
+    let tasks = vec![actor("worker/0", 1000, 120), actor("name with [x] - 1", 1001, 130)];
+    let cast = Cast { tasks, cpus: 2, release: "v6.12".into(), end: Ns(3_000_000_000) };
+    let mut text = Text::new(Vec::new(), &cast);
+    if plain {
+        text = text.without_marks();
+    }
+    use EventKind as K;
+    let mut tell = |at, cpu, kind| text.event(&Event { at: Ns(at), cpu: CpuId(cpu), kind });
+    tell(0, 0, K::Forked { task: A, parent: None });
+    tell(0, 0, K::Enqueued { task: A, nr_running: 1, new: true });
+    tell(1_500, 0, K::IdleExit { exit_ns: 10 });
+    tell(1_700, 0, K::Switch { prev: None, next: Some(A), why: SwitchReason::FromIdle });
+    tell(2_000, 0, K::Forked { task: B, parent: Some(A) });
+    tell(2_100, 1, K::Enqueued { task: B, nr_running: 1, new: true });
+    tell(2_345, 1, K::Switch { prev: None, next: Some(B), why: SwitchReason::FromIdle });
+    tell(2_999, 1, K::Switch { prev: Some(B), next: None, why: SwitchReason::Blocked });
+    tell(3_000, 1, K::IdleEnter { state: 2 });
+    tell(1_000_000_007, 0, K::Waking { task: B, waker: None });
+    tell(
+        1_000_000_100,
+        0,
+        K::Placed { task: B, target: CpuId(0), reason: PlaceReason::TargetBusy, probes: 1 },
+    );
+    tell(1_000_000_200, 0, K::Migrate { task: B, from: CpuId(1), why: crate::MoveReason::Wakeup });
+    tell(1_000_000_300, 0, K::Enqueued { task: B, nr_running: 2, new: false });
+    tell(1_000_000_900, 0, K::Switch { prev: Some(A), next: Some(B), why: SwitchReason::WakeupPreempt });
+    tell(2_000_000_000, 0, K::Exited { task: B });
+    String::from_utf8(text.finish().unwrap()).unwrap()
+}
+
+#[test]
+fn a_text_is_as_ftrace_writes_it() {
+    insta::assert_snapshot!(text(false));
+}
+
+#[test]
+fn a_plain_text_has_the_kernel_s_lines_only() {
+    let (all, plain) = (text(false), text(true));
+    let kept: Vec<&str> = all.lines().filter(|l| !l.contains("tracing_mark_write")).collect();
+    assert_eq!(plain.lines().collect::<Vec<_>>(), kept);
+    assert_eq!(all.lines().count() - kept.len(), 2);
+}

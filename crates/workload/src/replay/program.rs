@@ -1,0 +1,87 @@
+//! The program of one task of a schedule.
+//!
+//! Its futex word counts wakeups that came and were not used yet. A wakeup adds one and wakes whoever waits there; a
+//! sleep takes one, or waits for it. Live and simulated programs are the same.
+
+use super::schedule::{Part, Prices, Start, Step};
+use crate::op::{Env, Op, Program, WordId};
+use schedlab_base::{Ns, TaskId};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Where a task is in its steps.
+pub struct Replay {
+    steps: Vec<Step>,
+    at: usize,
+    own: usize,
+    /// The id of the schedule's first task.
+    first: usize,
+    words: Arc<[WordId]>,
+    prices: Prices,
+    /// Prices that no burst has paid yet, ns.
+    debt_ns: u64,
+    /// When it begins, if not at once.
+    begins: Option<Ns>,
+}
+
+impl Replay {
+    /// The program of part `own`; `words` are the futex words of all parts.
+    pub fn new(part: &Part, own: usize, first: usize, words: Arc<[WordId]>, prices: Prices) -> Replay {
+        let begins = match part.start {
+            Start::At(at) if at > Ns::ZERO => Some(at),
+            Start::At(_) | Start::By(_) => None,
+        };
+        Replay { steps: part.steps.clone(), at: 0, own, first, words, prices, debt_ns: 0, begins }
+    }
+    /// What is left of a burst when the debt is paid from it.
+    fn pay(&mut self, burst: Ns) -> Ns {
+        let paid = self.debt_ns.min(burst.0);
+        self.debt_ns -= paid;
+        Ns(burst.0 - paid)
+    }
+}
+
+impl Program for Replay {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let Some(at) = self.begins.take() {
+            return Op::SleepTo { at };
+        }
+        while let Some(step) = self.steps.get(self.at).copied() {
+            match step {
+                Step::Await => {
+                    let word = self.words[self.own];
+                    let came = env.word(word).fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+                    if !came {
+                        return Op::Wait { word, value: 0, until: Ns::MAX };
+                    }
+                    self.debt_ns += self.prices.sleep_ns;
+                    self.at += 1;
+                }
+                Step::Run(burst) => {
+                    self.at += 1;
+                    let work = self.pay(burst);
+                    if work > Ns::ZERO {
+                        return Op::Run { work };
+                    }
+                }
+                Step::Wake(task) => {
+                    self.at += 1;
+                    self.debt_ns += self.prices.wake_ns;
+                    let word = self.words[task];
+                    env.word(word).fetch_add(1, Relaxed);
+                    return Op::Wake { word, count: 1 };
+                }
+                Step::Sleep(length) => {
+                    self.at += 1;
+                    self.debt_ns += self.prices.sleep_ns;
+                    return Op::Sleep { length };
+                }
+                Step::Start(task) => {
+                    self.at += 1;
+                    return Op::Spawn { task: TaskId::from(self.first + task) };
+                }
+            }
+        }
+        Op::Exit
+    }
+}

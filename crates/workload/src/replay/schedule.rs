@@ -1,0 +1,244 @@
+//! A schedule as data, and its text.
+//!
+//! The text has a first line `schedlab-schedule 1 LENGTH`, and for each task a line of its attributes with the lines
+//! of its steps below. Times are ns, tasks are numbered from 0 in the order of the file:
+//!
+//! ```text
+//! schedlab-schedule 1 20000000
+//! task start=0 nice=0 rt=0 background=0 tid=812 group=- name=message thread
+//! r52000 w1 a
+//! task start=0 nice=0 rt=0 background=0 tid=813 group=- name=worker
+//! a r1200 w0 s30000
+//! ```
+//!
+//! Steps: `rN` compute for N ns, `wT` wake task T, `a` await a wakeup, `sN` sleep for N ns, `fT` start task T.
+
+use schedlab_base::{Error, Ns, Result, Spot};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The first words of a schedule's text.
+pub const MAGIC: &str = "schedlab-schedule 1 ";
+/// Steps on a line.
+const ON_A_LINE: usize = 16;
+
+/// One step of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Compute for so long.
+    Run(Ns),
+    /// Wake a task, or let its next sleep end at once.
+    Wake(usize),
+    /// Sleep until a task wakes this one.
+    Await,
+    /// Sleep for so long.
+    Sleep(Ns),
+    /// Start a task ([`Start::By`] this one).
+    Start(usize),
+}
+
+/// When a task begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// At this time.
+    At(Ns),
+    /// When the task of this number starts it.
+    By(usize),
+}
+
+/// A task of the schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Its number in the recording.
+    pub tid: u32,
+    /// Its nice value.
+    pub nice: i8,
+    /// Its real-time priority, 1 to 99 (replayed as SCHED_FIFO); 0 for a fair task.
+    pub rt_priority: u8,
+    /// It belongs to the machine, not to the workload.
+    pub background: bool,
+    /// Its group, if known.
+    pub group: Option<String>,
+    /// When it begins.
+    pub start: Start,
+    /// Its steps.
+    pub steps: Vec<Step>,
+}
+
+/// What waking and sleeping cost the task on the machine of the replay. Taken off its bursts, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Prices {
+    /// Of a wakeup, for the waker.
+    pub wake_ns: u64,
+    /// Of a sleep, whatever ends it.
+    pub sleep_ns: u64,
+}
+
+/// A recorded schedule.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Schedule {
+    /// The length of the recording.
+    pub length: Ns,
+    /// Its tasks.
+    pub parts: Vec<Part>,
+}
+
+impl Schedule {
+    /// Time that its tasks compute, the machine's own tasks left out.
+    pub fn work(&self) -> Ns {
+        let steps = self.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
+        Ns(steps.map(|s| if let Step::Run(ns) = s { ns.0 } else { 0 }).sum())
+    }
+    /// How often its tasks wake others, and how often they sleep; the machine's own tasks left out.
+    pub fn counts(&self) -> (u64, u64) {
+        let steps = || self.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
+        let wakes = steps().filter(|s| matches!(s, Step::Wake(_))).count();
+        let sleeps = steps().filter(|s| matches!(s, Step::Await | Step::Sleep(_))).count();
+        (wakes as u64, sleeps as u64)
+    }
+
+    /// The schedule's text.
+    pub fn text(&self) -> String {
+        let mut out = format!("{MAGIC}{}\n", self.length.0);
+        for part in &self.parts {
+            let start = match part.start {
+                Start::At(at) => at.0.to_string(),
+                Start::By(task) => format!("by:{task}"),
+            };
+            let _ = writeln!(
+                out,
+                "task start={start} nice={} rt={} background={} tid={} group={} name={}",
+                part.nice,
+                part.rt_priority,
+                u8::from(part.background),
+                part.tid,
+                part.group.as_deref().unwrap_or("-"),
+                part.name.replace(char::is_control, "?"),
+            );
+            for line in part.steps.chunks(ON_A_LINE) {
+                let words: Vec<String> = line.iter().map(|s| word(*s)).collect();
+                let _ = writeln!(out, "{}", words.join(" "));
+            }
+        }
+        out
+    }
+
+    /// Reads a schedule's text.
+    ///
+    /// # Errors
+    /// With the line of what is wrong.
+    pub fn read(file: &str, text: &str) -> Result<Schedule> {
+        let mut lines = text.lines().enumerate();
+        let wrong = |line: usize, what: String| {
+            Error::input(what).at(Spot { file: Path::new(file).to_owned(), line_column: Some((line + 1, 1)) })
+        };
+        let length = lines.next().and_then(|(_, l)| l.strip_prefix(MAGIC)).and_then(|n| n.parse().ok());
+        let Some(length) = length else {
+            return Err(wrong(0, format!("no schedule: it begins with '{MAGIC}LENGTH', LENGTH in ns")));
+        };
+        let mut schedule = Schedule { length: Ns(length), parts: Vec::new() };
+        for (at, line) in lines {
+            if let Some(rest) = line.strip_prefix("task ") {
+                schedule.parts.push(part(rest).map_err(|what| wrong(at, what))?);
+                continue;
+            }
+            let Some(part) = schedule.parts.last_mut() else {
+                return Err(wrong(at, "steps before the first task".to_owned()));
+            };
+            for word in line.split_ascii_whitespace() {
+                part.steps.push(step(word).ok_or_else(|| wrong(at, format!("'{word}' is no step")))?);
+            }
+        }
+        schedule.checked(file)
+    }
+
+    /// The same, if every task that it names exists and each is started once.
+    fn checked(self, file: &str) -> Result<Schedule> {
+        let n = self.parts.len();
+        let mut started = vec![0; n];
+        for (at, part) in self.parts.iter().enumerate() {
+            for step in &part.steps {
+                let named = match *step {
+                    Step::Wake(task) => task,
+                    Step::Start(task) => task,
+                    Step::Run(_) | Step::Await | Step::Sleep(_) => continue,
+                };
+                let by_this = self.parts.get(named).is_some_and(|p| p.start == Start::By(at));
+                let starts = matches!(step, Step::Start(_));
+                if named >= n || (starts && !by_this) {
+                    let what = if starts { "starts" } else { "wakes" };
+                    let text =
+                        format!("task {at} ('{}') {what} task {named}, which is not for it", part.name);
+                    return Err(Error::input(text).at(Spot::file(Path::new(file))));
+                }
+                started[named] += u32::from(starts);
+            }
+        }
+        let unborn = |(at, part): (usize, &Part)| matches!(part.start, Start::By(_)) && started[at] != 1;
+        match self.parts.iter().enumerate().find(|p| unborn(*p)) {
+            None => Ok(self),
+            Some((at, part)) => {
+                let text = format!("task {at} ('{}') is not started exactly once", part.name);
+                Err(Error::input(text).at(Spot::file(Path::new(file))))
+            }
+        }
+    }
+}
+
+fn word(step: Step) -> String {
+    match step {
+        Step::Run(ns) => format!("r{}", ns.0),
+        Step::Wake(task) => format!("w{task}"),
+        Step::Await => "a".to_owned(),
+        Step::Sleep(ns) => format!("s{}", ns.0),
+        Step::Start(task) => format!("f{task}"),
+    }
+}
+
+fn step(word: &str) -> Option<Step> {
+    let mut chars = word.chars();
+    let (kind, number) = (chars.next()?, chars.as_str());
+    Some(match kind {
+        'r' => Step::Run(Ns(number.parse().ok()?)),
+        'w' => Step::Wake(number.parse().ok()?),
+        'a' if number.is_empty() => Step::Await,
+        's' => Step::Sleep(Ns(number.parse().ok()?)),
+        'f' => Step::Start(number.parse().ok()?),
+        _ => return None,
+    })
+}
+
+/// Reads a task's line without its first word.
+fn part(text: &str) -> std::result::Result<Part, String> {
+    let (pairs, name) = text.split_once("name=").ok_or("a task without name=")?;
+    let of = |key: &str| {
+        let value = pairs.split_ascii_whitespace().find_map(|p| p.strip_prefix(key)?.strip_prefix('='));
+        value.ok_or_else(|| format!("a task without {key}="))
+    };
+    fn number<T: std::str::FromStr>(key: &str, text: &str) -> std::result::Result<T, String> {
+        text.parse().map_err(|_| format!("{key}={text} is no number that fits"))
+    }
+    let start = of("start")?;
+    let start = match start.strip_prefix("by:") {
+        Some(task) => Start::By(number("start", task)?),
+        None => Start::At(Ns(number("start", start)?)),
+    };
+    let nice: i8 = number("nice", of("nice")?)?;
+    let rt_priority: u8 = number("rt", of("rt")?)?;
+    if !(-20..=19).contains(&nice) || rt_priority > 99 {
+        return Err(format!("nice={nice} rt={rt_priority}: nice is -20 to 19, rt 0 to 99"));
+    }
+    Ok(Part {
+        name: name.to_owned(),
+        tid: number("tid", of("tid")?)?,
+        nice,
+        rt_priority,
+        background: of("background")? == "1",
+        group: Some(of("group")?).filter(|g| *g != "-").map(str::to_owned),
+        start,
+        steps: Vec::new(),
+    })
+}

@@ -1,0 +1,75 @@
+use super::*;
+use crate::{Op, Spec, rig};
+use proptest::prelude::*;
+
+const PING: &str = "schedlab-schedule 1 20000000
+task start=0 nice=0 rt=0 background=0 tid=812 group=- name=message thread
+r52000 w1 a
+task start=0 nice=5 rt=0 background=0 tid=813 group=/b name=worker
+a r1200 w0 s30000
+";
+
+fn error(text: &str) -> String {
+    let e = Schedule::read("x.sched", text).unwrap_err();
+    e.to_string()
+}
+
+#[test]
+fn a_text_is_read_and_written_back() {
+    let read = Schedule::read("x.sched", PING).unwrap();
+    assert_eq!(read.text(), PING);
+    assert_eq!((read.work(), read.counts()), (Ns(53_200), (2, 3)));
+    assert_eq!(read.parts[1].steps[3], Step::Sleep(Ns(30_000)));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    assert!(error("hello").contains("no schedule"));
+    assert!(
+        error(&PING.replace("a r1200", "a x1200")).contains("x.sched:5:1"),
+        "{}",
+        error(&PING.replace("a r1200", "a x1200"))
+    );
+    assert!(error(&PING.replace("w1", "w7")).contains("wakes task 7"));
+    assert!(error(&PING.replace("nice=5", "nice=50")).contains("nice is -20 to 19"));
+    let unborn = PING.replace("task start=0 nice=5", "task start=by:0 nice=5");
+    assert!(error(&unborn).contains("not started exactly once"));
+    assert!(Schedule::read("x", &unborn.replace("r52000", "f1 r52000")).is_ok());
+}
+
+/// Bursts of the worker of a whole run.
+fn bursts(prices: Prices) -> Vec<Ns> {
+    let built = Spec::replay("x", PING.to_owned(), prices).unwrap().build(1).unwrap();
+    let log = rig::run(built, rig::Costs { op: Ns(10), wakeup: Ns(50), slack: Ns::ZERO });
+    assert!(log.stuck.is_empty(), "every sleep ends");
+    let of = |s: &rig::Step| match s.op {
+        Op::Run { work } if s.task == TaskId(1) => Some(work),
+        _ => None,
+    };
+    log.steps.iter().filter_map(of).collect()
+}
+
+#[test]
+fn prices_are_taken_off_the_bursts_that_follow() {
+    assert_eq!(bursts(Prices::default()), [Ns(1_200)]);
+    assert_eq!(bursts(Prices { wake_ns: 0, sleep_ns: 200 }), [Ns(1_000)], "of the sleep before it");
+    assert!(bursts(Prices { wake_ns: 0, sleep_ns: 5_000 }).is_empty(), "a larger debt is carried on");
+}
+
+#[test]
+fn an_rtapp_file_has_the_bursts_and_the_wakers() {
+    let text = rtapp(&Schedule::read("x", PING).unwrap());
+    let spec = Spec::RtApp { file: "x.json".into(), text: text.clone(), runtime: None };
+    let built = spec.build(1).unwrap();
+    assert_eq!(built.tasks.len(), 2);
+    assert!(text.contains("\"run0\": 52") && text.contains("\"resume1\": \"worker-1\""), "{text}");
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics(text in "(schedlab-schedule 1 [0-9]{1,5}\n)?(task start=(by:)?[0-9] nice=[0-9] rt=0 background=0 tid=1 group=- name=x\n|[arwsf][0-9]{0,3} |\n){0,12}") {
+        if let Ok(read) = Schedule::read("x", &text) {
+            prop_assert_eq!(Schedule::read("x", &read.text()).unwrap(), read);
+        }
+    }
+}
