@@ -178,7 +178,8 @@ fn a_task_pushed_by_active_balance_counts_as_gained_by_an_idle_cpu() {
 
 #[test]
 fn wakeups_to_the_waking_cpu_are_counted_as_affine_or_local_or_remote() {
-    let seen = go(&machine("smt-8"), kernel("v6.5"), PLAIN, bench("rr", &[("pairs", 3)], 1), 40);
+    // More pairs than CPUs, so that some wakers are not alone.
+    let seen = go(&machine("smt-8"), kernel("v6.5"), PLAIN, bench("rr", &[("pairs", 9)], 1), 40);
     let sum = |of: fn(&schedlab_record::schedstat::DomainStat) -> u64| {
         seen.stat().cpus.iter().flat_map(|c| &c.domains).map(of).sum::<u64>()
     };
