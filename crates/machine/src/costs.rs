@@ -143,6 +143,8 @@ costs! {
     fork_visit_ns = 30 in 20 .. 60, "estimate";
     /// Creating a thread, seen from the parent.
     fork_ns = 20000 in 10000 .. 60000, "estimate";
+    /// exec(2) up to the search for a CPU, and its return when the file has no known format.
+    exec_ns = 8000 in 3000 .. 30000, "estimate: opening a file, and a page table that is made and freed again";
     /// A task's exit.
     exit_ns = 10000 in 5000 .. 30000, "estimate";
     /// Reading another task's usage: two or three small files of /proc are opened, read and closed.

@@ -13,6 +13,7 @@ use crate::results::{Ledger, Totals};
 use crate::sys::{self, Bell, Scope};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_workload::{Built, TaskDecl};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +51,8 @@ pub struct Shared {
     pub controller: u32,
     /// The memory of its maker that a process needs; `None` for threads, which share it.
     pub inherited: Option<Inherited>,
+    /// The file that tasks execute; `None` where the system has no files in memory.
+    pub no_program: Option<OwnedFd>,
     /// Whether the memory of all tasks is small enough to be made beforehand.
     pub footprints_are_small: bool,
     /// Whether every event of the scheduler is recorded.
@@ -96,6 +99,7 @@ impl Shared {
             ledger,
             controller: std::process::id(),
             inherited: built.processes.then(Inherited::here),
+            no_program: sys::no_program().ok(),
             footprints_are_small: footprints <= SMALL_KB,
             watched: AtomicBool::new(false),
             me: me.clone(),

@@ -313,6 +313,15 @@ impl Task<'_> {
                 spawn(self.shared, task.index(), Some(self.now))?;
                 Step::Next(Outcome::Done)
             }
+            Op::Exec => {
+                let missing = || Error::machine("exec(2) needs files in memory (memfd_create)");
+                let file = self.shared.no_program.as_ref().ok_or_else(missing)?;
+                sys::exec(file).map_err(|e| {
+                    Error::machine(format!("can't execute a file in memory: {e}"))
+                        .help("the sysctl vm.memfd_noexec must be 0 or 1, and no security module forbid it")
+                })?;
+                Step::Next(Outcome::Done)
+            }
             Op::SetAttr { attr } => {
                 self.set_attr(attr)?;
                 Step::Next(Outcome::Done)

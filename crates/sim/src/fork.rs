@@ -1,8 +1,9 @@
-//! New tasks: the slow path chooses a CPU by visiting the domain's groups; then the task is placed a slice later in
-//! virtual time.
+//! New tasks and new programs: the slow path chooses a CPU by visiting the domain's groups. A new task is then placed a
+//! slice later in virtual time. A task at exec is taken there by the stopper (`sched_exec`), if it is a fair one.
 
-use crate::balance::state::Walk;
+use crate::balance::state::{Walk, Why};
 use crate::class::{Enqueue, Select};
+use crate::frame::Step;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::State;
@@ -13,7 +14,8 @@ impl System<'_> {
     /// Starts choosing a CPU for `task`, which `cpu`'s current task has created.
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task].cpu = cpu;
-        self.cpus[cpu].walk = Walk::begin(&self.fixed.domains, cpu, self.fixed.history.fork_stops_at_gap);
+        self.cpus[cpu].walk =
+            Walk::begin(&self.fixed.domains, cpu, Why::Fork, self.fixed.history.fork_stops_at_gap);
     }
 
     /// Goes on with the visits. When they are over the task is placed and enqueued.
@@ -61,6 +63,33 @@ impl System<'_> {
         }
         self.tasks[task].state = State::Waking;
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
+    }
+
+    /// exec's own time has passed: the current task looks for the best CPU to begin its new program on.
+    pub fn begin_exec(&mut self, cpu: CpuId, curr: TaskId) {
+        // A real-time task stays (`select_task_rq_rt` chooses for wakeups and new tasks only).
+        if self.class(curr) == Class::Rt {
+            return self.return_to_user(cpu);
+        }
+        self.cpus[cpu].walk =
+            Walk::begin(&self.fixed.domains, cpu, Why::Exec, self.fixed.history.fork_stops_at_gap);
+        self.begin(cpu, Step::Exec, 0);
+    }
+
+    /// Goes on with the visits. When they are over the stopper takes the task to the chosen CPU.
+    pub fn exec_step(&mut self, cpu: CpuId) {
+        let Some(curr) = self.cpus[cpu].curr else { return };
+        let mut walk = self.cpus[cpu].walk;
+        let chosen = self.walk_on(cpu, curr, &mut walk);
+        self.cpus[cpu].walk = walk;
+        match chosen {
+            Err(at) => self.cpus[cpu].task.ends = at,
+            Ok(to) if to == cpu => self.return_to_user(cpu),
+            Ok(to) => {
+                self.cpus[cpu].push = Some((curr, to, MoveReason::Exec));
+                self.schedule(cpu, SwitchReason::Moved);
+            }
+        }
     }
 
     /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose, one task after

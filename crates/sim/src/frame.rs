@@ -35,6 +35,8 @@ pub enum Sys {
     Compute { work_ns: u64 },
     /// Create a task.
     Spawn { task: TaskId },
+    /// exec: choose a CPU and go there.
+    Exec,
     /// Read the CPU time of a task.
     Usage { task: TaskId },
     /// Change attributes.
@@ -72,6 +74,8 @@ pub enum Step {
     Wakeup,
     /// Choosing a CPU for a new task.
     Fork { task: TaskId },
+    /// Choosing a CPU for the current task, at exec.
+    Exec,
     /// Newidle balance inside `schedule()`: interrupts off, the departing task still current.
     Newidle,
     /// The rest of `schedule()` before the next task is picked, interrupts off, the departing task still current.
@@ -102,6 +106,7 @@ impl Step {
                 | Step::Pick
                 | Step::Switch { .. }
                 | Step::Fork { .. }
+                | Step::Exec
         )
     }
 }

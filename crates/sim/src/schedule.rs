@@ -28,7 +28,10 @@ impl System<'_> {
                 || !self.limits
                 || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
         });
-        let mut stopper_ns = 0;
+        let mut stopper_ns = match push {
+            Some((_, _, MoveReason::Exec)) => self.fixed.machine.costs.active_balance_ns,
+            _ => 0,
+        };
         if let Some((task, to, MoveReason::Active)) = push {
             stopper_ns = self.fixed.machine.costs.active_balance_ns;
             // The task that the stopper finds running still may move if it is the same one and has neither gone to

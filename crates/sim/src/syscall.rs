@@ -40,6 +40,7 @@ impl System<'_> {
                 self.return_to_user(cpu);
             }
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
+            Sys::Exec => self.begin_exec(cpu, curr),
             Sys::Usage { task } => self.sys_usage(cpu, curr, task),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
             Sys::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),

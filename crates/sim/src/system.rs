@@ -420,6 +420,7 @@ impl<'s> System<'s> {
             Step::Syscall(sys) => self.syscall(cpu, sys),
             Step::Wakeup => self.wakeup_step(cpu, Context::Task),
             Step::Fork { task } => self.fork_step(cpu, task),
+            Step::Exec => self.exec_step(cpu),
             Step::Newidle => self.newidle_step(cpu),
             Step::Pick => self.pick_and_switch(cpu, 0),
             Step::Switch { prev } => self.switched(cpu, prev),

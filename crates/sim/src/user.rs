@@ -300,6 +300,7 @@ impl System<'_> {
             }
             Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
             Op::Spawn { task } => self.begin_syscall(cpu, Sys::Spawn { task }, costs.fork_ns),
+            Op::Exec => self.begin_syscall(cpu, Sys::Exec, costs.exec_ns),
             Op::SetAttr { attr } => self.begin_syscall(cpu, Sys::SetAttr { attr }, 0),
             Op::SetAffinity { mask } => self.begin_syscall(cpu, Sys::SetAffinity { mask }, 0),
             Op::Usage { task } => self.begin_syscall(cpu, Sys::Usage { task }, costs.usage_read_ns),

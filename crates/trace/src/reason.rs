@@ -76,6 +76,7 @@ reasons! {
     MoveReason {
         Wakeup = "wakeup", "placed elsewhere when it woke up";
         Fork = "fork", "placed elsewhere when it was created";
+        Exec = "exec", "placed elsewhere at exec";
         Newidle = "newidle", "pulled by a CPU about to go idle";
         Periodic = "periodic", "pulled by the periodic balance of a busy CPU";
         Idle = "idle", "pulled by the periodic balance of an idle CPU";

@@ -134,6 +134,9 @@ pub enum Op {
         /// The task.
         task: TaskId,
     },
+    /// exec(2), as far as the scheduler has to do with it: the kernel opens a file and balances the task
+    /// (`sched_exec`). The file has no known format, so the program goes on afterwards.
+    Exec,
     /// Change this task's scheduling attributes.
     SetAttr {
         /// New attributes.

@@ -279,7 +279,7 @@ impl Rig {
                 assert!(kb <= self.tasks[task].decl.footprint_kb, "{kb} KB are more than the footprint");
                 self.at(done + Ns(u64::from(kb) * u64::from(rounds)), task, false);
             }
-            Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
+            Op::Yield | Op::Exec | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
             Op::Usage { task: of } => {
                 let State { mut used, spins, .. } = self.tasks[of.index()];
                 let spun = spins.map_or(Ns::ZERO, |since| now.since(since));

@@ -296,19 +296,33 @@ pub struct Periodic {
 pub struct Walk {
     pub(super) at: CpuId,
     pub(super) level: Option<usize>,
+    pub(super) why: Why,
+}
+
+/// The call that makes a task look for a CPU by the slow path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Why {
+    /// A task is created: domains with SD_BALANCE_FORK.
+    #[default]
+    Fork,
+    /// A running task begins a new program: domains with SD_BALANCE_EXEC.
+    Exec,
 }
 
 impl Walk {
-    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if
+    /// Starts at the highest domain of `cpu` that balances at this call, looking up to the first that does not if
     /// `to_first_gap`.
-    pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
-        Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
+    pub fn begin(domains: &Domains, cpu: CpuId, why: Why, to_first_gap: bool) -> Walk {
+        Walk { at: cpu, level: start_level(&levels(domains, cpu, why), to_first_gap), why }
     }
 }
 
-pub(super) fn levels(domains: &Domains, cpu: CpuId) -> Vec<LevelFacts> {
+pub(super) fn levels(domains: &Domains, cpu: CpuId, why: Why) -> Vec<LevelFacts> {
     let facts = |d: &schedlab_machine::Domain| LevelFacts {
-        balances: d.params.balance_fork,
+        balances: match why {
+            Why::Fork => d.params.balance_fork,
+            Why::Exec => d.params.balance_exec,
+        },
         span_weight: d.cpus.len() as u32,
     };
     domains.of_cpu[cpu].iter().map(facts).collect()

@@ -187,6 +187,13 @@ impl System<'_> {
         cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
     }
 
+    /// The same without a task that runs there (`cpu_util_without`).
+    pub fn util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let (q, e) = (&self.queues[self.root(cpu)], &self.entities[self.tasks[task].entity]);
+        let estimate = q.util_est.saturating_sub(e.est.estimate());
+        cpu_util(q.avg.util_avg.saturating_sub(e.avg.util_avg), estimate, self.fixed.cpu_capacity[cpu])
+    }
+
     /// The same with a sleeping task added (`cpu_util`). PELT's sum still contains the task on the CPU where it ran
     /// last.
     pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {

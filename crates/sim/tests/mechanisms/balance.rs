@@ -127,6 +127,27 @@ fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
 }
 
 #[test]
+fn exec_looks_for_a_cpu_and_leaves_itself_out_of_account_since_5_5() {
+    // Whether the task moves where it is alone on its CPU, and beside a hog. Kernels before 5.5 compare loads, the
+    // task's own among them.
+    for (kernel_text, alone, beside) in [("v4.5", true, true), ("v6.5", false, true), ("v7.3", false, true)] {
+        for (hogs, wants) in [(0, alone), (1, beside)] {
+            let mut load = Load::lasting_ms(40);
+            let mask = load.builder.mask(cpus("0-3"));
+            for _ in 0..hogs {
+                load.task("hog", Some("0"), hog());
+            }
+            let ops = vec![run_us(5_300), Op::SetAffinity { mask }, Op::Exec, run_us(2_000)];
+            let execs = load.task("execs", Some("0"), once(ops));
+            let seen = run(&machine("smp-4"), kernel_text, load);
+            let all = moves(&seen, execs);
+            let moved = all.iter().any(|m| m.2 == MoveReason::Exec && m.1 != 0);
+            assert_eq!(moved, wants, "{kernel_text}, {hogs} hogs: {all:?}");
+        }
+    }
+}
+
+#[test]
 fn two_that_run_on_one_core_are_parted_by_active_balance() {
     // x5570-2x4-smt: cores {n, n + 8}. Both tasks run and none waits, so only pushing a running task helps.
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {

@@ -387,3 +387,18 @@ fn a_server_that_is_switched_off_in_mid_run_steps_in_no_more() {
         assert!(fair_ms <= at_ms.saturating_sub(945), "off at {at_ms} ms: {fair_ms} ms");
     }
 }
+
+#[test]
+fn a_real_time_task_stays_at_exec() {
+    for era in ERAS {
+        let mut load = Load::lasting_ms(40);
+        load.task("hog", Some("0"), hog());
+        let mask = load.builder.mask(super::support::cpus("0-3"));
+        let ops =
+            vec![run_us(5_300), schedlab_workload::Op::SetAffinity { mask }, schedlab_workload::Op::Exec];
+        let execs = load.task("execs", Some("0"), once(ops));
+        load.attr(execs, fifo(10));
+        let seen = run(&machine("smp-4"), era, load);
+        assert_eq!(moves(&seen, execs, MoveReason::Exec), 0, "{era}");
+    }
+}

@@ -3,8 +3,9 @@
 //! A child works for a moment and ends; its parent waits for it. So nearly all time goes to making tasks, to the choice
 //! of their first CPU (`SD_BALANCE_FORK`, the slow path of `select_task_rq_fair`), and to wakeups of parents. Live
 //! children are processes or threads of their own; simulated ones are tasks. All children are declared before the run,
-//! so their number is a parameter and the run ends by itself. exec(2) is no operation of programs: a child goes on in
-//! the image of its parent, and `SD_BALANCE_EXEC` plays no part.
+//! so their number is a parameter and the run ends by itself. With `exec` a child begins with exec(2), as a command of a
+//! script does: it looks for a CPU once more (`SD_BALANCE_EXEC`). The image stays the parent's; loading another one is
+//! part of `work`.
 //!
 //! Recorded are the time of each fork, from the call to the parent's return from waiting, and the time until all are
 //! done.
@@ -36,13 +37,14 @@ const PARAMS: &[Param] = &[
     Param::count("parents", None, 1, (1, 50_000), "tasks that start others"),
     Param::count("forks", None, 1_000, (1, 50_000), "tasks that each starts, one after the other"),
     Param::time("work", None, "us", 100_000, (0, 60 * SECOND), "CPU time of a started task"),
+    Param::flag("exec", None, "a started task begins with exec(2)"),
     at_most(600 * SECOND),
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (parents, forks) = (params.count("parents")?, params.count("forks")?);
-    let work = params.time("work")?;
+    let (work, execs) = (params.time("work")?, params.get("exec")? == 1);
     let elapsed = b.series("forks.elapsed", "ns", "lower");
     let latency = b.series("forks.latency", "ns", "lower");
     let gate = Gate::new(parents, b);
@@ -62,7 +64,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     }
     for (n, word) in words.iter().enumerate() {
         for turn in 0..forks {
-            let child = Child { work, word: *word, done: turn as u32 + 1, stage: 0 };
+            let child = Child { work, execs, word: *word, done: turn as u32 + 1, stage: 0 };
             let task = b.task(format!("child/{}", n * forks + turn), Box::new(child))?;
             b.edit(task).spawned_by = Some(TaskId::from(first - parents + n));
         }
@@ -113,6 +115,8 @@ impl Program for Parent {
 
 struct Child {
     work: Ns,
+    /// Whether it begins with exec(2).
+    execs: bool,
     word: WordId,
     /// What it leaves in the word: the number of its parent's children that are done with it.
     done: u32,
@@ -121,6 +125,9 @@ struct Child {
 
 impl Program for Child {
     fn next(&mut self, env: &mut dyn Env) -> Op {
+        if std::mem::take(&mut self.execs) {
+            return Op::Exec;
+        }
         self.stage += 1;
         match self.stage {
             1 => Op::Run { work: self.work },

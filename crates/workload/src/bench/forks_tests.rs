@@ -42,3 +42,14 @@ fn children_are_processes_of_their_parent_and_not_too_many() {
     assert!(!spec("forks", &[("mode", 1)]).build(1).unwrap().processes);
     assert!(refused("forks", &[("parents", 1000), ("forks", 1000)]).contains("100000 tasks"));
 }
+
+#[test]
+fn a_child_execs_before_it_works_if_it_is_to() {
+    for (execs, wants) in [(0, 0), (1, 6)] {
+        let log = bench("forks", &[("parents", 2), ("forks", 3), ("exec", execs)], 1, COSTS);
+        let all: Vec<Op> = log.steps.iter().map(|s| s.op).collect();
+        assert_eq!(all.iter().filter(|op| **op == Op::Exec).count(), wants);
+        let first = |n: u32| log.steps.iter().find(|s| s.task == TaskId(n)).map(|s| s.op);
+        assert_eq!(first(2) == Some(Op::Exec), wants > 0);
+    }
+}

@@ -1,4 +1,4 @@
-//! The slow path of fork driven through time: idlest group, idlest CPU in it, one level down, until no level is left.
+//! The slow path of fork and exec driven through time: idlest group, idlest CPU in it, one level down, until no level is left.
 //!
 //! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
 
@@ -6,7 +6,7 @@ use crate::balance::idlest::{
     ByLoad, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
 use crate::balance::idlest_cpu::{Candidate, IdlestCpu, Sleep};
-use crate::balance::state::{Walk, levels};
+use crate::balance::state::{Walk, Why, levels};
 use crate::costs::visit_ns;
 use crate::frame::Step;
 use crate::system::System;
@@ -18,9 +18,9 @@ impl System<'_> {
         let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
         let mut cost = 0;
         let weight = self.fixed.domains.of_cpu[walk.at][level].cpus.len() as u32;
-        let group = match self.idlest_group(by, task, walk.at, level, &mut cost) {
+        let group = match self.idlest_group(by, task, walk, level, &mut cost) {
             GroupChoice::Stay(_) => {
-                walk.level = next_level(&levels(&self.fixed.domains, walk.at), weight);
+                walk.level = next_level(&levels(&self.fixed.domains, walk.at, walk.why), weight);
                 return Err(self.now + cost);
             }
             GroupChoice::Go(group) => group,
@@ -28,7 +28,7 @@ impl System<'_> {
         if let Some(cpu) = self.idlest_cpu(by, task, walk.at, group, &mut cost) {
             walk.at = cpu;
         }
-        walk.level = next_level(&levels(&self.fixed.domains, walk.at), weight);
+        walk.level = next_level(&levels(&self.fixed.domains, walk.at, walk.why), weight);
         Err(self.now + cost)
     }
 
@@ -47,10 +47,12 @@ impl System<'_> {
         &mut self,
         by: CpuId,
         task: TaskId,
-        at: CpuId,
+        walk: &Walk,
         level: usize,
         cost: &mut u64,
     ) -> GroupChoice {
+        let at = walk.at;
+        let itself = (walk.why == Why::Exec).then_some(task);
         let by_spare = self.fixed.history.idlest_by_spare;
         let params = self.fixed.domains.of_cpu[at][level].params;
         let imb_numa_nr = self.fixed.domains.of_cpu[at][level].imb_numa_nr;
@@ -69,7 +71,7 @@ impl System<'_> {
                 *cost += self.visit(by, cpu);
                 let idx = params.forkexec_idx;
                 match by_spare {
-                    true => spares.add(&self.spare_sample(cpu)),
+                    true => spares.add(&self.spare_sample(cpu, itself)),
                     false if local => loads.add(self.source_load(cpu, idx)),
                     false => loads.add(self.target_load(cpu, idx)),
                 }
@@ -85,14 +87,27 @@ impl System<'_> {
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
     }
 
-    fn spare_sample(&self, cpu: CpuId) -> SpareSample {
+    /// The facts about a CPU. The CPU of `itself`, a running task that looks for another one, is seen without it
+    /// (`cpu_load_without`, `idle_cpu_without`).
+    fn spare_sample(&mut self, cpu: CpuId, itself: Option<TaskId>) -> SpareSample {
+        let load = itself.filter(|t| self.tasks[*t].cpu == cpu).map(|t| (t, self.task_h_load(t)));
         let avg = &self.queues[self.root(cpu)].avg;
-        SpareSample {
+        let all = SpareSample {
             load: avg.load_avg,
             util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
             nr_running: self.nr_running[cpu],
             idle: self.idle[cpu],
+        };
+        let Some((task, load)) = load else { return all };
+        let own = &self.entities[self.tasks[task].entity].avg;
+        let nr_running = all.nr_running.saturating_sub(1);
+        SpareSample {
+            load: all.load.saturating_sub(load),
+            util: self.util_without(cpu, task),
+            runnable: all.runnable.saturating_sub(own.runnable_avg),
+            nr_running,
+            idle: nr_running == 0,
         }
     }
 

@@ -1,0 +1,57 @@
+//! exec(2) that the caller survives: the kernel does all that concerns the scheduler, then finds no program in the file.
+//!
+//! Since 2.6 `sched_exec` comes once the file is open and before its format is looked at (`bprm_execve`,
+//! `do_execve`). A file of no known format ends the call with ENOEXEC; the caller's image, threads and files stay. The
+//! file begins with printable letters, because the kernel asks modprobe about other beginnings.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// A file in memory that may be executed and has no known format.
+///
+/// # Errors
+/// Those of memfd_create(2) and write(2).
+pub fn no_program() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a valid string; the descriptor is new and owned by nobody else.
+    let file = unsafe {
+        let fd = libc::memfd_create(c"no program".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    super::write(file.as_fd(), b"no program\n")?;
+    Ok(file)
+}
+
+/// Executes the file of [`no_program`]; `Ok`: the kernel found no format, as it should.
+///
+/// # Errors
+/// Any other end of execveat(2); the caller goes on then, too.
+pub fn exec(file: &OwnedFd) -> io::Result<()> {
+    let none: [*const libc::c_char; 1] = [ptr::null()];
+    // SAFETY: the path is a valid string, both lists end in a null pointer, and the descriptor is open.
+    unsafe {
+        let (fd, path) = (file.as_raw_fd(), c"".as_ptr());
+        libc::syscall(libc::SYS_execveat, fd, path, none.as_ptr(), none.as_ptr(), libc::AT_EMPTY_PATH);
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ENOEXEC) => Ok(()),
+        e => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caller_survives_and_other_files_are_an_error() {
+        let file = no_program().unwrap();
+        exec(&file).unwrap();
+        exec(&file).unwrap();
+        let folder: OwnedFd = std::fs::File::open("/").unwrap().into();
+        assert_eq!(exec(&folder).unwrap_err().raw_os_error(), Some(libc::EACCES));
+    }
+}
