@@ -25,6 +25,8 @@ patch_files! {
     "6.1" / "newidle-2-features"
     "6.1" / "newidle-3-snapshot"
     "6.1" / "newidle-4-util-fast"
+    "7.3" / "first-idle"
+    "7.3" / "idle-cfs-rq"
 }
 
 /// Whether a word can only be a path.

@@ -10,7 +10,7 @@ use schedlab_machine::{Cpu, Machine, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most CPUs of a guest: an emulator takes too long to boot more.
-pub const MAX_CPUS: usize = 32;
+pub const MAX_CPUS: usize = 64;
 
 /// Counts for QEMU's -smp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn what_qemu_can_not_build_is_named() {
         let error = |m: &Machine| as_built(m).unwrap_err().to_string();
-        let big = error(&Machine::load("smt-64").unwrap());
-        assert!(big.contains("'smt-64'") && big.contains("64 CPUs") && big.contains("1 to 32"), "{big}");
+        let big = error(&Machine::load("smt-128").unwrap());
+        assert!(big.contains("'smt-128'") && big.contains("128 CPUs") && big.contains("1 to 64"), "{big}");
         let clusters = error(&machine(&Shape { clusters: 2, ..Shape::flat(8, 1) }));
         assert!(clusters.contains("L2"), "{clusters}");
         let mut odd = machine(&two_sockets());

@@ -1,6 +1,6 @@
 //! Predicted changes as text and Markdown: the real change of each row that moved, beside the simulated one.
 
-use crate::number::{change, signed};
+use crate::number::{FACTOR_FROM_PCT, change, signed};
 use crate::text::{WIDTH, wrap};
 use schedlab_lab::predicted::{Predicted, Predictions, TOLERANCE_PCT};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub fn text(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     }
     let several = all.iter().any(|p| p.machine != all[0].machine);
     for p in all {
-        let mark = if p.agrees { " " } else { "x" };
+        let mark = if p.agrees { "   " } else { "off" };
         let machine = if several { format!("{} ", p.machine) } else { String::new() };
         let load = format!("{machine}{} {}", p.load, p.metric);
         let figures =
@@ -28,7 +28,7 @@ pub fn text(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
         let room = WIDTH.saturating_sub(figures.chars().count() + 3);
         writeln!(out, "  {:<room$} {figures}", shortened(&load, room))?;
     }
-    writeln!(out, "  (real, its 95% interval, simulated; x: does not agree)")
+    writeln!(out, "  (real, its 95% interval, simulated; off: does not agree)")
 }
 
 /// The same as a Markdown table; nothing without rows.
@@ -69,8 +69,11 @@ fn summary(of: &Predictions) -> String {
     )
 }
 
-/// An interval of changes: "-12.0 to +3.4%".
+/// An interval of changes: "-12.0 to +3.4%"; of large ones: "x11.5 to x13.0".
 pub(crate) fn interval([low, high]: [f64; 2]) -> String {
+    if low >= FACTOR_FROM_PCT {
+        return format!("{} to {}", change(low), change(high));
+    }
     format!("{} to {}%", signed(low), signed(high))
 }
 
@@ -87,4 +90,16 @@ fn shortened(text: &str, room: usize) -> String {
     }
     let kept: String = text.chars().take(room.saturating_sub(1)).collect();
     format!("{kept}~")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_the_form_of_its_change() {
+        assert_eq!(interval([-12.0, 3.4]), "-12.0 to +3.4%");
+        assert_eq!(interval([900.0, 1_200.0]), "x10.0 to x13.0");
+        assert_eq!(interval([850.0, 1_200.0]), "+850 to +1200%");
+    }
 }
