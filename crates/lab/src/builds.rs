@@ -88,6 +88,7 @@ pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, Str
 /// # Errors
 /// A patch that is not there or can't be read.
 pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patch>> {
+    let series = series_of(&folder.join(kernel));
     let one = |word: &String| -> Result<Vec<Patch>> {
         let path = folder.join(word);
         if word == "-" {
@@ -96,9 +97,19 @@ pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patc
         if path.exists() || schedlab_forge::shipped::is_path(word) {
             return diff::read(&path);
         }
-        schedlab_forge::shipped::find(word, kernel)
+        schedlab_forge::shipped::find(word, series.as_deref().unwrap_or(kernel))
     };
     Ok(words.iter().map(one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// The series of a kernel's tree, as its Makefile tells it: "6.1"; nothing if there is no such tree.
+fn series_of(tree: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(tree.join("Makefile")).ok()?;
+    let part = |name: &str| {
+        let value = text.lines().find_map(|l| l.strip_prefix(name)?.trim_start().strip_prefix('='))?;
+        value.trim().parse::<u32>().ok()
+    };
+    Some(format!("{}.{}", part("VERSION")?, part("PATCHLEVEL")?))
 }
 
 /// Checks that the features a variant switches are in the table, or are its patches'.
@@ -165,5 +176,16 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("variant 'a'") && error.contains("g"), "{error}");
+    }
+
+    #[test]
+    fn a_tree_gets_the_patch_of_its_own_series() {
+        let tree = tempfile::tempdir().unwrap();
+        let makefile = "# SPDX\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 9\n";
+        std::fs::write(tree.path().join("Makefile"), makefile).unwrap();
+        let kernel = tree.path().display().to_string();
+        let found = patches(&["first-idle".to_owned()], &kernel, Path::new("/")).unwrap();
+        assert!(found[0].name.contains("6.1"), "{}", found[0].name);
+        assert_eq!(series_of(Path::new("/nowhere")), None);
     }
 }

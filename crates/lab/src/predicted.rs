@@ -92,6 +92,7 @@ impl Place {
             let of = |backend: Backend, name: &str| -> Vec<Record> {
                 let is = |r: &&Record| {
                     r.backend == backend
+                        && (backend == Backend::Sim || r.machine.name == place.0)
                         && r.variant.name == name
                         && (r.workload.as_str(), r.load.as_str()) == (place.1, place.2)
                         && r.machine.topology == record.machine.topology
@@ -134,7 +135,7 @@ impl Move {
         Ok(Move { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
     /// Whether one of its means is at least `least`.
-    fn reaches(&self, least: f64) -> bool {
+    pub(crate) fn reaches(&self, least: f64) -> bool {
         self.means.iter().any(|m| *m >= least)
     }
     /// Whether the difference of its means has no meaning in a comparison of both sides.
@@ -168,7 +169,7 @@ fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
     if !enough || !moved || (real.is_slack(row) && simulated.is_slack(row)) {
         return None;
     }
-    let same_sign = (real_pct >= 0.0) == (simulated_pct >= 0.0);
+    let same_sign = real_pct * simulated_pct > 0.0;
     let within = (simulated_pct - real_pct).abs() <= TOLERANCE_PCT / 100.0 * real_pct.abs();
     let agrees = (same_sign && within) || (simulated_pct - real_pct).abs() <= half;
     let predicted = Predicted {
@@ -190,15 +191,18 @@ fn change_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     (base != 0.0).then(|| 100.0 * (mean(&v[1]) - base) / base)
 }
 
-/// Half the 95 % interval of the change: of the differences of runs with equal seeds, per cent of the first mean.
+/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means, so runs with equal
+/// seeds are compared after the first has been multiplied by that ratio: the spread of a base that is doubled counts
+/// twice (delta method).
 fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     let n = v[0].len().min(v[1].len());
     let base = mean(&v[0]);
     if n < 2 || base == 0.0 {
         return None;
     }
-    let differences: Vec<f64> = v[0].iter().zip(&v[1]).map(|(a, b)| b - a).collect();
-    let std = crate::stats::describe::std(&differences)?;
+    let ratio = mean(&v[1]) / base;
+    let residues: Vec<f64> = v[0].iter().zip(&v[1]).map(|(a, b)| b - ratio * a).collect();
+    let std = crate::stats::describe::std(&residues)?;
     Some((100.0 * t_quantile(0.975, (n - 1) as f64) * std / (n as f64).sqrt() / base).abs())
 }
 
@@ -232,7 +236,9 @@ mod tests {
         assert!(!one(121).agrees && one(121).same_sign, "a fifth of the size");
         assert!(!one(300).agrees, "far too much");
         assert!(!one(60).agrees && !one(60).same_sign);
-        assert!(!one(110).agrees, "no change predicted where there is one");
+        assert!(!one(110).agrees && !one(110).same_sign, "no change predicted where there is one");
+        let fewer = told([50, 51, 49, 50], 110).rows.pop().unwrap();
+        assert!(!fewer.agrees && !fewer.same_sign, "nor where there are fewer");
     }
 
     #[test]
@@ -246,8 +252,10 @@ mod tests {
     fn a_change_is_of_the_mean_and_its_interval_of_the_pairs() {
         let v = [vec![10.0, 20.0, 30.0], vec![11.0, 22.0, 33.0]];
         assert!((change_pct(&v).unwrap() - 10.0).abs() < 1e-9);
-        // Differences 1, 2, 3: standard deviation 1, t of two degrees of freedom 4.303.
-        assert!((half_pct(&v).unwrap() - 100.0 * 4.302_652_7 / 3f64.sqrt() / 20.0).abs() < 1e-3);
+        assert!(half_pct(&v).unwrap() < 1e-9, "each run is a tenth more than its pair");
+        // Twice the base, less 1, 0 and -1: standard deviation 1, t of two degrees of freedom 4.303.
+        let twice = [vec![10.0, 20.0, 30.0], vec![19.0, 40.0, 61.0]];
+        assert!((half_pct(&twice).unwrap() - 100.0 * 4.302_652_7 / 3f64.sqrt() / 20.0).abs() < 1e-3);
         assert_eq!(half_pct(&[vec![1.0], vec![2.0]]), None);
         assert_eq!(change_pct(&[vec![0.0], vec![2.0]]), None);
     }

@@ -102,7 +102,7 @@ mod tests {
         assert!(all.iter().all(|name| has(name) > 0));
         assert_eq!(
             (has("hackbench"), has("nanosleep"), has("forks"), has("hogs"), has("batch")),
-            (4, 1, 2, 2, 3)
+            (4, 1, 3, 2, 3)
         );
         for load in &suite.loads {
             assert!(!load.metrics.is_empty(), "{} {}", load.spec.name(), load.name);

@@ -51,8 +51,8 @@ pub struct Shared {
     pub controller: u32,
     /// The memory of its maker that a process needs; `None` for threads, which share it.
     pub inherited: Option<Inherited>,
-    /// The file that tasks execute; `None` where the system has no files in memory.
-    pub no_program: Option<OwnedFd>,
+    /// The file that tasks execute, or the reason why there is none.
+    pub no_program: std::io::Result<OwnedFd>,
     /// Whether the memory of all tasks is small enough to be made beforehand.
     pub footprints_are_small: bool,
     /// Whether every event of the scheduler is recorded.
@@ -99,7 +99,7 @@ impl Shared {
             ledger,
             controller: std::process::id(),
             inherited: built.processes.then(Inherited::here),
-            no_program: sys::no_program().ok(),
+            no_program: sys::no_program(),
             footprints_are_small: footprints <= SMALL_KB,
             watched: AtomicBool::new(false),
             me: me.clone(),

@@ -314,12 +314,15 @@ impl Task<'_> {
                 Step::Next(Outcome::Done)
             }
             Op::Exec => {
-                let missing = || Error::machine("exec(2) needs files in memory (memfd_create)");
-                let file = self.shared.no_program.as_ref().ok_or_else(missing)?;
-                sys::exec(file).map_err(|e| {
-                    Error::machine(format!("can't execute a file in memory: {e}"))
-                        .help("the sysctl vm.memfd_noexec must be 0 or 1, and no security module forbid it")
-                })?;
+                let refused = |what: &str, e: &std::io::Error| {
+                    Error::machine(format!("{what}: {e}")).help(
+                        "exec needs memfd_create and execveat (Linux 3.19), the sysctl vm.memfd_noexec at 0 or 1, \
+                         and no security module that forbids it",
+                    )
+                };
+                let file = self.shared.no_program.as_ref();
+                let file = file.map_err(|e| refused("can't make a file in memory", e))?;
+                sys::exec(file).map_err(|e| refused("can't execute a file in memory", &e))?;
                 Step::Next(Outcome::Done)
             }
             Op::SetAttr { attr } => {

@@ -1,7 +1,7 @@
 //! The page of a trial: the patch, its verdicts, its costs, the simulator's predictions, and lines for a mail.
 
-use crate::number::{change, count, signed};
-use crate::predictions;
+use crate::number::{change, count};
+use crate::predictions::{self, interval};
 use crate::ranked::{Ranked, largest_first};
 use crate::text::wrap;
 use schedlab_lab::Comparison;
@@ -129,17 +129,16 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     );
     write!(out, "{}", wrap("  ", &first))?;
     for row in worse.iter().chain(&better).chain(&changed).take(IN_A_MAIL) {
-        let (Some(pct), Some([a, b])) = (row.change_pct, row.ci95_pct) else { continue };
+        let (Some(pct), Some(ends)) = (row.change_pct, row.ci95_pct) else { continue };
         writeln!(
             out,
-            "    {} {} on {}: {} {} ({} to {}%)",
+            "    {} {} on {}: {} {} ({})",
             row.workload,
             row.load,
             row.machine,
             row.metric,
             change(pct),
-            signed(a),
-            signed(b)
+            interval(ends)
         )?;
     }
     for machine in machines {

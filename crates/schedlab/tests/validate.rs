@@ -207,3 +207,19 @@ fn a_wrong_change_is_told_with_its_place_before_anything_is_run() {
     }
     assert!(!lab.path().join("runs").exists());
 }
+
+/// The machine and the loads of a shipped case make sense to the simulator, whose half would else be missed only after
+/// hours of guests.
+#[test]
+fn the_simulated_half_of_every_change_can_be_run() {
+    let lab = Lab::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/changes");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let file = file.to_str().unwrap();
+        let csv = lab.ok(&["run", file, "--backend", "sim", "--runs", "1", "--format", "csv", "-q"]);
+        assert!(csv.lines().count() > 2, "{file}: {csv}");
+    }
+}

@@ -1,5 +1,6 @@
 //! New tasks and new programs: the slow path chooses a CPU by visiting the domain's groups. A new task is then placed a
-//! slice later in virtual time. A task at exec is taken there by the stopper (`sched_exec`), if it is a fair one.
+//! slice later in virtual time. A task at exec is taken there by the stopper (`sched_exec`), if it is a fair one. Not
+//! modelled: before 2.6.32 real-time tasks move at exec, too, and before 2.6.13 a task alone on its CPU stays.
 
 use crate::balance::state::{Walk, Why};
 use crate::class::{Enqueue, Select};

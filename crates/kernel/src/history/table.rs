@@ -331,6 +331,9 @@ mechanisms! {
         idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Memory("3.19 has it"),
             with "The idle CPU of a group that wakes fastest is taken; of several, the one that went idle last."
             without "The least loaded CPU of a group is taken."
+        exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Memory("4.5 has it not, 5.4 has it"),
+            with "At exec groups are first compared by the room of their emptiest CPU, seen without the task itself."
+            without "At exec groups are compared as at fork."
         idlest_by_spare: [since("5.5")], "find_idlest_group()", Memory(""),
             with "Groups are compared by type, then by idle CPUs or load."
             without "Groups are compared by average load."

@@ -173,7 +173,6 @@ impl Workload {
     }
 }
 
-/// The workload of an rt-app text that the table itself holds.
 /// A recorded schedule, which has no parameters.
 fn schedule(table: &Table<'_>, folder: &Path, file: &str) -> Result<Workload> {
     if let Some(key) = table.keys().find(|k| *k != "schedule") {
@@ -186,6 +185,7 @@ fn schedule(table: &Table<'_>, folder: &Path, file: &str) -> Result<Workload> {
     Ok(Workload::RtApp(Spec::Replay { file: file.to_owned(), text, prices: Prices::default() }))
 }
 
+/// The workload of an rt-app text that the table itself holds.
 fn inline(table: &Table<'_>, text: &str) -> Result<Workload> {
     let runtime = rtapp_runtime(table, "rtapp_text")?;
     let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime };

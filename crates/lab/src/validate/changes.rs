@@ -9,7 +9,7 @@
 use super::metrics::{Row, of_changes};
 use super::result::NotRun;
 use crate::experiment::{Experiment, keys, parse as experiment, strings};
-use crate::predicted::{MOVED_PCT, Place, Predictions, predicted};
+use crate::predicted::{MOVED_PCT, Move, Place, Predictions, predicted};
 use schedlab_base::{Error, Result, Warning, input};
 use schedlab_machine::reader::{Source, Table};
 use schedlab_record::{MODEL, Record};
@@ -103,9 +103,9 @@ pub enum Moves {
     OtherWay,
     /// The real kernel moves, the simulation does not.
     SimulationStill,
-    /// The real kernel's change is known, and is less than [`MOVED_PCT`]: the case says more than the kernel does.
+    /// The real kernel's change is known to be less than [`MOVED_PCT`]: the case says more than the kernel does.
     KernelStill,
-    /// The interval of the real change includes 0, or there is none.
+    /// One side's change is not known: its interval includes 0, or there is none.
     NotKnown,
 }
 
@@ -122,19 +122,26 @@ impl Moves {
     }
 }
 
-/// The rule: `real` is the real change with its interval, `simulated` the simulated change; per cent.
-pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<f64>) -> Moves {
+/// The rule: `real` is the real change with its interval, `simulated` the simulated change with half its interval; per
+/// cent.
+pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Moves {
     let Some((pct, [low, high])) = real else { return Moves::NotKnown };
+    if low > -MOVED_PCT && high < MOVED_PCT {
+        return Moves::KernelStill;
+    }
     if low <= 0.0 && high >= 0.0 {
         return Moves::NotKnown;
     }
     if pct.abs() < MOVED_PCT {
         return Moves::KernelStill;
     }
-    match simulated.filter(|s| s.abs() >= MOVED_PCT) {
-        None => Moves::SimulationStill,
-        Some(s) if (s > 0.0) == (pct > 0.0) => Moves::Agrees,
-        Some(_) => Moves::OtherWay,
+    match simulated {
+        Some((s, half)) if s.abs() < MOVED_PCT && s.abs() + half < 2.0 * MOVED_PCT => Moves::SimulationStill,
+        Some((s, half)) if s.abs() > half && s.abs() >= MOVED_PCT => match (s > 0.0) == (pct > 0.0) {
+            true => Moves::Agrees,
+            false => Moves::OtherWay,
+        },
+        _ => Moves::NotKnown,
     }
 }
 
@@ -162,8 +169,13 @@ pub struct MustMove {
 
 impl MustMove {
     fn of(row: &'static Row, place: &Place) -> MustMove {
-        let (real, simulated) = (place.real(row), place.simulated(row));
+        let enough = |side: Move| match side.reaches(row.enough) {
+            true => Ok(side),
+            false => Err(format!("less than {} before and after", row.enough)),
+        };
+        let (real, simulated) = (place.real(row).and_then(enough), place.simulated(row).and_then(enough));
         let interval = real.as_ref().ok().and_then(|m| Some([m.pct - m.half?, m.pct + m.half?]));
+        let predicts = simulated.as_ref().ok().and_then(|m| Some((m.pct, m.half?)));
         let real_pct = real.as_ref().ok().map(|m| m.pct);
         let simulated_pct = simulated.as_ref().ok().map(|m| m.pct);
         let few = (real.is_ok() && interval.is_none()).then(|| "too few runs for an interval".to_owned());
@@ -175,7 +187,7 @@ impl MustMove {
             real_pct,
             real_ci95_pct: interval,
             simulated_pct,
-            verdict: rule(real_pct.zip(interval), simulated_pct),
+            verdict: rule(real_pct.zip(interval), predicts),
             why: why.or_else(|| simulated.err().map(|why| format!("simulated: {why}"))),
         }
     }

@@ -73,21 +73,25 @@ fn faults_are_told_with_their_place_and_remedy() {
 #[test]
 fn a_row_agrees_if_both_sides_move_one_way_and_the_real_move_is_known() {
     for (real, interval, simulated, verdict) in [
-        (50.0, [40.0, 60.0], Some(5.0), Moves::Agrees),
-        (-50.0, [-60.0, -40.0], Some(-90.0), Moves::Agrees),
-        (5.0, [1.0, 9.0], Some(300.0), Moves::Agrees),
-        (50.0, [40.0, 60.0], Some(-5.0), Moves::OtherWay),
-        (-50.0, [-60.0, -40.0], Some(5.0), Moves::OtherWay),
-        (50.0, [40.0, 60.0], Some(4.9), Moves::SimulationStill),
-        (50.0, [40.0, 60.0], None, Moves::SimulationStill),
-        (4.9, [4.8, 5.0], Some(5.0), Moves::KernelStill),
-        (50.0, [-1.0, 101.0], Some(50.0), Moves::NotKnown),
-        (-50.0, [-101.0, 1.0], Some(50.0), Moves::NotKnown),
-        (0.0, [0.0, 0.0], Some(50.0), Moves::NotKnown),
+        (50.0, [40.0, 60.0], Some((5.0, 1.0)), Moves::Agrees),
+        (-50.0, [-60.0, -40.0], Some((-90.0, 20.0)), Moves::Agrees),
+        (5.0, [1.0, 9.0], Some((300.0, 0.0)), Moves::Agrees),
+        (50.0, [40.0, 60.0], Some((-5.0, 1.0)), Moves::OtherWay),
+        (-50.0, [-60.0, -40.0], Some((5.0, 1.0)), Moves::OtherWay),
+        (50.0, [40.0, 60.0], Some((4.9, 0.5)), Moves::SimulationStill),
+        (50.0, [40.0, 60.0], Some((0.0, 4.0)), Moves::SimulationStill),
+        (50.0, [40.0, 60.0], Some((0.0, 40.0)), Moves::NotKnown),
+        (50.0, [40.0, 60.0], Some((20.0, 40.0)), Moves::NotKnown),
+        (50.0, [40.0, 60.0], None, Moves::NotKnown),
+        (4.9, [4.8, 5.0], Some((5.0, 0.0)), Moves::KernelStill),
+        (0.0, [-1.0, 1.0], Some((50.0, 0.0)), Moves::KernelStill),
+        (0.0, [0.0, 0.0], Some((50.0, 0.0)), Moves::KernelStill),
+        (50.0, [-1.0, 101.0], Some((50.0, 0.0)), Moves::NotKnown),
+        (-50.0, [-101.0, 1.0], Some((50.0, 0.0)), Moves::NotKnown),
     ] {
         assert_eq!(rule(Some((real, interval)), simulated), verdict, "{real} {interval:?} {simulated:?}");
     }
-    assert_eq!(rule(None, Some(50.0)), Moves::NotKnown);
+    assert_eq!(rule(None, Some((50.0, 0.0))), Moves::NotKnown);
 }
 
 #[test]
@@ -125,11 +129,11 @@ fn a_row_that_is_not_measured_says_why_and_does_not_spoil_the_others() {
     assert!(
         result.moves[0].why.as_ref().is_some_and(|why| why.contains("real: ") && why.contains("schedstat"))
     );
-    // Without simulated runs, the known row has no agreement.
+    // Without simulated runs nothing is known of the row.
     records.retain(|r| r.backend == Backend::Vm);
     case.moves.remove(0);
     let alone = ChangeResult::of(&case, &records, Vec::new());
-    assert_eq!((alone.moves[0].verdict, alone.outcome), (Moves::SimulationStill, ChangeOutcome::Failed));
+    assert_eq!((alone.moves[0].verdict, alone.outcome), (Moves::NotKnown, ChangeOutcome::NothingKnown));
     assert!(alone.moves[0].why.as_ref().is_some_and(|why| why.contains("simulated: ")));
     assert_eq!(ChangeResult::of(&case, &[], Vec::new()).outcome, ChangeOutcome::NothingKnown);
 }

@@ -31,7 +31,9 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     // A tick that starts again becomes its CPU's first timer and is programmed.
     known.add(first.cost("tick_restart_ns", far.median(), how));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
-    if let Ok(file) = sys::no_program() {
+    if let Ok(file) = sys::no_program()
+        && sys::exec(&file).is_ok()
+    {
         let exec = timed(BATCHES, 20, || _ = sys::exec(&file));
         known.add(exec.cost("exec_ns", entry, "executing a file in memory of no known format, on one CPU"));
     }

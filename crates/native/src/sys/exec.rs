@@ -1,26 +1,30 @@
-//! exec(2) that the caller survives: the kernel does all that concerns the scheduler, then finds no program in the file.
+//! exec(2) that the caller survives: the kernel does all that concerns the scheduler, then finds no program in the
+//! file.
 //!
 //! Since 2.6 `sched_exec` comes once the file is open and before its format is looked at (`bprm_execve`,
 //! `do_execve`). A file of no known format ends the call with ENOEXEC; the caller's image, threads and files stay. The
 //! file begins with printable letters, because the kernel asks modprobe about other beginnings.
 
+use super::raw::check;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+
+/// memfd_create: the file may be executed (Linux 6.3).
+const MFD_EXEC: libc::c_uint = 0x10;
 
 /// A file in memory that may be executed and has no known format.
 ///
 /// # Errors
 /// Those of memfd_create(2) and write(2).
 pub fn no_program() -> io::Result<OwnedFd> {
-    // SAFETY: the name is a valid string; the descriptor is new and owned by nobody else.
-    let file = unsafe {
-        let fd = libc::memfd_create(c"no program".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
+    // SAFETY: the name is a NUL-terminated literal.
+    let make =
+        |flags| check(unsafe { libc::memfd_create(c"no program".as_ptr(), libc::MFD_CLOEXEC | flags) });
+    // Kernels from 6.3 on want it said that the file may be executed; older ones do not know the flag.
+    let fd = make(MFD_EXEC).or_else(|_| make(0))?;
+    // SAFETY: a fresh descriptor, owned by nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
     super::write(file.as_fd(), b"no program\n")?;
     Ok(file)
 }

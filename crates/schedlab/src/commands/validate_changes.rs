@@ -1,7 +1,7 @@
 //! `schedlab validate --changes`: whether switches move the real kernel as they move the simulation.
 //!
-//! A case is an experiment, so its runs are made as `schedlab run FILE --backend vm` makes them, and either command
-//! finds the other's runs in the store.
+//! A case is an experiment. Its runs share boots, as those of `schedlab try` do: a change is small beside the spread of
+//! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{Own, reason};
 use crate::experiments::Making;
@@ -10,6 +10,7 @@ use crate::{cases, common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::Options;
 use schedlab_lab::experiment::Part;
+use schedlab_lab::trial::SEEDS_A_BOOT;
 use schedlab_lab::validate::NotRun;
 use schedlab_lab::validate::changes::{self, ChangeCase, ChangeResult, Changes};
 use schedlab_report::text::wrap;
@@ -63,7 +64,7 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run.
+/// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from being run.
 fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
     let guest = GuestOptions::deterministic();
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
@@ -71,7 +72,7 @@ fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
         let name = &case.experiment.name;
         match one(own, case, &guest) {
             Ok(result) => done.push(result),
-            Err(e) if e.kind() == ErrorKind::Machine => {
+            Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Input) => {
                 let why = reason(name, &e);
                 not_run.push(NotRun { name: name.clone(), why });
             }
@@ -90,7 +91,7 @@ fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResul
         guest,
         jobs: own.jobs,
         out: &own.out,
-        seeds_a_boot: None,
+        seeds_a_boot: Some(SEEDS_A_BOOT),
         timing: false,
         quiet: own.quiet,
     };

@@ -95,6 +95,40 @@ impl ByLoad {
     }
 }
 
+/// Compares groups by the room of their emptiest CPU, as kernels from 4.10 to 5.4 do at exec before they compare loads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByRoom {
+    now: u64,
+    local: u64,
+    most: Option<(u32, u64)>,
+}
+
+impl ByRoom {
+    /// Adds a CPU of the present group; `room`: its capacity less its utilisation without the task.
+    #[inline]
+    pub fn add(&mut self, room: u64) {
+        self.now = self.now.max(room);
+    }
+    /// Ends a group; `local`: it holds the CPU of the task.
+    pub fn close(&mut self, group: u32, local: bool) {
+        let room = std::mem::take(&mut self.now);
+        if local {
+            self.local = room;
+        } else if self.most.is_none_or(|(_, most)| room > most) {
+            self.most = Some((group, room));
+        }
+    }
+    /// The choice for a task of that utilisation; nothing where the loads decide, because no group has room for it.
+    pub fn choose(&self, util: u64, imbalance_pct: u32) -> Option<GroupChoice> {
+        let factor = 100 + u64::from(imbalance_pct.saturating_sub(100)) / 2;
+        let most = self.most.map_or(0, |(_, most)| most);
+        if self.local > util / 2 && factor * self.local > 100 * most {
+            return Some(GroupChoice::Stay(Stay::NotClearlyLess));
+        }
+        self.most.filter(|(_, most)| *most > util / 2).map(|(group, _)| GroupChoice::Go(group))
+    }
+}
+
 /// The facts about one CPU that 5.5 and later read; all without the task itself, if it is running there (exec).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpareSample {

@@ -155,3 +155,20 @@ fn an_idle_cpu_with_a_task_queued_is_not_idle() {
     s.add(&SpareSample { nr_running: 1, idle: true, ..SpareSample::default() });
     assert_eq!(s.idle_cpus, 0);
 }
+
+#[test]
+fn at_exec_the_group_with_the_emptiest_cpu_is_taken_if_it_is_clearly_emptier() {
+    let choice = |local: &[u64], other: &[u64], util| {
+        let mut rooms = ByRoom::default();
+        local.iter().for_each(|r| rooms.add(*r));
+        rooms.close(0, true);
+        other.iter().for_each(|r| rooms.add(*r));
+        rooms.close(1, false);
+        rooms.choose(util, 125)
+    };
+    let stay = Some(GroupChoice::Stay(Stay::NotClearlyLess));
+    assert_eq!(choice(&[900], &[1_000], 100), stay, "112 of 900 are more than 1,000");
+    assert_eq!(choice(&[880], &[1_000], 100), Some(GroupChoice::Go(1)));
+    assert_eq!(choice(&[100, 1_024], &[1_024, 0], 1_024), stay, "the emptiest CPU counts");
+    assert_eq!(choice(&[0], &[100], 200), None, "no group has room for half of it: loads decide");
+}

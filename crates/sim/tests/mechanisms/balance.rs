@@ -127,10 +127,17 @@ fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
 }
 
 #[test]
-fn exec_looks_for_a_cpu_and_leaves_itself_out_of_account_since_5_5() {
-    // Whether the task moves where it is alone on its CPU, and beside a hog. Kernels before 5.5 compare loads, the
+fn exec_looks_for_a_cpu_and_leaves_itself_out_of_account_since_4_10() {
+    // Whether the task moves where it is alone on its CPU, and beside a hog. Kernels before 4.10 compare loads, the
     // task's own among them.
-    for (kernel_text, alone, beside) in [("v4.5", true, true), ("v6.5", false, true), ("v7.3", false, true)] {
+    let kernels = [
+        ("v3.4", true, true),
+        ("v4.5", true, true),
+        ("v5.4", false, true),
+        ("v6.5", false, true),
+        ("v7.3", false, true),
+    ];
+    for (kernel_text, alone, beside) in kernels {
         for (hogs, wants) in [(0, alone), (1, beside)] {
             let mut load = Load::lasting_ms(40);
             let mask = load.builder.mask(cpus("0-3"));

@@ -390,7 +390,7 @@ fn a_server_that_is_switched_off_in_mid_run_steps_in_no_more() {
 
 #[test]
 fn a_real_time_task_stays_at_exec() {
-    for era in ERAS {
+    for era in ERAS.into_iter().filter(|e| *e != "v2.6.30") {
         let mut load = Load::lasting_ms(40);
         load.task("hog", Some("0"), hog());
         let mask = load.builder.mask(super::support::cpus("0-3"));

@@ -3,9 +3,9 @@
 //! A child works for a moment and ends; its parent waits for it. So nearly all time goes to making tasks, to the choice
 //! of their first CPU (`SD_BALANCE_FORK`, the slow path of `select_task_rq_fair`), and to wakeups of parents. Live
 //! children are processes or threads of their own; simulated ones are tasks. All children are declared before the run,
-//! so their number is a parameter and the run ends by itself. With `exec` a child begins with exec(2), as a command of a
-//! script does: it looks for a CPU once more (`SD_BALANCE_EXEC`). The image stays the parent's; loading another one is
-//! part of `work`.
+//! so their number is a parameter and the run ends by itself. With `exec` a child begins with exec(2), as a command of
+//! a script does: it looks for a CPU once more (`SD_BALANCE_EXEC`). The image stays the parent's; loading another one
+//! is part of `work`. Threads have no exec: while one is under way, the kernel refuses to make others (`in_exec`).
 //!
 //! Recorded are the time of each fork, from the call to the parent's return from waiting, and the time until all are
 //! done.
@@ -15,7 +15,7 @@ use super::{at_most, in_mode, mode};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Ns, Result, TaskId};
+use schedlab_base::{Error, Ns, Result, TaskId};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// The table row.
@@ -45,6 +45,12 @@ const PARAMS: &[Param] = &[
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (parents, forks) = (params.count("parents")?, params.count("forks")?);
     let (work, execs) = (params.time("work")?, params.get("exec")? == 1);
+    if execs && params.get("mode")? != 0 {
+        return Err(Error::input(
+            "forks with exec are processes: a process has one image for all its threads",
+        )
+        .help("leave out 'mode', or 'exec'"));
+    }
     let elapsed = b.series("forks.elapsed", "ns", "lower");
     let latency = b.series("forks.latency", "ns", "lower");
     let gate = Gate::new(parents, b);

@@ -1,9 +1,10 @@
-//! The slow path of fork and exec driven through time: idlest group, idlest CPU in it, one level down, until no level is left.
+//! The slow path of fork and exec driven through time: idlest group, idlest CPU in it, one level down, until no level
+//! is left.
 //!
 //! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
 
 use crate::balance::idlest::{
-    ByLoad, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
+    ByLoad, ByRoom, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
 use crate::balance::idlest_cpu::{Candidate, IdlestCpu, Sleep};
 use crate::balance::state::{Walk, Why, levels};
@@ -58,6 +59,7 @@ impl System<'_> {
         let imb_numa_nr = self.fixed.domains.of_cpu[at][level].imb_numa_nr;
         let domain = SpareDomain { imbalance_pct: params.imbalance_pct, numa: params.numa, imb_numa_nr };
         let (mut loads, mut spares) = (ByLoad::default(), BySpare::default());
+        let mut rooms = itself.filter(|_| self.fixed.history.exec_by_capacity).map(|_| ByRoom::default());
         for g in 0..self.fixed.domains.of_cpu[at][level].groups.len() {
             let index = self.fixed.domains.of_cpu[at][level].groups[g];
             let (nr, local) = (self.fixed.domains.groups[index as usize].cpus.len(), g == 0);
@@ -69,12 +71,22 @@ impl System<'_> {
             for i in 0..nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
                 *cost += self.visit(by, cpu);
+                if let Some(rooms) = &mut rooms {
+                    let used = match self.tasks[task].cpu == cpu {
+                        true => self.util_without(cpu, task),
+                        false => self.cfs_util(cpu),
+                    };
+                    rooms.add(self.fixed.cpu_capacity[cpu].saturating_sub(used));
+                }
                 let idx = params.forkexec_idx;
                 match by_spare {
                     true => spares.add(&self.spare_sample(cpu, itself)),
                     false if local => loads.add(self.source_load(cpu, idx)),
                     false => loads.add(self.target_load(cpu, idx)),
                 }
+            }
+            if let Some(rooms) = &mut rooms {
+                rooms.close(index, local);
             }
             if by_spare {
                 let imbalanced = self.group_flags[index as usize];
@@ -83,6 +95,10 @@ impl System<'_> {
             } else {
                 loads.close(index, capacity, local);
             }
+        }
+        let util = self.entities[self.tasks[task].entity].avg.util_avg;
+        if let Some(choice) = rooms.and_then(|rooms| rooms.choose(util, params.imbalance_pct)) {
+            return choice;
         }
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
     }
