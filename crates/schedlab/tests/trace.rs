@@ -4,7 +4,7 @@ mod common;
 
 use common::Lab;
 use prost::Message;
-use schedlab_trace::perfetto::messages::{Ftrace, Trace, TracePacket};
+use schedlab_trace::perfetto::messages::{Trace, TracePacket};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,13 +38,11 @@ fn running(packets: &[TracePacket]) -> BTreeMap<i32, u64> {
         }
     };
     for bundle in packets.iter().filter_map(|p| p.ftrace_events.as_ref()) {
-        for event in &bundle.event {
-            let Some(Ftrace::SchedSwitch(switch)) = &event.event else { continue };
-            let at = event.timestamp.unwrap();
-            let before = since.insert(bundle.cpu.unwrap(), (at, switch.next_pid.unwrap()));
+        for switch in bundle.switches() {
+            let before = since.insert(bundle.cpu.unwrap(), (switch.at, switch.next_pid));
             if let Some((begin, tid)) = before {
-                assert!(at >= begin && switch.prev_pid == Some(tid), "{switch:?}");
-                add(tid, begin, at);
+                assert!(switch.at >= begin && switch.prev_pid.is_none_or(|prev| prev == tid), "{switch:?}");
+                add(tid, begin, switch.at);
             }
         }
     }
@@ -80,11 +78,8 @@ fn accounts(record: &Value) -> BTreeMap<String, u64> {
 /// Names of threads by number.
 fn threads(packets: &[TracePacket]) -> BTreeMap<i32, String> {
     let mut names = BTreeMap::new();
-    for event in packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event) {
-        if let Some(Ftrace::SchedSwitch(s)) = &event.event {
-            names.insert(s.next_pid.unwrap(), s.next_comm.clone().unwrap());
-        }
-    }
+    let bundles = packets.iter().filter_map(|p| p.ftrace_events.as_ref());
+    names.extend(bundles.flat_map(|b| b.switches()).map(|s| (s.next_pid, s.next_comm)));
     names
 }
 
