@@ -6,6 +6,7 @@
 
 pub mod cast;
 pub mod counter;
+pub mod ctf;
 pub mod event;
 pub mod kept;
 pub mod perfetto;
