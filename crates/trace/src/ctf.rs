@@ -2,7 +2,8 @@
 //! LTTng's kernel traces read.
 //!
 //! Events and fields have the names of LTTng's kernel tracer; `prev_state` has the layout of 4.14 and later. What a
-//! kernel's tracepoints do not say are events of ours, `schedlab_placed` and the like. Times are ns since the run began.
+//! kernel's tracepoints do not say are events of ours, `schedlab_placed` and the like. Times are ns since the run's
+//! begin.
 //!
 //! A stream is a list of packets. Readers want the times of a stream in order. A tracepoint that
 //! [`points`](crate::points) has put 1 ns later is held back until its turn comes, so that no switch is moved.
