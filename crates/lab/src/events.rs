@@ -9,11 +9,11 @@ use schedlab_kernel::Policy;
 use schedlab_machine::Machine;
 use schedlab_record::{Findings, Record, RunDir, TaskName};
 use schedlab_trace::kept::{EVENTS_FILE, Reader};
-use schedlab_trace::{Actor, Cast, Event, Sink};
+use schedlab_trace::{Actor, Cast, Counter, Counters, Event, Sink};
 use schedlab_workload::Built;
 use schedlab_workload::group::ROOT_GROUP;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Number of the first task of a simulated run. The first numbers are those of a kernel's own threads.
@@ -39,20 +39,26 @@ impl<'a> Events<'a> {
     /// # Errors
     /// A damaged file of events; a live run that kept none; a simulated one that this build can't make again.
     pub fn of(run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-        let folder = if run.path.is_dir() { &run.path } else { run.path.parent().unwrap_or(Path::new(".")) };
-        let file = folder.join(EVENTS_FILE);
-        if file.is_file() {
-            let reader = Reader::open(&file)?;
-            let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
-            return Ok(Events { cast, measured_from, from: From::File(Box::new(reader)) });
+        match record.backend == Backend::Sim && !has_kept(run) {
+            true => Events::simulated(record),
+            false => Events::kept(run, record),
         }
-        if record.backend != Backend::Sim {
+    }
+    /// The events that a run has kept.
+    ///
+    /// # Errors
+    /// A damaged file of events; a run that kept none.
+    pub fn kept(run: &RunDir, record: &Record) -> Result<Events<'a>> {
+        let file = events_file(run);
+        if !file.is_file() {
             let text = format!("this {} run has kept no events", record.backend);
             return Err(Error::machine(text)
                 .help("--keep-events keeps them (with --events on this machine); a simulated run needs none kept")
-                .at(Spot::file(folder)));
+                .at(Spot::file(file.parent().unwrap_or(&file))));
         }
-        Events::simulated(record)
+        let reader = Reader::open(&file)?;
+        let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
+        Ok(Events { cast, measured_from, from: From::File(Box::new(reader)) })
     }
     /// The events of a simulated run, by simulating it again, whether it has kept any or not.
     ///
@@ -95,6 +101,17 @@ impl<'a> Events<'a> {
     }
 }
 
+/// Whether a run has kept its events.
+pub fn has_kept(run: &RunDir) -> bool {
+    events_file(run).is_file()
+}
+
+/// The file of a run's kept events, whether it is there or not.
+fn events_file(run: &RunDir) -> PathBuf {
+    let folder = if run.path.is_dir() { &run.path } else { run.path.parent().unwrap_or(Path::new(".")) };
+    folder.join(EVENTS_FILE)
+}
+
 /// Two sinks of the same events.
 pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
 
@@ -109,6 +126,13 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     }
     fn wants_details(&self) -> bool {
         self.0.wants_details() || self.1.wants_details()
+    }
+    fn counter(&mut self, at: Ns, counter: Counter, value: i64) {
+        self.0.counter(at, counter, value);
+        self.1.counter(at, counter, value);
+    }
+    fn wants_counters(&self) -> Counters {
+        self.0.wants_counters().or(self.1.wants_counters())
     }
 }
 

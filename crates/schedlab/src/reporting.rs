@@ -7,8 +7,9 @@ use crate::{again, common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result, temp, utc};
 use schedlab_lab::again::Again;
 use schedlab_lab::compare::{Folders, runs_by_cell, sort_as_shown};
+use schedlab_lab::events::has_kept;
 use schedlab_lab::stats::Verdict;
-use schedlab_lab::strips::Strips;
+use schedlab_lab::strips::{Strips, kept};
 use schedlab_lab::{Backend, Cell, Comparison, Experiment, Options, Plan, Question, compare, plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
@@ -113,7 +114,10 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
             notes.push("Left out: --no-strips was given.".to_owned());
             Vec::new()
         }
-        Some(wanted) => strips(&comparison, &runs, wanted, asked.quiet, &mut notes)?,
+        Some(wanted) => {
+            let from = Stored { comparison: &comparison, runs: &runs, dirs: &dirs };
+            from.strips(wanted, asked.quiet, &mut notes)?
+        }
     };
     let shown: Vec<Shown<'_>> = strips
         .iter()
@@ -168,39 +172,60 @@ fn outcome(c: &Comparison) -> String {
     format!("{} cells, {} comparisons: {}", c.cells.len(), c.comparisons.len(), told.join(", "))
 }
 
-/// The runs that are shown over time: their cell, their place in it, and their strips. `notes` says what is not shown.
-fn strips(
-    c: &Comparison,
-    runs: &[Vec<Record>],
-    wanted: &[String],
-    quiet: bool,
-    notes: &mut Vec<String>,
-) -> Result<Vec<(usize, usize, Strips)>> {
-    let mut shown = Vec::new();
-    let chosen = chosen(c, wanted)?;
-    let seeds: Vec<u64> = chosen.iter().flat_map(|cell| runs[*cell].iter().map(|r| r.seed)).collect();
-    let in_all = |seed: u64| chosen.iter().all(|cell| runs[*cell].iter().any(|r| r.seed == seed));
-    let common = seeds.iter().copied().filter(|s| in_all(*s)).min();
-    for cell in chosen {
-        let at = runs[cell].iter().position(|r| Some(r.seed) == common).unwrap_or(0);
-        let Some(record) = runs[cell].get(at) else { continue };
-        match Again::of(record) {
-            Ok(again) => shown.push((cell, at, made_again(again, quiet)?)),
-            Err(e) => notes.push(format!(
-                "{} can't be shown over time: its events were not kept, and {}.",
-                c.cells[cell].variant,
-                e.message()
-            )),
+/// Runs by the cells of their comparison, and their places in the store.
+struct Stored<'a> {
+    comparison: &'a Comparison,
+    runs: &'a [Vec<Record>],
+    dirs: &'a BTreeMap<(String, u64), RunDir>,
+}
+
+impl Stored<'_> {
+    /// The runs that are shown over time: their cell, their place in it, and their strips. `notes` says what is not
+    /// shown.
+    fn strips(
+        &self,
+        wanted: &[String],
+        quiet: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<(usize, usize, Strips)>> {
+        let (c, runs) = (self.comparison, self.runs);
+        let mut shown = Vec::new();
+        let chosen = chosen(c, wanted)?;
+        let seeds: Vec<u64> = chosen.iter().flat_map(|cell| runs[*cell].iter().map(|r| r.seed)).collect();
+        let in_all = |seed: u64| chosen.iter().all(|cell| runs[*cell].iter().any(|r| r.seed == seed));
+        let common = seeds.iter().copied().filter(|s| in_all(*s)).min();
+        for cell in chosen {
+            let at = runs[cell].iter().position(|r| Some(r.seed) == common).unwrap_or(0);
+            let Some(record) = runs[cell].get(at) else { continue };
+            match self.strips_of(record, quiet)? {
+                Ok(strips) => shown.push((cell, at, strips)),
+                Err(why) => notes.push(format!(
+                    "{} can't be shown over time: its events were not kept, and {why}.",
+                    c.cells[cell].variant
+                )),
+            }
         }
+        let groups = c.cells.chunk_by(compare::Cell::same_group).count();
+        if groups > 1 || c.cells.len() > 2 {
+            notes.push(
+                "Two runs of one load are shown. --load and --variant, or --strips VARIANT, make a report with others."
+                    .to_owned(),
+            );
+        }
+        Ok(shown)
     }
-    let groups = c.cells.chunk_by(compare::Cell::same_group).count();
-    if groups > 1 || c.cells.len() > 2 {
-        notes.push(
-            "Two runs of one load are shown. --load and --variant, or --strips VARIANT, make a report with others."
-                .to_owned(),
-        );
+
+    /// One run's strips, or why it can't be made again where it has kept no events either.
+    fn strips_of(&self, record: &Record, quiet: bool) -> Result<std::result::Result<Strips, String>> {
+        let why = match Again::of(record) {
+            Ok(again) => return made_again(again, quiet).map(Ok),
+            Err(e) => e.message().to_owned(),
+        };
+        let Some(dir) = self.dirs.get(&(cell_hash(record), record.seed)).filter(|dir| has_kept(dir)) else {
+            return Ok(Err(why));
+        };
+        kept(dir, record, ROOM, interrupt::stop_flag()?).map(Ok)
     }
-    Ok(shown)
 }
 
 /// The cells whose runs are shown: of the first load that has simulated runs, the wanted variants, or the baseline and

@@ -34,16 +34,36 @@ def add(thread, start, stop):
         sums[thread[1]] += max(0, min(stop, end) - max(start, begin))
 
 
-for packet in trace.packet:
-    bundle = packet.ftrace_events
+def switches(bundle):
+    """Time, the thread that leaves if it is told, the next thread; of both forms, in order of time."""
+    told = []
     for event in bundle.event:
         if event.HasField("sched_switch"):
-            switch = event.sched_switch
-            if bundle.cpu in since:
-                start, thread = since[bundle.cpu]
-                assert thread[0] == switch.prev_pid
-                add(thread, start, event.timestamp)
-            since[bundle.cpu] = (event.timestamp, (switch.next_pid, switch.next_comm))
+            s = event.sched_switch
+            told.append((event.timestamp, s.prev_pid, (s.next_pid, s.next_comm)))
+    compact, at = bundle.compact_sched, 0
+    assert not len(UnknownFieldSet(compact))
+    fields = [compact.switch_prev_state, compact.switch_next_pid, compact.switch_next_prio,
+              compact.switch_next_comm_index]
+    assert all(len(field) == len(compact.switch_timestamp) for field in fields)
+    wakings = [compact.waking_pid, compact.waking_target_cpu, compact.waking_prio, compact.waking_comm_index,
+               compact.waking_common_flags]
+    assert all(len(field) == len(compact.waking_timestamp) for field in wakings)
+    for delta, pid, name in zip(compact.switch_timestamp, compact.switch_next_pid, compact.switch_next_comm_index):
+        at += delta
+        told.append((at, None, (pid, compact.intern_table[name])))
+    return sorted(told, key=lambda switch: switch[0])
+
+
+for packet in trace.packet:
+    bundle = packet.ftrace_events
+    for at, prev, thread in switches(bundle):
+        assert bundle.cpu in since or prev is not None, "a reader drops a CPU's first switch if it is compact"
+        if bundle.cpu in since:
+            start, before = since[bundle.cpu]
+            assert prev is None or before[0] == prev
+            add(before, start, at)
+        since[bundle.cpu] = (at, thread)
 for start, thread in since.values():
     add(thread, start, end)
 print(json.dumps(sums))

@@ -83,6 +83,23 @@ fn a_run_that_cannot_be_made_again_is_said_to_be_missing() {
 }
 
 #[test]
+fn a_recording_is_shown_over_time_from_its_kept_events() {
+    let recording = include_str!("../../import/tests/data/ftrace.txt");
+    let lab = Lab::new();
+    lab.write("before.txt", recording);
+    lab.ok(&["import", "before.txt"]);
+    let html = page(&lab, &["runs"]);
+    assert_eq!(html.matches("class=\"strip\"").count(), 1);
+    assert!(html.contains("These are the events that were kept"));
+    // What a kernel does not tell is missing, and not zero.
+    assert!(html.contains("\"idle\":null"));
+    assert!(
+        !html.contains("share of time in which one waited")
+            && !html.contains("waited beside an idle CPU for")
+    );
+}
+
+#[test]
 fn studies_have_pages_and_an_index() {
     let lab = Lab::new();
     let load = [

@@ -4,7 +4,7 @@ mod common;
 
 use common::Lab;
 use prost::Message;
-use schedlab_trace::perfetto::messages::{Ftrace, Trace, TracePacket};
+use schedlab_trace::perfetto::messages::{Trace, TracePacket};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,13 +38,11 @@ fn running(packets: &[TracePacket]) -> BTreeMap<i32, u64> {
         }
     };
     for bundle in packets.iter().filter_map(|p| p.ftrace_events.as_ref()) {
-        for event in &bundle.event {
-            let Some(Ftrace::SchedSwitch(switch)) = &event.event else { continue };
-            let at = event.timestamp.unwrap();
-            let before = since.insert(bundle.cpu.unwrap(), (at, switch.next_pid.unwrap()));
+        for switch in bundle.switches() {
+            let before = since.insert(bundle.cpu.unwrap(), (switch.at, switch.next_pid));
             if let Some((begin, tid)) = before {
-                assert!(at >= begin && switch.prev_pid == Some(tid), "{switch:?}");
-                add(tid, begin, at);
+                assert!(switch.at >= begin && switch.prev_pid.is_none_or(|prev| prev == tid), "{switch:?}");
+                add(tid, begin, switch.at);
             }
         }
     }
@@ -80,11 +78,8 @@ fn accounts(record: &Value) -> BTreeMap<String, u64> {
 /// Names of threads by number.
 fn threads(packets: &[TracePacket]) -> BTreeMap<i32, String> {
     let mut names = BTreeMap::new();
-    for event in packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event) {
-        if let Some(Ftrace::SchedSwitch(s)) = &event.event {
-            names.insert(s.next_pid.unwrap(), s.next_comm.clone().unwrap());
-        }
-    }
+    let bundles = packets.iter().filter_map(|p| p.ftrace_events.as_ref());
+    names.extend(bundles.flat_map(|b| b.switches()).map(|s| (s.next_pid, s.next_comm)));
     names
 }
 
@@ -178,7 +173,7 @@ fn two_runs_stand_above_each_other() {
         ],
         2,
     );
-    assert!(err.contains("--vs: a text has one run"), "{err}");
+    assert!(err.contains("--vs: only a Perfetto trace has two runs"), "{err}");
 }
 
 #[test]
@@ -216,9 +211,84 @@ fn damage_and_wrong_words_are_told() {
     let (_, err) = lab.run(&["trace", &folder, "-o", "x.pftrace"], 2);
     assert!(err.contains("events.slt: damaged at byte") && err.contains("no end"), "{err}");
     let (_, err) = lab.run(&["trace", &folder, "--plain"], 2);
-    assert!(err.contains("--plain is for texts"), "{err}");
+    assert!(err.contains("--plain is for texts and CTF"), "{err}");
     let (_, err) = lab.run(&["run", "small.toml", "--backend", "vm", "--keep-events"], 2);
     assert!(err.contains("guests do not hand out their events"), "{err}");
+}
+
+#[test]
+fn counters_are_told_on_request_and_change_nothing() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.12");
+    lab.run(&["trace", &folder, "-o", "plain.pftrace"], 0);
+    lab.run(&["trace", &folder, "--counters", "lag,load", "-o", "counted.pftrace"], 0);
+    let (plain, counted) = (packets(&lab, "plain.pftrace"), packets(&lab, "counted.pftrace"));
+    let tracks = |packets: &[TracePacket]| -> Vec<String> {
+        packets.iter().filter_map(|p| p.track_descriptor.as_ref()?.name.clone()).collect()
+    };
+    let has = |name: &str| tracks(&counted).iter().any(|n| n.starts_with(name));
+    assert!(has("lag worker") && has("load 3") && !has("slice") && !has("vruntime"));
+    assert!(!tracks(&plain).iter().any(|n| n.starts_with("lag")));
+    assert_eq!(running(&plain), running(&counted));
+    let (_, err) = lab.run(&["trace", &folder, "--counters", "speed"], 2);
+    assert!(err.contains("speed") && err.contains("slice"), "{err}");
+}
+
+#[test]
+fn a_ctf_trace_is_a_new_folder_with_a_file_for_each_cpu() {
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.5");
+    let words = ["trace", &folder, "--format", "ctf", "-o", "run.ctf"];
+    lab.run(&words, 0);
+    for name in ["metadata", "channel0_0", "channel0_1", "channel0_2", "channel0_3"] {
+        assert!(lab.path().join("run.ctf").join(name).is_file(), "{name}");
+    }
+    let (_, err) = lab.run(&words, 2);
+    assert!(err.contains("run.ctf is there already"), "{err}");
+    let (_, err) = lab.run(&["trace", &folder, "--format", "ctf", "-o", "-"], 2);
+    assert!(err.contains("a CTF trace is a folder"), "{err}");
+}
+
+/// Running time by thread as babeltrace2 reads it from the CTF trace, if SCHEDLAB_TEST_BABELTRACE is 1.
+#[test]
+fn babeltrace_reads_the_same_sums() {
+    if std::env::var("SCHEDLAB_TEST_BABELTRACE").as_deref() != Ok("1") {
+        eprintln!("skipped: SCHEDLAB_TEST_BABELTRACE=1 runs it, with babeltrace2");
+        return;
+    }
+    let lab = Lab::new();
+    let folder = bench(&lab, "--kernel v6.5");
+    lab.run(&["trace", &folder, "--format", "ctf", "-o", "run.ctf"], 0);
+    let out = Command::new("babeltrace2")
+        .args(["--clock-seconds", "--no-delta"])
+        .arg(lab.path().join("run.ctf"))
+        .output()
+        .unwrap();
+    let (text, err) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && err.is_empty(), "{err}");
+    let end = 200_000_000;
+    let mut since: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for line in text.lines().filter(|l| l.contains("sched_switch:")) {
+        let field = |name: &str| {
+            let rest = line.split(&format!("{name} = ")).nth(1).unwrap_or_else(|| panic!("{name}: {line}"));
+            rest.split([',', ' ', '}']).next().unwrap().trim_matches('"').to_owned()
+        };
+        let (seconds, ns) = line[1..line.find(']').unwrap()].split_once('.').unwrap();
+        let at = seconds.parse::<u64>().unwrap() * 1_000_000_000 + ns.parse::<u64>().unwrap();
+        if let Some((from, name)) = since.insert(field("cpu_id"), (at, field("next_comm"))) {
+            assert_eq!(name, field("prev_comm"));
+            *sums.entry(name).or_default() += at.min(end) - from.min(end);
+        }
+    }
+    since.into_values().for_each(|(from, name)| *sums.entry(name).or_default() += end - from.min(end));
+    let accounts = accounts(&record(&lab, &folder));
+    assert!(!accounts.is_empty());
+    for (name, ns) in accounts {
+        assert_eq!(sums[&name], ns, "{name}");
+    }
+    let kinds = ["sched_waking:", "power_cpu_idle:", "sched_migrate_task:", "schedlab_placed:"];
+    assert!(kinds.iter().all(|kind| text.contains(kind)));
 }
 
 /// The same sums by Perfetto's own message definitions: the Python package `perfetto`, if SCHEDLAB_TEST_PERFETTO is 1.

@@ -185,6 +185,7 @@ impl System<'_> {
         {
             self.resched(cpu, cpu, why);
         }
+        self.tell_counters(cpu, [self.cpus[cpu].curr, None]);
         if self.groups.len() > 1 && self.is_crowded(cpu) {
             self.stats.crowded_ticks += 1;
         }

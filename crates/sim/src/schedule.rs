@@ -160,6 +160,7 @@ impl System<'_> {
             }
         }
         self.emit(cpu, EventKind::Switch { prev, next, why });
+        self.tell_counters(cpu, [prev, next]);
         self.refresh_idle(cpu);
         if next.is_none() {
             self.note_idle_core(cpu);
@@ -240,6 +241,7 @@ impl System<'_> {
         let runnable = self.nr_running[to] - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
+        self.tell_counters(to, [Some(task), None]);
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });

@@ -33,7 +33,7 @@ use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, Ns, Stream, TaskId};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
 use schedlab_record::schedstat::Schedstat;
-use schedlab_trace::{Event, EventKind, Sink};
+use schedlab_trace::{Counters, Event, EventKind, Sink};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -188,6 +188,8 @@ pub struct System<'s> {
     pub turns: Option<Sharing>,
     /// The sink asks for details.
     pub tells: bool,
+    /// The counters that the sink asks for.
+    pub counts: Counters,
     /// Receives the events.
     pub sink: &'s mut dyn Sink,
 }
@@ -282,6 +284,7 @@ impl<'s> System<'s> {
             hosted: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             tells: sink.wants_details(),
+            counts: sink.wants_counters(),
             sink,
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),

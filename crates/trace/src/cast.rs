@@ -5,6 +5,7 @@
 
 use schedlab_base::{Ns, TaskId};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One task of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -43,6 +44,14 @@ impl Cast {
     }
     /// A task's name, or its number where the cast does not have it.
     pub fn name(&self, task: TaskId) -> String {
-        self.of(task).map_or_else(|| format!("task {}", task.index()), |a| a.name.clone())
+        self.label(task).into_owned()
+    }
+    /// The same, without a copy where there is a name.
+    #[inline]
+    pub fn label(&self, task: TaskId) -> Cow<'_, str> {
+        match self.of(task) {
+            Some(actor) => Cow::Borrowed(&actor.name),
+            None => Cow::Owned(format!("task {}", task.index())),
+        }
     }
 }

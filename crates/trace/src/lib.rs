@@ -5,6 +5,8 @@
 //! events of one task in causal order, also where their times are equal.
 
 pub mod cast;
+pub mod counter;
+pub mod ctf;
 pub mod event;
 pub mod kept;
 pub mod perfetto;
@@ -13,6 +15,7 @@ pub mod reason;
 pub mod text;
 
 pub use cast::{Actor, Cast};
+pub use counter::{Counter, CounterKind, Counters};
 pub use event::{Event, EventKind};
 pub use reason::{
     ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
@@ -31,6 +34,12 @@ pub trait Sink {
     /// the cost.
     fn wants_details(&self) -> bool {
         false
+    }
+    /// The value of a counter from now on.
+    fn counter(&mut self, _at: Ns, _counter: Counter, _value: i64) {}
+    /// The counters that the simulator tells it. Other sinks are spared the cost.
+    fn wants_counters(&self) -> Counters {
+        Counters::NONE
     }
 }
 

@@ -16,12 +16,16 @@
 //! Two runs go into one file one after the other. The second one's CPUs and threads get numbers behind those of the
 //! first ([`Side`]).
 
+mod bundle;
 pub mod messages;
 mod names;
+mod pen;
 mod run;
 #[cfg(test)]
 mod tests;
+mod track;
 mod tracks;
+mod wire;
 mod write;
 
 pub use run::{Run, Side};

@@ -2,16 +2,44 @@
 
 use super::steps::Steps;
 use super::track::Track;
-use super::{Strips, who};
+use super::{BesideIdle, Strips, who};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_record::TaskName;
-use schedlab_record::conserve::Stretches;
+use schedlab_record::conserve::{Stretches, World};
 use schedlab_trace::{Event, EventKind, Sink};
+
+/// What follows CPUs, tasks and queues.
+pub(super) enum Follows {
+    /// All that the simulator tells, and from it the time in which a task waited beside an idle CPU.
+    Stretches(Box<Stretches>),
+    /// A kernel's tracepoints, which do not tell which CPUs a task may use.
+    Points(World),
+}
+
+impl Follows {
+    fn world(&self) -> &World {
+        match self {
+            Follows::Stretches(stretches) => stretches.world(),
+            Follows::Points(world) => world,
+        }
+    }
+    fn event(&mut self, e: &Event) {
+        match self {
+            Follows::Stretches(stretches) => stretches.event(e),
+            Follows::Points(world) => {
+                let changes = world.apply(e);
+                world.recycle(changes);
+            }
+        }
+    }
+}
 
 /// Follows a run.
 pub(super) struct Gather {
     names: Vec<TaskName>,
-    stretches: Stretches,
+    follows: Follows,
+    /// Events that a recording lost.
+    lost: u64,
     who: Vec<Track>,
     depth: Vec<Track>,
     /// By CPU: tasks queued there that do not run.
@@ -23,11 +51,12 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Of a run on as many CPUs, told in bins of that width (ns). The stretches have bins of the same width.
-    pub fn new(nr_cpus: usize, names: Vec<TaskName>, stretches: Stretches, width: u64) -> Gather {
+    /// Of a run on as many CPUs, told in bins of that width (ns). Stretches have bins of the same width.
+    pub fn new(nr_cpus: usize, names: Vec<TaskName>, follows: Follows, width: u64) -> Gather {
         Gather {
             names,
-            stretches,
+            follows,
+            lost: 0,
             who: vec![Track::default(); nr_cpus],
             depth: vec![Track::default(); nr_cpus],
             queued: vec![0; nr_cpus],
@@ -37,24 +66,30 @@ impl Gather {
         }
     }
 
-    /// All of it, at the end of the run.
-    pub fn finish(mut self, end: Ns) -> Strips {
+    /// All of it, at the end of the run, whose measured time began at `measured_from`.
+    pub fn finish(mut self, measured_from: Ns, end: Ns) -> Strips {
         self.who.iter_mut().chain(&mut self.depth).for_each(|t| t.close(end.0));
-        let found = self.stretches.finish(end);
         let (width, running) = self.running.finish(end.0);
         let (_, waiting) = self.waiting.finish(end.0);
-        let mut idle = found.by_bin;
-        idle.resize(running.len(), 0);
+        let beside_idle = match self.follows {
+            Follows::Stretches(stretches) => {
+                let mut found = stretches.finish(end);
+                found.by_bin.resize(running.len(), 0);
+                Some(BesideIdle { by_bin: found.by_bin, covered: Ns(found.covered_ns) })
+            }
+            Follows::Points(_) => None,
+        };
         Strips {
             end,
+            measured_from,
             names: self.names,
             who: self.who,
             depth: self.depth,
             width: Ns(width),
             running,
             waiting,
-            idle_while_waiting: idle,
-            covered: Ns(found.covered_ns),
+            beside_idle,
+            lost: self.lost,
             bin: None,
             exact: Vec::new(),
             pieces: 0,
@@ -75,7 +110,7 @@ impl Gather {
     }
     /// The CPU's queue may have changed.
     fn recount(&mut self, cpu: CpuId, at: Ns) {
-        let now = self.stretches.world().queue(cpu).len() as u32;
+        let now = self.follows.world().queue(cpu).len() as u32;
         let Some(queued) = self.queued.get_mut(cpu.index()) else { return };
         let before = std::mem::replace(queued, now);
         if before != now {
@@ -90,15 +125,19 @@ impl Sink for Gather {
         let elsewhere = match e.kind {
             EventKind::Migrate { from, .. } => Some(from),
             EventKind::Enqueued { task, .. } | EventKind::Switch { next: Some(task), .. } => {
-                self.stretches.world().queued_on(task)
+                self.follows.world().queued_on(task)
             }
             _ => None,
         };
-        self.stretches.event(e);
+        self.follows.event(e);
         match e.kind {
             EventKind::Switch { prev, next, .. } if prev == next => {}
             EventKind::Switch { next, why, .. } => self.switch(e, next, why),
             EventKind::Enqueued { .. } | EventKind::Migrate { .. } => {}
+            EventKind::Lost { count } => {
+                self.lost += u64::from(count);
+                return;
+            }
             _ => return,
         }
         self.recount(e.cpu, e.at);

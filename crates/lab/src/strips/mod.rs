@@ -1,11 +1,11 @@
 //! Cores x time: which task each CPU ran and how many waited there, over a whole run, small enough for a page.
 //!
-//! A stored run is made again with a sink that packs the stays of each CPU and the length of its queue
-//! ([`track`]). Runs with more of them than `room` bytes hold are told in bins ([`coarse`]): then
-//! [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits, which keep every piece.
-//! Beside the tracks stand counts over time: tasks running and waiting, and the time in which some task waited while a
-//! CPU that it may use was idle, as `explain --idle-while-waiting` defines it. Times are nanoseconds since the run
-//! began, warm-up included.
+//! A simulated run is made again, a kernel's run tells the events that were kept beside its record. A sink packs the
+//! stays of each CPU and the length of its queue ([`track`]). Runs with more of them than `room` bytes hold are told in
+//! bins ([`coarse`]): then [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits,
+//! which keep every piece. Beside the tracks stand counts over time: tasks running and waiting, and, of simulated runs,
+//! the time in which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines
+//! it. Times are nanoseconds since the run began, warm-up included.
 
 mod coarse;
 mod gather;
@@ -14,12 +14,13 @@ pub mod track;
 pub mod who;
 
 use crate::again::Again;
+use crate::events::Events;
 pub use coarse::Window;
 use coarse::{coarse, whole_bins};
-use gather::Gather;
+use gather::{Follows, Gather};
 use schedlab_base::{Ns, Result};
-use schedlab_record::conserve::Stretches;
-use schedlab_record::{TaskName, Wait};
+use schedlab_record::conserve::{Stretches, World};
+use schedlab_record::{Record, RunDir, TaskName, Wait};
 use std::sync::atomic::AtomicBool;
 use track::Track;
 
@@ -40,6 +41,8 @@ const MOST_OF_WAIT: u64 = 20_000_000;
 pub struct Strips {
     /// End of the run.
     pub end: Ns,
+    /// End of its warm-up.
+    pub measured_from: Ns,
     /// The tasks, by id.
     pub names: Vec<TaskName>,
     /// By CPU: who ran ([`who`]).
@@ -52,16 +55,25 @@ pub struct Strips {
     pub running: Vec<u64>,
     /// By bin: tasks that were queued and did not run, summed over ns.
     pub waiting: Vec<u64>,
-    /// By bin: time in which some task waited while a CPU that it may use was idle; without the warm-up.
-    pub idle_while_waiting: Vec<u64>,
-    /// The sum of those.
-    pub covered: Ns,
+    /// Time in which some task waited while a CPU that it may use was idle; a kernel does not tell.
+    pub beside_idle: Option<BesideIdle>,
+    /// Events that a recording lost.
+    pub lost: u64,
     /// Width of the bins that the tracks are told in; `None`: every piece is there.
     pub bin: Option<Ns>,
     /// With bins: the windows in which every piece is there.
     pub exact: Vec<Window>,
     /// Pieces of all tracks as the run had them.
     pub pieces: u64,
+}
+
+/// Time in which some task waited while a CPU that it may use was idle; without the warm-up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BesideIdle {
+    /// By bin of the counts, ns.
+    pub by_bin: Vec<u64>,
+    /// The sum of those.
+    pub covered: Ns,
 }
 
 impl Again<'_> {
@@ -72,10 +84,29 @@ impl Again<'_> {
     pub fn strips(&self, room: usize, stop: &AtomicBool) -> Result<Option<Strips>> {
         let width = self.length().0.div_ceil(COUNTS).max(1);
         let stretches = Stretches::new(self.world(), self.domains().clone(), self.warmup(), 0).in_bins(width);
-        let mut sink = Gather::new(self.nr_cpus(), self.names().to_vec(), stretches, width);
+        let follows = Follows::Stretches(Box::new(stretches));
+        let mut sink = Gather::new(self.nr_cpus(), self.names().to_vec(), follows, width);
         let end = self.simulate(&mut sink, stop)?;
-        Ok(end.map(|end| sink.finish(end).fitted(room, &windows(self.waits()))))
+        Ok(end.map(|end| sink.finish(self.warmup(), end).fitted(room, &windows(self.waits()))))
     }
+}
+
+/// The strips of a run that has kept its events, in at most `room` bytes.
+///
+/// # Errors
+/// A run without kept events, and damage in their file.
+pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Result<Strips> {
+    let mut events = Events::kept(run, record)?;
+    let (cast, measured_from) = (events.cast(), events.measured_from());
+    let end = cast.end;
+    let cpus = cast.cpus.max(record.machine.topology.nr_cpus());
+    let named = |a: &schedlab_trace::Actor| TaskName { name: a.name.clone(), background: a.background };
+    let names = cast.tasks.iter().map(named).collect();
+    let world = World::new(cpus, Vec::new(), Vec::new());
+    let width = end.0.div_ceil(COUNTS).max(1);
+    let mut sink = Gather::new(cpus, names, Follows::Points(world), width);
+    events.tell(&mut sink, stop)?;
+    Ok(sink.finish(measured_from, end).fitted(room, &windows(&record.found.waits)))
 }
 
 /// The windows around the longest waits, the longest first.
@@ -135,7 +166,7 @@ impl Strips {
             names: self.names.clone(),
             running: self.running.clone(),
             waiting: self.waiting.clone(),
-            idle_while_waiting: self.idle_while_waiting.clone(),
+            beside_idle: self.beside_idle.clone(),
             ..*self
         }
     }

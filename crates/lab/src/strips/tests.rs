@@ -15,8 +15,13 @@ fn small() -> Strips {
     let machine = Machine::load("smp-2").unwrap();
     let domains = Domains::build(&machine.topology, Version::new(4, 5));
     let stretches = Stretches::new(World::new(2, vec![None; 3], Vec::new()), domains, Ns(0), 0).in_bins(250);
+    followed(Follows::Stretches(Box::new(stretches)))
+}
+
+/// The same run, seen so.
+fn followed(follows: Follows) -> Strips {
     let names = vec![name("a", false), name("b", false), name("kworker", true)];
-    let mut sink = Gather::new(2, names, stretches, 250);
+    let mut sink = Gather::new(2, names, follows, 250);
     let (a, b, k) = (Some(TaskId(0)), Some(TaskId(1)), Some(TaskId(2)));
     let switch = |prev, next, why| EventKind::Switch { prev, next, why };
     let queued = |task: TaskId| EventKind::Enqueued { task, nr_running: 0, new: false };
@@ -30,7 +35,7 @@ fn small() -> Strips {
     ] {
         sink.event(&Event { at: Ns(at), cpu: CpuId(cpu), kind });
     }
-    sink.finish(Ns(1000))
+    sink.finish(Ns(0), Ns(1000))
 }
 
 #[test]
@@ -45,11 +50,14 @@ fn tracks_and_counts_tell_who_ran_and_who_waited() {
     assert_eq!(depth, [(0, 0), (300, 1), (800, 0)], "after its slice the first waits for the second");
     assert_eq!(s.waiting, [0, 200, 250, 50]);
     assert_eq!(s.running, [150, 250, 250, 150], "the kernel's thread is not of the workload");
-    assert_eq!(
-        (s.idle_while_waiting.clone(), s.covered),
-        (vec![0, 200, 0, 0], Ns(200)),
-        "the second CPU was idle"
-    );
+    let beside_idle = BesideIdle { by_bin: vec![0, 200, 0, 0], covered: Ns(200) };
+    assert_eq!(s.beside_idle, Some(beside_idle), "the second CPU was idle");
+}
+
+#[test]
+fn a_kernel_s_events_give_the_same_but_what_it_does_not_tell() {
+    let (told, points) = (small(), followed(Follows::Points(World::new(2, Vec::new(), Vec::new()))));
+    assert_eq!(points, Strips { beside_idle: None, ..told });
 }
 
 #[test]

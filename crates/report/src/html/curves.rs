@@ -17,6 +17,8 @@ pub const RIGHT: f64 = 10.0;
 pub const TOP: f64 = 10.0;
 pub const BOTTOM: f64 = 24.0;
 
+/// Half the width of the longest label of a percentile.
+const LABEL: f64 = 22.0;
 /// Percentiles with a tick.
 const TICKS: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
@@ -33,10 +35,12 @@ pub fn figure(group: &Group<'_>, name: &str, series: &[Option<Series>]) -> Strin
     for tick in TICKS.into_iter().filter(|t| nines(*t) <= most) {
         let _ = write!(
             svg,
-            "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{TOP}\" y2=\"{1}\"/><text x=\"{0:.1}\" y=\"{2}\" text-anchor=\"middle\">{tick}%</text>",
+            "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{TOP}\" y2=\"{1}\"/><text x=\"{0:.1}\" y=\"{2}\" text-anchor=\"{3}\">{tick}%</text>",
             x(tick),
             HEIGHT - BOTTOM,
-            HEIGHT - 8.0
+            HEIGHT - 8.0,
+            // The last label would stick out.
+            if x(tick) > WIDTH - LABEL { "end" } else { "middle" }
         );
     }
     svg += &across(&y, unit);

@@ -7,6 +7,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 const SELFTEST: &str = include_str!("selftest.js");
 const CURVES: &str = include_str!("curves.js");
+const PIXELS: &str = include_str!("pixels.js");
 const STRIPS: &str = include_str!("strips.js");
 
 /// The whole file.
@@ -19,7 +20,7 @@ pub fn page(report: &Report<'_>) -> String {
     out += &loads::section(report);
     out += &notes::environment(report);
     out += &notes::again(report);
-    for script in [CURVES, STRIPS] {
+    for script in [CURVES, PIXELS, STRIPS] {
         let _ = writeln!(out, "<script>\n{script}</script>");
     }
     out + "</body></html>\n"

@@ -21,6 +21,10 @@ window.addEventListener("load", () => {
     told.zoomed = strips.view();
     strips.pan(0.25);
     told.panned = strips.view();
+    const kept = strips.pixels();
+    strips.forget();
+    const whole = strips.pixels();
+    told.keptDiffers = kept.reduce((most, run, n) => run.reduce((m, byte, at) => Math.max(m, Math.abs(byte - whole[n][at])), most), 0);
     told.coloursZoomed = strips.colours();
     const first = document.querySelector("button.place");
     if (first) {

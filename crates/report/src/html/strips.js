@@ -1,7 +1,7 @@
 // Cores x time: one strip for each run, a row for each CPU, above each other with one time axis and one cursor.
 //
-// The data are tracks: by CPU a list of pieces, each with its begin (ns) and a value, packed as lab/src/strips/track.rs
-// says. A pixel has the mean of the colours of what happened in it, so a strip shows the same at every zoom, only finer.
+// The data are tracks (pixels.js). A pixel has the mean of the colours of what happened in it, so a strip shows the same
+// at every zoom, only finer.
 // All state is `view` (begin and end, ns), `by` (what colours mean), `rows` (height of a row) and `shown` (a wait).
 "use strict";
 
@@ -13,55 +13,11 @@
   const SHORTEST = 2000; // the narrowest view, ns
   const COUNTS = 64; // height of the curves under a strip, CSS pixels
 
-  // --- reading -------------------------------------------------------------------------------------------------
-
-  function tracksOf(text, cpus, end) {
-    const raw = atob(text);
-    let at = 0;
-    const number = () => {
-      let n = 0;
-      let scale = 1;
-      let byte;
-      do {
-        byte = raw.charCodeAt(at++);
-        n += (byte & 127) * scale;
-        scale *= 128;
-      } while (byte >= 128);
-      return n;
-    };
-    const tracks = [];
-    for (let cpu = 0; cpu < cpus; cpu++) {
-      const count = number();
-      const starts = new Float64Array(count + 1);
-      const values = new Uint32Array(count);
-      let time = 0;
-      for (let n = 0; n < count; n++) {
-        time += number();
-        starts[n] = time;
-        values[n] = number();
-      }
-      starts[count] = end;
-      tracks.push({ starts, values });
-    }
-    return tracks;
-  }
-
-  // The piece that a time lies in.
-  function find(track, time) {
-    let low = 0;
-    let high = track.values.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (track.starts[middle] <= time) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-
+  const { unpack, find, paint, Pixels } = schedlab.tracks;
   const runs = data.runs.map((run) => ({
     ...run,
-    who: tracksOf(run.who, run.cpus, run.end),
-    depth: tracksOf(run.depth, run.cpus, run.end),
+    who: unpack(run.who, run.cpus, run.end),
+    depth: unpack(run.depth, run.cpus, run.end),
   }));
   const end = Math.max(...runs.map((run) => run.end));
 
@@ -73,11 +29,14 @@
     run: runs[n],
     box,
     cpus: box.querySelector("canvas.cpus"),
+    pixels: new Pixels(),
     counts: box.querySelector("canvas.counts"),
     over: box.querySelector(".over"),
     cursor: box.querySelector(".cursor"),
   }));
   const gutter = () => (strips[0].box.clientWidth < 600 ? 34 : 52);
+  const innerWidth = (width) => Math.max(1, Math.floor(width - gutter()));
+  const fineWidth = (width) => Math.round(innerWidth(width) * (window.devicePixelRatio || 1));
   const most = Math.max(...runs.map((run) => run.cpus));
   const usualRows = Math.max(2, Math.min(14, Math.floor(300 / most)));
   const rowHeight = () => state.rows || usualRows;
@@ -95,9 +54,14 @@
     const wanted = Math.min(end, Math.max(SHORTEST, length / factor));
     look(at - place * wanted, at + (1 - place) * wanted);
   };
+  // Moves by whole pixels, so that those in view can be kept.
   const pan = (share) => {
-    const by = share * (state.until - state.from);
-    look(state.from + by, state.until + by);
+    const length = state.until - state.from;
+    const width = fineWidth(strips[0].box.clientWidth);
+    const by = (Math.round(share * width) / width) * length;
+    const from = Math.max(0, Math.min(end - length, state.from + by));
+    Object.assign(state, { from, until: from + length, moved: true });
+    later();
   };
 
   // --- colours -------------------------------------------------------------------------------------------------
@@ -141,62 +105,16 @@
 
   // --- drawing -------------------------------------------------------------------------------------------------
 
-  // Spreads the pieces of a track over a row of pixels: red, green, blue and share of each pixel are summed.
-  function spread(track, colourOf, row, width) {
-    const scale = width / (state.until - state.from);
-    const { starts, values } = track;
-    const add = (x, share, rgb) => {
-      const at = 4 * x;
-      row[at] += share * rgb[0];
-      row[at + 1] += share * rgb[1];
-      row[at + 2] += share * rgb[2];
-      row[at + 3] += share;
-    };
-    for (let n = find(track, state.from); n < values.length && starts[n] < state.until; n++) {
-      const rgb = colourOf(values[n]);
-      if (!rgb) continue;
-      const a = Math.max(0, (starts[n] - state.from) * scale);
-      const b = Math.min(width, (starts[n + 1] - state.from) * scale);
-      let x = Math.floor(a);
-      if (b <= x + 1) {
-        add(x, b - a, rgb);
-        continue;
-      }
-      add(x, x + 1 - a, rgb);
-      for (x++; x + 1 <= b; x++) add(x, 1, rgb);
-      if (b > x) add(x, b - x, rgb);
-    }
-  }
-
-  // Lays a row of sums over a row of the image.
-  function lay(row, image, first, width) {
-    for (let x = 0; x < width; x++) {
-      const share = Math.min(1, row[4 * x + 3]);
-      if (share === 0) continue;
-      const at = first + 4 * x;
-      for (let c = 0; c < 3; c++) image[at + c] = image[at + c] * (1 - share) + row[4 * x + c];
-    }
-    row.fill(0);
-  }
-
-  function imageOf(run, width) {
-    const image = new ImageData(width, run.cpus);
-    const idle = rgbOf(css("--idle"));
-    // Bytes in memory are red, green, blue, opaque.
-    new Uint32Array(image.data.buffer).fill(((255 << 24) | (idle[2] << 16) | (idle[1] << 8) | idle[0]) >>> 0);
+  // What is drawn of a run, one above the other, and the key of what colours mean.
+  function layersOf(run) {
+    const key = `${state.by} ${dark.matches}`;
+    if (run.drawn?.key === key) return run.drawn;
     const colours = tableOf(run);
     const waits = waitColours();
-    const row = new Float32Array(4 * width);
-    for (let cpu = 0; cpu < run.cpus; cpu++) {
-      const first = 4 * width * cpu;
-      spread(run.who[cpu], (value) => colours[Math.floor(value / WHY_BITS)], row, width);
-      lay(row, image.data, first, width);
-      if (state.by === "state") {
-        spread(run.depth[cpu], (depth) => waits[Math.min(depth, 3) - 1], row, width);
-        lay(row, image.data, first, width);
-      }
-    }
-    return image;
+    const layers = [{ tracks: run.who, colourOf: (value) => colours[Math.floor(value / WHY_BITS)] }];
+    if (state.by === "state") layers.push({ tracks: run.depth, colourOf: (depth) => waits[Math.min(depth, 3) - 1] });
+    run.drawn = { key, layers, idle: rgbOf(css("--idle")) };
+    return run.drawn;
   }
 
   // Makes a canvas as large as its box, in the screen's own pixels; gives its context in CSS pixels.
@@ -217,14 +135,17 @@
     const rows = rowHeight();
     const { context, width, height } = fresh(cpus, rows * run.cpus);
     const left = gutter();
-    const inner = Math.max(1, Math.floor(width - left));
-    const fine = Math.round(inner * (window.devicePixelRatio || 1));
-    const small = document.createElement("canvas");
-    small.width = fine;
-    small.height = run.cpus;
-    small.getContext("2d").putImageData(imageOf(run, fine), 0, 0);
+    const inner = innerWidth(width);
+    const fine = fineWidth(width);
+    const length = state.until - state.from;
+    const scale = fine / length;
+    const { key, layers, idle } = layersOf(run);
+    const view = { from: state.from, length, width: fine, height: run.cpus, key };
+    const image = strip.pixels.show(view, (first, columns) =>
+      paint(layers, run.cpus, idle, view.from + first / scale, columns, scale),
+    );
     context.imageSmoothingEnabled = false;
-    context.drawImage(small, left, 0, inner, height);
+    context.drawImage(image, left, 0, inner, height);
     // Rows are told apart while there is room, and CPUs of different caches always.
     context.fillStyle = css("--page");
     for (let cpu = 1; cpu < run.cpus; cpu++) {
@@ -272,7 +193,7 @@
     const step = (state.until - state.from) / inner;
     const of = (list, px) => mean(run, list, state.from + px * step, state.from + (px + 1) * step) / 1000;
     context.fillStyle = css("--mark");
-    for (let px = 0; px < inner; px++) {
+    for (let px = 0; run.idle && px < inner; px++) {
       const share = of(run.idle, px);
       context.globalAlpha = 0.55;
       if (share > 0) context.fillRect(left + px, base - share * room, 1, share * room);
@@ -575,6 +496,8 @@
     pan: (share) => (pan(share), now()),
     redraw: now,
     point: (strip, place, cpu) => point(place, cpu),
+    pixels: () => strips.map(({ cpus }) => cpus.getContext("2d").getImageData(0, 0, cpus.width, cpus.height).data),
+    forget: () => (strips.forEach(({ pixels }) => (pixels.view = null)), now()),
     colours: () =>
       strips.map(({ cpus }) => {
         const pixels = cpus.getContext("2d").getImageData(0, 0, cpus.width, cpus.height).data;

@@ -35,6 +35,10 @@ pub fn section(report: &Report<'_>) -> String {
         );
     }
     out += UNDER;
+    if report.shown.iter().any(|shown| shown.strips.beside_idle.is_some()) {
+        out += IDLE_KEY;
+    }
+    out += READOUT;
     for shown in report.shown {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&shown_as(report, shown)));
     }
@@ -59,8 +63,12 @@ const CONTROLS: &str = "<div class=\"controls\">\
     <div class=\"key\" id=\"strips-key\"></div>\n";
 
 const UNDER: &str = "<div class=\"axis\"><canvas id=\"strips-axis\"></canvas></div>\n\
-    <div class=\"key v\"><span class=\"v0\"><i></i>tasks that run</span><span class=\"v1\"><i></i>tasks that wait</span>\
-    <span><i style=\"background:var(--mark)\"></i>share of time in which one waited while a CPU that it may use was idle</span></div>\n\
+    <div class=\"key v\"><span class=\"v0\"><i></i>tasks that run</span><span class=\"v1\"><i></i>tasks that wait</span>";
+
+const IDLE_KEY: &str = "<span><i style=\"background:var(--mark)\"></i>share of time in which one waited while a CPU that it \
+    may use was idle</span>";
+
+const READOUT: &str = "</div>\n\
     <div class=\"readout\" id=\"strips-readout\">Point at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
     click or with Ctrl zoom; arrows, 0 and a double click work, too.</div>\n\
     <noscript><p>The strips are drawn by a script in this file.</p></noscript>\n";
@@ -93,12 +101,22 @@ fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
         }
     };
     let measured = shown.record.found.duration.0.max(1);
-    format!(
-        "{}: {data}. Some task waited beside an idle CPU for {} ({:.1}% of the measured time). The warm-up is pale.",
-        name(report, shown),
-        duration(s.covered.0 as f64),
-        100.0 * s.covered.0 as f64 / measured as f64
-    )
+    let beside_idle = match &s.beside_idle {
+        Some(b) => format!(
+            "Some task waited beside an idle CPU for {} ({:.1}% of the measured time).",
+            duration(b.covered.0 as f64),
+            100.0 * b.covered.0 as f64 / measured as f64
+        ),
+        None => "These are the events that were kept; a kernel tells neither which CPUs a task may use nor its reasons, so \
+                 time beside an idle CPU is not measured."
+            .to_owned(),
+    };
+    let lost = match s.lost {
+        0 => String::new(),
+        n => format!(" The recording lost {n} events: a row may show a task for too long there."),
+    };
+    let warm = if s.measured_from.0 > 0 { " The warm-up is pale." } else { "" };
+    format!("{}: {data}. {beside_idle}{lost}{warm}", name(report, shown))
 }
 
 fn data(report: &Report<'_>) -> Value {
@@ -129,7 +147,7 @@ fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
     object!({
         "name": name(report, shown),
         "end": s.end.0,
-        "warmup": s.end.0.saturating_sub(record.found.duration.0),
+        "warmup": s.measured_from.0,
         "cpus": s.who.len(),
         "cache": cpus.iter().map(|c| c.llc).collect::<Vec<_>>(),
         "tasks": s.names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
@@ -140,7 +158,7 @@ fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
         "width": s.width.0,
         "running": thousandths(&s.running),
         "waiting": thousandths(&s.waiting),
-        "idle": thousandths(&s.idle_while_waiting),
+        "idle": s.beside_idle.as_ref().map(|b| thousandths(&b.by_bin)),
         "waits": record.found.waits.iter().take(WAITS).map(wait).collect::<Vec<_>>(),
         "who": STANDARD.encode(Strips::packed(&s.who)),
         "depth": STANDARD.encode(Strips::packed(&s.depth)),

@@ -3,7 +3,7 @@
 use super::*;
 use schedlab_base::{Backend, Ns, TaskId};
 use schedlab_kernel::Variant;
-use schedlab_lab::strips::{track::Track, who};
+use schedlab_lab::strips::{BesideIdle, track::Track, who};
 use schedlab_lab::{Question, compare};
 use schedlab_record::{
     Better, Findings, MODEL, RECORD_SCHEMA, Series, TaskAccount, TaskName, Wait, environment,
@@ -91,8 +91,9 @@ fn strips(bin: Option<Ns>) -> Strips {
         width: Ns::ms(5),
         running: vec![8_000_000, 10_000_000],
         waiting: vec![0, 2_500_000],
-        idle_while_waiting: vec![0, 1_000_000],
-        covered: Ns::ms(1),
+        beside_idle: Some(BesideIdle { by_bin: vec![0, 1_000_000], covered: Ns::ms(1) }),
+        measured_from: Ns(0),
+        lost: 0,
         bin,
         exact: bin.map_or_else(Vec::new, |_| vec![(1_000_000, 3_000_000)]),
         pieces: 4,

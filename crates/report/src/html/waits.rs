@@ -72,7 +72,8 @@ fn row(run: usize, n: usize, explained: &Explained) -> String {
         None => w.chosen_cpu.to_string(),
     };
     let behind = match (&w.occupant, w.nr_running) {
-        (Some(o), n) if n > 2 => format!("{}, {} others", o.task, n - 2),
+        (Some(o), 3) => format!("{}, 1 other", o.task),
+        (Some(o), n) if n > 3 => format!("{}, {} others", o.task, n - 2),
         (Some(o), _) => o.task.clone(),
         (None, _) => "an idle CPU".to_owned(),
     };

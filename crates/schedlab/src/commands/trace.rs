@@ -1,4 +1,5 @@
-//! `schedlab trace`: the events of a stored run as a file that other tools show: a Perfetto trace, or ftrace text.
+//! `schedlab trace`: the events of a stored run as a file that other tools show: a Perfetto trace, a CTF trace, or
+//! ftrace text.
 //!
 //! The events are those kept beside the record. A simulated run that has kept none is simulated again, and the file is
 //! put in its place only if that was the same run.
@@ -8,13 +9,14 @@ use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::{Beside, Folder};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::events::Events;
 use schedlab_record::{Record, RunDir};
-use schedlab_trace::Sink;
+use schedlab_trace::ctf::Ctf;
 use schedlab_trace::perfetto::{Perfetto, Run, Side};
 use schedlab_trace::text::Text;
+use schedlab_trace::{CounterKind, Counters, Sink};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,17 +30,23 @@ struct Own {
     /// Put this run below, named in the same ways, or this variant of the same load; of Perfetto traces
     #[arg(long, value_name = "RUN|VARIANT")]
     vs: Option<String>,
-    /// The file that is written; - for standard output [default: a name made of workload, load, variant and seed]
+    /// The file that is written, for CTF a new folder; - for standard output [default: a name made of workload, load,
+    /// variant and seed]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// perfetto: a trace for ui.perfetto.dev; text: ftrace text, as tracefs and trace-cmd report have it
+    /// perfetto: a trace for ui.perfetto.dev; ctf: a folder for babeltrace2 and viewers of LTTng's traces; text: ftrace
+    /// text, as tracefs and trace-cmd report have it
     #[arg(long, value_name = "FORM", value_enum, default_value = "perfetto")]
     format: Form,
     /// Also why CPUs began no pass of the balancer, and what ticks decided about tickless CPUs; of simulated runs,
     /// which are simulated again for it
     #[arg(long)]
     details: bool,
-    /// Only what a kernel's own tracepoints say: no lines that tell reasons; of texts
+    /// Tracks of these counters, with commas between them: load, of each CPU; vruntime (CFS), lag (EEVDF) and what is
+    /// left of the slice, of each task; of Perfetto traces of simulated runs, which are simulated again for it
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    counters: Vec<Counted>,
+    /// Only what a kernel's own tracepoints say: nothing that tells reasons; of texts and CTF
     #[arg(long)]
     plain: bool,
     /// No progress and no notes on standard error
@@ -49,33 +57,48 @@ struct Own {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
     Perfetto,
+    Ctf,
     Text,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Counted {
+    Load,
+    Vruntime,
+    Lag,
+    Slice,
+}
+
+impl Counted {
+    fn kind(self) -> CounterKind {
+        match self {
+            Counted::Load => CounterKind::Load,
+            Counted::Vruntime => CounterKind::Vruntime,
+            Counted::Lag => CounterKind::Lag,
+            Counted::Slice => CounterKind::Slice,
+        }
+    }
 }
 
 impl Form {
     fn ending(self) -> &'static str {
         match self {
             Form::Perfetto => "pftrace",
+            Form::Ctf => "ctf",
             Form::Text => "trace.txt",
         }
     }
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("trace"))
-        .about("Write a run's events as a Perfetto trace or as ftrace text, for other tools to show")
+    Own::augment_args(Command::new("trace")).about(
+        "Write a run's events as a Perfetto trace, a CTF trace or ftrace text, for other tools to show",
+    )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if own.format == Form::Text && own.vs.is_some() {
-        return Err(
-            Error::input("--vs: a text has one run").help("--format perfetto sets two above each other")
-        );
-    }
-    if own.format == Form::Perfetto && own.plain {
-        return Err(Error::input("--plain is for texts").help("add --format text"));
-    }
+    own.check()?;
     let wanted = own.one.wanted();
     let one = wanted.find(&own.one.source)?;
     let record = one.record()?;
@@ -87,45 +110,79 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let other = other.transpose()?;
     let mut first = events(&own, &one, &record)?;
     let mut second = other.as_ref().map(|(run, record)| events(&own, run, record)).transpose()?;
-    match &own.output {
+    let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
+    let path = match &own.output {
         Some(path) if path == Path::new("-") => {
             let out = std::io::stdout().lock();
-            let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
-            of.write(BufWriter::new(out), &mut first, second.as_mut()).map(drop)
+            return of.write(BufWriter::new(out), &mut first, second.as_mut()).map(drop);
         }
-        path => {
-            let path = path
-                .clone()
-                .unwrap_or_else(|| default_name(&record, other.as_ref().map(|(_, r)| r), own.format));
-            let file = Beside::create(&path)?;
-            let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
-            let clone = file.file.try_clone().map_err(|e| Error::io(&path, "write", &e))?;
-            of.write(BufWriter::with_capacity(1 << 18, clone), &mut first, second.as_mut())?;
-            file.put()?;
-            if !own.quiet {
-                tell(&own, &path);
-            }
-            Ok(())
+        Some(path) => path.clone(),
+        None => default_name(&record, of.other, own.format),
+    };
+    if own.format == Form::Ctf {
+        of.write_folder(&path, &mut first)?;
+    } else {
+        let file = Beside::create(&path)?;
+        let clone = file.file.try_clone().map_err(|e| Error::io(&path, "write", &e))?;
+        of.write(BufWriter::with_capacity(1 << 18, clone), &mut first, second.as_mut())?;
+        file.put()?;
+    }
+    if !own.quiet {
+        tell(&own, &path);
+    }
+    Ok(())
+}
+
+impl Own {
+    /// Refuses options that do not go together.
+    fn check(&self) -> Result<()> {
+        let perfetto = self.format == Form::Perfetto;
+        if !perfetto && self.vs.is_some() {
+            return Err(Error::input("--vs: only a Perfetto trace has two runs")
+                .help("leave --format out to set two above each other"));
         }
+        if !perfetto && !self.counters.is_empty() {
+            return Err(Error::input("--counters is for Perfetto traces").help("leave --format out"));
+        }
+        if perfetto && self.plain {
+            return Err(
+                Error::input("--plain is for texts and CTF").help("add --format text or --format ctf")
+            );
+        }
+        if self.format == Form::Ctf && self.output.as_deref() == Some(Path::new("-")) {
+            return Err(Error::input("-o -: a CTF trace is a folder").help("name one that is not there yet"));
+        }
+        Ok(())
+    }
+    fn counters(&self) -> Counters {
+        self.counters.iter().fold(Counters::NONE, |set, counted| set.and(counted.kind()))
     }
 }
 
 /// Says where the file is, and what shows it.
 fn tell(own: &Own, path: &Path) {
-    let bytes = std::fs::metadata(path).map_or(0, |m| m.len());
+    let size_of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let bytes = match own.format {
+        Form::Ctf => {
+            std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| size_of(&e.path())).sum()
+        }
+        _ => size_of(path),
+    };
     let size = match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
         _ => format!("{} MB", bytes.div_ceil(1_000_000)),
     };
     let shown = match own.format {
         Form::Perfetto => "open it in ui.perfetto.dev",
+        Form::Ctf => "babeltrace2 and viewers of LTTng's traces read it",
         Form::Text => "it is ftrace text",
     };
     output::note(&format!("{} ({size}): {shown}", path.display()));
 }
 
 fn events<'a>(own: &Own, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-    let events = if own.details { Events::simulated(record) } else { Events::of(run, record) };
+    let told = own.details || own.counters().any();
+    let events = if told { Events::simulated(record) } else { Events::of(run, record) };
     Ok(events?.clocked(&common::SIMULATED))
 }
 
@@ -185,9 +242,33 @@ impl Of<'_> {
         written(file.finish())
     }
 
+    /// Writes a folder, which gets its name when it is whole.
+    fn write_folder(&self, path: &Path, events: &mut Events<'_>) -> Result<()> {
+        if path.exists() {
+            return Err(Error::input(format!("{} is there already", path.display()))
+                .help("a CTF trace is a new folder: remove it, or name another with -o"));
+        }
+        let parent = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let folder = Folder::create(parent, ".schedlab-ctf-", 0o777)?;
+        let cast = events.cast().clone();
+        let mut ctf = Ctf::new(&folder.path, &cast);
+        if self.own.plain {
+            ctf = ctf.without_marks();
+        }
+        if self.own.details {
+            ctf = ctf.detailed();
+        }
+        self.tell(events, &mut ctf)?;
+        written(ctf.finish())?;
+        folder.rename_to(path).map_err(|e| Error::io(path, "make the folder", &e))
+    }
+
     fn perfetto<W: Write>(&self, file: &mut Perfetto<W>, side: Side, events: &mut Events<'_>) -> Result<()> {
         let cast = events.cast().clone();
-        let mut run = Run::new(file, &cast, side, events.measured_from());
+        let mut run = Run::new(file, &cast, side, events.measured_from()).counting(self.own.counters());
         if self.own.details {
             run = run.detailed();
         }

@@ -9,6 +9,7 @@
 
 pub mod cfs;
 mod class;
+mod counters;
 pub mod early;
 pub mod eevdf;
 pub mod entity;

@@ -119,6 +119,77 @@ pub struct FtraceEventBundle {
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
+    #[prost(message, optional, tag = "4")]
+    pub compact_sched: Option<CompactSched>,
+}
+
+/// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others are
+/// differences to the one before; names are places in the table.
+#[derive(Clone, PartialEq, Message)]
+pub struct CompactSched {
+    #[prost(uint64, repeated, tag = "1")]
+    pub switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub switch_prev_state: Vec<i64>,
+    #[prost(int32, repeated, tag = "3")]
+    pub switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    pub switch_next_prio: Vec<i32>,
+    #[prost(string, repeated, tag = "5")]
+    pub intern_table: Vec<String>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub switch_next_comm_index: Vec<u32>,
+    #[prost(uint64, repeated, tag = "7")]
+    pub waking_timestamp: Vec<u64>,
+    #[prost(int32, repeated, tag = "8")]
+    pub waking_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "9")]
+    pub waking_target_cpu: Vec<i32>,
+    #[prost(int32, repeated, tag = "10")]
+    pub waking_prio: Vec<i32>,
+    #[prost(uint32, repeated, tag = "11")]
+    pub waking_comm_index: Vec<u32>,
+    #[prost(uint32, repeated, tag = "12")]
+    pub waking_common_flags: Vec<u32>,
+}
+
+/// What both forms of a switch say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Switched {
+    pub at: u64,
+    /// Messages alone tell it.
+    pub prev_pid: Option<i32>,
+    pub prev_state: i64,
+    pub next_pid: i32,
+    pub next_comm: String,
+}
+
+impl FtraceEventBundle {
+    /// The switches of a bundle, both forms, in order of time.
+    pub fn switches(&self) -> Vec<Switched> {
+        let message = |e: &FtraceEvent| match &e.event {
+            Some(Ftrace::SchedSwitch(s)) => Some(Switched {
+                at: e.timestamp?,
+                prev_pid: s.prev_pid,
+                prev_state: s.prev_state?,
+                next_pid: s.next_pid?,
+                next_comm: s.next_comm.clone()?,
+            }),
+            _ => None,
+        };
+        let mut all: Vec<Switched> = self.event.iter().filter_map(message).collect();
+        let Some(c) = &self.compact_sched else { return all };
+        let mut at = 0;
+        let names = c.switch_next_comm_index.iter().map(|i| c.intern_table.get(*i as usize));
+        let told = c.switch_timestamp.iter().zip(&c.switch_prev_state).zip(&c.switch_next_pid).zip(names);
+        all.extend(told.filter_map(|(((delta, state), pid), name)| {
+            at += delta;
+            let next_comm = name?.clone();
+            Some(Switched { at, prev_pid: None, prev_state: *state, next_pid: *pid, next_comm })
+        }));
+        all.sort_by_key(|s| s.at);
+        all
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -267,7 +338,7 @@ pub struct ThreadDescriptor {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
-    /// 2: a count.
+    /// 1: ns; 2: a count.
     #[prost(int32, optional, tag = "3")]
     pub unit: Option<i32>,
 }
@@ -302,20 +373,23 @@ pub enum TrackEventType {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "1")]
+    pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "3")]
     pub uint_value: Option<u64>,
     #[prost(string, optional, tag = "6")]
     pub string_value: Option<String>,
-    #[prost(string, optional, tag = "10")]
-    pub name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<EventName>,
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<EventName>,
 }
 
+/// A name and its number; the same for all kinds of names.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     #[prost(uint64, optional, tag = "1")]

@@ -1,7 +1,9 @@
 //! Names of events on tracks. Each is written once; events bear its number.
 
 use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason};
-use std::collections::BTreeSet;
+
+/// Reasons of the balancer's passes.
+const BALANCE: u64 = BalanceReason::ALL.len() as u64;
 
 /// A name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +23,8 @@ pub(super) enum Name {
 }
 
 impl Name {
-    /// Its number, never 0.
+    /// Its number, never 0 and small, since every event bears it.
+    #[inline]
     pub(super) fn iid(self) -> u64 {
         let (kind, number) = match self {
             Name::Warmup => (1, 0),
@@ -31,11 +34,11 @@ impl Name {
             Name::Placed(why) => (5, why as u64),
             Name::GivesWay(why) => (6, why as u64),
             Name::Moved(why) => (7, why as u64),
-            Name::Balance(trigger, why) => (8, (trigger as u64) << 8 | why as u64),
+            Name::Balance(trigger, why) => (8, (trigger as u64) * BALANCE + why as u64),
             Name::Skip(why) => (9, why as u64),
             Name::Kick(why) => (10, why as u64),
         };
-        kind << 16 | number
+        number << 4 | kind
     }
     /// Its words.
     pub(super) fn text(self) -> String {
@@ -54,17 +57,80 @@ impl Name {
     }
 }
 
-/// The names that the file has.
+/// The names that the file has, by number.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeSet<u64>);
+pub(super) struct Told(Vec<bool>);
 
 impl Told {
     /// Whether a name is new to the file, which has it from now on.
+    #[inline]
     pub(super) fn is_new(&mut self, iid: u64) -> bool {
-        self.0.insert(iid)
+        let at = iid as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, false);
+        }
+        !std::mem::replace(&mut self.0[at], true)
     }
-    /// Whether the file has no names yet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+}
+
+/// What a number or text beside an event's name is. The file has these names from its beginning on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Note {
+    Task,
+    To,
+    Cpu,
+    Probes,
+    From,
+    Level,
+    Moved,
+    Visited,
+    BusiestCpu,
+    HaveNs,
+    NeedNs,
+    DelayNs,
+}
+
+impl Note {
+    /// Their words, in their order.
+    pub(super) const WORDS: [&str; 12] = [
+        "task",
+        "to",
+        "cpu",
+        "probes",
+        "from",
+        "level",
+        "moved",
+        "visited",
+        "busiest_cpu",
+        "have_ns",
+        "need_ns",
+        "delay_ns",
+    ];
+    /// Its number, never 0.
+    #[inline]
+    pub(super) fn iid(self) -> u64 {
+        self as u64 + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_names_have_one_number() {
+        let balance = BalanceTrigger::ALL
+            .iter()
+            .flat_map(|t| BalanceReason::ALL.iter().map(|why| Name::Balance(*t, *why)));
+        let mut all = vec![Name::Warmup, Name::Measured, Name::Wakes, Name::Woken];
+        all.extend(balance);
+        all.extend(PlaceReason::ALL.iter().map(|why| Name::Placed(*why)));
+        all.extend(SwitchReason::ALL.iter().map(|why| Name::GivesWay(*why)));
+        all.extend(MoveReason::ALL.iter().map(|why| Name::Moved(*why)));
+        all.extend(SkipReason::ALL.iter().map(|why| Name::Skip(*why)));
+        all.extend(KickReason::ALL.iter().map(|why| Name::Kick(*why)));
+        let mut told = Told::default();
+        assert!(all.iter().all(|n| n.iid() > 0 && told.is_new(n.iid())));
+        assert_eq!((Note::Task.iid(), Note::DelayNs.iid()), (1, Note::WORDS.len() as u64));
     }
 }

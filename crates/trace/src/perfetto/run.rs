@@ -1,19 +1,20 @@
 //! One run of a file: its ftrace events, by CPU.
 
+use super::bundle::{Bundle, Switched, Waked};
 use super::messages::{
-    CpuIdle, Ftrace, FtraceEvent, FtraceEventBundle, Process, ProcessTree, SchedMigrateTask,
-    SchedProcessExit, SchedSwitch, SchedWakeup, TaskNewtask, Thread, TracePacket,
+    Ftrace, FtraceEvent, Process, ProcessTree, SchedProcessExit, SchedSwitch, SchedWakeup, TaskNewtask,
+    Thread, TracePacket,
 };
+use super::pen::Pen;
 use super::tracks::Tracks;
+use super::wire::Wire;
 use super::write::Perfetto;
 use crate::points::{Point, Points, Tracepoint};
-use crate::{Cast, Event, EventKind, Sink};
+use crate::{Cast, Counter, Counters, Event, Sink};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Events of all CPUs that wait for their bundles to be written.
-const BUNDLED: usize = 8192;
 /// The sequence of packets that are no track's.
 const SEQUENCE: u32 = 1;
 /// `common_flags`: in a hardware interrupt.
@@ -22,10 +23,12 @@ const HARDIRQ: u32 = 0x08;
 const CLONE_THREAD: u64 = 0x10000;
 /// `cpu_idle.state` of a CPU that leaves its idle state.
 const LEAVES: u32 = u32::MAX;
-/// Priority of the idle task.
-const IDLE_PRIO: i32 = 120;
-/// Threads that the cast does not have get numbers from here on; the kernel's go up to 2^22.
-const STRANGERS: u32 = 1 << 23;
+/// Fields of a packet, of a bundle and of an event that are encoded by hand.
+const PACKET_BUNDLE: u32 = 1;
+const PACKET_SEQUENCE: u32 = 10;
+const BUNDLE_EVENT: u32 = 2;
+const EVENT_CPU_IDLE: u32 = 13;
+const EVENT_MIGRATE: u32 = 491;
 
 /// What tells a run's CPUs and threads from those of another run in the file.
 #[derive(Clone, Debug, Default)]
@@ -54,38 +57,35 @@ impl Side {
 
 /// A run that is being written.
 pub struct Run<'a, W: Write> {
-    pub(super) file: &'a mut Perfetto<W>,
-    pub(super) cast: &'a Cast,
-    pub(super) side: Side,
+    pen: Pen<'a, W>,
     points: Points,
     tracks: Tracks,
-    /// Events by CPU.
-    bundles: Vec<Vec<FtraceEvent>>,
-    bundled: usize,
+    /// By CPU.
+    bundles: Vec<Bundle>,
     /// Whether a task's thread has been told, by task.
     met: Vec<bool>,
     /// Processes that have been told.
     processes: Vec<u32>,
     details: bool,
+    counters: Counters,
 }
 
 impl<'a, W: Write> Run<'a, W> {
     /// Begins a run whose measured time begins at `measured_from`.
     pub fn new(file: &'a mut Perfetto<W>, cast: &'a Cast, side: Side, measured_from: Ns) -> Run<'a, W> {
-        let mut run = Run {
-            file,
-            cast,
-            side,
+        let mut pen = Pen::new(file, cast, side);
+        let mut tracks = Tracks::default();
+        tracks.phases(&mut pen, measured_from);
+        Run {
+            pen,
             points: Points::default(),
-            tracks: Tracks::default(),
+            tracks,
             bundles: Vec::new(),
-            bundled: 0,
             met: Vec::new(),
             processes: Vec::new(),
             details: false,
-        };
-        run.phases(measured_from);
-        run
+            counters: Counters::NONE,
+        }
     }
     /// The same, asking the simulator for details ([`Sink::wants_details`]).
     #[must_use]
@@ -93,145 +93,162 @@ impl<'a, W: Write> Run<'a, W> {
         self.details = true;
         self
     }
+    /// The same, with tracks of these counters, which the simulator is asked for.
+    #[must_use]
+    pub fn counting(mut self, counters: Counters) -> Run<'a, W> {
+        self.counters = counters;
+        self
+    }
     /// Writes what is still to be written.
     pub fn finish(mut self) {
-        self.flush();
-    }
-
-    pub(super) fn cpu(&self, cpu: CpuId) -> u32 {
-        self.side.first_cpu + cpu.0
-    }
-    pub(super) fn tid(&self, task: TaskId) -> i32 {
-        let tid = self.cast.of(task).map_or(STRANGERS + task.0, |a| a.tid);
-        (self.side.first_tid + tid) as i32
-    }
-    /// The process, if it is known.
-    pub(super) fn process(&self, task: TaskId) -> Option<i32> {
-        let process = self.cast.of(task).map_or(0, |a| a.process);
-        (process != 0).then(|| (self.side.first_tid + process) as i32)
-    }
-    fn prio(&self, task: TaskId) -> i32 {
-        self.cast.of(task).map_or(IDLE_PRIO, |a| a.prio)
-    }
-    /// Number, name and priority; those of the CPU's idle task for `None`.
-    fn who(&self, task: Option<TaskId>, cpu: CpuId) -> (i32, String, i32) {
-        match task {
-            Some(task) => (self.tid(task), self.cast.name(task), self.prio(task)),
-            None => (0, format!("swapper/{}", self.cpu(cpu)), IDLE_PRIO),
+        for at in 0..self.bundles.len() {
+            self.flush(CpuId::from(at));
         }
     }
 
-    fn ftrace(&mut self, p: Tracepoint) {
-        let (point, irq) = match p.point {
+    #[inline]
+    fn ftrace(&mut self, p: &Tracepoint) {
+        if p.cpu.index() >= self.bundles.len() {
+            self.bundles.resize_with(p.cpu.index() + 1, Bundle::default);
+        }
+        match p.point {
             Point::Switch { prev, state, next } => {
                 self.meet(p.at, prev);
                 self.meet(p.at, next);
-                let (prev_pid, prev_comm, prev_prio) = self.who(prev, p.cpu);
-                let (next_pid, next_comm, next_prio) = self.who(next, p.cpu);
-                let switch = SchedSwitch {
-                    prev_comm: Some(prev_comm),
-                    prev_pid: Some(prev_pid),
-                    prev_prio: Some(prev_prio),
-                    prev_state: Some(if prev.is_some() { state.bits() } else { 0 }),
-                    next_comm: Some(next_comm),
-                    next_pid: Some(next_pid),
-                    next_prio: Some(next_prio),
-                };
-                (Ftrace::SchedSwitch(switch), false)
+                let prev_state = if prev.is_some() { state.bits() } else { 0 };
+                self.switch(p, prev, prev_state, next);
             }
             Point::Waking { task, target, irq } => {
                 self.meet(p.at, Some(task));
-                (Ftrace::SchedWaking(self.wakeup(task, target)), irq)
+                self.waking(p, task, target, irq);
             }
-            Point::Wakeup { task, target, new } => {
+            // Readers make nothing of it: the task is runnable from its `sched_waking` on.
+            Point::Wakeup { new: false, .. } => return,
+            Point::Wakeup { task, target, new: true } => {
                 self.meet(p.at, Some(task));
-                let wakeup = self.wakeup(task, target);
-                (if new { Ftrace::SchedWakeupNew(wakeup) } else { Ftrace::SchedWakeup(wakeup) }, false)
+                let wakeup = Ftrace::SchedWakeupNew(self.wakeup(task, target));
+                self.message(p, wakeup, false);
             }
             Point::Migrate { task, from, to } => {
-                let (pid, comm, prio) = self.who(Some(task), p.cpu);
-                let migrate = SchedMigrateTask {
-                    comm: Some(comm),
-                    pid: Some(pid),
-                    prio: Some(prio),
-                    orig_cpu: Some(self.cpu(from) as i32),
-                    dest_cpu: Some(self.cpu(to) as i32),
-                };
-                (Ftrace::SchedMigrateTask(migrate), false)
+                let (pid, prio, comm) = self.pen.who(Some(task), p.cpu);
+                let (from, to) = (self.pen.cpu(from), self.pen.cpu(to));
+                self.bundles[p.cpu.index()].event(p.at.0, tid_of(&self.pen, p), EVENT_MIGRATE, |out| {
+                    out.bytes(1, comm.as_bytes());
+                    out.int(2, pid.into());
+                    out.int(3, prio.into());
+                    out.uint(4, from.into());
+                    out.uint(5, to.into());
+                });
             }
-            Point::NewTask { task } => (self.new_task(p.at, task), false),
+            Point::NewTask { task } => {
+                let new = self.new_task(p.at, task);
+                self.message(p, new, false);
+            }
             Point::Exit { task } => {
-                let (pid, comm, prio) = self.who(Some(task), p.cpu);
-                let tgid = self.process(task);
-                let exit = SchedProcessExit { comm: Some(comm), pid: Some(pid), tgid, prio: Some(prio) };
-                (Ftrace::SchedProcessExit(exit), false)
+                let (pid, prio, comm) = self.pen.who(Some(task), p.cpu);
+                let (comm, tgid) = (Some(comm.into_owned()), self.pen.process(task));
+                let exit = SchedProcessExit { comm, pid: Some(pid), tgid, prio: Some(prio) };
+                self.message(p, Ftrace::SchedProcessExit(exit), false);
             }
             Point::Idle { state } => {
-                let state = state.map_or(LEAVES, u32::from);
-                (Ftrace::CpuIdle(CpuIdle { state: Some(state), cpu_id: Some(self.cpu(p.cpu)) }), false)
+                let (state, cpu) = (state.map_or(LEAVES, u32::from), self.pen.cpu(p.cpu));
+                self.bundles[p.cpu.index()].event(p.at.0, tid_of(&self.pen, p), EVENT_CPU_IDLE, |out| {
+                    out.uint(1, state.into());
+                    out.uint(2, cpu.into());
+                });
             }
+        }
+        if self.bundles[p.cpu.index()].is_full() {
+            self.flush(p.cpu);
+        }
+    }
+
+    #[inline]
+    fn switch(&mut self, p: &Tracepoint, prev: Option<TaskId>, prev_state: i64, next: Option<TaskId>) {
+        let (next_pid, next_prio, next_comm) = self.pen.who(next, p.cpu);
+        let bundle = &mut self.bundles[p.cpu.index()];
+        if bundle.takes_switch(p.at.0) {
+            let told = Switched { at: p.at.0, prev_state, next_pid, next_prio };
+            return bundle.switch(&told, next, &next_comm);
+        }
+        bundle.switched = true;
+        let (prev_pid, prev_prio, prev_comm) = self.pen.who(prev, p.cpu);
+        let switch = SchedSwitch {
+            prev_comm: Some(prev_comm.into_owned()),
+            prev_pid: Some(prev_pid),
+            prev_prio: Some(prev_prio),
+            prev_state: Some(prev_state),
+            next_comm: Some(next_comm.into_owned()),
+            next_pid: Some(next_pid),
+            next_prio: Some(next_prio),
         };
-        let event = FtraceEvent {
-            timestamp: Some(p.at.0),
-            pid: Some(p.current.map_or(0, |t| self.tid(t) as u32)),
-            common_flags: irq.then_some(HARDIRQ),
-            event: Some(point),
-        };
-        self.bundle(p.cpu, event);
+        self.message(p, Ftrace::SchedSwitch(switch), false);
+    }
+
+    #[inline]
+    fn waking(&mut self, p: &Tracepoint, task: TaskId, target: CpuId, irq: bool) {
+        let bundle = &mut self.bundles[p.cpu.index()];
+        // A wakeup that has waited for its task's switch names a waker that may have left since.
+        if bundle.takes_waking(p.at.0) && p.current == self.points.current(p.cpu) {
+            let (pid, prio, comm) = self.pen.who(Some(task), target);
+            let flags = if irq { HARDIRQ } else { 0 };
+            let told = Waked { at: p.at.0, pid, target_cpu: self.pen.cpu(target), prio, flags };
+            return bundle.waking(&told, task, &comm);
+        }
+        let waking = Ftrace::SchedWaking(self.wakeup(task, target));
+        self.message(p, waking, irq);
     }
 
     fn wakeup(&self, task: TaskId, target: CpuId) -> SchedWakeup {
-        let (pid, comm, prio) = self.who(Some(task), target);
-        let target_cpu = Some(self.cpu(target) as i32);
-        SchedWakeup { comm: Some(comm), pid: Some(pid), prio: Some(prio), success: Some(1), target_cpu }
+        let (pid, prio, comm) = self.pen.who(Some(task), target);
+        let target_cpu = Some(self.pen.cpu(target) as i32);
+        let (comm, success) = (Some(comm.into_owned()), Some(1));
+        SchedWakeup { comm, pid: Some(pid), prio: Some(prio), success, target_cpu }
     }
 
     /// A task that another one makes. Readers give a thread its parent's process, so a thread of another process is
     /// told its own afterwards.
     fn new_task(&mut self, at: Ns, task: TaskId) -> Ftrace {
-        let (pid, comm, _) = self.who(Some(task), CpuId(0));
-        let thread = self.process(task).is_some_and(|process| process != pid);
+        let pid = self.pen.tid(task);
+        let comm = Some(self.pen.cast.name(task));
+        let thread = self.pen.process(task).is_some_and(|process| process != pid);
         if !thread {
             self.see(task);
         }
         self.meet(at.plus(Ns(2)), Some(task));
         let clone_flags = Some(if thread { CLONE_THREAD } else { 0 });
-        Ftrace::TaskNewtask(TaskNewtask { pid: Some(pid), comm: Some(comm), clone_flags })
+        Ftrace::TaskNewtask(TaskNewtask { pid: Some(pid), comm, clone_flags })
     }
 
-    fn bundle(&mut self, cpu: CpuId, event: FtraceEvent) {
-        if cpu.index() >= self.bundles.len() {
-            self.bundles.resize(cpu.index() + 1, Vec::new());
-        }
-        self.bundles[cpu.index()].push(event);
-        self.bundled += 1;
-        if self.bundled >= BUNDLED {
-            self.flush();
-        }
+    /// Adds an event of which a run has few.
+    fn message(&mut self, p: &Tracepoint, event: Ftrace, irq: bool) {
+        let event = FtraceEvent {
+            timestamp: Some(p.at.0),
+            pid: Some(tid_of(&self.pen, p)),
+            common_flags: irq.then_some(HARDIRQ),
+            event: Some(event),
+        };
+        let bundle = &mut self.bundles[p.cpu.index()];
+        prost::encoding::message::encode(BUNDLE_EVENT, &event, &mut bundle.events);
+        bundle.counts();
     }
-    fn flush(&mut self) {
-        self.bundled = 0;
-        for at in 0..self.bundles.len() {
-            if self.bundles[at].is_empty() {
-                continue;
-            }
-            let cpu = Some(self.cpu(CpuId::from(at)));
-            let bundle = FtraceEventBundle { cpu, event: std::mem::take(&mut self.bundles[at]) };
-            let mut packet = TracePacket {
-                ftrace_events: Some(bundle),
-                trusted_packet_sequence_id: Some(SEQUENCE),
-                ..TracePacket::default()
-            };
-            self.file.packet(&packet);
-            // The room is used again.
-            if let Some(bundle) = packet.ftrace_events.take() {
-                self.bundles[at] = bundle.event;
-                self.bundles[at].clear();
-            }
+
+    fn flush(&mut self, cpu: CpuId) {
+        let bundle = &mut self.bundles[cpu.index()];
+        if bundle.is_empty() {
+            return;
         }
+        let number = self.pen.side.first_cpu + cpu.0;
+        self.pen.file.encoded(|out| {
+            let open = out.open(PACKET_BUNDLE);
+            bundle.write(number, out);
+            out.close(open);
+            out.uint(PACKET_SEQUENCE, SEQUENCE.into());
+        });
     }
 
     /// Notes that a thread has been told; whether it had been before.
+    #[inline]
     fn see(&mut self, task: TaskId) -> bool {
         if task.index() >= self.met.len() {
             self.met.resize(task.index() + 1, false);
@@ -240,28 +257,32 @@ impl<'a, W: Write> Run<'a, W> {
     }
 
     /// Tells a thread and its process before their first event.
+    #[inline]
     fn meet(&mut self, at: Ns, task: Option<TaskId>) {
-        let Some(task) = task else { return };
-        if self.see(task) {
-            return;
+        match task {
+            Some(task) if !self.see(task) => self.introduce(at, task),
+            _ => {}
         }
-        let Some(tgid) = self.process(task) else { return };
-        let thread = Thread { tid: Some(self.tid(task)), name: Some(self.cast.name(task)), tgid: Some(tgid) };
-        let number = self.cast.of(task).map_or(0, |a| a.process);
+    }
+    fn introduce(&mut self, at: Ns, task: TaskId) {
+        let Some(tgid) = self.pen.process(task) else { return };
+        let (tid, name) = (self.pen.tid(task), self.pen.cast.name(task));
+        let thread = Thread { tid: Some(tid), name: Some(name), tgid: Some(tgid) };
+        let number = self.pen.cast.of(task).map_or(0, |a| a.process);
         let mut tree = ProcessTree { processes: Vec::new(), threads: vec![thread] };
         if let Err(place) = self.processes.binary_search(&number) {
             self.processes.insert(place, number);
-            let name = match self.side.processes.get(&number) {
+            let name = match self.pen.side.processes.get(&number) {
                 Some(name) => name.clone(),
                 None => {
-                    let leader = self.cast.tasks.iter().find(|a| a.tid == number);
-                    leader.map_or_else(|| self.cast.name(task), |a| a.name.clone())
+                    let leader = self.pen.cast.tasks.iter().find(|a| a.tid == number);
+                    leader.map_or_else(|| self.pen.cast.name(task), |a| a.name.clone())
                 }
             };
-            let cmdline = vec![format!("{}{name}", self.side.label)];
+            let cmdline = vec![format!("{}{name}", self.pen.side.label)];
             tree.processes.push(Process { pid: Some(tgid), ppid: Some(0), cmdline });
         }
-        self.file.packet(&TracePacket {
+        self.pen.file.packet(&TracePacket {
             timestamp: Some(at.0.saturating_sub(1)),
             trusted_packet_sequence_id: Some(SEQUENCE),
             process_tree: Some(tree),
@@ -270,21 +291,45 @@ impl<'a, W: Write> Run<'a, W> {
     }
 }
 
+/// The thread that was current at a tracepoint.
+#[inline]
+fn tid_of<W>(pen: &Pen<'_, W>, p: &Tracepoint) -> u32 {
+    p.current.map_or(0, |t| pen.tid(t) as u32)
+}
+
+impl Bundle {
+    /// Adds an event whose fields `fields` encodes.
+    #[inline]
+    fn event(&mut self, at: u64, pid: u32, what: u32, fields: impl FnOnce(&mut Vec<u8>)) {
+        let out = &mut self.events;
+        let event = out.open(BUNDLE_EVENT);
+        out.uint(1, at);
+        out.uint(2, pid.into());
+        let inner = out.open(what);
+        fields(out);
+        out.close(inner);
+        out.close(event);
+        self.counts();
+    }
+}
+
 impl<W: Write> Sink for Run<'_, W> {
     fn event(&mut self, event: &Event) {
-        let left_for = match event.kind {
-            EventKind::Switch { next, .. } => next,
-            _ => None,
-        };
         for point in self.points.of(event) {
-            self.ftrace(point);
+            self.ftrace(&point);
         }
-        let mut tracks = std::mem::take(&mut self.tracks);
-        tracks.tell(self, event, left_for);
-        self.tracks = tracks;
+        self.tracks.tell(&mut self.pen, event);
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {
         self.details
+    }
+    fn counter(&mut self, at: Ns, counter: Counter, value: i64) {
+        if self.counters.has(counter.kind()) {
+            self.tracks.counter(&mut self.pen, at, counter, value);
+        }
+    }
+    fn wants_counters(&self) -> Counters {
+        self.counters
     }
 }

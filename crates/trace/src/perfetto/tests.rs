@@ -3,7 +3,8 @@
 use super::messages::{Ftrace, Trace, TracePacket, TrackEventType};
 use super::{Perfetto, Run, Side};
 use crate::{
-    Actor, BalanceReason, BalanceTrigger, Cast, Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason,
+    Actor, BalanceReason, BalanceTrigger, Cast, Counter, CounterKind, Counters, Event, EventKind, MoveReason,
+    PlaceReason, Sink, SwitchReason,
 };
 use prost::Message;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -78,14 +79,12 @@ fn running(packets: &[TracePacket], end: u64) -> BTreeMap<i32, u64> {
     let mut since: BTreeMap<u32, (u64, i32)> = BTreeMap::new();
     let mut sums = BTreeMap::new();
     for bundle in bundles {
-        for event in &bundle.event {
-            let Some(Ftrace::SchedSwitch(switch)) = &event.event else { continue };
-            let at = event.timestamp.unwrap();
-            if let Some((from, tid)) =
-                since.insert(bundle.cpu.unwrap(), (at, switch.next_pid.unwrap())).filter(|(_, tid)| *tid != 0)
-            {
-                assert_eq!(switch.prev_pid, Some(tid));
-                *sums.entry(tid).or_insert(0) += at - from;
+        for (n, switch) in bundle.switches().into_iter().enumerate() {
+            let before = since.insert(bundle.cpu.unwrap(), (switch.at, switch.next_pid));
+            // Readers drop a compact switch that none came before.
+            assert_eq!(before.is_none(), n == 0 && switch.prev_pid.is_some(), "the first is a message");
+            if let Some((from, tid)) = before.filter(|(_, tid)| *tid != 0) {
+                *sums.entry(tid).or_insert(0) += switch.at - from;
             }
         }
     }
@@ -129,20 +128,22 @@ fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
     let packets = file(1);
     let all: Vec<_> =
         packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event).cloned().collect();
-    let states: Vec<(u64, i64)> = all
-        .iter()
-        .filter_map(|e| match &e.event {
-            Some(Ftrace::SchedSwitch(s)) if s.prev_pid != Some(0) => Some((e.timestamp?, s.prev_state?)),
-            _ => None,
-        })
-        .collect();
-    let of: BTreeSet<(u64, i64)> = states.into_iter().collect();
-    assert_eq!(of, [(200, 1), (400, 0x100), (710, 0x10)].into());
-    let waking = all.iter().find_map(|e| match &e.event {
-        Some(Ftrace::SchedWaking(w)) if w.pid == Some(1001) => Some((e.pid, e.common_flags, w.target_cpu)),
-        _ => None,
-    });
-    assert_eq!(waking, Some((Some(1000), None, Some(1))), "the waker is current, the target is where it ran");
+    let bundles = || packets.iter().filter_map(|p| p.ftrace_events.as_ref());
+    let mut on: BTreeMap<u32, i32> = BTreeMap::new();
+    let mut states = BTreeSet::new();
+    for bundle in bundles() {
+        for s in bundle.switches() {
+            if on.insert(bundle.cpu.unwrap(), s.next_pid).is_some_and(|tid| tid != 0) {
+                states.insert((s.at, s.prev_state));
+            }
+        }
+    }
+    assert_eq!(states, [(200, 1), (400, 0x100), (710, 0x10)].into());
+    let compact =
+        bundles().find_map(|b| b.compact_sched.as_ref().filter(|c| !c.waking_pid.is_empty())).unwrap();
+    assert_eq!((compact.waking_timestamp[0], compact.waking_pid[0]), (300, 1001));
+    assert_eq!((compact.waking_common_flags[0], compact.waking_target_cpu[0]), (0, 1), "where it ran");
+    assert_eq!(compact.intern_table[compact.waking_comm_index[0] as usize], "b");
     let idle = all.iter().find_map(|e| match &e.event {
         Some(Ftrace::CpuIdle(idle)) => idle.state,
         _ => None,
@@ -170,6 +171,19 @@ fn tracks_tell_reasons_counters_and_flows() {
     let packets = file(1);
     let cleared: Vec<u32> = packets.iter().filter_map(|p| p.sequence_flags).collect();
     assert!(cleared[0] & 1 == 1 && cleared[1..].iter().all(|f| *f == 2), "names begin once");
+    let notes: BTreeMap<u64, String> = packets
+        .iter()
+        .flat_map(|p| p.interned_data.iter().flat_map(|d| d.debug_annotation_names.clone()))
+        .map(|n| (n.iid.unwrap(), n.name.unwrap()))
+        .collect();
+    let placed =
+        packets.iter().filter_map(|p| p.track_event.as_ref()).find(|e| e.debug_annotations.len() == 2);
+    let said = placed
+        .unwrap()
+        .debug_annotations
+        .iter()
+        .map(|n| (notes[&n.name_iid.unwrap()].as_str(), n.uint_value));
+    assert_eq!(said.collect::<Vec<_>>(), [("cpu", Some(0)), ("probes", Some(3))]);
     let all = told(&packets);
     let named = |words: &str| all.iter().filter(|(_, _, name, _)| name == words).count();
     assert_eq!(
@@ -187,6 +201,61 @@ fn tracks_tell_reasons_counters_and_flows() {
     let tracks: Vec<u64> = packets.iter().filter_map(|p| p.track_descriptor.as_ref()?.uuid).collect();
     assert_eq!(tracks.iter().collect::<BTreeSet<_>>().len(), tracks.len());
     assert!(events().all(|e| tracks.contains(&e.track_uuid.unwrap())));
+}
+
+#[test]
+fn a_waker_that_left_before_the_switch_is_named_all_the_same() {
+    use EventKind as K;
+    let event = |at, cpu, kind| Event { at: Ns(at), cpu: CpuId(cpu), kind };
+    let into = |next| K::Switch { prev: None, next: Some(next), why: SwitchReason::FromIdle };
+    let away = |prev| K::Switch { prev: Some(prev), next: None, why: SwitchReason::Blocked };
+    let cast = cast();
+    let mut file = Perfetto::new(Vec::new(), &[&cast]);
+    let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0));
+    let waking = K::Waking { task: A, waker: Some(B) };
+    // B wakes A, which is still on its way to sleep, and leaves its own CPU before A has left the other.
+    for e in [
+        event(1, 0, into(A)),
+        event(1, 1, into(B)),
+        event(5, 1, waking),
+        event(7, 1, away(B)),
+        event(9, 0, away(A)),
+    ] {
+        run.event(&e);
+    }
+    run.finish();
+    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let events = packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event);
+    let told: Vec<_> = events
+        .filter(|e| matches!(e.event, Some(Ftrace::SchedWaking(_))))
+        .map(|e| (e.timestamp, e.pid))
+        .collect();
+    assert_eq!(told, [(Some(10), Some(1001))]);
+}
+
+#[test]
+fn counters_have_tracks_of_their_own_below_their_kind_s() {
+    let cast = cast();
+    let mut file = Perfetto::new(Vec::new(), &[&cast]);
+    let wanted = Counters::NONE.and(CounterKind::Lag).and(CounterKind::Load);
+    let mut run = Run::new(&mut file, &cast, Side::default(), Ns(0)).counting(wanted);
+    assert_eq!(run.wants_counters(), wanted);
+    run.counter(Ns(5), Counter::Lag(B), -70);
+    run.counter(Ns(6), Counter::Load(CpuId(1)), 1024);
+    run.counter(Ns(7), Counter::Slice(B), 3);
+    run.finish();
+    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let values: Vec<i64> = packets.iter().filter_map(|p| p.track_event.as_ref()?.counter_value).collect();
+    assert_eq!(values, [-70, 1024], "the slice was not asked for");
+    let of = |name: &str| {
+        packets
+            .iter()
+            .filter_map(|p| p.track_descriptor.as_ref())
+            .find(|d| d.name.as_deref() == Some(name))
+            .unwrap()
+    };
+    assert_eq!(of("lag b 1001").parent_uuid, of("lag").uuid);
+    assert_eq!(of("load 1").counter.as_ref().unwrap().unit, Some(2));
 }
 
 #[test]

@@ -1,12 +1,20 @@
 //! The file: packets, and those that stand at its beginning.
+//!
+//! Packets are encoded behind each other into one buffer, which is written when it is full.
 
-use super::messages::{Clock, ClockSnapshot, Cpu, CpuInfo, SystemInfo, TracePacket, Utsname};
+use super::messages::{
+    Clock, ClockSnapshot, Cpu, CpuInfo, EventName, InternedData, SystemInfo, TracePacket, Utsname,
+};
+use super::names::Note;
+use super::tracks;
+use super::wire::Wire;
 use crate::Cast;
-use prost::Message;
 use std::io::{self, Write};
 
-/// Tag of `Trace.packet`: field 1, length-delimited.
-const PACKET: u8 = 0x0a;
+/// Field `Trace.packet`.
+const PACKET: u32 = 1;
+/// Bytes that are written at once.
+const FULL: usize = 256 << 10;
 /// Ids of clocks: realtime, monotonic, boottime.
 const CLOCKS: [u32; 3] = [1, 3, 6];
 /// The first kernel with today's layout of `prev_state`.
@@ -28,7 +36,8 @@ impl<W: Write> Perfetto<W> {
     /// Begins a file on `cpus` CPUs that holds runs of these casts.
     pub fn new(out: W, casts: &[&Cast]) -> Perfetto<W> {
         let names = super::names::Told::default();
-        let mut file = Perfetto { out, buffer: Vec::new(), failed: None, names, flows: 0 };
+        let buffer = Vec::with_capacity(FULL + FULL / 4);
+        let mut file = Perfetto { out, buffer, failed: None, names, flows: 0 };
         let cpus: usize = casts.iter().map(|c| c.cpus).sum();
         let releases: Vec<&str> = casts.iter().map(|c| c.release.as_str()).collect();
         let utsname = Utsname {
@@ -48,6 +57,18 @@ impl<W: Write> Perfetto<W> {
         let cpu = |cast: &&Cast| vec![Cpu { processor: Some(cast.release.clone()) }; cast.cpus];
         let cpu_info = CpuInfo { cpus: casts.iter().flat_map(cpu).collect() };
         file.packet(&TracePacket { cpu_info: Some(cpu_info), ..TracePacket::default() });
+        let word =
+            |(n, word): (usize, &&str)| EventName { iid: Some(n as u64 + 1), name: Some((*word).to_owned()) };
+        let notes = InternedData {
+            event_names: Vec::new(),
+            debug_annotation_names: Note::WORDS.iter().enumerate().map(word).collect(),
+        };
+        file.packet(&TracePacket {
+            trusted_packet_sequence_id: Some(tracks::SEQUENCE),
+            sequence_flags: Some(tracks::CLEARED),
+            interned_data: Some(notes),
+            ..TracePacket::default()
+        });
         file
     }
     /// Ends the file.
@@ -55,6 +76,7 @@ impl<W: Write> Perfetto<W> {
     /// # Errors
     /// What went wrong first while it was written.
     pub fn finish(mut self) -> io::Result<W> {
+        self.flush();
         match self.failed {
             Some(e) => Err(e),
             None => self.out.flush().map(|()| self.out),
@@ -63,13 +85,29 @@ impl<W: Write> Perfetto<W> {
 
     /// Writes a packet.
     pub(super) fn packet(&mut self, packet: &TracePacket) {
-        if self.failed.is_some() {
-            return;
+        // The buffer grows as it has to, so encoding into it can't fail.
+        prost::encoding::message::encode(PACKET, packet, &mut self.buffer);
+        self.flush_if_full();
+    }
+    /// Writes a packet that `fields` encodes.
+    #[inline]
+    pub(super) fn encoded(&mut self, fields: impl FnOnce(&mut Vec<u8>)) {
+        let packet = self.buffer.open(PACKET);
+        fields(&mut self.buffer);
+        self.buffer.close(packet);
+        self.flush_if_full();
+    }
+    #[inline]
+    fn flush_if_full(&mut self) {
+        if self.buffer.len() >= FULL {
+            self.flush();
+        }
+    }
+    fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(&self.buffer).err();
         }
         self.buffer.clear();
-        self.buffer.push(PACKET);
-        let encoded = packet.encode_length_delimited(&mut self.buffer).map_err(io::Error::other);
-        self.failed = encoded.and_then(|()| self.out.write_all(&self.buffer)).err();
     }
 }
 

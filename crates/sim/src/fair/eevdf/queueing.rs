@@ -46,7 +46,7 @@ impl Leave {
 impl System<'_> {
     /// Sums of a queue, its current entity included.
     #[inline]
-    pub(super) fn average(&self, queue: CfsRqId) -> Average {
+    pub(in crate::fair) fn average(&self, queue: CfsRqId) -> Average {
         let line = self.line(queue);
         let q = &self.queues[line];
         match self.line_curr(line).map(|c| &self.entities[c]).filter(|e| e.on_rq) {

@@ -1,0 +1,113 @@
+//! Counters that only sinks who ask for them get: what queues and tasks have, told whenever the scheduler looked.
+//!
+//! They are no events: nothing is made of them but tracks, records do not know them, and a run is the same with and
+//! without. The simulator tells them at switches, ticks and enqueues, of the CPU and the tasks concerned.
+
+use schedlab_base::{CpuId, TaskId};
+
+/// A counter of a CPU or of a task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Counter {
+    /// The load average of the CPU's fair tasks, 1024 for one of nice 0 that always runs.
+    Load(CpuId),
+    /// CFS and older: the task's virtual runtime less the least of its queue (`min_vruntime`), virtual ns.
+    Vruntime(TaskId),
+    /// EEVDF: what the task is owed, the average virtual runtime of its queue less its own, virtual ns.
+    Lag(TaskId),
+    /// What is left of the task's slice, ns. EEVDF: virtual ns until its deadline.
+    Slice(TaskId),
+}
+
+/// A kind of counters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CounterKind {
+    /// [`Counter::Load`]
+    Load,
+    /// [`Counter::Vruntime`]
+    Vruntime,
+    /// [`Counter::Lag`]
+    Lag,
+    /// [`Counter::Slice`]
+    Slice,
+}
+
+impl CounterKind {
+    /// All of them.
+    pub const ALL: [CounterKind; 4] =
+        [CounterKind::Load, CounterKind::Vruntime, CounterKind::Lag, CounterKind::Slice];
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CounterKind::Load => "load",
+            CounterKind::Vruntime => "vruntime",
+            CounterKind::Lag => "lag",
+            CounterKind::Slice => "slice",
+        }
+    }
+    /// What it is, for the description of its track.
+    pub const fn about(self) -> &'static str {
+        match self {
+            CounterKind::Load => "load average of the CPU's fair tasks; 1024: one of nice 0 that always runs",
+            CounterKind::Vruntime => "virtual runtime less the queue's min_vruntime, virtual ns",
+            CounterKind::Lag => {
+                "the queue's average virtual runtime less the task's, virtual ns: what it is owed"
+            }
+            CounterKind::Slice => "what is left of the slice, ns; EEVDF: virtual ns until the deadline",
+        }
+    }
+}
+
+impl Counter {
+    /// Its kind.
+    pub const fn kind(self) -> CounterKind {
+        match self {
+            Counter::Load(_) => CounterKind::Load,
+            Counter::Vruntime(_) => CounterKind::Vruntime,
+            Counter::Lag(_) => CounterKind::Lag,
+            Counter::Slice(_) => CounterKind::Slice,
+        }
+    }
+}
+
+/// The kinds of counters that a sink wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters(u8);
+
+impl Counters {
+    /// None.
+    pub const NONE: Counters = Counters(0);
+    /// These and another one.
+    #[must_use]
+    pub const fn and(self, kind: CounterKind) -> Counters {
+        Counters(self.0 | 1 << kind as u8)
+    }
+    /// Those of either.
+    #[must_use]
+    pub const fn or(self, other: Counters) -> Counters {
+        Counters(self.0 | other.0)
+    }
+    /// Whether a kind is among them.
+    #[inline]
+    pub const fn has(self, kind: CounterKind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+    /// Whether there are any.
+    #[inline]
+    pub const fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_what_was_put_into_it() {
+        let set = Counters::NONE.and(CounterKind::Lag).or(Counters::NONE.and(CounterKind::Load));
+        let has: Vec<&str> = CounterKind::ALL.iter().filter(|k| set.has(**k)).map(|k| k.name()).collect();
+        assert_eq!(has, ["load", "lag"]);
+        assert!(set.any() && !Counters::NONE.any());
+        assert_eq!(Counter::Slice(TaskId(3)).kind().name(), "slice");
+    }
+}

@@ -1,0 +1,325 @@
+//! A run as a CTF 1.8 trace: a folder with a description and one file for each CPU, which babeltrace2 and viewers of
+//! LTTng's kernel traces read.
+//!
+//! Events and fields have the names of LTTng's kernel tracer; `prev_state` has the layout of 4.14 and later. What a
+//! kernel's tracepoints do not say are events of ours, `schedlab_placed` and the like. Times are ns since the run's
+//! begin.
+//!
+//! A stream is a list of packets. Readers want the times of a stream in order. A tracepoint that
+//! [`points`](crate::points) has put 1 ns later is held back until its turn comes, so that no switch is moved.
+
+mod metadata;
+#[cfg(test)]
+mod tests;
+
+use crate::points::{Left, Point, Points, Tracepoint};
+use crate::{Cast, Event, EventKind, Sink, SwitchReason};
+use metadata::Id;
+use schedlab_base::{CpuId, Ns, TaskId};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The description's file.
+const METADATA: &str = "metadata";
+/// The first number of a packet.
+const MAGIC: u32 = 0xc1fc_1fc1;
+/// Bytes before a packet's events: magic, stream, five numbers of 8 bytes, CPU.
+const HEAD: usize = 4 + 4 + 5 * 8 + 4;
+/// Content at which a packet is written, bytes.
+const PACKET: usize = 128 << 10;
+/// Priority of the idle task.
+const IDLE_PRIO: i32 = 120;
+/// Number of the first task that the cast does not have.
+const STRANGERS: u32 = 1 << 23;
+
+/// A trace that is being written.
+///
+/// A failure to write ends the writing and is told by [`Ctf::finish`], since a sink has no way to tell it.
+pub struct Ctf<'a> {
+    folder: PathBuf,
+    cast: &'a Cast,
+    points: Points,
+    streams: Vec<Stream>,
+    marks: bool,
+    details: bool,
+    failed: Option<io::Error>,
+}
+
+/// The packet of a CPU that goes on.
+#[derive(Default)]
+struct Stream {
+    bytes: Vec<u8>,
+    began: u64,
+    last: u64,
+    /// Events lost so far.
+    lost: u64,
+    /// Tracepoints whose time has not come, in order.
+    held: Vec<Tracepoint>,
+}
+
+impl<'a> Ctf<'a> {
+    /// Begins a trace in an empty folder.
+    pub fn new(folder: &Path, cast: &'a Cast) -> Ctf<'a> {
+        let failed = std::fs::write(folder.join(METADATA), metadata::text(cast)).err();
+        Ctf {
+            folder: folder.to_owned(),
+            cast,
+            points: Points::default(),
+            streams: Vec::new(),
+            marks: true,
+            details: false,
+            failed,
+        }
+    }
+    /// The same without events that a kernel's tracepoints do not have.
+    #[must_use]
+    pub fn without_marks(mut self) -> Ctf<'a> {
+        self.marks = false;
+        self
+    }
+    /// The same, asking the simulator for details ([`Sink::wants_details`]).
+    #[must_use]
+    pub fn detailed(mut self) -> Ctf<'a> {
+        self.details = true;
+        self
+    }
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// What went wrong first while it was written.
+    pub fn finish(mut self) -> io::Result<()> {
+        for at in 0..self.streams.len() {
+            let cpu = CpuId::from(at);
+            self.release(cpu, u64::MAX);
+            self.flush(cpu);
+        }
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn stream(&mut self, cpu: CpuId) -> &mut Stream {
+        if cpu.index() >= self.streams.len() {
+            self.streams.resize_with(cpu.index() + 1, Stream::default);
+        }
+        &mut self.streams[cpu.index()]
+    }
+    /// Begins an event, after those that were held back until then.
+    fn event(&mut self, at: Ns, cpu: CpuId, id: Id) -> Fields<'_> {
+        self.release(cpu, at.0);
+        self.begin(at, cpu, id)
+    }
+    fn begin(&mut self, at: Ns, cpu: CpuId, id: Id) -> Fields<'_> {
+        let stream = self.stream(cpu);
+        if stream.bytes.is_empty() {
+            stream.bytes.resize(HEAD, 0);
+            stream.began = at.0;
+        }
+        stream.last = at.0;
+        let mut fields = Fields(&mut stream.bytes);
+        fields.u16(id as u16);
+        fields.i64(at.0 as i64);
+        fields
+    }
+    /// Writes what was held back and has its turn before `at`.
+    fn release(&mut self, cpu: CpuId, at: u64) {
+        while self.stream(cpu).held.first().is_some_and(|p| p.at.0 <= at) {
+            let p = self.stream(cpu).held.remove(0);
+            self.write(&p);
+        }
+    }
+    fn flush(&mut self, cpu: CpuId) {
+        let path = self.folder.join(format!("channel0_{}", cpu.0));
+        let stream = &mut self.streams[cpu.index()];
+        if stream.bytes.is_empty() {
+            return;
+        }
+        let bits = stream.bytes.len() as u64 * 8;
+        let mut head = Vec::with_capacity(HEAD);
+        head.extend_from_slice(&MAGIC.to_le_bytes());
+        head.extend_from_slice(&0u32.to_le_bytes());
+        for number in [stream.began, stream.last, bits, bits, stream.lost] {
+            head.extend_from_slice(&number.to_le_bytes());
+        }
+        head.extend_from_slice(&cpu.0.to_le_bytes());
+        stream.bytes[..HEAD].copy_from_slice(&head);
+        // Opened for each packet: a machine may have more CPUs than a process may have files.
+        let written = OpenOptions::new().create(true).append(true).open(path);
+        let written = written.and_then(|mut file: File| file.write_all(&stream.bytes));
+        stream.bytes.clear();
+        if self.failed.is_none() {
+            self.failed = written.err();
+        }
+    }
+
+    fn tid(&self, task: Option<TaskId>) -> i32 {
+        task.map_or(0, |t| self.cast.of(t).map_or(STRANGERS + t.0, |a| a.tid)) as i32
+    }
+    fn pid(&self, task: Option<TaskId>) -> i32 {
+        let actor = task.and_then(|t| self.cast.of(t));
+        actor.filter(|a| a.process != 0).map_or_else(|| self.tid(task), |a| a.process as i32)
+    }
+    fn prio(&self, task: Option<TaskId>) -> i32 {
+        task.and_then(|t| self.cast.of(t)).map_or(IDLE_PRIO, |a| a.prio)
+    }
+    fn comm(&self, task: Option<TaskId>, cpu: CpuId) -> String {
+        task.map_or_else(|| format!("swapper/{}", cpu.0), |t| self.cast.name(t))
+    }
+
+    fn write(&mut self, p: &Tracepoint) {
+        let who = |ctf: &Ctf<'_>, task| (ctf.comm(task, p.cpu), ctf.tid(task), ctf.prio(task));
+        match p.point {
+            Point::Switch { prev, state, next } => {
+                let state = if prev.is_some() { state } else { Left::Runnable };
+                let (leaves, comes) = (who(self, prev), who(self, next));
+                let mut out = self.begin(p.at, p.cpu, Id::Switch);
+                out.who(&leaves);
+                out.i64(state.bits());
+                out.who(&comes);
+            }
+            Point::Waking { task, target, .. } => self.woken(p, Id::Waking, task, target),
+            Point::Wakeup { task, target, new: false } => self.woken(p, Id::Wakeup, task, target),
+            Point::Wakeup { task, target, new: true } => self.woken(p, Id::WakeupNew, task, target),
+            Point::Migrate { task, from, to } => {
+                let told = who(self, Some(task));
+                let mut out = self.begin(p.at, p.cpu, Id::Migrate);
+                out.who(&told);
+                out.i32(from.0 as i32);
+                out.i32(to.0 as i32);
+            }
+            Point::NewTask { task } => {
+                let of = |ctf: &Ctf<'_>, task| (ctf.comm(task, p.cpu), ctf.tid(task), ctf.pid(task));
+                let (parent, child) = (of(self, p.current), of(self, Some(task)));
+                let mut out = self.begin(p.at, p.cpu, Id::Fork);
+                out.who(&parent);
+                out.who(&child);
+            }
+            Point::Exit { task } => {
+                let told = who(self, Some(task));
+                self.begin(p.at, p.cpu, Id::Exit).who(&told);
+            }
+            Point::Idle { state } => {
+                let mut out = self.begin(p.at, p.cpu, Id::Idle);
+                out.u32(state.map_or(u32::MAX, u32::from));
+                out.u32(p.cpu.0);
+            }
+        }
+    }
+    fn woken(&mut self, p: &Tracepoint, id: Id, task: TaskId, target: CpuId) {
+        let told = (self.cast.name(task), self.tid(Some(task)), self.prio(Some(task)));
+        let mut out = self.begin(p.at, p.cpu, id);
+        out.who(&told);
+        out.i32(target.0 as i32);
+    }
+
+    /// What the kernel's tracepoints do not say.
+    fn mark(&mut self, event: &Event) {
+        let (at, cpu) = (event.at, event.cpu);
+        match event.kind {
+            EventKind::Placed { task, target, reason, probes } => {
+                let (name, tid) = (self.cast.name(task), self.tid(Some(task)));
+                let mut out = self.event(at, cpu, Id::Placed);
+                out.text(&name);
+                out.i32(tid);
+                out.i32(target.0 as i32);
+                out.text(reason.name());
+                out.u16(probes);
+            }
+            EventKind::Switch { prev: Some(prev), why, next } if gives_way(why) && next != Some(prev) => {
+                let (name, tid) = (self.cast.name(prev), self.tid(Some(prev)));
+                let mut out = self.event(at, cpu, Id::GaveWay);
+                out.text(&name);
+                out.i32(tid);
+                out.text(why.name());
+            }
+            EventKind::Balance { level, trigger, why, moved, visited, took_ns, src } => {
+                let mut out = self.event(at, cpu, Id::Balance);
+                out.text(trigger.name());
+                out.text(why.name());
+                [u16::from(level), moved, visited].into_iter().for_each(|n| out.u16(n));
+                out.u32(took_ns);
+                out.i32(src.map_or(-1, |src| src.0 as i32));
+            }
+            EventKind::Skip { level, why, .. } => {
+                let mut out = self.event(at, cpu, Id::Skip);
+                out.text(why.name());
+                out.u16(level.into());
+            }
+            EventKind::Kick { why, to } => {
+                let mut out = self.event(at, cpu, Id::Kick);
+                out.text(why.name());
+                out.i32(to.map_or(-1, |to| to.0 as i32));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the reason of a switch is one that tracepoints do not tell.
+fn gives_way(why: SwitchReason) -> bool {
+    use SwitchReason::*;
+    !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
+}
+
+/// The fields of an event.
+struct Fields<'a>(&'a mut Vec<u8>);
+
+impl Fields<'_> {
+    fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn i32(&mut self, value: i32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    /// A text ends with a 0, so it has none within.
+    fn text(&mut self, text: &str) {
+        self.0.extend(text.bytes().filter(|b| *b != 0));
+        self.0.push(0);
+    }
+    /// Name and two numbers.
+    fn who(&mut self, (name, a, b): &(String, i32, i32)) {
+        self.text(name);
+        self.i32(*a);
+        self.i32(*b);
+    }
+}
+
+impl Sink for Ctf<'_> {
+    fn event(&mut self, event: &Event) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let EventKind::Lost { count } = event.kind {
+            // Readers take what was lost for lost between two packets.
+            self.stream(event.cpu);
+            self.flush(event.cpu);
+            self.streams[event.cpu.index()].lost += u64::from(count);
+            return;
+        }
+        if self.marks {
+            self.mark(event);
+        }
+        for point in self.points.of(event) {
+            if point.at > event.at {
+                let held = &mut self.stream(point.cpu).held;
+                let place = held.partition_point(|p| p.at <= point.at);
+                held.insert(place, point);
+            } else {
+                self.release(point.cpu, point.at.0);
+                self.write(&point);
+            }
+        }
+        if self.streams.get(event.cpu.index()).is_some_and(|s| s.bytes.len() >= PACKET) {
+            self.flush(event.cpu);
+        }
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+    fn wants_details(&self) -> bool {
+        self.details
+    }
+}

@@ -1,0 +1,60 @@
+//! What a run's packets are written with: the file, and the names and numbers of the run in it.
+
+use super::run::Side;
+use super::write::Perfetto;
+use crate::Cast;
+use schedlab_base::{CpuId, TaskId};
+use std::borrow::Cow;
+
+/// Priority of the idle task.
+const IDLE_PRIO: i32 = 120;
+/// Threads that the cast does not have get numbers from here on; the kernel's go up to 2^22.
+const STRANGERS: u32 = 1 << 23;
+
+/// One run's pen.
+pub(super) struct Pen<'a, W> {
+    pub(super) file: &'a mut Perfetto<W>,
+    pub(super) cast: &'a Cast,
+    pub(super) side: Side,
+    /// Names of the CPUs' idle tasks.
+    idle: Vec<String>,
+}
+
+impl<'a, W> Pen<'a, W> {
+    pub(super) fn new(file: &'a mut Perfetto<W>, cast: &'a Cast, side: Side) -> Pen<'a, W> {
+        let idle = (0..cast.cpus as u32).map(|cpu| format!("swapper/{}", side.first_cpu + cpu)).collect();
+        Pen { file, cast, side, idle }
+    }
+    #[inline]
+    pub(super) fn cpu(&self, cpu: CpuId) -> u32 {
+        self.side.first_cpu + cpu.0
+    }
+    #[inline]
+    pub(super) fn tid(&self, task: TaskId) -> i32 {
+        let tid = self.cast.of(task).map_or(STRANGERS + task.0, |a| a.tid);
+        (self.side.first_tid + tid) as i32
+    }
+    /// The process, if it is known.
+    pub(super) fn process(&self, task: TaskId) -> Option<i32> {
+        let process = self.cast.of(task).map_or(0, |a| a.process);
+        (process != 0).then(|| (self.side.first_tid + process) as i32)
+    }
+    /// Number, priority and name; those of the CPU's idle task for `None`.
+    #[inline]
+    pub(super) fn who(&self, task: Option<TaskId>, cpu: CpuId) -> (i32, i32, Cow<'_, str>) {
+        match task {
+            Some(task) => {
+                let prio = self.cast.of(task).map_or(IDLE_PRIO, |a| a.prio);
+                (self.tid(task), prio, self.cast.label(task))
+            }
+            None => (0, IDLE_PRIO, self.idle_name(cpu)),
+        }
+    }
+    #[inline]
+    fn idle_name(&self, cpu: CpuId) -> Cow<'_, str> {
+        match self.idle.get(cpu.index()) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("swapper/{}", self.cpu(cpu))),
+        }
+    }
+}
