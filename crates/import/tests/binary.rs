@@ -290,3 +290,20 @@ proptest! {
         let _ = found(&bytes);
     }
 }
+
+/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem tell the same.
+/// docs/recordings.md says how they are made.
+#[test]
+fn real_recordings_of_one_stem_tell_the_same() {
+    let Some(folder) = std::env::var_os("SCHEDLAB_RECORDINGS") else { return println!("skipped") };
+    let mut by_stem = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let bytes = std::fs::read(&path).unwrap();
+        let (told, imported) = found(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        println!("{name}: {} records, {} others, {:?}", imported.records, imported.others, imported.losses);
+        let first = by_stem.entry(name.split('.').next().unwrap().to_owned()).or_insert(told.clone());
+        assert_eq!((&first.tasks, &first.counters), (&told.tasks, &told.counters), "{name}");
+    }
+}

@@ -3,14 +3,21 @@
 //! Both hold the layouts of the tracepoints ([`header`]) beside the records, so nothing is assumed of the kernel that
 //! wrote them. They are read on a machine of the same byte order.
 
-mod fields;
+pub mod fields;
 pub mod format;
 mod header;
+mod options;
+mod packed;
 pub mod page;
 mod perf_data;
+mod perfetto;
+mod proto;
+mod rounds;
+mod sections;
 mod trace_dat;
 
 pub use perf_data::read as perf_data;
+pub use perfetto::read as perfetto;
 pub use trace_dat::read as trace_dat;
 
 use schedlab_base::{Error, Result};

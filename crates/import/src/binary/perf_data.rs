@@ -5,11 +5,13 @@
 //! to the newest time of the round before is there. So two rounds are held and sorted, as perf does.
 
 use super::fields::{Record, Tracepoints};
-use super::header::Header;
+use super::header;
+use super::rounds::Rounds;
 use super::{Fields, byte_order, cut, part};
 use crate::people::Audience;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
-use crate::{Imported, Importer, text};
+use crate::people::Known;
+use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Told, UNTOLD};
+use crate::{Imported, text};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,8 +46,6 @@ const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
 /// A tracepoint, as `type` of an attribute.
 const TRACEPOINT: u32 = 2;
-/// Records that are held at most, if no round is ever finished.
-const MOST_HELD: usize = 1 << 21;
 
 /// What the head tells.
 struct Head {
@@ -67,16 +67,15 @@ pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
     let head = head(&file)?;
     file.seek(SeekFrom::Start(head.data.0)).map_err(|e| Error::io(path, "read", &e))?;
     let data = file.take(head.data.1);
-    let mut rounds =
-        Rounds { importer: Importer::new(audience), held: Vec::new(), newest_ns: 0, until_ns: 0 };
+    let mut rounds = Rounds::new(audience);
     let others = records(BufReader::with_capacity(1 << 20, data), &head, &mut rounds)?;
-    rounds.flush(u64::MAX);
-    if rounds.importer.records() == 0 {
+    let importer = rounds.finish();
+    if importer.records() == 0 {
         return Err(
             Error::input("the recording has no events of the scheduler").help("record it: perf sched record")
         );
     }
-    Ok(Imported { others, ..rounds.importer.finish(None, head.release) })
+    Ok(Imported { others, ..importer.finish(None, head.release) })
 }
 
 fn head(file: &File) -> Result<Head> {
@@ -114,7 +113,7 @@ fn head(file: &File) -> Result<Head> {
         let (Some(at), Some(size)) = (section.u64(), section.u64()) else { return Err(cut()) };
         let bytes = part(file, at, usize::try_from(size).map_err(|_| cut())?)?;
         match bit {
-            TRACING_DATA => layouts = Some(Header::read(&bytes)?),
+            TRACING_DATA => layouts = Some(header::read(&bytes)?.0),
             _ => {
                 let text = bytes.get(4..).unwrap_or(&[]);
                 let end = memchr::memchr(0, text).unwrap_or(text.len());
@@ -274,53 +273,6 @@ fn comm<A: Audience>(body: &[u8], rounds: &mut Rounds<'_, A>) {
     let mut at = Fields(body);
     let (Some(process), Some(tid), Some(name)) = (at.u32(), at.u32(), at.text()) else { return };
     if tid > 0 && tid < MAX_THREADS && process < MAX_THREADS {
-        rounds.importer.introduce(Thread { tid, comm: Comm::of(name), prio: None }, process);
-    }
-}
-
-/// The records of the rounds that are not yet told.
-struct Rounds<'a, A> {
-    importer: Importer<'a, A>,
-    held: Vec<Told>,
-    newest_ns: u64,
-    /// The newest time at the end of the round before.
-    until_ns: u64,
-}
-
-impl<A: Audience> Rounds<'_, A> {
-    #[inline]
-    fn take(&mut self, told: Told) {
-        self.newest_ns = self.newest_ns.max(told.at_ns);
-        self.held.push(told);
-        if self.held.len() >= MOST_HELD {
-            self.sort();
-            let middle = self.held[self.held.len() / 2].at_ns;
-            self.flush(middle);
-        }
-    }
-    fn take_lost(&mut self, cpu: u32, count: u64) {
-        // Behind the last record of the CPU that is held.
-        let last = self.held.iter().rev().find(|t| t.cpu == cpu).map(|t| t.at_ns);
-        match last {
-            Some(at_ns) => {
-                self.held.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } })
-            }
-            None => self.importer.lost(cpu, count),
-        }
-    }
-    fn finished(&mut self) {
-        self.flush(self.until_ns);
-        self.until_ns = self.newest_ns;
-    }
-    fn sort(&mut self) {
-        self.held.sort_by_key(|t| t.at_ns);
-    }
-    /// Tells what is not newer.
-    fn flush(&mut self, until_ns: u64) {
-        self.sort();
-        let ready = self.held.partition_point(|t| t.at_ns <= until_ns);
-        for told in self.held.drain(..ready) {
-            self.importer.record(told);
-        }
+        rounds.importer.introduce(tid, Known { comm: Comm::of(name), process, ..Known::default() });
     }
 }

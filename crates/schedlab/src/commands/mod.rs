@@ -22,6 +22,7 @@ mod migration_simulated;
 pub mod new;
 mod probe;
 pub mod profile;
+pub mod record;
 pub mod replay;
 pub mod report;
 pub mod restore;
