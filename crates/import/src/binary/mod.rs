@@ -50,27 +50,34 @@ fn byte_order() -> Error {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    #[inline]
     fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
         Some(taken)
     }
+    #[inline]
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
+    #[inline]
     fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[b]| b)
     }
+    #[inline]
     fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_ne_bytes)
     }
+    #[inline]
     fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_ne_bytes)
     }
+    #[inline]
     fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_ne_bytes)
     }
     /// A text that ends with a zero.
+    #[inline]
     fn text(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.0)?;
         let text = self.bytes(end)?;
@@ -78,6 +85,7 @@ impl<'a> Fields<'a> {
         Some(text)
     }
     /// Bytes behind their length of 64 bits.
+    #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let n = usize::try_from(self.u64()?).ok()?;
         self.bytes(n)

@@ -167,47 +167,82 @@ fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds
     let mut record = vec![0; 1 << 16];
     loop {
         number += 1;
-        let mut start = [0; 8];
-        match read_all(&mut data, &mut start) {
+        // A record that is whole in the buffer is read where it is.
+        let whole = data.fill_buf().ok().and_then(|held| {
+            let start = held.first_chunk().and_then(start)?;
+            Some((start, held.get(START..START + start.1)?))
+        });
+        if let Some(((kind, length), body)) = whole {
+            if kind != AUXTRACE {
+                others += take(kind, body, number, head, rounds)?;
+                data.consume(START + length);
+                continue;
+            }
+        }
+        let mut bytes = [0; START];
+        match read_all(&mut data, &mut bytes) {
             0 => return Ok(others),
-            8 => {}
+            START => {}
             _ => break,
         }
-        let mut at = Fields(&start);
-        let (Some(kind), Some(_), Some(size)) = (at.u32(), at.u16(), at.u16()) else { break };
-        let Some(length) = usize::from(size).checked_sub(8) else { break };
+        let Some((kind, length)) = start(&bytes) else { break };
         let body = &mut record[..length];
         if read_all(&mut data, body) < length {
             break;
         }
-        match kind {
-            SAMPLE => match sample(body, head) {
-                Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
-                    Record::Told(current, what) => rounds.take(Told { at_ns, cpu, current, process, what }),
-                    Record::Other => others += 1,
-                    Record::Unreadable => rounds.importer.losses.unreadable(number),
-                },
-                None => rounds.importer.losses.unreadable(number),
-            },
-            LOST => lost(body, head, rounds),
-            COMM => comm(body, rounds),
-            FINISHED_ROUND => rounds.finished(),
-            COMPRESSED | COMPRESSED2 => {
-                return Err(Error::input("the recording is compressed (perf record -z)")
-                    .help("perf script -i FILE --ns | schedlab import -"));
+        if kind == AUXTRACE {
+            let length = Fields(body).u64().unwrap_or(0);
+            let skipped = std::io::copy(&mut data.by_ref().take(length), &mut std::io::sink());
+            if skipped.ok() != Some(length) {
+                break;
             }
-            AUXTRACE => {
-                let length = Fields(body).u64().unwrap_or(0);
-                let skipped = std::io::copy(&mut data.by_ref().take(length), &mut std::io::sink());
-                if skipped.ok() != Some(length) {
-                    break;
-                }
-            }
-            _ => {}
+        } else {
+            others += take(kind, body, number, head, rounds)?;
         }
     }
     rounds.importer.losses.cut = true;
     Ok(others)
+}
+
+/// Bytes with which a record begins.
+const START: usize = 8;
+
+/// A record's type and the length of what follows; `None` if it is shorter than its beginning.
+#[inline]
+fn start(bytes: &[u8; START]) -> Option<(u32, usize)> {
+    let mut at = Fields(bytes);
+    let (kind, _, size) = (at.u32()?, at.u16()?, at.u16()?);
+    Some((kind, usize::from(size).checked_sub(START)?))
+}
+
+/// Takes a record; 1 if it is of another event.
+#[inline]
+fn take<A: Audience>(
+    kind: u32,
+    body: &[u8],
+    number: u64,
+    head: &Head,
+    rounds: &mut Rounds<'_, A>,
+) -> Result<u64> {
+    match kind {
+        SAMPLE => match sample(body, head) {
+            Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
+                Record::Told(current, what) => rounds.take(Told { at_ns, cpu, current, process, what }),
+                Record::Other => return Ok(1),
+                Record::Unreadable => rounds.importer.losses.unreadable(number),
+            },
+            None => rounds.importer.losses.unreadable(number),
+        },
+        LOST => lost(body, head, rounds),
+        COMM => comm(body, rounds),
+        FINISHED_ROUND => rounds.finished(),
+        COMPRESSED | COMPRESSED2 => {
+            return Err(Error::input("the recording is compressed (perf record -z)")
+                .help("perf script -i FILE --ns | schedlab import -"));
+        }
+        _ => {}
+    }
+    Ok(0)
 }
 
 /// Fills the buffer as far as there are bytes.

@@ -7,7 +7,6 @@
 use super::header::{self, Layout};
 use super::options;
 use super::packed::{Packing, Stream};
-use super::page::Head;
 use super::{Fields, cut, part};
 use crate::told::MAX_CPUS;
 use schedlab_base::{Error, Result};
@@ -75,7 +74,6 @@ pub fn open(file: &File, mut at: Fields<'_>) -> Result<Opened> {
     for _ in 0..MOST_OPTIONS {
         let bytes = section(file, packing, next, DONE)?;
         let mut at = Fields(&bytes);
-        next = 0;
         loop {
             let option = (|| Some((at.u16()?, at.u32()? as usize)))();
             let (id, length) = option.ok_or_else(cut)?;
@@ -112,7 +110,7 @@ pub fn open(file: &File, mut at: Fields<'_>) -> Result<Opened> {
     let by = if head.flags & PACKED != 0 { packing } else { Packing::None };
     let one = |(cpu, at, size): &(u32, u64, u64)| Ok((*cpu, Stream::of(file, by, *at, *size)?));
     let cpus = buffer.cpus.iter().map(one).collect::<Result<_>>()?;
-    let page = Head { bytes: buffer.page_bytes as usize, ..page };
+    let page = page.of_size(buffer.page_bytes as usize);
     Ok(Opened { layout: Layout::of(page, &formats)?, cpus, told })
 }
 

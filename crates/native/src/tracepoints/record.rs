@@ -1,9 +1,10 @@
 //! The live schedule as a recording: every switch, wakeup and migration of the system, for a while.
 //!
-//! The sources are those of a watched run ([`sources`]): perf's rings, which leave nothing behind, or a tracing instance
-//! of schedlab's own. Records are copied to files while they come ([`spool`](super::spool)) and read when the recording
-//! is over, in the order of time, so memory does not depend on its length. Then they take the way of any recording
-//! ([`Importer`]). A loss ends the stays and waits that it falls into, and is counted; the recording goes on.
+//! The sources are those of a watched run ([`sources`]): perf's rings, which leave nothing behind, or a tracing
+//! instance of schedlab's own. Records are copied to files while they come ([`spool`](super::spool)) and read when
+//! the recording is over, in the order of time, so memory does not depend on its length. Then they take the way of
+//! any recording ([`Importer`]). A loss ends the stays and waits that it falls into, and is counted; the recording
+//! goes on.
 
 use super::instance::threads_have_the_kernels_numbers;
 use super::layout::{Layouts, What as Kind};

@@ -33,6 +33,7 @@ pub mod stat;
 pub mod study;
 pub mod suite;
 pub mod timehist;
+mod timehist_row;
 pub mod trace;
 pub mod trial;
 pub mod validate;
