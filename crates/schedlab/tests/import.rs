@@ -203,6 +203,9 @@ fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
     let of = |record: &serde_json::Value, name: &str| record["counters"][name].as_f64().unwrap();
     for name in ["cpu_time", "switches.voluntary", "wakeups"] {
         let (before, after) = (of(&simulated, name), of(&packets, name));
-        assert!((before - after).abs() <= 0.01 * before, "{name}: {before} simulated, {after} from the trace");
+        assert!(
+            (before - after).abs() <= 0.01 * before,
+            "{name}: {before} simulated, {after} from the trace"
+        );
     }
 }

@@ -75,7 +75,12 @@ fn truncated_recordings_are_refused_or_told_to_be_cut() {
 #[test]
 fn files_of_another_kind_are_refused_whatever_form_is_asked_for() {
     let lab = Lab::new();
-    for kind in [&b"\x7fELF\x02\x01\x01\0\0\0"[..], b"\x89PNG\r\n\x1a\n\0\0", b"{\"events\": []}\n", b"\n\x02\x08\x01"] {
+    for kind in [
+        &b"\x7fELF\x02\x01\x01\0\0\0"[..],
+        b"\x89PNG\r\n\x1a\n\0\0",
+        b"{\"events\": []}\n",
+        b"\n\x02\x08\x01",
+    ] {
         for form in ["ftrace", "perf-script", "trace-dat", "perf-data", "perfetto"] {
             on(&lab, &["import", "--format", form], "other", kind).unwrap_err();
         }
