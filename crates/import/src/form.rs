@@ -71,7 +71,10 @@ impl Form {
 /// A file of no form that is known.
 pub(crate) fn unknown() -> Error {
     Error::input("the file is no recording that is known")
-        .help("known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat and perf.data")
+        .help(
+        "known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat, perf.data and \
+         Perfetto's traces",
+    )
 }
 
 /// Whether the first record's thread number stands apart, as perf has it.

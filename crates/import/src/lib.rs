@@ -23,7 +23,7 @@ pub mod translate;
 
 pub use form::Form;
 pub use losses::Losses;
-pub use people::Audience;
+pub use people::{Audience, Known};
 pub use read::{Recording, read};
 pub use told::{Told, What};
 
@@ -101,9 +101,10 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.lost[at] = Some(self.lost[at].unwrap_or(0).saturating_add(count));
     }
 
-    /// A thread's name and process, told apart from any record.
-    pub fn introduce(&mut self, thread: told::Thread, process: u32) {
-        self.translator.people.introduce(thread, process);
+    /// A thread's name, process and group, told apart from any record.
+    pub fn introduce(&mut self, tid: u32, known: Known) {
+        self.translator.people.belongs(tid, known.process, self.audience);
+        self.translator.people.introduce(tid, known);
     }
 
     /// Number of records taken.

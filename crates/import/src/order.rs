@@ -18,6 +18,10 @@ const JITTER_NS: u64 = 1_000_000;
 /// After so many late records in a row the clock has begun anew.
 const ANEW_AFTER: u64 = 1024;
 
+/// No recording is longer, 26 days: sums of times over all CPUs must fit into 64 bits. A time that is further away is
+/// damaged.
+const LONGEST_NS: u64 = 1 << 51;
+
 /// The window.
 #[derive(Default)]
 pub struct Order {
@@ -30,7 +34,9 @@ pub struct Order {
     given_ns: u64,
     late_in_a_row: u64,
     /// Added to the recording's times since the clock began anew.
-    shift_ns: u64,
+    shift_ns: i128,
+    /// The time of the first record.
+    first_ns: Option<u64>,
     /// Records by now, and the first one's time.
     pub count: u64,
 }
@@ -49,17 +55,24 @@ impl Order {
             self.last_ns.resize(cpu + 1, 0);
             self.missing.resize(cpu + 1, 0);
         }
-        told.at_ns = told.at_ns.saturating_add(self.shift_ns);
+        if self.shift_ns != 0 {
+            told.at_ns = (i128::from(told.at_ns) + self.shift_ns).clamp(0, u64::MAX.into()) as u64;
+        }
+        let first_ns = *self.first_ns.get_or_insert(told.at_ns);
         let last_ns = self.last_ns[cpu];
         if told.at_ns < last_ns && last_ns - told.at_ns <= JITTER_NS {
             told.at_ns = last_ns;
         }
-        if told.at_ns < self.given_ns.max(last_ns) {
-            let behind = self.given_ns.max(last_ns) - told.at_ns;
+        let is_damaged = told.at_ns.saturating_sub(first_ns) > LONGEST_NS;
+        if is_damaged || told.at_ns < self.given_ns.max(last_ns) {
+            let behind = self.given_ns.max(last_ns).saturating_sub(told.at_ns);
             losses.backwards = losses.backwards.max(Ns(behind));
             self.late_in_a_row += 1;
             if self.late_in_a_row < ANEW_AFTER {
-                losses.late += 1;
+                match is_damaged {
+                    true => losses.unreadable(self.count),
+                    false => losses.late += 1,
+                }
                 self.missing[cpu] += 1;
                 return;
             }
@@ -89,8 +102,7 @@ impl Order {
             self.give_oldest(give);
         }
         let newest_ns = self.last_ns.iter().copied().max().unwrap_or(0).max(self.given_ns);
-        let by_ns = newest_ns - told.at_ns;
-        self.shift_ns = self.shift_ns.saturating_add(by_ns);
+        self.shift_ns += i128::from(newest_ns) - i128::from(told.at_ns);
         told.at_ns = newest_ns;
         for cpu in 0..self.last_ns.len() {
             self.last_ns[cpu] = newest_ns;

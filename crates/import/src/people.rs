@@ -18,6 +18,9 @@ pub trait Audience: Sink {
     fn changed(&mut self, task: TaskId, actor: &Actor);
 }
 
+/// The kernel's priority of nice 0.
+const NICE_0: i32 = 120;
+
 /// Where a task stands: the reason why it changes its CPU, if it does so now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Coming {
@@ -30,6 +33,19 @@ pub enum Coming {
     New,
     /// It runs: it comes from nowhere.
     Here,
+}
+
+/// What is known of a thread apart from the records.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Its name.
+    pub comm: Comm,
+    /// Its process, or [`UNTOLD`].
+    pub process: u32,
+    /// The kernel's priority, as in [`Thread`].
+    pub prio: Option<i32>,
+    /// Its group.
+    pub group: Option<String>,
 }
 
 /// What is kept of a task beside its actor.
@@ -47,7 +63,7 @@ pub struct People {
     actors: Vec<Actor>,
     notes: Vec<Note>,
     /// Names and processes of threads that may yet be met.
-    introduced: BTreeMap<u32, (Comm, u32)>,
+    introduced: BTreeMap<u32, Known>,
 }
 
 impl People {
@@ -89,7 +105,7 @@ impl People {
             self.by_tid.resize((tid + 1).next_power_of_two(), 0);
         }
         self.by_tid[tid] = task.0 + 1;
-        let (comm, process) = self.introduced.remove(&thread.tid).unwrap_or_default();
+        let Known { comm, process, prio, group } = self.introduced.remove(&thread.tid).unwrap_or_default();
         let comm = if thread.comm.is_unknown() { comm } else { thread.comm };
         let known = !comm.is_unknown();
         let actor = Actor {
@@ -97,8 +113,8 @@ impl People {
             tid: thread.tid,
             process,
             background: false,
-            prio: thread.prio.unwrap_or(120),
-            group: None,
+            prio: thread.prio.or(prio).unwrap_or(NICE_0),
+            group,
         };
         audience.meet(task, &actor);
         self.actors.push(actor);
@@ -106,9 +122,9 @@ impl People {
         task
     }
 
-    /// A thread's name and process, should it be met.
-    pub fn introduce(&mut self, thread: Thread, process: u32) {
-        self.introduced.insert(thread.tid, (thread.comm, process));
+    /// What is known of a thread, should it be met.
+    pub fn introduce(&mut self, tid: u32, known: Known) {
+        self.introduced.insert(tid, known);
     }
 
     /// The process of a thread, if the thread is known and its process was not.

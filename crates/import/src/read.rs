@@ -70,6 +70,11 @@ pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Impor
                 told.fingerprint = file.hash.as_ref().map_or(0, Fingerprint::finish);
                 told
             }
+            Form::Perfetto => {
+                let mut told = binary::perfetto(begin.as_slice().chain(&mut file), audience)?;
+                told.fingerprint = file.hash.as_ref().map_or(0, Fingerprint::finish);
+                told
+            }
             other => binary(other, recording, audience)?,
         };
         Ok(Imported { form: Some(form), ..told })
@@ -87,11 +92,7 @@ fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Re
     }
     let told = match form {
         Form::TraceDat => binary::trace_dat(&recording.path, audience)?,
-        Form::PerfData => binary::perf_data(&recording.path, audience)?,
-        _ => {
-            return Err(Error::input(format!("files of the form {} can't be read yet", form.name()))
-                .help("known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat and perf.data"));
-        }
+        _ => binary::perf_data(&recording.path, audience)?,
     };
     if !recording.hashed {
         return Ok(told);

@@ -6,7 +6,7 @@ use schedlab_base::{Ns, Origin, Result, TaskId};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, Observe, RECORD_SCHEMA, Record, TaskName, version_of};
-use schedlab_trace::{Actor, Event, Sink};
+use schedlab_trace::{Actor, Event, EventKind, Sink};
 use std::collections::BTreeMap;
 
 /// The workload's name in records of recordings.
@@ -20,9 +20,13 @@ pub const MACHINE: &str = "recorded machine";
 /// Seeds of recordings have so many bits, as many as a number in JSON holds everywhere.
 const SEED_BITS: u32 = 48;
 
-/// Which tasks count as the workload; all, if nothing is chosen.
+/// Which tasks count as the workload; all but [`Chosen::but`], if nothing is chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
+    /// The process that makes the recording, if it does not count.
+    pub but: Option<u32>,
+    /// Whether tasks that a chosen one makes are chosen, too.
+    pub descendants: bool,
     /// Names; one that ends in `*` is the beginning of names.
     pub names: Vec<String>,
     /// Numbers of threads or processes.
@@ -40,7 +44,8 @@ impl Chosen {
             Some(begin) => actor.name.starts_with(begin),
             None => actor.name == *name,
         };
-        self.is_all()
+        let is_but = self.but.is_some_and(|but| actor.tid == but || actor.process == but);
+        (self.is_all() && !is_but)
             || self.pids.contains(&actor.tid)
             || (actor.process != 0 && self.pids.contains(&actor.process))
             || self.names.iter().any(named)
@@ -53,6 +58,8 @@ pub struct Watch {
     chosen: Chosen,
     /// Whether each task is not of the workload.
     background: Vec<bool>,
+    /// Tasks that are chosen because a chosen one made them.
+    born: Vec<bool>,
 }
 
 impl Watch {
@@ -63,11 +70,26 @@ impl Watch {
         if let Some(machine) = machine {
             analyser = analyser.on(&machine.topology);
         }
-        Watch { analyser, chosen, background: Vec::new() }
+        Watch { analyser, chosen, background: Vec::new(), born: Vec::new() }
     }
 
     fn name(&self, actor: &Actor) -> TaskName {
         TaskName { name: actor.name.clone(), background: !self.chosen.has(actor) }
+    }
+
+    /// A task was made: it is chosen if its parent is.
+    #[cold]
+    fn born(&mut self, task: TaskId, parent: Option<TaskId>) {
+        let is_chosen = |task: TaskId| self.background.get(task.index()) == Some(&false);
+        if !parent.is_some_and(is_chosen) || is_chosen(task) {
+            return;
+        }
+        let Some(name) = self.analyser.names().get(task.index()).map(|t| t.name.clone()) else { return };
+        if task.index() >= self.born.len() {
+            self.born.resize(task.index() + 1, false);
+        }
+        (self.born[task.index()], self.background[task.index()]) = (true, false);
+        self.analyser.rename(task, TaskName { name, background: false });
     }
 
     /// The findings, and who was there.
@@ -87,6 +109,11 @@ impl Watch {
 impl Sink for Watch {
     #[inline]
     fn event(&mut self, event: &Event) {
+        if let EventKind::Forked { task, parent } = event.kind
+            && self.chosen.descendants
+        {
+            self.born(task, parent);
+        }
         self.analyser.event(event);
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
@@ -99,7 +126,8 @@ impl Audience for Watch {
         self.analyser.meet(name);
     }
     fn changed(&mut self, task: TaskId, actor: &Actor) {
-        let name = self.name(actor);
+        let mut name = self.name(actor);
+        name.background &= !self.born.get(task.index()).copied().unwrap_or(false);
         self.background[task.index()] = name.background;
         self.analyser.rename(task, name);
     }
@@ -116,8 +144,8 @@ pub struct About {
     pub kernel: Option<String>,
     /// The machine, if it is known.
     pub machine: Option<Machine>,
-    /// The file's name, for the reader.
-    pub file: String,
+    /// The file's name, for the reader, if there is one.
+    pub file: Option<String>,
 }
 
 /// The record of a recording. Recordings of one name are runs of one cell; the seed is from the file's bytes, so that
@@ -129,18 +157,20 @@ pub fn record(about: About, chosen: &Chosen, imported: &Imported, mut found: Fin
     let told = Some(imported.cast.release.clone()).filter(|r| !r.is_empty());
     let kernel = told.or(about.kernel).unwrap_or_else(|| "unknown".to_owned());
     let mut environment = BTreeMap::from([
-        ("recording.file".to_owned(), about.file),
         ("recording.records".to_owned(), imported.records.to_string()),
         ("recording.cpus".to_owned(), imported.cast.cpus.to_string()),
         ("schedlab.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ]);
+    if let Some(file) = about.file {
+        environment.insert("recording.file".to_owned(), file);
+    }
     if let Some(form) = imported.form {
         environment.insert("recording.form".to_owned(), form.name().to_owned());
     }
     if kernel != "unknown" {
         environment.insert("kernel.release".to_owned(), kernel.clone());
     }
-    found.environment = environment;
+    found.environment.extend(environment);
     let mut spec = serde_json::json!({ "kind": KIND });
     if !chosen.is_all() {
         spec["params"] = serde_json::json!({ "tasks": chosen.names, "pids": chosen.pids });

@@ -20,13 +20,20 @@ impl Comm {
     /// The name, cut after 16 bytes or at a zero byte.
     #[inline]
     pub fn of(bytes: &[u8]) -> Comm {
-        let mut comm = [0; 16];
-        let n = bytes.len().min(16);
-        comm[..n].copy_from_slice(&bytes[..n]);
-        if let Some(end) = comm.iter().position(|b| *b == 0) {
-            comm[end..].fill(0);
-        }
-        Comm(comm)
+        const ONES: u128 = u128::MAX / 0xff;
+        let comm = match bytes.first_chunk() {
+            Some(whole) => *whole,
+            None => {
+                let mut comm = [0; 16];
+                comm[..bytes.len()].copy_from_slice(bytes);
+                comm
+            }
+        };
+        // The lowest byte that is zero has its highest bit set here; higher ones may have it, too.
+        let word = u128::from_le_bytes(comm);
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        let kept = zeros.trailing_zeros() / 8 * 8;
+        Comm(if kept >= 128 { comm } else { (word & ((1 << kept) - 1)).to_le_bytes() })
     }
     /// Whether the recording does not tell it ("<...>": the tracer has forgotten the name).
     #[inline]
@@ -92,4 +99,27 @@ pub struct Told {
     pub process: u32,
     /// The content.
     pub what: What,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Comm;
+
+    #[test]
+    fn names_end_at_their_first_zero_or_after_16_bytes() {
+        for (bytes, kept) in [
+            (&b""[..], &b""[..]),
+            (b"a", b"a"),
+            (b"\0abc", b""),
+            (b"\x01\0\x01", b"\x01"),
+            (b"kworker/0:1\0\xff\xff\xff\xff\xff", b"kworker/0:1"),
+            (b"0123456789abcdef", b"0123456789abcdef"),
+            (b"0123456789abcde\0gh", b"0123456789abcde"),
+            (b"0123456789abcdefgh", b"0123456789abcdef"),
+            (b"\x80\x80\0\x80", b"\x80\x80"),
+        ] {
+            assert_eq!(Comm::of(bytes).bytes(), kept);
+            assert_eq!(Comm::of(bytes), Comm::of(kept), "nothing is left behind the end");
+        }
+    }
 }

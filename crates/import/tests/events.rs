@@ -170,3 +170,18 @@ fn a_buffer_that_begins_late_is_no_loss() {
     assert_eq!((imported.losses, imported.records), (Default::default(), 2));
     assert_eq!(heard.events[1], event(1, 1, EventKind::Lost { count: 0 }));
 }
+
+#[test]
+fn a_time_beyond_all_recordings_is_damaged_and_no_sum_overflows() {
+    // Found by fuzzing perf.data: two CPUs that idle until such a time have more than 64 bits of idle time together.
+    let line = |cpu: u32, seconds: u64| {
+        format!("x-1 [{cpu:03}] d... {seconds}.000000: sched_process_exit: comm=x pid=1 prio=120\n")
+    };
+    let (_, imported) = hear(&[line(0, 1), line(1, 1), line(0, 18_000_000_000), line(0, 3)].concat());
+    assert_eq!((imported.losses.unreadable, imported.cast.end), (1, Ns::secs(2)));
+    // If the first one is damaged, the others go on from there.
+    let later: String = (0..2_000).map(|n| line(0, 9_000_000_000 + n)).collect();
+    let (heard, imported) = hear(&(line(0, 1) + &later));
+    assert_eq!((imported.losses.restarts, imported.losses.unreadable), (1, 1023));
+    assert_eq!((imported.cast.end, heard.events.is_sorted_by_key(|e| e.at)), (Ns::secs(2_000 - 1_024), true));
+}

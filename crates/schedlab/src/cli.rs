@@ -29,6 +29,7 @@ const COMMANDS: &[Entry] = &[
     commands::compare::ENTRY,
     commands::report::ENTRY,
     commands::runs::ENTRY,
+    commands::record::ENTRY,
     commands::import::ENTRY,
     commands::timehist::ENTRY,
     commands::latency::ENTRY,

@@ -184,3 +184,28 @@ fn what_is_no_recording_is_refused_with_a_remedy() {
     let (_, e) = lab.run(&["import", "poem", "--format", "perf-dat"], 2);
     assert!(e.contains("did you mean 'perf-data'?"), "{e}");
 }
+
+#[test]
+fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
+    let lab = Lab::new();
+    let words = "bench schbench --backend sim --machine smp-4 -m 1 -t 6 -r 0.2";
+    let (_, err) = lab.run(&words.split_whitespace().collect::<Vec<_>>(), 0);
+    let folder = err.trim().rsplit(' ').next().unwrap().to_owned();
+    let text = std::fs::read_to_string(lab.path().join(&folder).join("record.json")).unwrap();
+    let simulated: serde_json::Value = serde_json::from_str(&text).unwrap();
+    lab.ok(&["trace", &folder, "-o", "sim.pftrace"]);
+    lab.ok(&["trace", &folder, "--format", "text", "--plain", "-o", "sim.txt"]);
+    let (_, packets) = imported(&lab, &["sim.pftrace"]);
+    let (_, lines) = imported(&lab, &["sim.txt"]);
+    for key in ["counters", "tasks", "series", "duration"] {
+        assert_eq!(packets[key], lines[key], "{key}: both forms tell the same");
+    }
+    let of = |record: &serde_json::Value, name: &str| record["counters"][name].as_f64().unwrap();
+    for name in ["cpu_time", "switches.voluntary", "wakeups"] {
+        let (before, after) = (of(&simulated, name), of(&packets, name));
+        assert!(
+            (before - after).abs() <= 0.01 * before,
+            "{name}: {before} simulated, {after} from the trace"
+        );
+    }
+}

@@ -1,6 +1,6 @@
 //! The head that trace.dat files begin with and that perf.data files hold (`HEADER_TRACING_DATA`): the layout of the
-//! ring
-//! buffer's pages, and the format of each tracepoint. trace-cmd's file format 6, and perf's 0.5 and 0.6.
+//! ring buffer's pages, and the format of each tracepoint. trace-cmd's file format 6, and perf's 0.5 and 0.6.
+//! trace-cmd's format 7 has the same parts in sections.
 
 use super::fields::Tracepoints;
 use super::format::Format;
@@ -11,65 +11,91 @@ use schedlab_base::{Error, Result};
 /// The bytes with which it begins.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// The head.
-pub struct Header {
+/// How records are read.
+pub struct Layout {
     /// The layout of pages.
     pub page: Head,
     /// The scheduler's tracepoints.
     pub tracepoints: Tracepoints,
-    /// Number of bytes it takes.
-    pub length: usize,
 }
 
-impl Header {
-    /// Reads it.
+impl Layout {
+    /// The layout of a file with these formats.
     ///
     /// # Errors
-    /// When it is cut, of another version or byte order, or lacks the scheduler's tracepoints.
-    pub fn read(bytes: &[u8]) -> Result<Header> {
-        let mut at = Fields(bytes);
-        let known = at.bytes(MAGIC.len()) == Some(MAGIC);
-        let version = at.text().filter(|_| known).ok_or_else(damaged)?;
-        if !matches!(version, b"6" | b"0.6" | b"0.5") {
-            let version = String::from_utf8_lossy(version).into_owned();
-            return Err(Error::input(format!("the file is of version {version}, and version 6 is read"))
-                .help("trace-cmd convert --file-version 6 -i OLD -o NEW, or: trace-cmd report -t -i FILE | schedlab import -"));
-        }
-        if at.u8().ok_or_else(damaged)? != u8::from(cfg!(target_endian = "big")) {
-            return Err(byte_order());
-        }
-        let (page, formats) = layouts(&mut at).ok_or_else(damaged)?;
-        // Symbols and printk formats; names of tasks.
-        let mut skip = || {
-            let n = at.u32()? as usize;
-            at.bytes(n)?;
-            let n = at.u32()? as usize;
-            at.bytes(n)?;
-            if version != b"0.5" {
-                at.long()?;
-            }
-            Some(())
-        };
-        skip().ok_or_else(damaged)?;
-        let page = Head::parse(&String::from_utf8_lossy(page))?;
-        Ok(Header { page, tracepoints: Tracepoints::of(&formats)?, length: bytes.len() - at.0.len() })
+    /// When they lack the scheduler's tracepoints.
+    pub fn of(page: Head, formats: &[Format]) -> Result<Layout> {
+        Ok(Layout { page, tracepoints: Tracepoints::of(formats)? })
     }
+}
+
+/// Reads the file's magic, its version and byte order; what follows is the size of a long.
+///
+/// # Errors
+/// When it is cut, is another file, or of another byte order.
+pub fn version<'a>(at: &mut Fields<'a>) -> Result<&'a [u8]> {
+    let known = at.bytes(MAGIC.len()) == Some(MAGIC);
+    let version = at.text().filter(|_| known).ok_or_else(damaged)?;
+    if at.u8().ok_or_else(damaged)? != u8::from(cfg!(target_endian = "big")) {
+        return Err(byte_order());
+    }
+    Ok(version)
+}
+
+/// Reads the head of a file whose head holds everything; gives its length, too.
+///
+/// # Errors
+/// When it is cut, of another version or byte order, or lacks the scheduler's tracepoints.
+pub fn read(bytes: &[u8]) -> Result<(Layout, usize)> {
+    let mut at = Fields(bytes);
+    let version = version(&mut at)?;
+    if !matches!(version, b"6" | b"0.6" | b"0.5") {
+        let version = String::from_utf8_lossy(version).into_owned();
+        return Err(Error::input(format!("the file is of version {version}, and versions 6 and 7 are read"))
+            .help("trace-cmd convert --file-version 7 -i OLD -o NEW, or: trace-cmd report -t -i FILE | schedlab import -"));
+    }
+    at.bytes(1 + 4).ok_or_else(damaged)?; // size of a long, of a page
+    let page = page(&mut at)?;
+    let mut rest = || {
+        for _ in 0..at.u32()? {
+            at.long()?; // formats of tracers' own records
+        }
+        let formats = formats(&mut at)?;
+        // Symbols and printk formats; names of tasks.
+        let n = at.u32()? as usize;
+        at.bytes(n)?;
+        let n = at.u32()? as usize;
+        at.bytes(n)?;
+        if version != b"0.5" {
+            at.long()?;
+        }
+        Some(formats)
+    };
+    let formats = rest().ok_or_else(damaged)?;
+    Ok((Layout::of(page, &formats)?, bytes.len() - at.0.len()))
 }
 
 fn damaged() -> Error {
     Error::input("the layouts of the tracepoints in the file are cut or damaged").help("record it anew")
 }
 
-/// The text of header_page, and the formats of the tracepoints that are read.
-fn layouts<'a>(at: &mut Fields<'a>) -> Option<(&'a [u8], Vec<Format>)> {
-    at.bytes(1 + 4)?; // size of a long, of a page
-    at.text().filter(|name| *name == b"header_page")?;
-    let page = at.long()?;
-    at.text().filter(|name| *name == b"header_event")?;
-    at.long()?;
-    for _ in 0..at.u32()? {
-        at.long()?; // formats of tracers' own records
-    }
+/// Reads the layout of pages.
+///
+/// # Errors
+/// When it is cut, or of a kind that is not known.
+pub fn page(at: &mut Fields<'_>) -> Result<Head> {
+    let mut text = || {
+        at.text().filter(|name| *name == b"header_page")?;
+        let page = at.long()?;
+        at.text().filter(|name| *name == b"header_event")?;
+        at.long()?;
+        Some(page)
+    };
+    Head::parse(&String::from_utf8_lossy(text().ok_or_else(damaged)?))
+}
+
+/// Reads the formats of the tracepoints, and keeps those of the scheduler.
+pub fn formats(at: &mut Fields<'_>) -> Option<Vec<Format>> {
     let mut formats = Vec::new();
     for _ in 0..at.u32()? {
         let system = at.text()?;
@@ -82,5 +108,5 @@ fn layouts<'a>(at: &mut Fields<'a>) -> Option<(&'a [u8], Vec<Format>)> {
             }
         }
     }
-    Some((page, formats))
+    Some(formats)
 }

@@ -3,14 +3,21 @@
 //! Both hold the layouts of the tracepoints ([`header`]) beside the records, so nothing is assumed of the kernel that
 //! wrote them. They are read on a machine of the same byte order.
 
-mod fields;
+pub mod fields;
 pub mod format;
 mod header;
+mod options;
+mod packed;
 pub mod page;
 mod perf_data;
+mod perfetto;
+mod proto;
+mod rounds;
+mod sections;
 mod trace_dat;
 
 pub use perf_data::read as perf_data;
+pub use perfetto::read as perfetto;
 pub use trace_dat::read as trace_dat;
 
 use schedlab_base::{Error, Result};
@@ -43,27 +50,34 @@ fn byte_order() -> Error {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
+    #[inline]
     fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
         Some(taken)
     }
+    #[inline]
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
+    #[inline]
     fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[b]| b)
     }
+    #[inline]
     fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_ne_bytes)
     }
+    #[inline]
     fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_ne_bytes)
     }
+    #[inline]
     fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_ne_bytes)
     }
     /// A text that ends with a zero.
+    #[inline]
     fn text(&mut self) -> Option<&'a [u8]> {
         let end = memchr::memchr(0, self.0)?;
         let text = self.bytes(end)?;
@@ -71,6 +85,7 @@ impl<'a> Fields<'a> {
         Some(text)
     }
     /// Bytes behind their length of 64 bits.
+    #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let n = usize::try_from(self.u64()?).ok()?;
         self.bytes(n)

@@ -59,6 +59,14 @@ impl Head {
     }
 }
 
+impl Head {
+    /// The same for sub-buffers of another size (since 6.8 each buffer may have its own).
+    #[must_use]
+    pub fn of_size(self, bytes: usize) -> Head {
+        Head { bytes, ..self }
+    }
+}
+
 /// A part of a sub-buffer.
 pub enum Part<'a> {
     /// Records before it were overwritten; their number, if it is known.

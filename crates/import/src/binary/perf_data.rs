@@ -5,11 +5,13 @@
 //! to the newest time of the round before is there. So two rounds are held and sorted, as perf does.
 
 use super::fields::{Record, Tracepoints};
-use super::header::Header;
+use super::header;
+use super::rounds::Rounds;
 use super::{Fields, byte_order, cut, part};
 use crate::people::Audience;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
-use crate::{Imported, Importer, text};
+use crate::people::Known;
+use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Told, UNTOLD};
+use crate::{Imported, text};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,8 +46,6 @@ const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
 /// A tracepoint, as `type` of an attribute.
 const TRACEPOINT: u32 = 2;
-/// Records that are held at most, if no round is ever finished.
-const MOST_HELD: usize = 1 << 21;
 
 /// What the head tells.
 struct Head {
@@ -67,16 +67,15 @@ pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
     let head = head(&file)?;
     file.seek(SeekFrom::Start(head.data.0)).map_err(|e| Error::io(path, "read", &e))?;
     let data = file.take(head.data.1);
-    let mut rounds =
-        Rounds { importer: Importer::new(audience), held: Vec::new(), newest_ns: 0, until_ns: 0 };
+    let mut rounds = Rounds::new(audience);
     let others = records(BufReader::with_capacity(1 << 20, data), &head, &mut rounds)?;
-    rounds.flush(u64::MAX);
-    if rounds.importer.records() == 0 {
+    let importer = rounds.finish();
+    if importer.records() == 0 {
         return Err(
             Error::input("the recording has no events of the scheduler").help("record it: perf sched record")
         );
     }
-    Ok(Imported { others, ..rounds.importer.finish(None, head.release) })
+    Ok(Imported { others, ..importer.finish(None, head.release) })
 }
 
 fn head(file: &File) -> Result<Head> {
@@ -114,7 +113,7 @@ fn head(file: &File) -> Result<Head> {
         let (Some(at), Some(size)) = (section.u64(), section.u64()) else { return Err(cut()) };
         let bytes = part(file, at, usize::try_from(size).map_err(|_| cut())?)?;
         match bit {
-            TRACING_DATA => layouts = Some(Header::read(&bytes)?),
+            TRACING_DATA => layouts = Some(header::read(&bytes)?.0),
             _ => {
                 let text = bytes.get(4..).unwrap_or(&[]);
                 let end = memchr::memchr(0, text).unwrap_or(text.len());
@@ -168,47 +167,82 @@ fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds
     let mut record = vec![0; 1 << 16];
     loop {
         number += 1;
-        let mut start = [0; 8];
-        match read_all(&mut data, &mut start) {
+        // A record that is whole in the buffer is read where it is.
+        let whole = data.fill_buf().ok().and_then(|held| {
+            let start = held.first_chunk().and_then(start)?;
+            Some((start, held.get(START..START + start.1)?))
+        });
+        if let Some(((kind, length), body)) = whole {
+            if kind != AUXTRACE {
+                others += take(kind, body, number, head, rounds)?;
+                data.consume(START + length);
+                continue;
+            }
+        }
+        let mut bytes = [0; START];
+        match read_all(&mut data, &mut bytes) {
             0 => return Ok(others),
-            8 => {}
+            START => {}
             _ => break,
         }
-        let mut at = Fields(&start);
-        let (Some(kind), Some(_), Some(size)) = (at.u32(), at.u16(), at.u16()) else { break };
-        let Some(length) = usize::from(size).checked_sub(8) else { break };
+        let Some((kind, length)) = start(&bytes) else { break };
         let body = &mut record[..length];
         if read_all(&mut data, body) < length {
             break;
         }
-        match kind {
-            SAMPLE => match sample(body, head) {
-                Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
-                    Record::Told(current, what) => rounds.take(Told { at_ns, cpu, current, process, what }),
-                    Record::Other => others += 1,
-                    Record::Unreadable => rounds.importer.losses.unreadable(number),
-                },
-                None => rounds.importer.losses.unreadable(number),
-            },
-            LOST => lost(body, head, rounds),
-            COMM => comm(body, rounds),
-            FINISHED_ROUND => rounds.finished(),
-            COMPRESSED | COMPRESSED2 => {
-                return Err(Error::input("the recording is compressed (perf record -z)")
-                    .help("perf script -i FILE --ns | schedlab import -"));
+        if kind == AUXTRACE {
+            let length = Fields(body).u64().unwrap_or(0);
+            let skipped = std::io::copy(&mut data.by_ref().take(length), &mut std::io::sink());
+            if skipped.ok() != Some(length) {
+                break;
             }
-            AUXTRACE => {
-                let length = Fields(body).u64().unwrap_or(0);
-                let skipped = std::io::copy(&mut data.by_ref().take(length), &mut std::io::sink());
-                if skipped.ok() != Some(length) {
-                    break;
-                }
-            }
-            _ => {}
+        } else {
+            others += take(kind, body, number, head, rounds)?;
         }
     }
     rounds.importer.losses.cut = true;
     Ok(others)
+}
+
+/// Bytes with which a record begins.
+const START: usize = 8;
+
+/// A record's type and the length of what follows; `None` if it is shorter than its beginning.
+#[inline]
+fn start(bytes: &[u8; START]) -> Option<(u32, usize)> {
+    let mut at = Fields(bytes);
+    let (kind, _, size) = (at.u32()?, at.u16()?, at.u16()?);
+    Some((kind, usize::from(size).checked_sub(START)?))
+}
+
+/// Takes a record; 1 if it is of another event.
+#[inline]
+fn take<A: Audience>(
+    kind: u32,
+    body: &[u8],
+    number: u64,
+    head: &Head,
+    rounds: &mut Rounds<'_, A>,
+) -> Result<u64> {
+    match kind {
+        SAMPLE => match sample(body, head) {
+            Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
+                Record::Told(current, what) => rounds.take(Told { at_ns, cpu, current, process, what }),
+                Record::Other => return Ok(1),
+                Record::Unreadable => rounds.importer.losses.unreadable(number),
+            },
+            None => rounds.importer.losses.unreadable(number),
+        },
+        LOST => lost(body, head, rounds),
+        COMM => comm(body, rounds),
+        FINISHED_ROUND => rounds.finished(),
+        COMPRESSED | COMPRESSED2 => {
+            return Err(Error::input("the recording is compressed (perf record -z)")
+                .help("perf script -i FILE --ns | schedlab import -"));
+        }
+        _ => {}
+    }
+    Ok(0)
 }
 
 /// Fills the buffer as far as there are bytes.
@@ -274,53 +308,6 @@ fn comm<A: Audience>(body: &[u8], rounds: &mut Rounds<'_, A>) {
     let mut at = Fields(body);
     let (Some(process), Some(tid), Some(name)) = (at.u32(), at.u32(), at.text()) else { return };
     if tid > 0 && tid < MAX_THREADS && process < MAX_THREADS {
-        rounds.importer.introduce(Thread { tid, comm: Comm::of(name), prio: None }, process);
-    }
-}
-
-/// The records of the rounds that are not yet told.
-struct Rounds<'a, A> {
-    importer: Importer<'a, A>,
-    held: Vec<Told>,
-    newest_ns: u64,
-    /// The newest time at the end of the round before.
-    until_ns: u64,
-}
-
-impl<A: Audience> Rounds<'_, A> {
-    #[inline]
-    fn take(&mut self, told: Told) {
-        self.newest_ns = self.newest_ns.max(told.at_ns);
-        self.held.push(told);
-        if self.held.len() >= MOST_HELD {
-            self.sort();
-            let middle = self.held[self.held.len() / 2].at_ns;
-            self.flush(middle);
-        }
-    }
-    fn take_lost(&mut self, cpu: u32, count: u64) {
-        // Behind the last record of the CPU that is held.
-        let last = self.held.iter().rev().find(|t| t.cpu == cpu).map(|t| t.at_ns);
-        match last {
-            Some(at_ns) => {
-                self.held.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } })
-            }
-            None => self.importer.lost(cpu, count),
-        }
-    }
-    fn finished(&mut self) {
-        self.flush(self.until_ns);
-        self.until_ns = self.newest_ns;
-    }
-    fn sort(&mut self) {
-        self.held.sort_by_key(|t| t.at_ns);
-    }
-    /// Tells what is not newer.
-    fn flush(&mut self, until_ns: u64) {
-        self.sort();
-        let ready = self.held.partition_point(|t| t.at_ns <= until_ns);
-        for told in self.held.drain(..ready) {
-            self.importer.record(told);
-        }
+        rounds.importer.introduce(tid, Known { comm: Comm::of(name), process, ..Known::default() });
     }
 }

@@ -1,10 +1,13 @@
-//! trace.dat, trace-cmd's file, version 6: the head, options, and for each CPU the pages of its ring buffer.
+//! trace.dat, trace-cmd's file, versions 6 and 7: the head, options, and for each CPU the pages of its ring buffer.
 //!
 //! Each CPU's records are in order. They are merged by time, a page of each CPU at a time.
 
 use super::fields::Record;
-use super::header::Header;
+use super::header::{self, Layout};
+use super::options;
+use super::packed::{Packing, Stream};
 use super::page::{self, Part};
+use super::sections::{self, Opened};
 use super::{Fields, cut, part};
 use crate::people::Audience;
 use crate::told::{MAX_CPUS, Told, UNTOLD};
@@ -15,13 +18,16 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
-/// The head, with its symbols, is not longer.
+/// The head of version 6, with its symbols: so much is read at first, and it is not longer than the second.
+const HEAD: u64 = 16 << 20;
 const MOST_HEAD: u64 = 256 << 20;
+/// Version 7 begins with so much: magic, version, sizes, compression.
+const BEGIN: u64 = 256;
 
 /// A CPU's pages.
 struct Pages {
-    at: u64,
-    end: u64,
+    cpu: u32,
+    stream: Stream,
     held: VecDeque<Told>,
     /// Records that were lost before the next one.
     missed: Option<u64>,
@@ -34,24 +40,24 @@ struct Pages {
 pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
     let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
     let size = file.metadata().map_err(|e| Error::io(path, "read", &e))?.len();
-    // The head ends somewhere; only that part is kept.
-    let begin = part(&file, 0, size.min(MOST_HEAD) as usize)?;
-    let header = Header::read(&begin)?;
-    let mut pages = places(&begin[header.length..]).ok_or_else(cut)?;
-    drop(begin);
+    let Opened { layout, cpus, told } = open(&file, size)?;
+    let mut pages: Vec<Pages> = cpus
+        .into_iter()
+        .map(|(cpu, stream)| Pages { cpu, stream, held: VecDeque::new(), missed: None })
+        .collect();
     let mut importer = Importer::new(audience);
     let mut others = 0;
     let mut next = BinaryHeap::new();
-    for (cpu, of_cpu) in pages.iter_mut().enumerate() {
-        if let Some(at_ns) = of_cpu.fill(&file, cpu, &header, &mut importer, &mut others) {
-            next.push(Reverse((at_ns, cpu)));
+    for (at, of_cpu) in pages.iter_mut().enumerate() {
+        if let Some(at_ns) = of_cpu.fill(&file, &layout, &mut importer, &mut others) {
+            next.push(Reverse((at_ns, at)));
         }
     }
-    while let Some(Reverse((_, cpu))) = next.pop() {
-        let Some(told) = pages[cpu].held.pop_front() else { continue };
+    while let Some(Reverse((_, at))) = next.pop() {
+        let Some(told) = pages[at].held.pop_front() else { continue };
         importer.record(told);
-        if let Some(at_ns) = pages[cpu].fill(&file, cpu, &header, &mut importer, &mut others) {
-            next.push(Reverse((at_ns, cpu)));
+        if let Some(at_ns) = pages[at].fill(&file, &layout, &mut importer, &mut others) {
+            next.push(Reverse((at_ns, at)));
         }
     }
     if importer.records() == 0 {
@@ -59,28 +65,58 @@ pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
             Error::input("the recording has no events of the scheduler").help("trace-cmd record -e sched")
         );
     }
-    let cpus = u32::try_from(pages.len()).ok();
-    Ok(Imported { others, ..importer.finish(cpus, None) })
+    // Where the pages tell of losses, these are the same ones.
+    if importer.losses.places == 0 {
+        importer.losses.overwritten = told.overwritten;
+    }
+    let cpus = pages.iter().map(|p| p.cpu + 1).max();
+    Ok(Imported { others, ..importer.finish(cpus, told.release) })
 }
 
-/// Where the pages of each CPU are.
-fn places(bytes: &[u8]) -> Option<Vec<Pages>> {
+fn open(file: &File, size: u64) -> Result<Opened> {
+    let begin = part(file, 0, size.min(BEGIN) as usize)?;
+    let mut at = Fields(&begin);
+    if header::version(&mut at)? == b"7" {
+        at.bytes(1 + 4).ok_or_else(cut)?; // size of a long, of a page
+        return sections::open(file, at);
+    }
+    let whole = |length: u64| -> Result<Opened> {
+        let begin = part(file, 0, length as usize)?;
+        let (layout, length) = header::read(&begin)?;
+        let (places, told) = places(&begin[length..]).ok_or_else(cut)?;
+        told.check_clock("")?;
+        let one = |(cpu, (at, size))| Ok((cpu, Stream::of(file, Packing::None, at, size)?));
+        let cpus = (0..).zip(places).map(one).collect::<Result<_>>()?;
+        Ok(Opened { layout, cpus, told })
+    };
+    match whole(size.min(HEAD)) {
+        Err(_) if size > HEAD => whole(size.min(MOST_HEAD)),
+        done => done,
+    }
+}
+
+/// Place and size of each CPU's pages, and what the options tell.
+type Places = (Vec<(u64, u64)>, options::Told);
+
+fn places(bytes: &[u8]) -> Option<Places> {
     let mut at = Fields(bytes);
+    let mut told = options::Told::default();
     let cpus = at.u32().filter(|n| *n <= MAX_CPUS)?;
     let mut word = at.bytes(10)?;
     if word.starts_with(b"options") {
-        while at.u16()? != 0 {
+        loop {
+            let id = at.u16()?;
+            if id == 0 {
+                break;
+            }
             let length = at.u32()? as usize;
-            at.bytes(length)?;
+            told.take(id, at.bytes(length)?);
         }
         word = at.bytes(10)?;
     }
     word.starts_with(b"flyrecord").then_some(())?;
-    let one = |_| {
-        let (from, size) = (at.u64()?, at.u64()?);
-        Some(Pages { at: from, end: from.checked_add(size)?, held: VecDeque::new(), missed: None })
-    };
-    (0..cpus).map(one).collect()
+    let places = (0..cpus).map(|_| Some((at.u64()?, at.u64()?))).collect::<Option<_>>()?;
+    Some((places, told))
 }
 
 impl Pages {
@@ -88,35 +124,37 @@ impl Pages {
     fn fill<A: Audience>(
         &mut self,
         file: &File,
-        cpu: usize,
-        header: &Header,
+        layout: &Layout,
         importer: &mut Importer<'_, A>,
         others: &mut u64,
     ) -> Option<u64> {
-        while self.held.is_empty() && self.at < self.end {
-            let length = (header.page.bytes as u64).min(self.end - self.at);
-            let Ok(bytes) = part(file, self.at, length as usize) else {
-                importer.losses.cut = true;
-                self.at = self.end;
-                break;
-            };
-            self.at += length;
-            let (held, missed) = (&mut self.held, &mut self.missed);
-            page::read(&header.page, &bytes, |part| match part {
-                Part::Missed(n) => *missed = Some(missed.unwrap_or(0).saturating_add(n)),
-                Part::Record(at_ns, record) => match header.tracepoints.read(record) {
-                    Record::Told(current, what) => {
-                        held.push_back(Told { at_ns, cpu: cpu as u32, current, process: UNTOLD, what });
-                    }
-                    Record::Other => *others += 1,
-                    Record::Unreadable => importer.losses.unreadable(importer.records() + 1),
-                },
+        let Pages { cpu, stream, held, missed } = self;
+        while held.is_empty() {
+            let more = stream.next(file, layout.page.bytes, |page| {
+                page::read(&layout.page, page, |part| match part {
+                    Part::Missed(n) => *missed = Some(missed.unwrap_or(0).saturating_add(n)),
+                    Part::Record(at_ns, record) => match layout.tracepoints.read(record) {
+                        Record::Told(current, what) => {
+                            held.push_back(Told { at_ns, cpu: *cpu, current, process: UNTOLD, what });
+                        }
+                        Record::Other => *others += 1,
+                        Record::Unreadable => importer.losses.unreadable(importer.records() + 1),
+                    },
+                });
             });
-            if let Some(n) = self.missed.take() {
+            if let Some(n) = missed.take() {
                 text::note(&mut importer.losses, n);
-                importer.lost(cpu as u32, n);
+                importer.lost(*cpu, n);
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    importer.losses.cut = true;
+                    break;
+                }
             }
         }
-        self.held.front().map(|t| t.at_ns)
+        held.front().map(|t| t.at_ns)
     }
 }

@@ -138,6 +138,10 @@ pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
 }
 
 impl Started {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
     /// Waits for the end, and calls `meanwhile` several times a second. The caller reads the counters.
     ///
     /// # Errors

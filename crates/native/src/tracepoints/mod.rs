@@ -17,8 +17,11 @@ pub mod background;
 pub(crate) mod instance;
 mod kept;
 mod layout;
+mod people;
+pub mod record;
 mod ring;
 mod sources;
+mod spool;
 #[cfg(test)]
 mod tests;
 mod tracefs;

@@ -4,6 +4,7 @@ use super::format::Format;
 use super::layout::{Layouts, NAMES};
 use crate::sys;
 use schedlab_base::{Error, Result};
+use schedlab_import::binary::fields::Tracepoints;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -50,17 +51,28 @@ pub fn layouts() -> Result<Layouts> {
     layouts_in(root().map_err(|e| unreadable(&e))?)
 }
 
+/// The same layouts, for the reader of recordings.
+///
+/// # Errors
+/// As [`layouts`].
+pub fn tracepoints() -> Result<Tracepoints> {
+    Tracepoints::of(&formats_in(root().map_err(|e| unreadable(&e))?)?)
+}
+
 fn layouts_in(tracefs: &Path) -> Result<Layouts> {
+    let formats: [Format; NAMES.len()] =
+        formats_in(tracefs)?.try_into().map_err(|_| Error::internal("one format for each tracepoint"))?;
+    Layouts::of(&formats)
+}
+
+fn formats_in(tracefs: &Path) -> Result<Vec<Format>> {
     let folder = tracefs.join("events/sched");
     let one = |name: &str| {
         let file = folder.join(name).join("format");
         let text = std::fs::read_to_string(&file).map_err(|e| no_tracepoint(name, &e))?;
         Format::parse(name, &text)
     };
-    let formats = NAMES.iter().map(|n| one(n)).collect::<Result<Vec<_>>>()?;
-    let formats: [Format; NAMES.len()] =
-        formats.try_into().map_err(|_| Error::internal("one format for each tracepoint"))?;
-    Layouts::of(&formats)
+    NAMES.iter().map(|n| one(n)).collect()
 }
 
 fn unreadable(e: &io::Error) -> Error {

@@ -47,7 +47,7 @@ impl Source {
     }
     /// The chosen tasks.
     pub fn chosen(&self) -> Chosen {
-        Chosen { names: self.task.clone(), pids: self.pid.clone() }
+        Chosen { names: self.task.clone(), pids: self.pid.clone(), ..Chosen::default() }
     }
     /// The file's name without its ending.
     fn stem(&self) -> String {
@@ -128,7 +128,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         workload: own.workload.clone(),
         kernel: own.kernel.clone(),
         machine,
-        file: own.source.file.display().to_string(),
+        file: Some(own.source.file.display().to_string()),
     };
     let record = record(about, &chosen, &imported, found)?;
     writer.finish(imported.cast.clone()).map_err(|e| failed(&e))?;
@@ -156,9 +156,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Hears a recording once: for its record, and for the file of its events.
-struct Hears {
-    watch: Watch,
-    kept: Writer<BufWriter<File>>,
+pub struct Hears {
+    /// For the record.
+    pub watch: Watch,
+    /// For the file.
+    pub kept: Writer<BufWriter<File>>,
 }
 
 impl Sink for Hears {

@@ -1,6 +1,7 @@
 //! `schedlab timehist`: the stays of a recording's tasks, one row each, as they are read.
 
 use super::import::Source;
+use super::timehist_row::{NAME, RowText};
 use crate::cli::Entry;
 use crate::common;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -13,9 +14,6 @@ use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
 
 pub const ENTRY: Entry = Entry { command, run };
-
-/// Columns of the task's name.
-const NAME: usize = 30;
 
 #[derive(Args)]
 struct Own {
@@ -69,9 +67,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         dashes(10),
         dashes(10)
     ));
+    let mut text = RowText::default();
     let mut hist = Timehist::new(|row: Row<'_>| {
         if chosen.has(row.task) {
-            line(&row, &mut out);
+            line(&row, &mut text, &mut out);
         }
     })
     .only(&on);
@@ -80,16 +79,22 @@ fn run(matches: &ArgMatches) -> Result<()> {
     out.finish()
 }
 
-fn line(row: &Row<'_>, out: &mut Out) {
+fn line(row: &Row<'_>, text: &mut RowText, out: &mut Out) {
     let (s, us) = (row.at_ns / 1_000_000_000, row.at_ns / 1_000 % 1_000_000);
-    let who = who(row.task);
-    out.line(format_args!(
-        "{s:>8}.{us:06} [{:04}]  {who:<NAME$}  {:>10} {:>10} {:>10}",
-        row.cpu.0,
-        Ms(row.wait),
-        Ms(row.delay),
-        Ms(row.run)
-    ));
+    text.begin();
+    text.number(s, 8, b' ');
+    text.text(b".");
+    text.number(us, 6, b'0');
+    text.text(b" [");
+    text.number(row.cpu.0.into(), 4, b'0');
+    text.text(b"]  ");
+    text.task(row.task.tid, &row.task.name, row.task.process, || who(row.task));
+    for (time, before) in [(row.wait, &b"  "[..]), (row.delay, b" "), (row.run, b" ")] {
+        text.text(before);
+        text.ms(time);
+    }
+    text.text(b"\n");
+    out.bytes(text.bytes());
 }
 
 /// A task as perf names it: `bash[12]`, `java[13/12]`.
@@ -165,6 +170,14 @@ impl Out {
     pub fn line(&mut self, text: fmt::Arguments<'_>) {
         if self.failed.is_none()
             && let Err(e) = self.to.write_fmt(text).and_then(|()| self.to.write_all(b"\n"))
+        {
+            self.failed = Some(e);
+        }
+    }
+    /// Writes bytes, unless writing has failed before.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        if self.failed.is_none()
+            && let Err(e) = self.to.write_all(bytes)
         {
             self.failed = Some(e);
         }

@@ -1,0 +1,67 @@
+//! Puts records in order that come in rounds: a recorder empties the buffer of one CPU after the other, again and
+//! again. When a round is over, everything up to the newest time of the round before is there. So two rounds are held.
+
+use crate::told::{Told, UNTOLD, What};
+use crate::{Audience, Importer};
+
+/// Records that are held at most, if no round is ever finished.
+const MOST_HELD: usize = 1 << 20;
+
+/// The records of the rounds that are not yet told.
+pub struct Rounds<'a, A> {
+    /// Where they go.
+    pub importer: Importer<'a, A>,
+    held: Vec<Told>,
+    newest_ns: u64,
+    /// The newest time at the end of the round before.
+    until_ns: u64,
+}
+
+impl<'a, A: Audience> Rounds<'a, A> {
+    /// Rounds that tell this audience.
+    pub fn new(audience: &'a mut A) -> Rounds<'a, A> {
+        Rounds { importer: Importer::new(audience), held: Vec::new(), newest_ns: 0, until_ns: 0 }
+    }
+    /// Takes a record.
+    #[inline]
+    pub fn take(&mut self, told: Told) {
+        self.newest_ns = self.newest_ns.max(told.at_ns);
+        self.held.push(told);
+        if self.held.len() >= MOST_HELD {
+            self.sort();
+            let middle = self.held[self.held.len() / 2].at_ns;
+            self.flush(middle);
+        }
+    }
+    /// Records of the CPU were lost behind its last one.
+    pub fn take_lost(&mut self, cpu: u32, count: u64) {
+        let last = self.held.iter().rev().find(|t| t.cpu == cpu).map(|t| t.at_ns);
+        match last {
+            Some(at_ns) => {
+                self.held.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } })
+            }
+            None => self.importer.lost(cpu, count),
+        }
+    }
+    /// A round is over.
+    pub fn finished(&mut self) {
+        self.flush(self.until_ns);
+        self.until_ns = self.newest_ns;
+    }
+    /// All records are there.
+    pub fn finish(mut self) -> Importer<'a, A> {
+        self.flush(u64::MAX);
+        self.importer
+    }
+    fn sort(&mut self) {
+        self.held.sort_by_key(|t| t.at_ns);
+    }
+    /// Tells what is not newer.
+    fn flush(&mut self, until_ns: u64) {
+        self.sort();
+        let ready = self.held.partition_point(|t| t.at_ns <= until_ns);
+        for told in self.held.drain(..ready) {
+            self.importer.record(told);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where a recording waits until it is analysed: a file without a name for each source of records.
+//!
+//! While the system is recorded, its records are only copied: reading them costs several times as much, and that time
+//! would be in the recording. The files have no names, so a killed recorder leaves none behind.
+//!
+//! A record is its time (64 bits), its CPU and the length of its bytes (32 bits each), and these bytes: a tracepoint's
+//! own, or as [`ARRIVED`] and [`LOST`] say. Numbers have the machine's byte order.
+
+use schedlab_base::temp::Beside;
+use schedlab_base::{Error, Result};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+/// Set in the length of a record that is a thread which came to its CPU after idle: its bytes are the thread's number.
+const ARRIVED: u32 = 1 << 31;
+/// Set in the length of a record that tells a loss: its bytes are the number of lost records, 64 bits.
+const LOST: u32 = 1 << 30;
+const LENGTH: u32 = LOST - 1;
+const HEAD: usize = 16;
+/// Bytes that are written or read at once.
+const BUFFER: usize = 256 << 10;
+
+/// What a record is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Spooled<'a> {
+    /// A tracepoint's bytes.
+    Raw(&'a [u8]),
+    /// This thread came to the CPU after idle.
+    Arrived(u32),
+    /// So many records were lost before the next one.
+    Lost(u64),
+}
+
+/// A file that is being written.
+pub struct Spool {
+    out: BufWriter<File>,
+    failed: Option<io::Error>,
+}
+
+impl Spool {
+    /// A file in that folder.
+    ///
+    /// # Errors
+    /// When it can't be made there.
+    pub fn create(folder: &Path) -> Result<Spool> {
+        let named = Beside::create(&folder.join("recording"))?;
+        let file = named.file.try_clone().map_err(|e| Error::io(folder, "write", &e))?;
+        Ok(Spool { out: BufWriter::with_capacity(BUFFER, file), failed: None })
+    }
+
+    /// Adds a record. Of failures to write, the first is told at the end.
+    #[inline]
+    pub fn put(&mut self, at_ns: u64, cpu: u32, what: &Spooled<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let (small, long);
+        let (bytes, flag): (&[u8], u32) = match what {
+            Spooled::Raw(bytes) => (bytes, 0),
+            Spooled::Arrived(thread) => {
+                small = thread.to_ne_bytes();
+                (&small, ARRIVED)
+            }
+            Spooled::Lost(count) => {
+                long = count.to_ne_bytes();
+                (&long, LOST)
+            }
+        };
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&at_ns.to_ne_bytes());
+        head[8..12].copy_from_slice(&cpu.to_ne_bytes());
+        head[12..].copy_from_slice(&(bytes.len() as u32 & LENGTH | flag).to_ne_bytes());
+        self.failed = self.out.write_all(&head).and_then(|()| self.out.write_all(bytes)).err();
+    }
+
+    /// The file from its beginning.
+    ///
+    /// # Errors
+    /// What went wrong while it was written: the disk is full.
+    pub fn read(mut self) -> Result<Unspool> {
+        let failed = |e: io::Error| {
+            Error::machine(format!("the recording could not be written: {e}"))
+                .help("name a folder on a disk with room: -o DIR")
+        };
+        if let Some(e) = self.failed {
+            return Err(failed(e));
+        }
+        self.out.flush().map_err(failed)?;
+        let (mut file, _) = self.out.into_parts();
+        file.rewind().map_err(failed)?;
+        Ok(Unspool { from: BufReader::with_capacity(BUFFER, file), head: [0; HEAD], bytes: Vec::new() })
+    }
+}
+
+/// A file that is being read.
+pub struct Unspool {
+    from: BufReader<File>,
+    head: [u8; HEAD],
+    bytes: Vec<u8>,
+}
+
+impl Unspool {
+    /// Goes to the next record; its time. `None` at the end.
+    pub fn advance(&mut self) -> Option<u64> {
+        self.from.read_exact(&mut self.head).ok()?;
+        self.bytes.resize((self.word(12) & LENGTH) as usize, 0);
+        self.from.read_exact(&mut self.bytes).ok()?;
+        let [time, _] = self.head.as_chunks::<8>().0 else { return None };
+        Some(u64::from_ne_bytes(*time))
+    }
+    fn word(&self, at: usize) -> u32 {
+        self.head[at..].first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
+    }
+    /// The CPU of this record, and what it is.
+    pub fn record(&self) -> (u32, Spooled<'_>) {
+        let flags = self.word(12) & !LENGTH;
+        let what = match (flags, self.bytes.first_chunk(), self.bytes.first_chunk()) {
+            (ARRIVED, Some(thread), _) => Spooled::Arrived(u32::from_ne_bytes(*thread)),
+            (LOST, _, Some(count)) => Spooled::Lost(u64::from_ne_bytes(*count)),
+            _ => Spooled::Raw(&self.bytes),
+        };
+        (self.word(8), what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_comes_back_and_nothing_is_left_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let all = [
+            (7, 1, Spooled::Raw(&[1, 2, 3, 4, 5])),
+            (8, 0, Spooled::Arrived(41)),
+            (9, 4095, Spooled::Lost(1 << 40)),
+            (9, 2, Spooled::Raw(&[])),
+        ];
+        all.iter().for_each(|(at, cpu, what)| spool.put(*at, *cpu, what));
+        let mut read = spool.read().unwrap();
+        for (at, cpu, what) in all {
+            assert_eq!(read.advance(), Some(at));
+            assert_eq!(read.record(), (cpu, what));
+        }
+        assert_eq!(read.advance(), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! `schedlab record`: the live schedule of this machine becomes a stored run with its events.
+
+use super::import::Hears;
+use crate::cli::Entry;
+use crate::{interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::temp::Beside;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_import::record::{About, Chosen, Watch, record};
+use schedlab_machine::Machine;
+use schedlab_native::tracepoints::record::{Recorded, Recorder};
+use schedlab_record::{Store, cell_hash, environment};
+use schedlab_report::run as one_run;
+use schedlab_trace::kept::{EVENTS_FILE, Writer};
+use schedlab_workload::command::one_line;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// A command to record, with its arguments: recording ends with it, and it and its descendants are the workload
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<String>,
+    /// How long to record
+    #[arg(long, visible_alias = "for", value_name = "TIME", conflicts_with = "command")]
+    duration: Option<String>,
+    /// Where the run is stored
+    #[arg(short, long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// Only tasks of this name, or of names that begin so (NAME*), are the workload; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    task: Vec<String>,
+    /// Only this thread, or the threads of this process; may be given more than once
+    #[arg(long, value_name = "N")]
+    pid: Vec<u32>,
+    /// The variant's name in tables; recordings of one name are runs of one variant [default: the kernel's release]
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// The workload's name in tables [default: the command's name, or recording]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("record"))
+        .about("Record the live schedule of this machine, for a while or around a command, as a run")
+        .override_usage(
+            "schedlab record [OPTIONS] --duration TIME\n       schedlab record [OPTIONS] [--] COMMAND...",
+        )
+        .arg_required_else_help(true)
+        .after_help(
+            "Needs root, or CAP_PERFMON and a readable tracefs. Ctrl-C ends the recording and stores what there is. \
+             'schedlab explain', 'trace', 'replay', 'compare' and 'runs' take the run as any other. A recording around \
+             a command ends with the command's exit code.",
+        )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let length = own.length()?;
+    let stop = interrupt::stop_flag()?;
+    let store = Store::create(&own.out)?;
+    let machine = Machine::load("host").ok();
+    let (recorded, command) = watch(&own, length, stop)?;
+    let described = Chosen { pids: own.pid.clone(), names: own.task.clone(), ..Chosen::default() };
+    let mut chosen = Chosen { but: Some(std::process::id()), ..described.clone() };
+    if let Some((process, _)) = command.filter(|_| described.is_all()) {
+        (chosen.pids, chosen.descendants) = (vec![process], true);
+    }
+    let place = own.out.join(EVENTS_FILE);
+    let kept = Beside::create(&place)?;
+    let failed = |e: &std::io::Error| Error::io(&place, "write", e);
+    let file = kept.file.try_clone().map_err(|e| failed(&e))?;
+    let mut hears = Hears {
+        watch: Watch::new(chosen.clone(), machine.as_ref()),
+        kept: Writer::new(BufWriter::new(file)).map_err(|e| failed(&e))?,
+    };
+    let length = recorded.length();
+    let mut imported = recorded.tell(machine.as_ref(), &mut hears);
+    if imported.records == 0 {
+        return Err(Error::machine(format!("the kernel reported no events in {length}"))
+            .help("'schedlab doctor' says how events are recorded here"));
+    }
+    // Every recording is a run of its own, so its time makes its seed.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    imported.fingerprint = now.as_micros() as u64;
+    let Hears { watch, kept: writer } = hears;
+    let mut found = watch.finish(&mut imported);
+    found.environment = environment::capture();
+    let program = own.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
+    let about = About {
+        variant: own.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
+        workload: own.workload.clone().or_else(|| program.map(|name| name.to_string_lossy().into_owned())),
+        kernel: None,
+        machine,
+        file: None,
+    };
+    let mut record = record(about, &described, &imported, found)?;
+    if !own.command.is_empty() {
+        // Recordings around other commands are other cells.
+        record.spec["params"]["command"] = one_line(&own.command).into();
+    }
+    writer.finish(imported.cast.clone()).map_err(|e| failed(&e))?;
+    let events = Some((EVENTS_FILE, kept.path()));
+    let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
+    let folder = stored.run().path.display().to_string();
+    let shown = one_run::Run::of(&record);
+    if own.json {
+        let value = serde_json::json!({
+            "folder": folder, "events": imported.records, "duration_ns": length,
+            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
+        });
+        output::json_as("schedlab/record/1", &value)?;
+    } else {
+        output::result(|out| {
+            shown.export(out)?;
+            let (events, tasks) = (imported.records, imported.cast.tasks.len());
+            writeln!(out, "\n{events} events of {tasks} tasks in {length}, stored in {folder}")
+        })?;
+    }
+    match command {
+        None | Some((_, 0)) => Ok(()),
+        Some((_, code)) => std::process::exit(code.into()),
+    }
+}
+
+impl Own {
+    /// How long to record.
+    fn length(&self) -> Result<Ns> {
+        let Some(text) = &self.duration else {
+            return match self.command.is_empty() {
+                false => Ok(Ns(u64::MAX)),
+                true => {
+                    Err(Error::input("neither a command nor --duration")
+                        .help("schedlab record --duration 5s"))
+                }
+            };
+        };
+        match Ns::parse(text, "s").map_err(|e| e.context("--duration"))? {
+            Ns::ZERO => Err(Error::input("--duration: the time is 0").help("write --duration 5s")),
+            length => Ok(length),
+        }
+    }
+}
+
+/// Records; the command's process and its exit code, if there is one.
+fn watch(own: &Own, length: Ns, stop: &AtomicBool) -> Result<(Recorded, Option<(u32, u8)>)> {
+    let mut recorder = Recorder::begin(&own.out)?;
+    let command = if own.command.is_empty() {
+        recorder.for_a_while(length, stop);
+        None
+    } else {
+        Some(recorder.around(&own.command, own.json, stop)?)
+    };
+    Ok((recorder.end()?, command))
+}
