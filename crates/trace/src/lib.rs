@@ -11,6 +11,7 @@ pub mod perfetto;
 pub mod points;
 pub mod reason;
 pub mod text;
+pub mod window;
 
 pub use cast::{Actor, Cast};
 pub use event::{Event, EventKind};
@@ -18,6 +19,7 @@ pub use reason::{
     ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
     SkipReason, SwitchReason,
 };
+pub use window::{Window, Within};
 
 use schedlab_base::{Ns, TaskId};
 
