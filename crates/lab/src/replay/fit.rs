@@ -23,6 +23,8 @@ use std::sync::atomic::AtomicBool;
 
 /// The change of the prices at which the fit is good enough, per mille of the recorded work.
 const GOOD_PERMILLE: i128 = 5;
+/// The prices are at most this part of the bursts.
+const MOST_OF_BURSTS: i128 = 2;
 /// Simulations that the fit may take.
 const PASSES: usize = 4;
 /// The metrics that are compared.
@@ -113,6 +115,8 @@ pub fn fit(
         counted => counted,
     };
     let calls = i128::from(wakes + sleeps);
+    // Bursts that are taken off wholly would let tasks get ahead in no time.
+    let most = work / calls.max(1) / MOST_OF_BURSTS;
     let (mut prices, mut best): (Prices, Option<(i128, Fitted)>) = (Prices::default(), None);
     for _ in 0..PASSES {
         let spec = Spec::replay(name, text.clone(), prices)?;
@@ -126,11 +130,11 @@ pub fn fit(
             (then, now) => calls * now / then,
         };
         let cost = (cpu_time(found) - work + paid) / made_calls.max(1);
-        let off = (cost - i128::from(prices.wake_ns)).abs() * calls;
+        let off = (cost.clamp(0, most) - i128::from(prices.wake_ns)).abs() * calls;
         if best.as_ref().is_none_or(|(least, _)| off < *least) {
             best = Some((off, Fitted { spec, prices, run: made.record }));
         }
-        let price = u64::try_from(cost).unwrap_or(0);
+        let price = u64::try_from(cost.min(most)).unwrap_or(0);
         let next = Prices { wake_ns: price, sleep_ns: price };
         if off * 1000 <= work * GOOD_PERMILLE || calls == 0 || next == prices {
             break;
@@ -223,7 +227,7 @@ pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
     put("cpu_time", LIMITS.0, pct("cpu_time"), &|| {
         let calls = wakes + sleeps;
         let mean_ns = recording.schedule.work().0 / calls.max(1);
-        if calls > 0 && prices.wake_ns > mean_ns / 2 {
+        if calls > 0 && prices.wake_ns >= mean_ns / 3 {
             return format!(
                 "the machine's own work for a wakeup or sleep, {} ns, is most of a recorded burst ({mean_ns} ns for each)",
                 prices.wake_ns

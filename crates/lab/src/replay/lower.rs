@@ -40,6 +40,12 @@ pub struct Mark {
     pub own: Own,
 }
 
+impl Mark {
+    fn sleeps(&self) -> bool {
+        matches!(self.own, Own::Awaits { .. } | Own::Step(Step::Sleep(_)))
+    }
+}
+
 /// A time on a CPU at one speed.
 #[derive(Clone, Copy)]
 pub struct Stretch {
@@ -88,6 +94,7 @@ pub struct Seen {
     asleep_since: Option<Ns>,
     /// It was woken before it had left its CPU, and by which task.
     early: Option<Option<TaskId>>,
+    ended: bool,
 }
 
 impl Seen {
@@ -182,6 +189,7 @@ impl Lower {
         }
         seen.account(at);
         seen.on_since = None;
+        seen.ended |= why == SwitchReason::Exited;
         if why == SwitchReason::Blocked {
             match seen.early.take() {
                 Some(Some(waker)) => seen.mark(at, Own::Awaits { waker, slept: Ns::ZERO }),
@@ -273,8 +281,14 @@ impl Lower {
                     }
                     steps.push(step);
                 }
-                if seen.work > done {
-                    steps.push(Step::Run(Ns(seen.work - done)));
+                let background = actor.is_some_and(|a| a.background);
+                // A task of the machine that has not ended its burst goes on: nobody knows for how long, so for as long
+                // as it has had.
+                let goes_on = background && !seen.ended && seen.asleep_since.is_none();
+                let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);
+                let rest = Ns(seen.work - done + if goes_on { seen.work - slept } else { 0 });
+                if rest > Ns::ZERO {
+                    steps.push(Step::Run(rest));
                 }
                 let prio = actor.map_or(120, |a| a.prio);
                 Part {
@@ -282,7 +296,7 @@ impl Lower {
                     tid: actor.map_or(0, |a| a.tid),
                     nice: if prio >= 100 { (prio - 120).clamp(-20, 19) as i8 } else { 0 },
                     rt_priority: if prio < 100 { (99 - prio).clamp(1, 99) as u8 } else { 0 },
-                    background: actor.is_some_and(|a| a.background),
+                    background,
                     group: actor.filter(|_| prio >= 100).and_then(|a| a.group.as_deref()).and_then(plain),
                     start,
                     steps,

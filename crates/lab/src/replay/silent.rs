@@ -8,8 +8,9 @@
 //!
 //! - A task's unit is what one wakeup gives: the median length of those bursts that had least time to be given more,
 //!   since its wakers ran least between the wakeup and the burst (the quarter with the least).
-//! - Units are given by wakers that ran between the wakeup and the unit's beginning, evenly over the time that they ran.
-//!   If none did, the wakeup itself gave that unit, too (a writer that finds a drained pipe has room for many messages).
+//! - Units are given by wakers that ran between the wakeup and the unit's beginning, evenly over the time that they
+//!   ran. If none did, the wakeup itself gave that unit, too (a writer that finds a drained pipe has room for many
+//!   messages).
 //!
 //! The recorded order of events is always possible: everything is given before it was used.
 

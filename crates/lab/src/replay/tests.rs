@@ -120,3 +120,32 @@ fn a_burst_during_which_no_waker_ran_is_not_cut() {
     let steps = lowered_on(&events);
     assert!(!steps.parts[1].steps.contains(&Step::Need), "{:?}", steps.parts[1].steps);
 }
+
+#[test]
+fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (100, switch(Some(0), Some(1), SwitchReason::Preempted)),
+        (200, switch(Some(1), Some(2), SwitchReason::Exited)),
+        (300, switch(Some(2), None, SwitchReason::Blocked)),
+    ];
+    let background = |name| Actor { background: true, ..actor(name) };
+    let cast = Cast {
+        tasks: ["a", "b", "c"].map(background).to_vec(),
+        cpus: 1,
+        release: String::new(),
+        end: Ns(500),
+    };
+    let mut lower = Lower::default();
+    for (at, kind) in events {
+        lower.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
+    }
+    let all = lower.finish(&cast, |_| true);
+    let steps: Vec<&[Step]> = all.parts.iter().map(|p| p.steps.as_slice()).collect();
+    let run = |ns| Step::Run(Ns(ns));
+    assert_eq!(
+        steps,
+        [&[run(600)], &[run(100)], &[run(100)]],
+        "the one that waits, and neither that ended nor sleeps"
+    );
+}

@@ -8,7 +8,7 @@ use crate::several::{self, Several};
 use crate::{common, interrupt, output, variants};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Backend, Error, ErrorKind, Ns, Result, Version, Warning};
+use schedlab_base::{Backend, CpuId, Error, ErrorKind, Ns, Result, TaskId, Version, Warning};
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::cell::Cell;
@@ -17,10 +17,11 @@ use schedlab_lab::guests;
 use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
-use schedlab_trace::Cast;
+use schedlab_trace::{Cast, Event, Sink};
 use schedlab_workload::replay::{Prices, rtapp};
 use schedlab_workload::spec::MAX_FILE_MB;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,9 +82,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let record = one.record()?;
     let events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
     let mut events = events.within(own.window.window()?, true)?;
-    let machine = Arc::new(machine(&own, &record, events.cast())?);
+    let there = recorded_machine(&record, &mut events)?;
     let recorded = recorded_kernel(&own, &record, events.cast())?;
-    let recording = read(&own, &mut events, &machine)?;
+    let recording = read(&own, &mut events, &there)?;
+    let machine = Arc::new(machine(&own, there)?);
     write_files(&own, &recording)?;
     let name = format!("{} replayed", record.workload);
     let fitted = fit::fit(&name, &recording, &machine, &recorded, 1, interrupt::stop_flag()?)?
@@ -141,26 +143,51 @@ fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
 }
 
 /// The machine of the replay.
-fn machine(own: &Own, record: &Record, cast: &Cast) -> Result<Machine> {
+fn machine(own: &Own, recorded: Machine) -> Result<Machine> {
     let mut machine = match &own.on {
         Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
-        // A recording tells how many CPUs there are, and not how they are connected.
-        None if record.backend.made_by().is_none() => {
-            common::machine(&format!("{}cpu", cast.cpus.max(1)), None)?
-        }
-        // Of a machine that runs live, its costs are those that a probe found.
-        None if record.backend == Backend::Host => common::machine("host", None)?,
-        // A deterministic guest's CPUs take turns.
-        None => match &record.guest {
-            Some(guest) if guest.mode == Mode::Deterministic.name() => {
-                guests::twin_machine(&record.machine, Mode::Deterministic)?
-            }
-            Some(_) | None => record.machine.clone(),
-        },
+        None => recorded,
     };
     // The recording has the recorded machine's own tasks.
     machine.background.clear();
     Ok(machine)
+}
+
+/// The machine that was recorded.
+fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
+    match &record.guest {
+        // A recording tells which CPUs there are, and not how they are connected.
+        _ if record.backend.made_by().is_none() => {
+            common::machine(&format!("{}cpu", used(events)?.max(1)), None)
+        }
+        // Of this machine, the costs are those that a probe found.
+        _ if record.backend == Backend::Host => {
+            let here = common::machine("host", None)?;
+            Ok(if here.topology == record.machine.topology { here } else { record.machine.clone() })
+        }
+        // A deterministic guest's CPUs take turns.
+        Some(guest) if guest.mode == Mode::Deterministic.name() => {
+            guests::twin_machine(&record.machine, Mode::Deterministic)
+        }
+        Some(_) | None => Ok(record.machine.clone()),
+    }
+}
+
+/// The number of CPUs on which something happened. Numbers may have gaps: CPUs that are offline or were not recorded.
+fn used(events: &mut Events<'_>) -> Result<usize> {
+    let mut used = Used::default();
+    events.tell(&mut used, interrupt::stop_flag()?)?;
+    Ok(used.0.len())
+}
+
+#[derive(Default)]
+struct Used(BTreeSet<CpuId>);
+
+impl Sink for Used {
+    fn event(&mut self, event: &Event) {
+        self.0.insert(event.cpu);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 /// The variant of the simulator that stands for the recorded kernel.
@@ -241,7 +268,7 @@ impl<'a> Fidelity<'a> {
         let (machine, kernel, workload) = (quoted(self.machine), quoted(self.kernel), quoted(self.workload));
         let line = |o: &Off| {
             let head = format!("replay,recording,{machine},{kernel},{workload},replay,recorded,1");
-            let tail = ",".repeat(11);
+            let tail = ",".repeat(10);
             format!("{head},{},{},,{},{tail}\r\n", o.metric, o.unit, o.recorded)
         };
         self.metrics.iter().map(line).collect()
