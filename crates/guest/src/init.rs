@@ -8,7 +8,7 @@
 //! then the machine ends.
 
 use crate::initramfs::JOB_PATH;
-use crate::job::{Answer, Job, Reply};
+use crate::job::{Answer, Job, Reply, joined};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
 use crate::{llc, reply, sys};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
@@ -16,6 +16,7 @@ use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
 use schedlab_native::live::Request;
 use schedlab_native::{Fault, Outcome, live};
+use schedlab_trace::kept::EVENTS_FILE;
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -28,6 +29,11 @@ const REPLY_PORT: &str = "/dev/ttyS1";
 
 /// Size of the rings of events in a sitting, KiB: its runs are short.
 const RING_KIB: u32 = 2048;
+/// Where a run's events are written before they are sent.
+const EVENTS_PLACE: &str = "/tmp";
+/// The most events that come through the port, bytes: about a million. An emulated port takes some 20 instructions of
+/// the guest and two exits of QEMU for each.
+const MOST_EVENTS_BYTES: u64 = 8 << 20;
 /// How long the kernel comes to rest between two runs of one boot.
 const BETWEEN: Duration = Duration::from_millis(100);
 
@@ -74,7 +80,8 @@ pub fn is_init() -> bool {
 
 /// The work of process 1. Returns only when the machine can't be switched off.
 pub fn init_main() {
-    let reply = match catch_unwind(AssertUnwindSafe(work)) {
+    let mut files = Vec::new();
+    let reply = match catch_unwind(AssertUnwindSafe(|| work(&mut files))) {
         Ok(Ok(answer)) => Reply::Done(Box::new(answer)),
         Ok(Err(e)) => Reply::Failed(Fault::from(&e)),
         Err(panic) => {
@@ -82,7 +89,7 @@ pub fn init_main() {
             Reply::Failed(Fault::from(&e))
         }
     };
-    if let Err(e) = send(&reply) {
+    if let Err(e) = send(&reply, &files) {
         // The reply did not get through: report in the kernel's log.
         let first = match &reply {
             Reply::Failed(fault) => format!("{}; ", Error::from(fault.clone()).message()),
@@ -100,7 +107,7 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
 }
 
-fn work() -> Result<Answer> {
+fn work(files: &mut Vec<Vec<u8>>) -> Result<Answer> {
     let mut warnings = mount_all()?;
     say(INIT_UP);
     lift_limits();
@@ -126,14 +133,16 @@ fn work() -> Result<Answer> {
     }
     std::thread::sleep(Duration::from_nanos(job.settle.0));
     let ring_kib = if job.more.is_empty() { 0 } else { RING_KIB };
-    let mut outcome = made(job.request, job.marks, ring_kib)?;
+    let keeps = job.keep.then_some(());
+    let mut outcome = made(job.request, job.marks, ring_kib, keeps.map(|()| &mut *files))?;
     outcome.found.warnings.append(&mut warnings);
     let mut more = Vec::new();
     for request in job.more {
         std::thread::sleep(BETWEEN);
-        more.push(made(request, job.marks, ring_kib)?);
+        more.push(made(request, job.marks, ring_kib, keeps.map(|()| &mut *files))?);
     }
-    Ok(Answer { outcome, more, topology: Machine::load("host")?.topology })
+    let events = files.iter().map(|file| file.len() as u64).collect();
+    Ok(Answer { outcome, more, topology: Machine::load("host")?.topology, events })
 }
 
 /// All runs of a job.
@@ -141,14 +150,30 @@ fn requests(job: &Job) -> impl Iterator<Item = &Request> {
     std::iter::once(&job.request).chain(&job.more)
 }
 
-/// Makes a run.
-fn made(mut request: Request, marks: bool, ring_kib: u32) -> Result<Outcome> {
+/// Makes a run; the file of its events goes to `files`, if they are wanted. A run that could not keep them has an empty
+/// one.
+fn made(
+    mut request: Request,
+    marks: bool,
+    ring_kib: u32,
+    files: Option<&mut Vec<Vec<u8>>>,
+) -> Result<Outcome> {
     // In the guest the variant's kernel is the running one, whatever its name outside.
     RUNNING.clone_into(&mut request.variant.kernel);
     if marks {
         sys::mark();
     }
-    let outcome = live::run_with_rings(&request, None, ring_kib);
+    let outcome = match files {
+        None => live::run_with_rings(&request, None, ring_kib),
+        Some(files) => {
+            let file = Path::new(EVENTS_PLACE).join(EVENTS_FILE);
+            let made = live::run_keeping_some(&request, ring_kib, file.clone(), MOST_EVENTS_BYTES);
+            files.push(fs::read(&file).unwrap_or_default());
+            // The next run's file must not be there.
+            let _ = fs::remove_file(&file);
+            made
+        }
+    };
     if marks {
         sys::mark();
     }
@@ -216,9 +241,9 @@ fn say(words: &str) {
     }
 }
 
-fn send(reply: &Reply) -> Result<()> {
-    let payload =
-        serde_json::to_vec(reply).map_err(|e| Error::internal(format!("the guest's reply: {e}")))?;
+fn send(reply: &Reply, files: &[Vec<u8>]) -> Result<()> {
+    let reply = serde_json::to_vec(reply).map_err(|e| Error::internal(format!("the guest's reply: {e}")))?;
+    let payload = joined(reply, files);
     // Each byte costs the guest an access to the port, so packing is worth its time.
     let payload = miniz_oxide::deflate::compress_to_vec_zlib(&payload, 1);
     let fault = |doing: &str, e: &std::io::Error| {

@@ -1,7 +1,7 @@
 //! One run in a guest: pack, boot, wait, read the reply, and check that the guest had the machine asked for.
 
 use crate::counter::{Counter, Counts};
-use crate::job::{Answer, Job, Reply};
+use crate::job::{Answer, Job, Reply, parted};
 use crate::limits::{self, Limits};
 use crate::qemu::{self, Files};
 use crate::watch::{self, Left, Outputs};
@@ -32,6 +32,8 @@ pub struct Visit {
     pub log: String,
     /// Calls and instructions of the scheduler's functions; empty if they were not counted.
     pub counts: Counts,
+    /// The file of its events; empty if they were not wanted, or not kept.
+    pub events: Vec<u8>,
 }
 
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
@@ -39,12 +41,13 @@ pub struct Visit {
 /// # Errors
 /// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.
 pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
-    let visits = run_all(guest, machine, std::slice::from_ref(request), stop)?;
+    let visits = run_all(guest, machine, std::slice::from_ref(request), false, stop)?;
     Ok(visits.and_then(|all| all.into_iter().next()))
 }
 
 /// Makes several runs in one boot, one after the other. The scheduler's instructions are counted where the guest is
-/// deterministic and has several runs ([`counter`]).
+/// deterministic and has several runs ([`counter`]). With `keep` each run's events come back, too, as far as they go
+/// through the port in good time; the run's warnings tell where they were cut off.
 ///
 /// # Errors
 /// As [`run`], and when one of the runs fails.
@@ -52,12 +55,13 @@ pub fn run_all(
     guest: &Guest,
     machine: &Machine,
     requests: &[Request],
+    keep: bool,
     stop: &AtomicBool,
 ) -> Result<Option<Vec<Visit>>> {
     let machine = shape::as_built(machine)?;
     let length = requests.iter().map(length).fold(SETTLE, Ns::plus);
     let limits = limits::limits(guest, machine.topology.nr_cpus(), length)?;
-    visit(guest, &machine, requests, SETTLE, limits, stop)
+    visit(guest, &machine, (requests, keep), SETTLE, limits, stop)
 }
 
 /// Boots a guest of two CPUs as a run does, lets it make a very short run, and takes its reply.
@@ -70,13 +74,13 @@ pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     let request = Request { spec, variant: Variant::plain(RUNNING), seed: 1, observe: Observe::Accounts };
     let machine = shape::as_built(&Machine::load("smp-2")?)?;
     let limits = limits::given_or(Limits { boot: within, run: within })?;
-    visit(guest, &machine, &[request], Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
+    visit(guest, &machine, (&[request], false), Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
 }
 
 fn visit(
     guest: &Guest,
     machine: &Machine,
-    requests: &[Request],
+    (requests, keep): (&[Request], bool),
     settle: Ns,
     limits: Limits,
     stop: &AtomicBool,
@@ -93,6 +97,7 @@ fn visit(
         marks: counter.is_some(),
         settle,
         llc_balancing_off: guest.setup(machine).llc_balancing_off,
+        keep,
     };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let specs: Vec<&Spec> = requests.iter().map(|r| &r.spec).collect();
@@ -117,8 +122,10 @@ fn visit(
     let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
     let outcomes = outcomes(guest, machine, &left)?;
     let mut counted = counter.map_or_else(Vec::new, |c| c.read(&counts)).into_iter();
-    let visit =
-        |outcome| Visit { outcome, log: left.log.clone(), counts: counted.next().unwrap_or_default() };
+    let visit = |(outcome, events)| {
+        let counts = counted.next().unwrap_or_default();
+        Visit { outcome, log: left.log.clone(), counts, events }
+    };
     Ok(Some(outcomes.into_iter().map(visit).collect()))
 }
 
@@ -167,12 +174,14 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
-fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<Outcome>> {
+/// The outcome of each run, and the file of its events.
+fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<(Outcome, Vec<u8>)>> {
     let unreadable = |e: String| Error::internal(format!("the guest's reply can't be read: {e}"));
     let payload =
         miniz_oxide::inflate::decompress_to_vec_zlib(&left.reply).map_err(|e| unreadable(e.to_string()))?;
-    let reply: Reply = serde_json::from_slice(&payload).map_err(|e| unreadable(e.to_string()))?;
-    let Answer { outcome, more, topology } = match reply {
+    let (reply, files) = parted(&payload);
+    let reply: Reply = serde_json::from_slice(reply).map_err(|e| unreadable(e.to_string()))?;
+    let Answer { outcome, more, topology, events } = match reply {
         Reply::Done(answer) => *answer,
         Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
     };
@@ -189,7 +198,16 @@ fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<Outcome
         outcome.found.environment.extend(told(guest, machine));
         outcome.found.warnings.extend(warnings(guest, &left.log));
     }
-    Ok(outcomes)
+    let mut files = files;
+    let mut lengths = events.into_iter();
+    let mut next = || {
+        let length = usize::try_from(lengths.next().unwrap_or(0)).unwrap_or(usize::MAX);
+        let (file, rest) =
+            files.split_at_checked(length).ok_or_else(|| unreadable("its events are cut off".to_owned()))?;
+        files = rest;
+        Ok::<_, Error>(file.to_vec())
+    };
+    outcomes.into_iter().map(|outcome| Ok((outcome, next()?))).collect()
 }
 
 /// Facts about the guest for the record; none of them differs between equal runs.

@@ -24,7 +24,7 @@ pub mod translate;
 pub use form::Form;
 pub use losses::Losses;
 pub use people::{Audience, Known};
-pub use read::{Recording, read};
+pub use read::{Recording, read, read_part};
 pub use told::{Told, What};
 
 use order::Order;

@@ -5,7 +5,7 @@
 
 use crate::told::{Comm, MAX_THREADS, Thread, UNTOLD};
 use schedlab_base::{Ns, TaskId};
-use schedlab_trace::{Actor, Cast, Sink};
+use schedlab_trace::{Actor, Cast, Sink, Within};
 use std::collections::BTreeMap;
 
 /// The receiver of a recording's events.
@@ -20,6 +20,20 @@ pub trait Audience: Sink {
 
 /// The kernel's priority of nice 0.
 const NICE_0: i32 = 120;
+
+/// Hears of a part of a recording, and of all its tasks.
+impl<A: Audience> Audience for Within<'_, A> {
+    fn opens(&mut self, at_ns: u64) {
+        let at_ns = at_ns.saturating_add(self.opened().0);
+        self.inner().opens(at_ns);
+    }
+    fn meet(&mut self, task: TaskId, actor: &Actor) {
+        self.inner().meet(task, actor);
+    }
+    fn changed(&mut self, task: TaskId, actor: &Actor) {
+        self.inner().changed(task, actor);
+    }
+}
 
 /// Where a task stands: the reason why it changes its CPU, if it does so now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

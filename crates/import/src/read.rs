@@ -5,7 +5,8 @@ use crate::form::{Form, unknown};
 use crate::people::Audience;
 use crate::text::{self, Headings, Line, Lines};
 use crate::{Imported, Importer};
-use schedlab_base::{Error, Result, Spot, input};
+use schedlab_base::{Error, Ns, Result, Spot, input};
+use schedlab_trace::{Window, Within};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -80,6 +81,33 @@ pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Impor
         Ok(Imported { form: Some(form), ..told })
     };
     read().map_err(|e| e.at(Spot::file(&recording.path)))
+}
+
+/// Reads a part of a recording. With `moved`, times count from the part's beginning.
+///
+/// # Errors
+/// As [`read`], and when the recording ends before the part begins.
+pub fn read_part(
+    recording: &Recording,
+    window: Window,
+    moved: bool,
+    audience: &mut impl Audience,
+) -> Result<Imported> {
+    if window.is_all() {
+        return read(recording, audience);
+    }
+    let within = Within::new(window, audience);
+    let mut within = if moved { within.moved() } else { within };
+    let mut imported = read(recording, &mut within)?;
+    let window = window.within(imported.cast.end).map_err(|e| e.at(Spot::file(&recording.path)))?;
+    let opened = if moved { window.from } else { Ns::ZERO };
+    imported.cast.end = window.until.since(opened);
+    imported.opened_ns = imported.opened_ns.saturating_add(opened.0);
+    // A part is another recording than the whole.
+    if recording.hashed {
+        imported.fingerprint ^= window.from.0.rotate_left(17) ^ window.until.0.rotate_left(41);
+    }
+    Ok(imported)
 }
 
 fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {

@@ -9,7 +9,7 @@ use schedlab_kernel::Policy;
 use schedlab_machine::Machine;
 use schedlab_record::{Findings, Record, RunDir, TaskName};
 use schedlab_trace::kept::{EVENTS_FILE, Reader};
-use schedlab_trace::{Actor, Cast, Counter, Counters, Event, Sink};
+use schedlab_trace::{Actor, Cast, Counter, Counters, Event, Sink, Window, Within};
 use schedlab_workload::Built;
 use schedlab_workload::group::ROOT_GROUP;
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ const NICE_0: i32 = 120;
 pub struct Events<'a> {
     cast: Cast,
     measured_from: Ns,
+    window: Window,
+    /// Whether times count from the window's beginning.
+    moved: bool,
     from: From<'a>,
 }
 
@@ -58,7 +61,7 @@ impl<'a> Events<'a> {
         }
         let reader = Reader::open(&file)?;
         let (cast, measured_from) = (reader.cast().clone(), reader.close().measured_from);
-        Ok(Events { cast, measured_from, from: From::File(Box::new(reader)) })
+        Ok(Events::whole(cast, measured_from, From::File(Box::new(reader))))
     }
     /// The events of a simulated run, by simulating it again, whether it has kept any or not.
     ///
@@ -66,7 +69,24 @@ impl<'a> Events<'a> {
     /// As [`Again::of`].
     pub fn simulated(record: &'a Record) -> Result<Events<'a>> {
         let again = Again::of(record)?;
-        Ok(Events { cast: again.cast(), measured_from: again.warmup(), from: From::Again(Box::new(again)) })
+        Ok(Events::whole(again.cast(), again.warmup(), From::Again(Box::new(again))))
+    }
+    fn whole(cast: Cast, measured_from: Ns, from: From<'a>) -> Events<'a> {
+        Events { cast, measured_from, window: Window::default(), moved: false, from }
+    }
+    /// A part of them, with the run's own times, or with times from the window's beginning (`moved`).
+    ///
+    /// # Errors
+    /// When the run has ended before the window begins.
+    pub fn within(self, window: Window, moved: bool) -> Result<Events<'a>> {
+        if window.is_all() {
+            return Ok(self);
+        }
+        let window = window.within(self.cast.end)?;
+        let from = if moved { window.from } else { Ns::ZERO };
+        let cast = Cast { end: window.until.since(from), ..self.cast };
+        let measured_from = self.measured_from.max(window.from).since(from);
+        Ok(Events { cast, measured_from, window, moved, from: self.from })
     }
     /// The same, saying how far a simulation is, simulated ns.
     #[must_use]
@@ -94,6 +114,14 @@ impl<'a> Events<'a> {
     /// # Errors
     /// Damage in a file, what the simulator finds wrong, and another run than the stored one.
     pub fn tell<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+        if !self.window.is_all() {
+            let within = Within::new(self.window, sink);
+            let mut within = if self.moved { within.moved() } else { within };
+            return match &mut self.from {
+                From::File(reader) => reader.replay(&mut within).map(|()| true),
+                From::Again(again) => again.checked(&mut within, stop),
+            };
+        }
         match &mut self.from {
             From::File(reader) => reader.replay(sink).map(|()| true),
             From::Again(again) => again.checked(sink, stop),

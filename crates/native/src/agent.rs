@@ -10,10 +10,12 @@ use crate::kernel_counters::KernelCounters;
 use crate::protocol::{Fault, Reply, read_job};
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, limits, sys};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, GroupId, Result};
+use schedlab_kernel::Attr;
 use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
+use schedlab_workload::group::ROOT_GROUP;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -44,7 +46,7 @@ pub fn agent_main() -> Result<()> {
 /// When the workload is wrong, or asks for something that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     crate::tracepoints::ask_rings(job.ring_kib);
-    crate::tracepoints::ask_to_keep(job.keep.clone());
+    crate::tracepoints::ask_to_keep(job.keep.clone(), job.keep_most_bytes);
     let changes = Changes::new(job.changes.clone());
     let mut outcome = execute_changing(job, &changes, stop)?;
     outcome.found.environment.extend(changes.told());
@@ -78,6 +80,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     for task in &mut built.tasks {
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
+    let group = |g: GroupId| (g != ROOT_GROUP).then(|| built.groups[g.index()].path.clone());
+    crate::tracepoints::keeps_own(built.tasks.iter().map(|t| (prio(&t.attr), group(t.group))));
     let witness = Witness::before();
     let measured =
         engine::run_changing(built, &job.groups, changes, stop, job.observe, KernelCounters::live())?;
@@ -88,4 +92,9 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     measured.counts.join(&mut found);
     measured.found.join(&mut found);
     Ok(Outcome { found, stopped: measured.stopped, said: None })
+}
+
+/// The priority of a task with these attributes, as the kernel counts.
+fn prio(attr: &Attr) -> i32 {
+    if attr.policy.is_fair() { 120 + i32::from(attr.nice) } else { 99 - i32::from(attr.rt_priority) }
 }

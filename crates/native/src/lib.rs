@@ -93,9 +93,16 @@ pub struct Job {
     /// The file to which recorded events are written, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<PathBuf>,
+    /// The most bytes that are written there; 0: as many as come.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub keep_most_bytes: u64,
 }
 
 fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn is_none(n: &u64) -> bool {
     *n == 0
 }
 

@@ -41,7 +41,7 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
 /// # Errors
 /// As [`run`].
 pub fn run_keeping(request: &Request, stop: Option<&AtomicBool>, keep: Option<PathBuf>) -> Result<Outcome> {
-    run_as(request, stop, 0, keep)
+    run_as(request, stop, 0, keep.map(|file| (file, 0)))
 }
 
 /// As [`run`], with rings of that size for the events of each CPU, KiB; 0: the usual size.
@@ -52,12 +52,21 @@ pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u3
     run_as(request, stop, ring_kib, None)
 }
 
+/// As both; no more than so many bytes are written to the file, with a warning where that cuts off events.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_keeping_some(request: &Request, ring_kib: u32, keep: PathBuf, most_bytes: u64) -> Result<Outcome> {
+    run_as(request, None, ring_kib, Some((keep, most_bytes)))
+}
+
 fn run_as(
     request: &Request,
     stop: Option<&AtomicBool>,
     ring_kib: u32,
-    keep: Option<PathBuf>,
+    keep: Option<(PathBuf, u64)>,
 ) -> Result<Outcome> {
+    let keep_most_bytes = keep.as_ref().map_or(0, |(_, bytes)| *bytes);
     let mut plan = Plan::of(&request.variant)?;
     let groups = match Owner::of(std::process::id()) {
         Some(me) => cgroups::of(&System::live(), &request.spec, request.seed, me)?,
@@ -76,7 +85,8 @@ fn run_as(
         session: asks_for_autogroup(&request.variant),
         observe: request.observe,
         ring_kib,
-        keep,
+        keep: keep.map(|(file, _)| file),
+        keep_most_bytes,
     };
     let scheduler = request.variant.scx.as_ref().map(scx::start).transpose()?;
     let mut outcome = crate::run(&job, stop)?;

@@ -116,6 +116,7 @@ mod tests {
             observe: Observe::Counters,
             ring_kib: 0,
             keep: None,
+            keep_most_bytes: 0,
         }
     }
 

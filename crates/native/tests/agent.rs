@@ -201,6 +201,7 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         observe: Observe::Counters,
         ring_kib: 0,
         keep: None,
+        keep_most_bytes: 0,
     }
 }
 
@@ -279,6 +280,7 @@ fn an_agents_error_comes_back_as_it_was() {
             observe: Observe::Counters,
             ring_kib: 0,
             keep: None,
+            keep_most_bytes: 0,
         },
         None,
     )
@@ -346,6 +348,7 @@ fn the_slice_test_reads_what_processes_use() {
                 observe: Observe::Counters,
                 ring_kib: 0,
                 keep: None,
+                keep_most_bytes: 0,
             },
             None,
         )
@@ -381,6 +384,7 @@ fn a_variants_attributes_reach_tasks_and_commands() {
         observe: Observe::Counters,
         ring_kib: 0,
         keep: None,
+        keep_most_bytes: 0,
     };
     let said = run(&job, None).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");

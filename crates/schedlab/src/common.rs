@@ -8,6 +8,7 @@ use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
+use schedlab_trace::Window;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -92,10 +93,6 @@ impl WatchOptions {
     /// # Errors
     /// For an option where runs are not live, and when this user may not record events here.
     pub fn observe(&self, backend: Backend) -> Result<Observe> {
-        if self.keep_events && backend == Backend::Vm {
-            return Err(Error::input("--keep-events: guests do not hand out their events")
-                .help("leave it out; a run's simulation can be traced without it"));
-        }
         let live = backend == Backend::Host;
         let (option, observe) = match (self.counters, self.events, self.keep_events && live) {
             (false, false, false) => return Ok(Observe::Accounts),
@@ -114,6 +111,33 @@ impl WatchOptions {
             Backend::Vm => "is for the running kernel: guests record all events anyway",
         };
         Err(Error::input(format!("{option} {why}")).help("leave it out, or add --backend host"))
+    }
+}
+
+/// A part of a recording.
+#[derive(Args)]
+pub struct WindowOptions {
+    /// Only from this time on, since the recording's beginning (250ms, 1.5s)
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only for so long
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "until")]
+    length: Option<String>,
+    /// Only until this time, since the recording's beginning
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+}
+
+impl WindowOptions {
+    /// The window.
+    ///
+    /// # Errors
+    /// When a time is none, or the window is empty.
+    pub fn window(&self) -> Result<Window> {
+        let time = |option: &str, text: &Option<String>| {
+            text.as_deref().map(|t| Ns::parse(t, "s")).transpose().map_err(|e| e.context(option))
+        };
+        Window::of(time("--from", &self.from)?, time("--for", &self.length)?, time("--until", &self.until)?)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{common, interrupt, output};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::compare::{Folders, overview};
 use schedlab_lab::plan::order;
@@ -31,10 +31,24 @@ pub struct Several {
 /// # Errors
 /// When a run fails, or on an interruption.
 pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -> Result<()> {
+    conduct_told(cells, store, several, form, Vec::new())
+}
+
+/// The same; the comparison has these warnings, too.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn conduct_told(
+    cells: Vec<Cell>,
+    store: &Store,
+    several: Several,
+    form: &Form,
+    warnings: Vec<Warning>,
+) -> Result<()> {
     let runs = order(cells.len(), several.runs, several.seed)?;
     let live = cells.iter().any(|c| c.backend == Backend::Host);
     let drawn = cells.iter().any(|c| !c.uncertain.is_empty());
-    let plan = Plan { cells, runs, warnings: Vec::new() };
+    let plan = Plan { cells, runs, warnings };
     let bar = Bar::runs(several.quiet);
     let jobs = common::cpus() as usize;
     let stop = interrupt::stop_flag()?;

@@ -47,8 +47,25 @@ fn forms_for_programs_hold_the_comparison_alone() {
     let run = recorded(&lab);
     let csv = lab.ok(&["replay", &run, "--under", "v6.12", "--runs", "2", "--format", "csv", "-q"]);
     assert!(csv.lines().next().unwrap().contains("variant,") && !csv.contains("replayed:"), "{csv}");
+    let columns = |line: &str| line.matches(',').count();
+    let own = csv.lines().find(|l| l.contains(",recorded,1,cpu_time,ns,,")).expect("the recording's figures");
+    assert_eq!(columns(own), columns(csv.lines().next().unwrap()), "{own}");
+    let told = lab.json(&["replay", &run, "--under", "v6.12", "--runs", "2", "--format", "json", "-q"]);
+    assert!(told["warnings"].to_string().contains("replay.off"), "{}", told["warnings"]);
     let table = lab.ok(&["replay", &run, "--under", "v6.12", "--runs", "2", "-q"]);
     assert!(table.starts_with("schbench replayed: ") && table.contains("as recorded"), "{table}");
+}
+
+#[test]
+fn a_part_is_replayed_alone() {
+    let lab = Lab::new();
+    let run = recorded(&lab);
+    let part = lab.json(&["replay", &run, "--from", "200ms", "--for", "300ms", "--format", "json", "-q"]);
+    assert_eq!(part["length"], 300_000_000, "{part}");
+    let (_, err) = lab.run(&["replay", &run, "--from", "100s", "-q"], 2);
+    assert!(err.contains("begins at 100") && err.contains("ends at"), "{err}");
+    let (_, err) = lab.run(&["trace", &run, "--from", "2s", "--until", "1s"], 2);
+    assert!(err.contains("is empty"), "{err}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl<'a> Ctf<'a> {
         &mut self.streams[cpu.index()]
     }
     /// Begins an event, after those that were held back until then.
-    fn event(&mut self, at: Ns, cpu: CpuId, id: Id) -> Fields<'_> {
+    fn start(&mut self, at: Ns, cpu: CpuId, id: Id) -> Fields<'_> {
         self.release(cpu, at.0);
         self.begin(at, cpu, id)
     }
@@ -217,7 +217,7 @@ impl<'a> Ctf<'a> {
         match event.kind {
             EventKind::Placed { task, target, reason, probes } => {
                 let (name, tid) = (self.cast.name(task), self.tid(Some(task)));
-                let mut out = self.event(at, cpu, Id::Placed);
+                let mut out = self.start(at, cpu, Id::Placed);
                 out.text(&name);
                 out.i32(tid);
                 out.i32(target.0 as i32);
@@ -226,13 +226,13 @@ impl<'a> Ctf<'a> {
             }
             EventKind::Switch { prev: Some(prev), why, next } if gives_way(why) && next != Some(prev) => {
                 let (name, tid) = (self.cast.name(prev), self.tid(Some(prev)));
-                let mut out = self.event(at, cpu, Id::GaveWay);
+                let mut out = self.start(at, cpu, Id::GaveWay);
                 out.text(&name);
                 out.i32(tid);
                 out.text(why.name());
             }
             EventKind::Balance { level, trigger, why, moved, visited, took_ns, src } => {
-                let mut out = self.event(at, cpu, Id::Balance);
+                let mut out = self.start(at, cpu, Id::Balance);
                 out.text(trigger.name());
                 out.text(why.name());
                 [u16::from(level), moved, visited].into_iter().for_each(|n| out.u16(n));
@@ -240,12 +240,12 @@ impl<'a> Ctf<'a> {
                 out.i32(src.map_or(-1, |src| src.0 as i32));
             }
             EventKind::Skip { level, why, .. } => {
-                let mut out = self.event(at, cpu, Id::Skip);
+                let mut out = self.start(at, cpu, Id::Skip);
                 out.text(why.name());
                 out.u16(level.into());
             }
             EventKind::Kick { why, to } => {
-                let mut out = self.event(at, cpu, Id::Kick);
+                let mut out = self.start(at, cpu, Id::Kick);
                 out.text(why.name());
                 out.i32(to.map_or(-1, |to| to.0 as i32));
             }

@@ -13,6 +13,7 @@ pub mod perfetto;
 pub mod points;
 pub mod reason;
 pub mod text;
+pub mod window;
 
 pub use cast::{Actor, Cast};
 pub use counter::{Counter, CounterKind, Counters};
@@ -21,6 +22,7 @@ pub use reason::{
     ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
     SkipReason, SwitchReason,
 };
+pub use window::{Window, Within};
 
 use schedlab_base::{Ns, TaskId};
 

@@ -29,7 +29,7 @@ impl Any {
         self.walk_every.store(steps, Relaxed);
     }
     /// From now on the events of runs are written to files in that folder ([`Made::events`]), which is the store's, so
-    /// that they can be moved. Guests hand out none.
+    /// that they can be moved.
     pub fn keep_events(&self, folder: PathBuf) {
         // A second call has the same store.
         let _ = self.keep_in.set(folder);
@@ -50,6 +50,7 @@ impl Executor for Any {
             (Backend::Sim, steps @ 1..) => self.sim.run_walking(cell, seed, stop, Some(steps)),
             (Backend::Sim, 0) if keep_in.is_some() => self.sim.run_kept(cell, seed, stop, keep_in),
             (Backend::Host, _) if keep_in.is_some() => Host.run_kept(cell, seed, stop, keep_in),
+            (Backend::Vm, _) if keep_in.is_some() => self.vm.run_kept(cell, seed, stop, keep_in),
             _ => self.of(cell).run(cell, seed, stop),
         }
     }

@@ -22,6 +22,18 @@ pub(super) fn name(folder: &Path) -> PathBuf {
     temp::new_name(folder, PREFIX)
 }
 
+/// Writes a whole file into a folder; its place.
+///
+/// # Errors
+/// When it can't be written.
+pub(super) fn whole(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
+    let path = name(folder);
+    let left = Left::at(path.clone());
+    std::fs::write(&path, bytes)
+        .map_err(|e| Error::io(&path, "write", &e).help("without --keep-events nothing is written there"))?;
+    left.stays().ok_or_else(|| Error::internal("a file of events without a name"))
+}
+
 /// A file that is removed when this is dropped.
 pub(super) struct Left(Option<PathBuf>);
 

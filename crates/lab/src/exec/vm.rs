@@ -1,7 +1,7 @@
 //! Runs on kernels in guests. Deterministic guests have a time of their own and run side by side, as far as
 //! memory allows; real-time guests run one at a time.
 
-use super::{Executor, Made, live};
+use super::{Executor, Made, keep, live};
 use crate::cell::Cell;
 use crate::costs;
 use crate::guests::caveat;
@@ -10,6 +10,7 @@ use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_native::live::Request;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -87,12 +88,41 @@ impl Executor for Vm {
         Ok(self.sit(&[(cell, seed)], stop)?.and_then(|made| made.into_iter().next()))
     }
     fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
+        self.sit_kept(runs, stop, None)
+    }
+    fn parallel(&self, cell: &Cell) -> bool {
+        cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
+    }
+}
+
+impl Vm {
+    /// A run whose events are written to a file in that folder.
+    ///
+    /// # Errors
+    /// As [`Executor::run`], and when the file can't be written.
+    pub fn run_kept(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        stop: &AtomicBool,
+        folder: Option<&Path>,
+    ) -> Result<Option<Made>> {
+        Ok(self.sit_kept(&[(cell, seed)], stop, folder)?.and_then(|made| made.into_iter().next()))
+    }
+    fn sit_kept(
+        &self,
+        runs: &[(&Cell, u64)],
+        stop: &AtomicBool,
+        keep_in: Option<&Path>,
+    ) -> Result<Option<Vec<Made>>> {
         let no_guest = || Error::internal("a sitting without a guest");
         let (first, _) = runs.first().ok_or_else(no_guest)?;
         let guest = first.guest.as_ref().ok_or_else(no_guest)?;
         let requests: Vec<Request> = runs.iter().map(|(cell, seed)| request(cell, *seed)).collect();
         let _room = self.room(u64::from(guest.memory_mb));
-        let Some(visits) = schedlab_guest::run_all(guest, &first.machine, &requests, stop)? else {
+        let Some(visits) =
+            schedlab_guest::run_all(guest, &first.machine, &requests, keep_in.is_some(), stop)?
+        else {
             return Ok(None);
         };
         let mut all = Vec::new();
@@ -104,12 +134,11 @@ impl Executor for Vm {
             if !visit.counts.is_empty() {
                 files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
             }
-            all.push(Made { record, files, events: None });
+            let keeps = keep_in.filter(|_| !visit.events.is_empty());
+            let events = keeps.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
+            all.push(Made { record, files, events });
         }
         Ok(Some(all))
-    }
-    fn parallel(&self, cell: &Cell) -> bool {
-        cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
     }
 }
 

@@ -2,8 +2,9 @@
 //! recorded.
 //!
 //! Recorded bursts hold the kernel's own work. The machine of the replay adds the work of its own switches and
-//! wakeups, which would then count twice. A first simulation without prices shows how much it adds; the excess is
-//! spread evenly over wakeups and sleeps and taken off the bursts. Nothing else is fitted.
+//! wakeups, which would then count twice. A first simulation without prices shows how much it adds for each wakeup and
+//! sleep that it makes; that is taken off the bursts for each that was recorded. Nothing else is fitted. A replay that
+//! sleeps more often than the recording therefore takes more CPU time, which is told and not hidden.
 
 use super::lower::Lower;
 use crate::cell::Cell;
@@ -15,13 +16,15 @@ use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, Metric, Record, TaskName};
 use schedlab_workload::Spec;
-use schedlab_workload::replay::{Prices, Schedule};
+use schedlab_workload::replay::{Prices, Schedule, Step};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The excess of CPU time at which the fit is good enough, per mille of the recorded work.
+/// The change of the prices at which the fit is good enough, per mille of the recorded work.
 const GOOD_PERMILLE: i128 = 5;
+/// The prices are at most this part of the bursts.
+const MOST_OF_BURSTS: i128 = 2;
 /// Simulations that the fit may take.
 const PASSES: usize = 4;
 /// The metrics that are compared.
@@ -106,24 +109,34 @@ pub fn fit(
 ) -> Result<Option<Fitted>> {
     let text = recording.schedule.text();
     let (wakes, sleeps) = recording.schedule.counts();
-    let work = cpu_time(&recording.found);
+    let work = match cpu_time(&recording.found) {
+        // Switches are missing, so that no time could be counted: what is replayed is what could be.
+        0 => i128::from(recording.schedule.work().0),
+        counted => counted,
+    };
+    let calls = i128::from(wakes + sleeps);
+    // Bursts that are taken off wholly would let tasks get ahead in no time.
+    let most = work / calls.max(1) / MOST_OF_BURSTS;
     let (mut prices, mut best): (Prices, Option<(i128, Fitted)>) = (Prices::default(), None);
     for _ in 0..PASSES {
         let spec = Spec::replay(name, text.clone(), prices)?;
         let cell = Cell::simulated(machine, recorded.clone(), spec.clone(), "replay".to_owned())?;
         let Some(made) = Sim::default().run(&cell, seed, stop)? else { return Ok(None) };
-        let excess = cpu_time(&made.record.found) - work;
-        if best.as_ref().is_none_or(|(least, _)| excess.abs() < *least) {
-            best = Some((excess.abs(), Fitted { spec, prices, run: made.record }));
+        let found = &made.record.found;
+        // What the machine added for each call that it made, if it made as many calls for each wakeup as were recorded.
+        let paid = calls * i128::from(prices.wake_ns);
+        let made_calls = match (wakeups(&recording.found), wakeups(found)) {
+            (0, _) | (_, 0) => calls,
+            (then, now) => calls * now / then,
+        };
+        let cost = (cpu_time(found) - work + paid) / made_calls.max(1);
+        let off = (cost.clamp(0, most) - i128::from(prices.wake_ns)).abs() * calls;
+        if best.as_ref().is_none_or(|(least, _)| off < *least) {
+            best = Some((off, Fitted { spec, prices, run: made.record }));
         }
-        let calls = i128::from(wakes + sleeps);
-        if excess.abs() * 1000 <= work * GOOD_PERMILLE || calls == 0 {
-            break;
-        }
-        let more = excess / calls;
-        let moved = |old: u64| u64::try_from(i128::from(old) + more).unwrap_or(0);
-        let next = Prices { wake_ns: moved(prices.wake_ns), sleep_ns: moved(prices.sleep_ns) };
-        if next == prices {
+        let price = u64::try_from(cost.min(most)).unwrap_or(0);
+        let next = Prices { wake_ns: price, sleep_ns: price };
+        if off * 1000 <= work * GOOD_PERMILLE || calls == 0 || next == prices {
             break;
         }
         prices = next;
@@ -134,6 +147,11 @@ pub fn fit(
 /// CPU time of the workload, ns.
 fn cpu_time(found: &Findings) -> i128 {
     found.counters.get("cpu_time").copied().unwrap_or(0).into()
+}
+
+/// Wakeups of the workload.
+fn wakeups(found: &Findings) -> i128 {
+    found.counters.get("wakeups").copied().unwrap_or(0).into()
 }
 
 /// A metric of the recording and of its replay: how far the replay is off.
@@ -166,4 +184,85 @@ pub fn errors(recording: &Recording, run: &Record) -> Vec<Off> {
         Some(Off { metric: (*metric).to_owned(), unit: known.unit.to_string(), recorded, replayed })
     };
     COMPARED.iter().filter_map(one).collect()
+}
+
+/// Where the replay is farther from the recording than it should be.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Worse {
+    /// What is off.
+    pub what: String,
+    /// How far it may be off, per cent.
+    pub limit_pct: f64,
+    /// How far it is off, per cent.
+    pub off_pct: f64,
+    /// The likely reason, as far as the two tell it.
+    pub why: String,
+}
+
+/// How far CPU time, the number of switches and the median run delay may be off, per cent.
+const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
+
+/// What is off by more than the limits, with the likely reasons.
+pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
+    let of = |metric: &str| off.iter().find(|o| o.metric == metric);
+    let pct = |metric: &str| of(metric).and_then(Off::pct);
+    let steps = || recording.schedule.parts.iter().filter(|p| !p.background).flat_map(|p| &p.steps);
+    let inferred = steps().filter(|s| matches!(s, Step::Need)).count() as u64;
+    let (wakes, sleeps) = recording.schedule.counts();
+    let more = pct("wakeups").unwrap_or(0.0);
+    let mut all = Vec::new();
+    let mut put = |what: &str, limit_pct: f64, off_pct: Option<f64>, why: &dyn Fn() -> String| {
+        if let Some(off_pct) = off_pct.filter(|p| p.abs() > limit_pct) {
+            all.push(Worse { what: what.to_owned(), limit_pct, off_pct, why: why() });
+        }
+    };
+    let slept = || {
+        let word = if more > 0.0 { "more" } else { "less" };
+        let share = format!("{inferred} of {} things that tasks need are inferred", inferred + sleeps);
+        format!(
+            "tasks sleep {:.0}% {word} often: a recording does not show what a task that is awake is given; {share}",
+            more.abs()
+        )
+    };
+    put("cpu_time", LIMITS.0, pct("cpu_time"), &|| {
+        let calls = wakes + sleeps;
+        let mean_ns = recording.schedule.work().0 / calls.max(1);
+        if calls > 0 && prices.wake_ns >= mean_ns / 3 {
+            return format!(
+                "the machine's own work for a wakeup or sleep, {} ns, is most of a recorded burst ({mean_ns} ns for each)",
+                prices.wake_ns
+            );
+        }
+        if more.abs() > LIMITS.0 {
+            slept()
+        } else {
+            "caches and the speed of CPUs are not replayed".to_owned()
+        }
+    });
+    let switches = of("switches.voluntary").zip(of("switches.involuntary")).map(|(v, i)| {
+        let (recorded, replayed) = (v.recorded + i.recorded, v.replayed + i.replayed);
+        (
+            100.0 * (replayed - recorded) / recorded.max(1.0),
+            (v.replayed - v.recorded).abs() >= (i.replayed - i.recorded).abs(),
+        )
+    });
+    put("switches", LIMITS.1, switches.map(|s| s.0), &|| {
+        match switches {
+        Some((_, true)) if more.abs() > 1.0 => slept(),
+        _ => "tasks lose their CPU at other times: ticks, interrupts, and weights and groups that the recording does not have".to_owned(),
+    }
+    });
+    put("run_delay.p50", LIMITS.2, pct("run_delay.p50"), &|| {
+        let background = recording.schedule.parts.iter().filter(|p| p.background).flat_map(|p| &p.steps);
+        let others: u64 = background.map(|s| if let Step::Run(ns) = s { ns.0 } else { 0 }).sum();
+        if others > recording.schedule.work().0 {
+            return "other tasks had most of the machine; those without a sleep in the recording wanted more CPU time than they got, which it does not show".to_owned();
+        }
+        if more.abs() > LIMITS.1 {
+            slept()
+        } else {
+            "waits depend on idle states, interrupts and the order of wakeups, which only the simulated machine decides".to_owned()
+        }
+    });
+    all
 }

@@ -6,27 +6,86 @@
 //! (timers, devices) end a sleep that lasts as long as in the recording. What comes before a task's first event is not
 //! known: a task that is first seen running began at once, one that is first woken slept until then.
 
+use super::silent;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Machine;
 use schedlab_trace::{Cast, Event, EventKind, Sink, SwitchReason};
 use schedlab_workload::replay::{Part, Schedule, Start, Step};
 
+/// Levels of groups that are replayed.
+const LEVELS: usize = 4;
+
 /// A step, and for a sleep that a task ended: that task, and how long the sleep was.
 #[derive(Clone, Copy)]
-enum Own {
+pub enum Own {
+    /// A step as it is replayed.
     Step(Step),
-    Awaits { waker: TaskId, slept: Ns },
+    /// A sleep that a task ended.
+    Awaits {
+        /// That task.
+        waker: TaskId,
+        /// How long it slept.
+        slept: Ns,
+    },
+}
+
+/// A step in its place: after so much work of its task.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    /// Work before it, ns.
+    pub work: u64,
+    /// When it was.
+    pub at: Ns,
+    /// The step.
+    pub own: Own,
+}
+
+impl Mark {
+    fn sleeps(&self) -> bool {
+        matches!(self.own, Own::Awaits { .. } | Own::Step(Step::Sleep(_)))
+    }
+}
+
+/// A time on a CPU at one speed.
+#[derive(Clone, Copy)]
+pub struct Stretch {
+    /// From then.
+    pub from: Ns,
+    /// To then.
+    pub to: Ns,
+    /// Work of the task before it, ns.
+    pub work: u64,
+    /// The CPU's speed, per cent.
+    speed_pct: u64,
+}
+
+impl Stretch {
+    /// Work of the task at that time, ns.
+    pub fn work_at(&self, at: Ns) -> u64 {
+        self.work + at.min(self.to).since(self.from).0 * self.speed_pct / 100
+    }
+    /// Work of the task after it, ns.
+    pub fn end_work(&self) -> u64 {
+        self.work_at(self.to)
+    }
+    /// When the task had done so much.
+    pub fn time_of(&self, work: u64) -> Ns {
+        self.from.plus(Ns(work.saturating_sub(self.work) * 100 / self.speed_pct.max(1))).min(self.to)
+    }
 }
 
 /// A task while its events are read.
 #[derive(Clone, Default)]
-struct Seen {
-    steps: Vec<Own>,
+pub struct Seen {
+    /// Its steps but bursts, which are the work between them.
+    pub marks: Vec<Mark>,
+    /// When it ran.
+    pub stretches: Vec<Stretch>,
+    /// Work so far, ns.
+    pub work: u64,
     start: Option<Start>,
     /// Its first event.
     first: Ns,
-    /// CPU time of the burst under way that no step has yet.
-    burst: Ns,
     /// On a CPU, and accounted up to then.
     on_since: Option<Ns>,
     /// The CPU's speed, per cent: less while a thread of its core is busy.
@@ -35,22 +94,25 @@ struct Seen {
     asleep_since: Option<Ns>,
     /// It was woken before it had left its CPU, and by which task.
     early: Option<Option<TaskId>>,
+    ended: bool,
 }
 
 impl Seen {
-    /// Adds the work up to `at` to the burst.
+    /// Adds the work up to `at`.
     fn account(&mut self, at: Ns) {
         if let Some(since) = self.on_since {
-            self.burst = self.burst.plus(Ns(at.since(since).0 * self.speed_pct / 100));
+            if at > since {
+                let stretch = Stretch { from: since, to: at, work: self.work, speed_pct: self.speed_pct };
+                self.work = stretch.end_work();
+                self.stretches.push(stretch);
+            }
             self.on_since = Some(at);
         }
     }
-    /// The work up to `at` becomes a step.
-    fn flush(&mut self, at: Ns) {
+    /// A step after the work up to `at`.
+    fn mark(&mut self, at: Ns, own: Own) {
         self.account(at);
-        if self.burst > Ns::ZERO {
-            self.steps.push(Own::Step(Step::Run(std::mem::take(&mut self.burst))));
-        }
+        self.marks.push(Mark { work: self.work, at, own });
     }
     fn begins(&mut self, start: Start, at: Ns) {
         if self.start.is_none() {
@@ -127,18 +189,14 @@ impl Lower {
         }
         seen.account(at);
         seen.on_since = None;
-        match why {
-            SwitchReason::Blocked => {
-                seen.flush(at);
-                match seen.early.take() {
-                    Some(Some(waker)) => seen.steps.push(Own::Awaits { waker, slept: Ns::ZERO }),
-                    // A timer came before the sleep had begun.
-                    Some(None) => {}
-                    None => seen.asleep_since = Some(at),
-                }
+        seen.ended |= why == SwitchReason::Exited;
+        if why == SwitchReason::Blocked {
+            match seen.early.take() {
+                Some(Some(waker)) => seen.mark(at, Own::Awaits { waker, slept: Ns::ZERO }),
+                // A timer came before the sleep had begun.
+                Some(None) => {}
+                None => seen.asleep_since = Some(at),
             }
-            SwitchReason::Exited => seen.flush(at),
-            _ => {}
         }
     }
 
@@ -157,13 +215,10 @@ impl Lower {
             };
             seen.begins(Start::At(Ns::ZERO), at);
             let slept = at.since(since);
-            seen.steps
-                .push(waker.map_or(Own::Step(Step::Sleep(slept)), |waker| Own::Awaits { waker, slept }));
+            seen.mark(at, waker.map_or(Own::Step(Step::Sleep(slept)), |waker| Own::Awaits { waker, slept }));
         }
         if let Some(waker) = waker {
-            let by = self.of(waker);
-            by.flush(at);
-            by.steps.push(Own::Step(Step::Wake(task.index())));
+            self.of(waker).mark(at, Own::Step(Step::Wake(task.index())));
         }
     }
 
@@ -182,9 +237,7 @@ impl Lower {
         }
         seen.begins(parent.map_or(Start::At(at), |p| Start::By(p.index())), at);
         if let Some(parent) = parent {
-            let by = self.of(parent);
-            by.flush(at);
-            by.steps.push(Own::Step(Step::Start(task.index())));
+            self.of(parent).mark(at, Own::Step(Step::Start(task.index())));
         }
     }
 
@@ -193,12 +246,13 @@ impl Lower {
     pub fn finish(mut self, cast: &Cast, keeps: impl Fn(TaskId) -> bool) -> Schedule {
         let end = cast.end.max(self.last);
         for seen in &mut self.seen {
-            seen.flush(end);
+            seen.account(end);
         }
         let kept: Vec<usize> = (0..self.seen.len())
             .filter(|at| self.seen[*at].start.is_some() && keeps(TaskId::from(*at)))
             .collect();
         let place = |task: usize| kept.binary_search(&task).ok();
+        silent::add(&mut self.seen, |task| place(task.index()).is_some());
         let parts = kept
             .iter()
             .map(|at| {
@@ -209,29 +263,56 @@ impl Lower {
                     Some(start) => start,
                     None => Start::At(Ns::ZERO),
                 };
-                let steps = seen.steps.iter().filter_map(|step| match *step {
+                let step = |own: Own| match own {
                     Own::Awaits { waker, slept } => {
                         Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
                     }
                     Own::Step(Step::Wake(task)) => place(task).map(Step::Wake),
+                    Own::Step(Step::Give(task)) => place(task).map(Step::Give),
                     Own::Step(Step::Start(task)) => place(task).map(Step::Start),
                     Own::Step(own) => Some(own),
-                });
+                };
+                let (mut steps, mut done) = (Vec::new(), 0);
+                for mark in &seen.marks {
+                    let Some(step) = step(mark.own) else { continue };
+                    if mark.work > done {
+                        steps.push(Step::Run(Ns(mark.work - done)));
+                        done = mark.work;
+                    }
+                    steps.push(step);
+                }
+                let background = actor.is_some_and(|a| a.background);
+                // A task of the machine that has not ended its burst goes on: nobody knows for how long, so for as long
+                // as it has had.
+                let goes_on = background && !seen.ended && seen.asleep_since.is_none();
+                let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);
+                let rest = Ns(seen.work - done + if goes_on { seen.work - slept } else { 0 });
+                if rest > Ns::ZERO {
+                    steps.push(Step::Run(rest));
+                }
                 let prio = actor.map_or(120, |a| a.prio);
                 Part {
                     name: cast.name(TaskId::from(*at)),
                     tid: actor.map_or(0, |a| a.tid),
                     nice: if prio >= 100 { (prio - 120).clamp(-20, 19) as i8 } else { 0 },
                     rt_priority: if prio < 100 { (99 - prio).clamp(1, 99) as u8 } else { 0 },
-                    background: actor.is_some_and(|a| a.background),
-                    group: actor.and_then(|a| a.group.clone()),
+                    background,
+                    group: actor.filter(|_| prio >= 100).and_then(|a| a.group.as_deref()).and_then(plain),
                     start,
-                    steps: steps.collect(),
+                    steps,
                 }
             })
             .collect();
         Schedule { length: end, parts }
     }
+}
+
+/// A group's path without what workloads don't take: odd characters, and more levels than a few.
+fn plain(path: &str) -> Option<String> {
+    let odd = |c: char| if c.is_ascii_alphanumeric() || "-_.:@".contains(c) { c } else { '-' };
+    let names = path.split('/').filter(|n| !n.is_empty() && *n != "." && *n != "..").take(LEVELS);
+    let names: Vec<String> = names.map(|n| n.chars().map(odd).collect()).collect();
+    (!names.is_empty()).then(|| format!("/{}", names.join("/")))
 }
 
 impl Sink for Lower {

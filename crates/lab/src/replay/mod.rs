@@ -6,6 +6,7 @@
 
 pub mod fit;
 pub mod lower;
+mod silent;
 
 #[cfg(test)]
 mod tests;

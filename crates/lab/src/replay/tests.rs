@@ -73,3 +73,79 @@ fn children_start_when_their_parent_starts_them() {
     let alone = lowered(&events, |task| task != TaskId(0));
     assert_eq!(alone.parts[0].start, Start::At(Ns(40)), "its parent is not replayed");
 }
+
+/// A reader of messages that take 10 to read and a writer on a CPU each. The first three wake the reader, each after it
+/// has slept; then it reads three in one go, having been woken by the first of them.
+fn messages() -> Vec<(u64, u32, EventKind)> {
+    let mut all = vec![(0, 0, switch(None, Some(0), SwitchReason::FromIdle))];
+    for n in 0..4 {
+        let (at, length) = (100 * n + 50, if n == 3 { 30 } else { 10 });
+        all.push((at, 0, waking(1, Some(0))));
+        all.push((at + 1, 1, switch(None, Some(1), SwitchReason::FromIdle)));
+        all.push((at + 1 + length, 1, switch(Some(1), None, SwitchReason::Blocked)));
+    }
+    all.push((500, 0, switch(Some(0), None, SwitchReason::Blocked)));
+    all
+}
+
+fn lowered_on(events: &[(u64, u32, EventKind)]) -> Schedule {
+    let cast = Cast { tasks: ["a", "b"].map(actor).to_vec(), cpus: 2, release: String::new(), end: Ns(500) };
+    let mut lower = Lower::default();
+    for (at, cpu, kind) in events {
+        lower.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
+    }
+    lower.finish(&cast, |_| true)
+}
+
+#[test]
+fn a_long_burst_is_cut_into_units_that_the_waker_gives_meanwhile() {
+    let steps = lowered_on(&messages());
+    let reader = &steps.parts[1].steps;
+    let needs = reader.iter().filter(|s| **s == Step::Need).count();
+    let tail = &reader[reader.len() - 5..];
+    let ten = Step::Run(Ns(10));
+    assert_eq!((needs, tail), (2, &[ten, Step::Need, ten, Step::Need, ten][..]), "{reader:?}");
+    let given = steps.parts[0].steps.iter().filter(|s| **s == Step::Give(1)).count();
+    assert_eq!(given, 2, "each once");
+    assert_eq!(steps.parts[0].steps.last(), Some(&Step::Run(Ns(500 - 350 - 14))), "before it was used");
+}
+
+#[test]
+fn a_burst_during_which_no_waker_ran_is_not_cut() {
+    let mut events = messages();
+    // The writer sleeps as soon as it has sent the last.
+    events.retain(|(at, ..)| *at != 500);
+    let last = events.iter().position(|(at, ..)| *at == 351).unwrap();
+    events.insert(last, (350, 0, switch(Some(0), None, SwitchReason::Blocked)));
+    let steps = lowered_on(&events);
+    assert!(!steps.parts[1].steps.contains(&Step::Need), "{:?}", steps.parts[1].steps);
+}
+
+#[test]
+fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (100, switch(Some(0), Some(1), SwitchReason::Preempted)),
+        (200, switch(Some(1), Some(2), SwitchReason::Exited)),
+        (300, switch(Some(2), None, SwitchReason::Blocked)),
+    ];
+    let background = |name| Actor { background: true, ..actor(name) };
+    let cast = Cast {
+        tasks: ["a", "b", "c"].map(background).to_vec(),
+        cpus: 1,
+        release: String::new(),
+        end: Ns(500),
+    };
+    let mut lower = Lower::default();
+    for (at, kind) in events {
+        lower.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
+    }
+    let all = lower.finish(&cast, |_| true);
+    let steps: Vec<&[Step]> = all.parts.iter().map(|p| p.steps.as_slice()).collect();
+    let run = |ns| Step::Run(Ns(ns));
+    assert_eq!(
+        steps,
+        [&[run(600)], &[run(100)], &[run(100)]],
+        "the one that waits, and neither that ended nor sleeps"
+    );
+}

@@ -1,17 +1,18 @@
 //! `schedlab import`: a recording of another tool becomes a stored run.
 
 use crate::cli::Entry;
+use crate::common::WindowOptions;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
 use schedlab_base::{Error, Ns, Result, TaskId};
 use schedlab_import::record::{About, Chosen, Watch, record};
-use schedlab_import::{Audience, Form, Recording, read};
+use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
 use schedlab_record::{Store, cell_hash};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
-use schedlab_trace::{Actor, Event, Sink};
+use schedlab_trace::{Actor, Event, Sink, Window};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct Source {
     /// Only this thread, or the threads of this process; may be given more than once
     #[arg(long, value_name = "N")]
     pid: Vec<u32>,
+    #[command(flatten)]
+    window: WindowOptions,
 }
 
 impl Source {
@@ -44,6 +47,13 @@ impl Source {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
         Ok(Recording { path: self.file.clone(), form, hashed: false })
+    }
+    /// The part of it.
+    ///
+    /// # Errors
+    /// When a time is none, or the part is empty.
+    pub fn window(&self) -> Result<Window> {
+        self.window.window()
     }
     /// The chosen tasks.
     pub fn chosen(&self) -> Chosen {
@@ -105,7 +115,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         watch: Watch::new(chosen.clone(), machine.as_ref()),
         kept: Writer::new(BufWriter::new(file)).map_err(|e| failed(&e))?,
     };
-    let mut imported = read(&recording, &mut hears)?;
+    let mut imported = read_part(&recording, own.source.window()?, true, &mut hears)?;
     let Hears { watch, kept: writer } = hears;
     if let Some(machine) = &machine
         && imported.cast.cpus > machine.topology.nr_cpus()

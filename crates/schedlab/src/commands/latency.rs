@@ -6,7 +6,7 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_import::latency::{Latency, Row};
-use schedlab_import::read;
+use schedlab_import::read_part;
 use schedlab_trace::Actor;
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (recording, chosen) = (own.source.recording()?, own.source.chosen());
     let mut latency = Latency::default();
     latency.only = only;
-    let imported = read(&recording, &mut latency)?;
+    let imported = read_part(&recording, own.source.window()?, false, &mut latency)?;
     let wanted = |row: &&Row| {
         chosen.is_all()
             || chosen.has(&Actor {

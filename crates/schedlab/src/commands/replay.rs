@@ -2,24 +2,26 @@
 
 use super::explain::OneRun;
 use crate::cli::Entry;
+use crate::common::WindowOptions;
 use crate::progress::Bar;
 use crate::several::{self, Several};
 use crate::{common, interrupt, output, variants};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Backend, Error, ErrorKind, Ns, Result, Version};
+use schedlab_base::{Backend, CpuId, Error, ErrorKind, Ns, Result, TaskId, Version, Warning};
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::events::Events;
 use schedlab_lab::guests;
-use schedlab_lab::replay::fit::{self, Fitted, Off, Recording};
+use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
-use schedlab_trace::Cast;
+use schedlab_trace::{Cast, Event, Sink};
 use schedlab_workload::replay::{Prices, rtapp};
 use schedlab_workload::spec::MAX_FILE_MB;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ const RUNS: u64 = 5;
 struct Own {
     #[command(flatten)]
     recorded: OneRun,
+    #[command(flatten)]
+    window: WindowOptions,
     /// Machine of the replay: a preset, Ncpu, host or a file [default: the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
@@ -76,15 +80,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .map_err(|e| e.context("--under"))?;
     let one = own.recorded.find()?;
     let record = one.record()?;
-    let mut events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
-    let machine = Arc::new(machine(&own, &record, events.cast())?);
+    let events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
+    let mut events = events.within(own.window.window()?, true)?;
+    let there = recorded_machine(&record, &mut events)?;
     let recorded = recorded_kernel(&own, &record, events.cast())?;
-    let recording = read(&own, &mut events, &machine)?;
+    let recording = read(&own, &mut events, &there)?;
+    let machine = Arc::new(machine(&own, there)?);
     write_files(&own, &recording)?;
     let name = format!("{} replayed", record.workload);
     let fitted = fit::fit(&name, &recording, &machine, &recorded, 1, interrupt::stop_flag()?)?
         .ok_or_else(|| interrupted("nothing was replayed"))?;
-    tell(&own, !under.is_empty(), &Fidelity::of(&record, &recording, &fitted))?;
+    let fidelity = Fidelity::of(&record, &recording, &fitted);
+    tell(&own, !under.is_empty(), &fidelity)?;
     if under.is_empty() {
         return Ok(());
     }
@@ -94,7 +101,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let store = Store::create(&own.recorded.choice.out)?;
     let several = Several { runs: own.runs, seed: 1, timing: false, quiet: own.quiet };
-    several::conduct(cells, &store, several, form)
+    several::conduct_told(cells, &store, several, form, fidelity.warnings())?;
+    if own.format == "csv" {
+        return output::result(|out| out.write_all(fidelity.csv().as_bytes()));
+    }
+    Ok(())
 }
 
 fn interrupted(what: &str) -> Error {
@@ -112,7 +123,7 @@ fn write_files(own: &Own, recording: &Recording) -> Result<()> {
     }
     if text.len() as u64 > MAX_FILE_MB << 20 {
         let what = format!("the schedule is {} MB long, and {MAX_FILE_MB} are simulated", text.len() >> 20);
-        return Err(Error::input(what).help("record a shorter time"));
+        return Err(Error::input(what).help("replay a part of it: --from TIME --for TIME"));
     }
     Ok(())
 }
@@ -132,26 +143,51 @@ fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
 }
 
 /// The machine of the replay.
-fn machine(own: &Own, record: &Record, cast: &Cast) -> Result<Machine> {
+fn machine(own: &Own, recorded: Machine) -> Result<Machine> {
     let mut machine = match &own.on {
         Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
-        // A recording tells how many CPUs there are, and not how they are connected.
-        None if record.backend.made_by().is_none() => {
-            common::machine(&format!("{}cpu", cast.cpus.max(1)), None)?
-        }
-        // Of a machine that runs live, its costs are those that a probe found.
-        None if record.backend == Backend::Host => common::machine("host", None)?,
-        // A deterministic guest's CPUs take turns.
-        None => match &record.guest {
-            Some(guest) if guest.mode == Mode::Deterministic.name() => {
-                guests::twin_machine(&record.machine, Mode::Deterministic)?
-            }
-            Some(_) | None => record.machine.clone(),
-        },
+        None => recorded,
     };
     // The recording has the recorded machine's own tasks.
     machine.background.clear();
     Ok(machine)
+}
+
+/// The machine that was recorded.
+fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
+    match &record.guest {
+        // A recording tells which CPUs there are, and not how they are connected.
+        _ if record.backend.made_by().is_none() => {
+            common::machine(&format!("{}cpu", used(events)?.max(1)), None)
+        }
+        // Of this machine, the costs are those that a probe found.
+        _ if record.backend == Backend::Host => {
+            let here = common::machine("host", None)?;
+            Ok(if here.topology == record.machine.topology { here } else { record.machine.clone() })
+        }
+        // A deterministic guest's CPUs take turns.
+        Some(guest) if guest.mode == Mode::Deterministic.name() => {
+            guests::twin_machine(&record.machine, Mode::Deterministic)
+        }
+        Some(_) | None => Ok(record.machine.clone()),
+    }
+}
+
+/// The number of CPUs on which something happened. Numbers may have gaps: CPUs that are offline or were not recorded.
+fn used(events: &mut Events<'_>) -> Result<usize> {
+    let mut used = Used::default();
+    events.tell(&mut used, interrupt::stop_flag()?)?;
+    Ok(used.0.len())
+}
+
+#[derive(Default)]
+struct Used(BTreeSet<CpuId>);
+
+impl Sink for Used {
+    fn event(&mut self, event: &Event) {
+        self.0.insert(event.cpu);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
 /// The variant of the simulator that stands for the recorded kernel.
@@ -195,10 +231,12 @@ struct Fidelity<'a> {
     length: Ns,
     prices: Prices,
     metrics: Vec<Off>,
+    worse: Vec<Worse>,
 }
 
 impl<'a> Fidelity<'a> {
     fn of(record: &'a Record, recording: &Recording, fitted: &'a Fitted) -> Fidelity<'a> {
+        let metrics = fit::errors(recording, &fitted.run);
         Fidelity {
             workload: &record.workload,
             machine: &fitted.run.machine.name,
@@ -207,12 +245,37 @@ impl<'a> Fidelity<'a> {
             work: recording.schedule.work(),
             length: recording.schedule.length,
             prices: fitted.prices,
-            metrics: fit::errors(recording, &fitted.run),
+            worse: fit::worse(recording, fitted.prices, &metrics),
+            metrics,
         }
     }
 
+    /// What stands beside every prediction, in forms that have a place for warnings.
+    fn warnings(&self) -> Vec<Warning> {
+        let off = self.metrics.iter().filter_map(|o| Some(format!("{} {:+.1}%", o.metric, o.pct()?)));
+        let off: Vec<String> = off.collect();
+        let text =
+            format!("the replay under the recorded kernel is off the recording by: {}", off.join(", "));
+        let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
+        std::iter::once(Warning::new("replay.off", text)).chain(worse).collect()
+    }
+    fn worse_line(w: &Worse) -> String {
+        format!("{} is off by {:+.1}%, more than {}%: {}", w.what, w.off_pct, w.limit_pct, w.why)
+    }
+    /// The recording's own figures as further lines of the comparison's CSV.
+    fn csv(&self) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let (machine, kernel, workload) = (quoted(self.machine), quoted(self.kernel), quoted(self.workload));
+        let line = |o: &Off| {
+            let head = format!("replay,recording,{machine},{kernel},{workload},replay,recorded,1");
+            let tail = ",".repeat(10);
+            format!("{head},{},{},,{},{tail}\r\n", o.metric, o.unit, o.recorded)
+        };
+        self.metrics.iter().map(line).collect()
+    }
+
     fn text(&self) -> String {
-        let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics } = self;
+        let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics, worse } = self;
         let mut text = format!(
             "{workload} replayed: {tasks} tasks, {work} of computing in {length}, on {machine} under {kernel}\n\n{:<24}{:>12}{:>12}{:>9}\n",
             "", "recorded", "replayed", "off",
@@ -228,6 +291,9 @@ impl<'a> Fidelity<'a> {
             "\nEach wakeup takes {} ns off a burst, each sleep {} ns: the machine adds its own.\nA prediction can be no better than this.",
             prices.wake_ns, prices.sleep_ns
         );
+        for w in worse {
+            let _ = writeln!(text, "note: {}", Fidelity::worse_line(w));
+        }
         text
     }
 }

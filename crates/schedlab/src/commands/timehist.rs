@@ -6,7 +6,7 @@ use crate::cli::Entry;
 use crate::common;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, printable};
-use schedlab_import::read;
+use schedlab_import::read_part;
 use schedlab_import::record::Chosen;
 use schedlab_import::timehist::{Row, Timehist};
 use schedlab_trace::Actor;
@@ -44,7 +44,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut out = Out::new();
     if own.summary {
         let mut hist = Timehist::new(|_| {}).only(&on);
-        let imported = read(&recording, &mut hist)?;
+        let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
         summary(&hist, &chosen, &on, &mut out);
         common::warn(&imported.losses.warnings());
         return out.finish();
@@ -74,7 +74,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
     })
     .only(&on);
-    let imported = read(&recording, &mut hist)?;
+    let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
     common::warn(&imported.losses.warnings());
     out.finish()
 }

@@ -6,6 +6,7 @@
 
 use super::explain::{OneRun, beside};
 use crate::cli::Entry;
+use crate::common::WindowOptions;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -27,6 +28,8 @@ pub const ENTRY: Entry = Entry { command, run };
 struct Own {
     #[command(flatten)]
     one: OneRun,
+    #[command(flatten)]
+    window: WindowOptions,
     /// Put this run below, named in the same ways, or this variant of the same load; of Perfetto traces
     #[arg(long, value_name = "RUN|VARIANT")]
     vs: Option<String>,
@@ -183,7 +186,7 @@ fn tell(own: &Own, path: &Path) {
 fn events<'a>(own: &Own, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
     let told = own.details || own.counters().any();
     let events = if told { Events::simulated(record) } else { Events::of(run, record) };
-    Ok(events?.clocked(&common::SIMULATED))
+    events?.clocked(&common::SIMULATED).within(own.window.window()?, false)
 }
 
 /// The name of a file that was not named.

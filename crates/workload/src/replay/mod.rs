@@ -21,8 +21,7 @@ pub use rtapp::rtapp;
 pub use schedule::{Part, Prices, Schedule, Start, Step};
 
 use crate::build::Builder;
-use crate::op::WordId;
-use program::Replay;
+use program::{Replay, Word};
 use schedlab_base::{Ns, Result, TaskId};
 use schedlab_kernel::{Attr, Policy};
 
@@ -37,9 +36,10 @@ const LEAST: Ns = Ns::secs(1);
 /// When the text is not a schedule, with its line.
 pub fn build(file: &str, text: &str, prices: Prices, b: &mut Builder) -> Result<()> {
     let schedule = Schedule::read(file, text)?;
-    let words: Vec<WordId> = schedule.parts.iter().map(|_| b.word()).collect();
+    let words: Vec<Word> =
+        schedule.parts.iter().map(|_| Word { tokens: b.word(), waits: b.word() }).collect();
     let first = b.next_task().index();
-    let words: std::sync::Arc<[WordId]> = words.into();
+    let words: std::sync::Arc<[Word]> = words.into();
     for (at, part) in schedule.parts.iter().enumerate() {
         let program = Replay::new(part, at, first, words.clone(), prices);
         let task = b.task(part.name.clone(), Box::new(program))?;

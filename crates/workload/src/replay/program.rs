@@ -1,13 +1,22 @@
 //! The program of one task of a schedule.
 //!
-//! Its futex word counts wakeups that came and were not used yet. A wakeup adds one and wakes whoever waits there; a
-//! sleep takes one, or waits for it. Live and simulated programs are the same.
+//! Its futex word counts what it was given and has not used yet. Who gives adds one, and calls the kernel only if the
+//! task waits; who needs takes one, or waits for it. Live and simulated programs are the same.
 
 use super::schedule::{Part, Prices, Start, Step};
 use crate::op::{Env, Op, Program, WordId};
 use schedlab_base::{Ns, TaskId};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// The futex word of a task, and whether the task waits there.
+#[derive(Clone, Copy)]
+pub struct Word {
+    /// What was given and not used yet.
+    pub tokens: WordId,
+    /// 1 while the task waits, or is about to.
+    pub waits: WordId,
+}
 
 /// Where a task is in its steps.
 pub struct Replay {
@@ -16,7 +25,7 @@ pub struct Replay {
     own: usize,
     /// The id of the schedule's first task.
     first: usize,
-    words: Arc<[WordId]>,
+    words: Arc<[Word]>,
     prices: Prices,
     /// Prices that no burst has paid yet, ns.
     debt_ns: u64,
@@ -26,7 +35,7 @@ pub struct Replay {
 
 impl Replay {
     /// The program of part `own`; `words` are the futex words of all parts.
-    pub fn new(part: &Part, own: usize, first: usize, words: Arc<[WordId]>, prices: Prices) -> Replay {
+    pub fn new(part: &Part, own: usize, first: usize, words: Arc<[Word]>, prices: Prices) -> Replay {
         let begins = match part.start {
             Start::At(at) if at > Ns::ZERO => Some(at),
             Start::At(_) | Start::By(_) => None,
@@ -48,13 +57,18 @@ impl Program for Replay {
         }
         while let Some(step) = self.steps.get(self.at).copied() {
             match step {
-                Step::Await => {
-                    let word = self.words[self.own];
-                    let came = env.word(word).fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+                Step::Await | Step::Need => {
+                    let Word { tokens, waits } = self.words[self.own];
+                    // Said before the last look: a giver that still reads 0 gives before that look.
+                    env.word(waits).store(1, SeqCst);
+                    let came = env.word(tokens).fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
                     if !came {
-                        return Op::Wait { word, value: 0, until: Ns::MAX };
+                        return Op::Wait { word: tokens, value: 0, until: Ns::MAX };
                     }
-                    self.debt_ns += self.prices.sleep_ns;
+                    env.word(waits).store(0, SeqCst);
+                    if step == Step::Await {
+                        self.debt_ns += self.prices.sleep_ns;
+                    }
                     self.at += 1;
                 }
                 Step::Run(burst) => {
@@ -64,12 +78,17 @@ impl Program for Replay {
                         return Op::Run { work };
                     }
                 }
-                Step::Wake(task) => {
+                Step::Wake(task) | Step::Give(task) => {
                     self.at += 1;
-                    self.debt_ns += self.prices.wake_ns;
-                    let word = self.words[task];
-                    env.word(word).fetch_add(1, Relaxed);
-                    return Op::Wake { word, count: 1 };
+                    if step == Step::Wake(task) {
+                        self.debt_ns += self.prices.wake_ns;
+                    }
+                    let Word { tokens, waits } = self.words[task];
+                    env.word(tokens).fetch_add(1, SeqCst);
+                    // Only one of those who give calls the kernel.
+                    if env.word(waits).swap(0, SeqCst) == 1 {
+                        return Op::Wake { word: tokens, count: 1 };
+                    }
                 }
                 Step::Sleep(length) => {
                     self.at += 1;

@@ -40,7 +40,7 @@ pub fn rtapp(schedule: &Schedule) -> String {
                 Step::Wake(task) => Some(format!("\"resume{number}\": \"{}\"", names[task])),
                 Step::Await => Some(format!("\"suspend{number}\": \"{}\"", names[at])),
                 Step::Sleep(ns) => Some(format!("\"sleep{number}\": {}", (ns.0 / 1_000).max(1))),
-                Step::Start(_) => None,
+                Step::Give(_) | Step::Need | Step::Start(_) => None,
             };
             keys.extend(event);
         }

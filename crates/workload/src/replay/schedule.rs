@@ -32,6 +32,10 @@ pub enum Step {
     Wake(usize),
     /// Sleep until a task wakes this one.
     Await,
+    /// Let a task go on, which the recording does not show: it was awake.
+    Give(usize),
+    /// Go on only when that was given: sleep until then.
+    Need,
     /// Sleep for so long.
     Sleep(Ns),
     /// Start a task ([`Start::By`] this one).
@@ -162,9 +166,8 @@ impl Schedule {
         for (at, part) in self.parts.iter().enumerate() {
             for step in &part.steps {
                 let named = match *step {
-                    Step::Wake(task) => task,
-                    Step::Start(task) => task,
-                    Step::Run(_) | Step::Await | Step::Sleep(_) => continue,
+                    Step::Wake(task) | Step::Give(task) | Step::Start(task) => task,
+                    Step::Run(_) | Step::Await | Step::Need | Step::Sleep(_) => continue,
                 };
                 let by_this = self.parts.get(named).is_some_and(|p| p.start == Start::By(at));
                 let starts = matches!(step, Step::Start(_));
@@ -193,6 +196,8 @@ fn word(step: Step) -> String {
         Step::Run(ns) => format!("r{}", ns.0),
         Step::Wake(task) => format!("w{task}"),
         Step::Await => "a".to_owned(),
+        Step::Give(task) => format!("g{task}"),
+        Step::Need => "n".to_owned(),
         Step::Sleep(ns) => format!("s{}", ns.0),
         Step::Start(task) => format!("f{task}"),
     }
@@ -205,6 +210,8 @@ fn step(word: &str) -> Option<Step> {
         'r' => Step::Run(Ns(number.parse().ok()?)),
         'w' => Step::Wake(number.parse().ok()?),
         'a' if number.is_empty() => Step::Await,
+        'g' => Step::Give(number.parse().ok()?),
+        'n' if number.is_empty() => Step::Need,
         's' => Step::Sleep(Ns(number.parse().ok()?)),
         'f' => Step::Start(number.parse().ok()?),
         _ => return None,

@@ -57,6 +57,42 @@ fn prices_are_taken_off_the_bursts_that_follow() {
 }
 
 #[test]
+fn what_is_given_is_used_once_and_waited_for() {
+    // The reader needs three things; the writer wakes it once, and gives the others before and after.
+    let text = "schedlab-schedule 1 20000
+task start=0 nice=0 rt=0 background=0 tid=1 group=- name=writer
+r1000 w1 g1 r5000 g1 r100
+task start=0 nice=0 rt=0 background=0 tid=2 group=- name=reader
+a r10 n r20 n r30
+";
+    let read = Schedule::read("x", text).unwrap();
+    assert_eq!((read.text(), read.counts()), (text.to_owned(), (1, 1)), "what is inferred is not counted");
+    let built =
+        Spec::replay("x", text.to_owned(), Prices { wake_ns: 5, sleep_ns: 5 }).unwrap().build(1).unwrap();
+    let log = rig::run(built, rig::Costs { op: Ns(10), wakeup: Ns(50), slack: Ns::ZERO });
+    assert!(log.stuck.is_empty());
+    let runs: Vec<(Ns, Ns)> = log
+        .steps
+        .iter()
+        .filter_map(|s| match s.op {
+            Op::Run { work } if s.task == TaskId(1) => Some((work, s.at)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        runs.iter().map(|(work, _)| work.0).collect::<Vec<_>>(),
+        [5, 20, 30],
+        "one price, of the sleep"
+    );
+    assert!(runs[1].1 < Ns(2_000) && runs[2].1 > Ns(6_000), "{runs:?}");
+    let waits = log.steps.iter().filter(|s| matches!(s.op, Op::Wait { .. })).count();
+    let wakes = log.steps.iter().filter(|s| matches!(s.op, Op::Wake { .. })).count();
+    assert_eq!((waits, wakes), (2, 2), "no call where nobody waits");
+    let unfit = text.replace("g1 r100", "g7 r100");
+    assert!(Schedule::read("x", &unfit).unwrap_err().to_string().contains("wakes task 7"));
+}
+
+#[test]
 fn an_rtapp_file_has_the_bursts_and_the_wakers() {
     let text = rtapp(&Schedule::read("x", PING).unwrap());
     let spec = Spec::RtApp { file: "x.json".into(), text: text.clone(), runtime: None };
@@ -67,7 +103,7 @@ fn an_rtapp_file_has_the_bursts_and_the_wakers() {
 
 proptest! {
     #[test]
-    fn random_text_never_panics(text in "(schedlab-schedule 1 [0-9]{1,5}\n)?(task start=(by:)?[0-9] nice=[0-9] rt=0 background=0 tid=1 group=- name=x\n|[arwsf][0-9]{0,3} |\n){0,12}") {
+    fn random_text_never_panics(text in "(schedlab-schedule 1 [0-9]{1,5}\n)?(task start=(by:)?[0-9] nice=[0-9] rt=0 background=0 tid=1 group=- name=x\n|[arwsfgn][0-9]{0,3} |\n){0,12}") {
         if let Ok(read) = Schedule::read("x", &text) {
             prop_assert_eq!(Schedule::read("x", &read.text()).unwrap(), read);
         }

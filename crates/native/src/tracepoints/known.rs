@@ -1,0 +1,82 @@
+//! What /proc tells of a thread while it is there: its process, priority and group.
+//!
+//! A group is the path of the cpu controller's control group. In its root, the session's autogroup stands for it where
+//! autogroup is on, because the kernel then schedules sessions as groups.
+
+use std::fs;
+use std::sync::OnceLock;
+
+/// A thread that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its process.
+    pub process: u32,
+    /// Its priority as the kernel counts: 0 to 99 is real-time, 120 is nice 0.
+    pub prio: i32,
+    /// Its group; `None` in the root.
+    pub group: Option<String>,
+}
+
+/// A thread; `None` if there is none of that number.
+pub fn of(tid: u32) -> Option<Known> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}"));
+    let process = process(&read("status").ok()?)?;
+    let prio = prio(&read("stat").ok()?)?;
+    let group = read("cgroup").ok().and_then(|text| group(&text));
+    let session = || read("autogroup").ok().filter(|_| autogroup_is_on()).and_then(|text| session(&text));
+    // Real-time tasks are in no session's group, and kernel threads have no session.
+    Some(Known { process, prio, group: group.or_else(|| session().filter(|_| prio >= 100)) })
+}
+
+fn autogroup_is_on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    let read = || fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").unwrap_or_default();
+    *ON.get_or_init(|| read().trim() == "1")
+}
+
+fn process(status: &str) -> Option<u32> {
+    status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// Of the file `stat`: field 18 counts from nice 0 as 20, and real-time priority p as -1 - p.
+fn prio(stat: &str) -> Option<i32> {
+    let (_, after) = stat.rsplit_once(')')?;
+    let shown: i32 = after.split_ascii_whitespace().nth(15)?.parse().ok()?;
+    Some(100 + shown)
+}
+
+/// Of the file `cgroup`: the line of the cpu controller (v1), else that without controllers (v2).
+fn group(text: &str) -> Option<String> {
+    let lines = || text.lines().filter_map(|l| l.split_once(':')?.1.split_once(':'));
+    let cpu = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "cpu"));
+    let (_, path) = cpu.or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))?;
+    (path != "/").then(|| path.to_owned())
+}
+
+fn session(text: &str) -> Option<String> {
+    text.split_ascii_whitespace().next().filter(|path| path.len() > 1).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_there() {
+        let me = of(std::process::id()).unwrap();
+        assert_eq!(me.process, std::process::id());
+        assert!((0..140).contains(&me.prio), "{me:?}");
+        assert_eq!(of(u32::MAX), None);
+    }
+
+    #[test]
+    fn files_are_read_as_kernels_write_them() {
+        assert_eq!(prio("12 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 9"), Some(125));
+        assert_eq!(prio("12 (rt) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 -51 0 1 0 9"), Some(49));
+        assert_eq!(process("Name:\tx\nTgid:\t77\nPid:\t78\n"), Some(77));
+        assert_eq!(group("4:memory:/m\n1:cpu,cpuacct:/a/b\n0::/u\n").unwrap(), "/a/b");
+        assert_eq!(group("0::/user.slice\n").unwrap(), "/user.slice");
+        assert_eq!(group("1:cpu:/\n0::/u\n"), None, "the cpu controller's root");
+        assert_eq!(session("/autogroup-15 nice 0\n").unwrap(), "/autogroup-15");
+    }
+}
