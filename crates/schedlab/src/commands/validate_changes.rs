@@ -64,7 +64,7 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from being run.
+/// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from it.
 fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
     let guest = GuestOptions::deterministic();
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
