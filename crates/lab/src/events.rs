@@ -117,10 +117,12 @@ impl<'a> Events<'a> {
         if !self.window.is_all() {
             let within = Within::new(self.window, sink);
             let mut within = if self.moved { within.moved() } else { within };
-            return match &mut self.from {
+            let told = match &mut self.from {
                 From::File(reader) => reader.replay(&mut within).map(|()| true),
                 From::Again(again) => again.checked(&mut within, stop),
             };
+            within.ends();
+            return told;
         }
         match &mut self.from {
             From::File(reader) => reader.replay(sink).map(|()| true),

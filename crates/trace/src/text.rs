@@ -189,6 +189,9 @@ impl<'a, W: Write> Text<'a, W> {
         writeln!(self.out, "tracing_mark_write: {said}")
     }
     fn line(&mut self, event: &Event) -> io::Result<()> {
+        if let EventKind::Lost { count } = event.kind {
+            return writeln!(self.out, "CPU:{} [LOST {count} EVENTS]", event.cpu.0);
+        }
         // A reason stands before the switch: afterwards another task is current.
         if self.marks {
             self.mark(event)?;

@@ -101,6 +101,12 @@ impl<'a, S: Sink> Within<'a, S> {
     pub fn inner(&mut self) -> &mut S {
         self.inner
     }
+    /// After the last event: tells what goes on in a window in which nothing happened.
+    pub fn ends(&mut self) {
+        if !self.begun {
+            self.begin();
+        }
+    }
     fn time(&self, at: Ns) -> Ns {
         if self.moved { at.since(self.window.from) } else { at }
     }
@@ -138,7 +144,7 @@ impl<'a, S: Sink> Within<'a, S> {
             }
             EventKind::Lost { .. } => {
                 let gone = |p: &mut Place| {
-                    if *p == Place::Runs(event.cpu) {
+                    if [Place::Runs(event.cpu), Place::Waits(event.cpu)].contains(p) {
                         *p = Place::Away;
                     }
                 };
@@ -251,5 +257,24 @@ mod tests {
         assert!(Window::of(ns(9), None, ns(9)).is_err() && Window::of(None, ns(0), None).is_err());
         assert!(Window::of(ns(9), None, None).unwrap().within(Ns(9)).is_err());
         assert!(Window::default().within(Ns::ZERO).is_ok());
+    }
+
+    #[test]
+    fn a_window_without_events_tells_what_goes_on_and_nothing_of_what_was_lost() {
+        let mut keep = Keep::default();
+        let mut within = Within::new(Window { from: Ns(100), until: Ns(200) }, &mut keep);
+        let on = |cpu, e: Event| Event { cpu: CpuId(cpu), ..e };
+        within.event(&on(0, switch(10, None, Some(0), SwitchReason::FromIdle)));
+        within.event(&on(1, switch(10, None, Some(1), SwitchReason::FromIdle)));
+        within.event(&on(1, switch(20, Some(1), Some(2), SwitchReason::Preempted)));
+        within.event(&Event { at: Ns(50), cpu: CpuId(1), kind: EventKind::Lost { count: 3 } });
+        within.ends();
+        within.ends();
+        let why = SwitchReason::FromIdle;
+        assert_eq!(
+            keep.events,
+            [switch(100, None, Some(0), why)],
+            "once; who ran or waited on CPU 1 is not known"
+        );
     }
 }

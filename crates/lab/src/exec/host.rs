@@ -3,7 +3,7 @@
 use super::keep::{self, Left};
 use super::{Executor, Made, live};
 use crate::cell::Cell;
-use schedlab_base::Result;
+use schedlab_base::{Result, Warning};
 use schedlab_native::live::{Request, run_keeping};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -40,8 +40,13 @@ impl Host {
         let left = place.clone().map(Left::at);
         let outcome = run_keeping(&request, Some(stop), place.clone())?;
         let record = live::record(cell, seed, outcome)?;
-        let written = place.is_some_and(|path| path.is_file());
-        Ok(record.map(|record| {
+        let written = place.as_ref().is_some_and(|path| path.is_file());
+        Ok(record.map(|mut record| {
+            let told = record.found.warnings.iter().any(|w| w.code == "events.not_kept");
+            if place.is_some() && !written && !told {
+                let text = "no file of events was left by the run";
+                record.found.warnings.push(Warning::new("events.not_kept", text));
+            }
             let events = left.filter(|_| written).and_then(Left::stays);
             Made { record, files: Vec::new(), events }
         }))

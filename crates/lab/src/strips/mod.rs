@@ -96,9 +96,12 @@ impl Again<'_> {
 /// # Errors
 /// A run without kept events, and damage in their file.
 pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Result<Strips> {
-    let mut events = Events::kept(run, record)?;
+    let events = Events::kept(run, record)?;
+    // A damaged time would make as many bins.
+    let end = events.cast().end;
+    let mut events =
+        events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) }, false)?;
     let (cast, measured_from) = (events.cast(), events.measured_from());
-    let end = cast.end;
     let cpus = cast.cpus.max(record.machine.topology.nr_cpus());
     let named = |a: &schedlab_trace::Actor| TaskName { name: a.name.clone(), background: a.background };
     let names = cast.tasks.iter().map(named).collect();

@@ -181,8 +181,10 @@ fn tally(values: &BTreeMap<String, usize>) -> String {
     text
 }
 
-/// Puts back all changes of this process without its [`Applied`], for an exit that does not unwind.
+/// Puts back all changes of this process without its [`Applied`], and stops what it records, for an exit that does not
+/// unwind.
 pub fn put_back_mine() {
+    instance::stop_mine();
     if let (Ok(journal), Ok(now)) = (Journal::own(), Moment::now()) {
         recover(&journal, &System::live(), &now, Whose::Mine);
     }

@@ -60,7 +60,11 @@ impl Keeper {
     /// Begins the file that was asked for.
     pub fn if_asked() -> Option<Keeper> {
         let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let writer = File::create_new(&wanted.file).and_then(Writer::new);
+        let writer = File::create_new(&wanted.file).and_then(|file| {
+            // Another schedlab removes old files of the store that nobody has locked.
+            let _ = file.try_lock();
+            Writer::new(file)
+        });
         Some(Keeper { writer, wanted, makers: BTreeMap::new(), full_at: None })
     }
     fn event(&mut self, event: &Event) {

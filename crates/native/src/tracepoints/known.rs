@@ -3,6 +3,7 @@
 //! A group is the path of the cpu controller's control group. In its root, the session's autogroup stands for it where
 //! autogroup is on, because the kernel then schedules sessions as groups.
 
+use super::people::weighted;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -22,7 +23,7 @@ pub fn of(tid: u32) -> Option<Known> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}"));
     let process = process(&read("status").ok()?)?;
     let prio = prio(&read("stat").ok()?)?;
-    let group = read("cgroup").ok().and_then(|text| group(&text));
+    let group = read("cgroup").ok().and_then(|text| group(&text, weighted));
     let session = || read("autogroup").ok().filter(|_| autogroup_is_on()).and_then(|text| session(&text));
     // Real-time tasks are in no session's group, and kernel threads have no session.
     Some(Known { process, prio, group: group.or_else(|| session().filter(|_| prio >= 100)) })
@@ -45,12 +46,16 @@ fn prio(stat: &str) -> Option<i32> {
     Some(100 + shown)
 }
 
-/// Of the file `cgroup`: the line of the cpu controller (v1), else that without controllers (v2).
-fn group(text: &str) -> Option<String> {
+/// Of the file `cgroup`: the line of the cpu controller (v1), else the group above or at that of the line without
+/// controllers (v2) in which the cpu controller decides.
+fn group(text: &str, deciding: impl Fn(&str) -> Option<&str>) -> Option<String> {
     let lines = || text.lines().filter_map(|l| l.split_once(':')?.1.split_once(':'));
     let cpu = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "cpu"));
-    let (_, path) = cpu.or_else(|| lines().find(|(controllers, _)| controllers.is_empty()))?;
-    (path != "/").then(|| path.to_owned())
+    let path = match cpu {
+        Some((_, path)) => path,
+        None => deciding(lines().find(|(controllers, _)| controllers.is_empty())?.1)?,
+    };
+    (!path.is_empty() && path != "/").then(|| path.to_owned())
 }
 
 fn session(text: &str) -> Option<String> {
@@ -74,9 +79,13 @@ mod tests {
         assert_eq!(prio("12 (a b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 25 5 1 0 9"), Some(125));
         assert_eq!(prio("12 (rt) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 -51 0 1 0 9"), Some(49));
         assert_eq!(process("Name:\tx\nTgid:\t77\nPid:\t78\n"), Some(77));
-        assert_eq!(group("4:memory:/m\n1:cpu,cpuacct:/a/b\n0::/u\n").unwrap(), "/a/b");
-        assert_eq!(group("0::/user.slice\n").unwrap(), "/user.slice");
-        assert_eq!(group("1:cpu:/\n0::/u\n"), None, "the cpu controller's root");
+        let group = |text: &str, depth: usize| {
+            group(text, |path| path.match_indices('/').nth(depth).map(|(end, _)| &path[..end]))
+        };
+        assert_eq!(group("4:memory:/m\n1:cpu,cpuacct:/a/b\n0::/u\n", 9).unwrap(), "/a/b");
+        assert_eq!(group("0::/user.slice/me\n", 1).unwrap(), "/user.slice", "where the controller decides");
+        assert_eq!(group("0::/user.slice/me\n", 0), None, "it decides in the root alone");
+        assert_eq!(group("1:cpu:/\n0::/u\n", 9), None, "the cpu controller's root");
         assert_eq!(session("/autogroup-15 nice 0\n").unwrap(), "/autogroup-15");
     }
 }

@@ -53,8 +53,7 @@ impl Census {
         if let Some(found) = self.deciding.get(path) {
             return found.clone();
         }
-        let has_weight = |path: &&str| Path::new(&format!("{CGROUPS}{path}/cpu.weight")).exists();
-        let found = upwards(path).find(has_weight).and_then(named);
+        let found = weighted(path).and_then(named);
         self.deciding.insert(path.to_owned(), found.clone());
         found
     }
@@ -99,6 +98,11 @@ fn of_first_version(text: &str) -> Option<&str> {
 /// A group and those above it.
 fn upwards(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(above, _)| above))
+}
+
+/// The nearest group at or above that path of the second version in which the cpu controller decides.
+pub(super) fn weighted(path: &str) -> Option<&str> {
+    upwards(path).find(|path| Path::new(&format!("{CGROUPS}{path}/cpu.weight")).exists())
 }
 
 fn named(path: &str) -> Option<String> {

@@ -14,7 +14,6 @@ use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_trace::{Actor, Event, Sink, Window};
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -92,7 +91,7 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("import"))
-        .about("Make a run of a recording: text of ftrace, trace-cmd report or perf script")
+        .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat or Perfetto")
         .after_help(
             "With --task or --pid the other tasks count as the machine's own. \
              'schedlab explain', 'compare' and 'runs' take the run as any other.",
@@ -113,7 +112,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {
         watch: Watch::new(chosen.clone(), machine.as_ref()),
-        kept: Writer::new(BufWriter::new(file)).map_err(|e| failed(&e))?,
+        kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let mut imported = read_part(&recording, own.source.window()?, true, &mut hears)?;
     let Hears { watch, kept: writer } = hears;
@@ -141,7 +140,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         file: Some(own.source.file.display().to_string()),
     };
     let record = record(about, &chosen, &imported, found)?;
-    writer.finish(imported.cast.clone()).map_err(|e| failed(&e))?;
+    writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
     let events = Some((EVENTS_FILE, kept.path()));
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();
@@ -170,7 +169,7 @@ pub struct Hears {
     /// For the record.
     pub watch: Watch,
     /// For the file.
-    pub kept: Writer<BufWriter<File>>,
+    pub kept: Writer<File>,
 }
 
 impl Sink for Hears {

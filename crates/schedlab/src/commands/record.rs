@@ -13,7 +13,6 @@ use schedlab_record::{Store, cell_hash, environment};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_workload::command::one_line;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,7 +79,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {
         watch: Watch::new(chosen.clone(), machine.as_ref()),
-        kept: Writer::new(BufWriter::new(file)).map_err(|e| failed(&e))?,
+        kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let length = recorded.length();
     let mut imported = recorded.tell(machine.as_ref(), &mut hears);
@@ -107,7 +106,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         // Recordings around other commands are other cells.
         record.spec["params"]["command"] = one_line(&own.command).into();
     }
-    writer.finish(imported.cast.clone()).map_err(|e| failed(&e))?;
+    writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
     let events = Some((EVENTS_FILE, kept.path()));
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();

@@ -232,6 +232,9 @@ struct Fidelity<'a> {
     prices: Prices,
     metrics: Vec<Off>,
     worse: Vec<Worse>,
+    /// The recording's warnings.
+    #[serde(skip)]
+    recorded: &'a [Warning],
 }
 
 impl<'a> Fidelity<'a> {
@@ -239,6 +242,7 @@ impl<'a> Fidelity<'a> {
         let metrics = fit::errors(recording, &fitted.run);
         Fidelity {
             workload: &record.workload,
+            recorded: &record.found.warnings,
             machine: &fitted.run.machine.name,
             kernel: &fitted.run.kernel,
             tasks: recording.schedule.parts.len(),
@@ -257,7 +261,11 @@ impl<'a> Fidelity<'a> {
         let text =
             format!("the replay under the recorded kernel is off the recording by: {}", off.join(", "));
         let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
-        std::iter::once(Warning::new("replay.off", text)).chain(worse).collect()
+        std::iter::once(Warning::new("replay.off", text)).chain(worse).chain(self.losses().cloned()).collect()
+    }
+    /// What the recording says it has lost or repaired.
+    fn losses(&self) -> impl Iterator<Item = &Warning> {
+        self.recorded.iter().filter(|w| w.code.starts_with("recording."))
     }
     fn worse_line(w: &Worse) -> String {
         format!("{} is off by {:+.1}%, more than {}%: {}", w.what, w.off_pct, w.limit_pct, w.why)
@@ -275,7 +283,7 @@ impl<'a> Fidelity<'a> {
     }
 
     fn text(&self) -> String {
-        let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics, worse } = self;
+        let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics, worse, .. } = self;
         let mut text = format!(
             "{workload} replayed: {tasks} tasks, {work} of computing in {length}, on {machine} under {kernel}\n\n{:<24}{:>12}{:>12}{:>9}\n",
             "", "recorded", "replayed", "off",
@@ -293,6 +301,9 @@ impl<'a> Fidelity<'a> {
         );
         for w in worse {
             let _ = writeln!(text, "note: {}", Fidelity::worse_line(w));
+        }
+        for w in self.losses() {
+            let _ = writeln!(text, "warning: the recording: {}", w.message);
         }
         text
     }

@@ -3,6 +3,7 @@
 use super::Item;
 use super::names::Known;
 use crate::{Event, EventKind};
+use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, Ns, TaskId};
 
 /// Numbers of the kinds, as they stand in files. A number never gets another meaning.
@@ -155,6 +156,8 @@ impl Encoder {
 /// What is wrong with a block.
 pub(super) type Fault = &'static str;
 const CUT: Fault = "an event is cut off";
+/// More tasks than Linux can number (PID_MAX_LIMIT).
+const MOST_TASKS: u32 = 1 << 22;
 const TOO_LARGE: Fault = "a number is too large";
 
 /// A block that is being read.
@@ -221,13 +224,24 @@ impl Decoder {
     }
     #[inline]
     fn task(&mut self) -> Result<TaskId, Fault> {
-        self.number().map(TaskId)
+        self.below(MOST_TASKS).map(TaskId)
+    }
+    #[inline]
+    fn cpu(&mut self) -> Result<CpuId, Fault> {
+        self.below(MAX_CPUS).map(CpuId)
+    }
+    /// A number of something that readers count in lists, so that a wrong one takes no memory.
+    #[inline]
+    fn below(&mut self, limit: u32) -> Result<u32, Fault> {
+        self.number().and_then(|n| if n < limit { Ok(n) } else { Err(TOO_LARGE) })
     }
     fn maybe_task(&mut self) -> Result<Option<TaskId>, Fault> {
-        Ok(self.some()?.map(TaskId))
+        let task = self.some()?.map(TaskId);
+        if task.is_some_and(|t| t.0 >= MOST_TASKS) { Err(TOO_LARGE) } else { Ok(task) }
     }
     fn maybe_cpu(&mut self) -> Result<Option<CpuId>, Fault> {
-        Ok(self.some()?.map(CpuId))
+        let cpu = self.some()?.map(CpuId);
+        if cpu.is_some_and(|c| c.0 >= MAX_CPUS) { Err(TOO_LARGE) } else { Ok(cpu) }
     }
     #[inline]
     fn reason<R: Copy>(&mut self, known: &[Option<R>]) -> Result<R, Fault> {
@@ -250,7 +264,7 @@ impl Decoder {
             let (task, series, value) = (self.task()?, self.number()?, self.get()?);
             return Ok(Some(Item::Sample { at, task, series, value }));
         }
-        let cpu = CpuId(self.number()?);
+        let cpu = self.cpu()?;
         let kind = self.fields(kind, known)?;
         Ok(Some(Item::Event(Event { at, cpu, kind })))
     }
@@ -266,7 +280,7 @@ impl Decoder {
             kind::WAKING => EventKind::Waking { task: self.task()?, waker: self.maybe_task()? },
             kind::PLACED => EventKind::Placed {
                 task: self.task()?,
-                target: CpuId(self.number()?),
+                target: self.cpu()?,
                 reason: self.reason(&known.place)?,
                 probes: self.number()?,
             },
@@ -275,7 +289,7 @@ impl Decoder {
             }
             kind::MIGRATE => EventKind::Migrate {
                 task: self.task()?,
-                from: CpuId(self.number()?),
+                from: self.cpu()?,
                 why: self.reason(&known.migrate)?,
             },
             kind::FORKED => EventKind::Forked { task: self.task()?, parent: self.maybe_task()? },

@@ -12,13 +12,13 @@ use std::io::Cursor;
 use std::path::Path;
 
 fn task() -> impl Strategy<Value = TaskId> {
-    prop_oneof![0..300u32, any::<u32>()].prop_map(TaskId)
+    prop_oneof![0..300u32, 0..1u32 << 22].prop_map(TaskId)
 }
 fn maybe_task() -> impl Strategy<Value = Option<TaskId>> {
     proptest::option::of(task())
 }
 fn cpu() -> impl Strategy<Value = CpuId> {
-    prop_oneof![0..300u32, any::<u32>()].prop_map(CpuId)
+    prop_oneof![0..300u32, 0..schedlab_base::cpuset::MAX_CPUS].prop_map(CpuId)
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
@@ -221,4 +221,13 @@ fn a_reason_that_this_version_has_no_more_is_an_error_only_where_it_occurs() {
     let e = read(&with(head.replace("fair_server", "fair_serves"))).unwrap_err();
     assert!(e.message().contains("a reason that this version does not know"), "{e}");
     assert_eq!(read(&with(head.replace("\"slice\"", "\"SLICE\""))).unwrap().len(), 1);
+}
+
+#[test]
+fn a_number_that_would_take_memory_is_damage() {
+    for (task, cpu) in [(u32::MAX, 0), (0, u32::MAX), (1 << 22, 0)] {
+        let kind = EventKind::Exited { task: TaskId(task) };
+        let e = read(&written(&[Item::Event(Event { at: Ns(1), cpu: CpuId(cpu), kind })])).unwrap_err();
+        assert!(e.message().contains("a number is too large"), "{e}");
+    }
 }

@@ -24,6 +24,8 @@ pub(super) struct Bundle {
     count: u32,
     /// The CPU has had a switch.
     pub(super) switched: bool,
+    /// Events were lost before it.
+    lost: bool,
 }
 
 /// A switch, as the arrays have it.
@@ -74,6 +76,10 @@ impl Bundle {
     pub(super) fn is_full(&self) -> bool {
         self.count >= MOST
     }
+    /// Events were lost: what comes next does not follow what was there.
+    pub(super) fn loses(&mut self) {
+        (self.switched, self.lost) = (false, true);
+    }
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -81,6 +87,9 @@ impl Bundle {
     /// Writes it as fields of a `FtraceEventBundle` and empties it.
     pub(super) fn write(&mut self, cpu: u32, out: &mut Vec<u8>) {
         out.uint(1, cpu.into());
+        if std::mem::take(&mut self.lost) {
+            out.uint(3, 1);
+        }
         out.extend_from_slice(&self.events);
         if !self.names.table.is_empty() {
             let compact = out.open(4);

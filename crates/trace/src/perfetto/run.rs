@@ -10,7 +10,7 @@ use super::tracks::Tracks;
 use super::wire::Wire;
 use super::write::Perfetto;
 use crate::points::{Point, Points, Tracepoint};
-use crate::{Cast, Counter, Counters, Event, Sink};
+use crate::{Cast, Counter, Counters, Event, EventKind, Sink};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -315,6 +315,12 @@ impl Bundle {
 
 impl<W: Write> Sink for Run<'_, W> {
     fn event(&mut self, event: &Event) {
+        if let EventKind::Lost { .. } = event.kind
+            && event.cpu.index() < self.bundles.len()
+        {
+            self.flush(event.cpu);
+            self.bundles[event.cpu.index()].loses();
+        }
         for point in self.points.of(event) {
             self.ftrace(&point);
         }

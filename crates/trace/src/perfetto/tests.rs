@@ -272,6 +272,26 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
 }
 
 #[test]
+fn after_a_loss_a_switch_tells_again_who_left() {
+    let cast = cast();
+    let mut file = Perfetto::new(Vec::new(), &[&cast]);
+    let mut run = Run::new(&mut file, &cast, Side::default(), Ns(100));
+    let mut tell = |at, kind| run.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
+    let why = SwitchReason::Preempted;
+    tell(10, EventKind::Switch { prev: None, next: Some(A), why });
+    tell(20, EventKind::Switch { prev: Some(A), next: Some(B), why });
+    tell(30, EventKind::Lost { count: 4 });
+    tell(40, EventKind::Switch { prev: Some(A), next: Some(B), why });
+    run.finish();
+    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let bundles: Vec<_> = packets.iter().filter_map(|p| p.ftrace_events.as_ref()).collect();
+    let lost: Vec<bool> = bundles.iter().map(|b| b.lost_events.unwrap_or(false)).collect();
+    assert_eq!(lost, [false, true]);
+    let first = bundles[1].switches()[0].prev_pid;
+    assert_eq!(first, Some(1000), "not B, which was the last before the loss");
+}
+
+#[test]
 fn what_can_not_be_written_is_told_at_the_end() {
     struct Full;
     impl std::io::Write for Full {

@@ -58,3 +58,12 @@ fn a_plain_text_has_the_kernel_s_lines_only() {
     assert_eq!(plain.lines().collect::<Vec<_>>(), kept);
     assert_eq!(all.lines().count() - kept.len(), 2);
 }
+
+#[test]
+fn a_loss_is_told_as_ftrace_tells_it() {
+    let cast = Cast { tasks: Vec::new(), cpus: 2, release: "v6.12".into(), end: Ns(9) };
+    let mut text = Text::new(Vec::new(), &cast);
+    text.event(&Event { at: Ns(5), cpu: CpuId(1), kind: EventKind::Lost { count: 7 } });
+    let text = String::from_utf8(text.finish().unwrap()).unwrap();
+    assert!(text.lines().any(|l| l == "CPU:1 [LOST 7 EVENTS]"), "{text}");
+}

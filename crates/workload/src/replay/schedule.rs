@@ -11,7 +11,8 @@
 //! a r1200 w0 s30000
 //! ```
 //!
-//! Steps: `rN` compute for N ns, `wT` wake task T, `a` await a wakeup, `sN` sleep for N ns, `fT` start task T.
+//! Steps: `rN` compute for N ns, `wT` wake task T, `a` await a wakeup, `sN` sleep for N ns, `fT` start task T,
+//! `gT` give task T something to do without a wakeup, `n` need something that was given.
 
 use schedlab_base::{Error, Ns, Result, Spot};
 use serde::{Deserialize, Serialize};
