@@ -72,12 +72,22 @@ impl Drop for Folder {
     }
 }
 
+/// Whether a device, a pipe or a socket is at that place: it is written into. A rename would put a file there instead,
+/// and root may do so in /dev.
+fn is_written_into(place: &Path) -> bool {
+    fs::metadata(place).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
 /// Writes a file whole or not at all: beside its place, synced, then renamed. A symbolic link stays a link; the file
-/// that it names is written.
+/// that it names is written. Into a device or a pipe the content is written as it is.
 ///
 /// # Errors
 /// When the disk does not take it; nothing is left then.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    if is_written_into(path) {
+        let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(content));
+        return written.map_err(|e| Error::io(path, "write", &e));
+    }
     let target = fs::canonicalize(path);
     let path = target.as_deref().unwrap_or(path);
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -98,13 +108,14 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
 }
 
 /// A file that is being written under a temporary name beside its place. It is removed when dropped, unless
-/// [`Beside::put`] has given it its place.
+/// [`Beside::put`] has given it its place. A device or a pipe at that place is written into.
 #[derive(Debug)]
 pub struct Beside {
-    /// The file, open for reading and writing.
+    /// The file, open for reading and writing; a device or a pipe for writing.
     pub file: File,
     path: PathBuf,
-    place: PathBuf,
+    /// `None`: it is there already.
+    place: Option<PathBuf>,
 }
 
 impl Beside {
@@ -115,6 +126,10 @@ impl Beside {
     pub fn create(place: &Path) -> Result<Beside> {
         let target = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         let failed = |e: io::Error| Error::io(place, "write", &e);
+        if is_written_into(place) {
+            let file = File::options().write(true).open(place).map_err(failed)?;
+            return Ok(Beside { file, path: place.to_owned(), place: None });
+        }
         if target.is_dir() {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
         }
@@ -124,7 +139,7 @@ impl Beside {
         let make = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
         let (path, file) = first_free(parent, &prefix, make).map_err(|(_, e)| failed(e))?;
         let _ = file.try_lock();
-        Ok(Beside { file, path, place: target })
+        Ok(Beside { file, path, place: Some(target) })
     }
     /// Where it is until then.
     pub fn path(&self) -> &Path {
@@ -135,15 +150,18 @@ impl Beside {
     /// # Errors
     /// When the disk does not take it; nothing is left then.
     pub fn put(self) -> Result<()> {
-        let put = self.file.sync_all().and_then(|()| fs::rename(&self.path, &self.place));
-        put.map_err(|e| Error::io(&self.place, "write", &e))
+        let Some(place) = &self.place else { return Ok(()) };
+        let put = self.file.sync_all().and_then(|()| fs::rename(&self.path, place));
+        put.map_err(|e| Error::io(place, "write", &e))
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // Once it has its place this fails, as it should.
-        let _ = fs::remove_file(&self.path);
+        if self.place.is_some() {
+            // Once it has its place this fails, as it should.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -153,6 +171,9 @@ impl Drop for Beside {
 /// # Errors
 /// A folder that is not there or that this user can't write to, and a folder in the file's place.
 pub fn check_place(path: &Path) -> Result<()> {
+    if is_written_into(path) {
+        return Ok(());
+    }
     let target = fs::canonicalize(path);
     let path = target.as_deref().unwrap_or(path);
     let failed = |e: io::Error| Error::io(path, "write", &e);
@@ -299,5 +320,25 @@ mod tests {
         assert!(!names.iter().any(|n| n.starts_with(&format!(".{young}"))), "{names:?}");
         drop(living);
         fs::remove_dir_all(&parent).unwrap();
+    }
+
+    #[test]
+    fn a_device_stays_one() {
+        let full = Path::new("/dev/full");
+        let e = write_whole(full, b"x").unwrap_err().to_string();
+        assert!(e.contains("/dev/full") && e.contains("No space left"), "{e}");
+        let null = Path::new("/dev/null");
+        write_whole(null, b"x").unwrap();
+        check_place(null).unwrap();
+        let mut beside = Beside::create(null).unwrap();
+        beside.file.write_all(b"x").unwrap();
+        beside.put().unwrap();
+        drop(Beside::create(full).unwrap());
+        for device in [full, null] {
+            assert!(
+                fs::metadata(device).is_ok_and(|m| is_written_into(device) && m.len() == 0),
+                "{device:?}"
+            );
+        }
     }
 }

@@ -24,6 +24,7 @@ fn forms() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn samples_can_be_had() {
     let Some(folder) = std::env::var_os("SCHEDLAB_SAMPLES") else { return println!("skipped") };
+    std::fs::create_dir_all(&folder).unwrap();
     for (name, bytes) in forms() {
         std::fs::write(std::path::Path::new(&folder).join(name), bytes).unwrap();
     }

@@ -54,7 +54,8 @@ const LAST: usize = 900;
 /// Whether help and errors are coloured. clap prints them before `--color` is parsed, so this looks for the words
 /// itself.
 fn of_messages() -> ColorChoice {
-    let words: Vec<String> = std::env::args().collect();
+    // A file's name may be no UTF-8.
+    let words: Vec<String> = std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
     let is = |choice: &str| {
         words.iter().any(|w| *w == format!("--{COLOR}={choice}"))
             || words.windows(2).any(|w| w[0] == format!("--{COLOR}") && w[1] == choice)

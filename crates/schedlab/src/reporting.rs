@@ -55,7 +55,7 @@ pub struct Written {
 
 /// The words of the command line, as they can be given again.
 pub fn command_line() -> String {
-    let words = std::env::args().skip(1);
+    let words = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned());
     one_line(&std::iter::once("schedlab".to_owned()).chain(words).collect::<Vec<_>>())
 }
 

@@ -159,6 +159,17 @@ fn perf_script_and_trace_cmd_report_tell_the_same_story() {
 }
 
 #[test]
+fn a_file_whose_name_is_no_utf8_is_read() {
+    use std::os::unix::ffi::OsStrExt;
+    let lab = Lab::new();
+    let name = std::ffi::OsStr::from_bytes(b"night\xff\xfe.txt");
+    std::fs::write(lab.path().join(name), FTRACE).unwrap();
+    for command in ["import", "timehist", "latency"] {
+        lab.command(&[command]).arg(name).assert().code(0);
+    }
+}
+
+#[test]
 fn what_is_no_recording_is_refused_with_a_remedy() {
     let lab = Lab::new();
     for (name, content, said) in [

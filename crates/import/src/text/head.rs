@@ -5,7 +5,7 @@
 //! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers.
 
 use super::number::{Cursor, number};
-use crate::told::{MAX_CPUS, MAX_THREADS, UNTOLD};
+use crate::told::{MAX_THREADS, UNTOLD};
 
 /// The head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Head {
     pub tid: u32,
     /// Its process, or [`UNTOLD`].
     pub process: u32,
-    /// The CPU.
+    /// The CPU, also one beyond [`MAX_CPUS`](crate::told::MAX_CPUS).
     pub cpu: u32,
     /// Whether the record was made while an interrupt was served; only ftrace tells.
     pub in_interrupt: bool,
@@ -47,9 +47,8 @@ impl Head {
     #[inline]
     fn around(line: &[u8], bracket: usize) -> Option<Head> {
         let mut at = Cursor(&line[bracket + 1..]);
-        let cpu = at.number()?;
-        if !at.past(b"]") || !at.0.first().is_some_and(u8::is_ascii_whitespace) || cpu >= u64::from(MAX_CPUS)
-        {
+        let cpu = u32::try_from(at.number()?).ok()?;
+        if !at.past(b"]") || !at.0.first().is_some_and(u8::is_ascii_whitespace) {
             return None;
         }
         at.0 = at.0.trim_ascii_start();
@@ -70,7 +69,7 @@ impl Head {
             at.0 = &behind[taken..];
         }
         let rest = line.len() - at.0.len();
-        Some(Head { tid, process, cpu: cpu as u32, in_interrupt, at_ns, comm_end, rest })
+        Some(Head { tid, process, cpu, in_interrupt, at_ns, comm_end, rest })
     }
 }
 

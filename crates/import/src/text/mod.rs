@@ -42,7 +42,7 @@ pub fn line(line: &[u8]) -> Line {
     let rest = &line[head.rest..];
     let Some((name, fields)) = event_name(rest) else { return Line::Foreign };
     if name == b"PERF_RECORD_LOST" {
-        return Line::Lost { cpu: head.cpu, count: perf_lost(fields) };
+        return lost(head.cpu.into(), perf_lost(fields));
     }
     let current = || Thread { tid: head.tid, comm: Comm::of(head.comm(line)), prio: None };
     let what = match event::read(name, fields, head.in_interrupt, current) {
@@ -50,6 +50,9 @@ pub fn line(line: &[u8]) -> Line {
         event::Read::Other => return Line::Other,
         event::Read::Unreadable => return Line::Unreadable,
     };
+    if head.cpu >= MAX_CPUS {
+        return Line::Unreadable;
+    }
     Line::Record(Told { at_ns: head.at_ns, cpu: head.cpu, current: head.tid, process: head.process, what })
 }
 

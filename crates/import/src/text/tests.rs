@@ -186,3 +186,14 @@ fn long_lines_and_a_missing_end_do_no_harm() {
     assert_eq!(seen, ["one", "two", "last"]);
     assert!(lines.cut);
 }
+
+#[test]
+fn a_cpu_beyond_the_last_is_not_passed_over() {
+    let of = |cpu: u64, event: &str| line(format!("mine-7 [{cpu}] 1.0: {event}").as_bytes());
+    let wakeup = "sched_wakeup: comm=mine pid=7 prio=120 target_cpu=002";
+    assert!(matches!(of(4095, wakeup), Line::Record(told) if told.cpu == 4095));
+    assert_eq!(of(4096, wakeup), Line::Unreadable);
+    assert_eq!(of(4096, "irq_handler_entry: irq=4"), Line::Other);
+    assert_eq!(of(4096, "PERF_RECORD_LOST lost 41"), Line::Foreign);
+    assert_eq!(of(1 << 32, wakeup), Line::Foreign);
+}
