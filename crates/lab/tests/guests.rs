@@ -173,9 +173,9 @@ fn what_is_wrong_is_named() {
     let all = guests(Mode::RealTime, &BOTH[..1]);
     let p = plan_in_guests(&experiment(command), &all, Options::default()).unwrap();
     assert!(p.cells.iter().all(|c| c.backend == Backend::Vm), "commands are not simulated");
-    let large = experiment(&SMALL.replace("smp-4", "smp-64").replace("v4.5", "6.1"));
+    let large = experiment(&SMALL.replace("smp-4", "smp-128").replace("v4.5", "6.1"));
     let refused = plan_in_guests(&large, &all, Options::default()).unwrap_err().to_string();
-    assert!(refused.contains("smp-64"), "{refused}");
+    assert!(refused.contains("smp-128"), "{refused}");
 }
 
 #[test]

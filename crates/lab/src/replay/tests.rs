@@ -145,7 +145,7 @@ fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
     let run = |ns| Step::Run(Ns(ns));
     assert_eq!(
         steps,
-        [&[run(600)], &[run(100)], &[run(100)]],
-        "the one that waits, and neither that ended nor sleeps"
+        [&[run(200)], &[run(100)], &[run(100)]],
+        "for as long again: the one that waits, and neither that ended nor sleeps"
     );
 }

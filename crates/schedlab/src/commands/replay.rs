@@ -276,7 +276,7 @@ impl<'a> Fidelity<'a> {
         let (machine, kernel, workload) = (quoted(self.machine), quoted(self.kernel), quoted(self.workload));
         let line = |o: &Off| {
             let head = format!("replay,recording,{machine},{kernel},{workload},replay,recorded,1");
-            let tail = ",".repeat(10);
+            let tail = ",".repeat(9);
             format!("{head},{},{},,{},{tail}\r\n", o.metric, o.unit, o.recorded)
         };
         self.metrics.iter().map(line).collect()
