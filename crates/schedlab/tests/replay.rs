@@ -80,3 +80,33 @@ fn a_schedule_and_an_rtapp_file_can_be_run() {
     assert!(lab.ok(&["run", "e.toml", "--backend", "sim", "-q"]).contains("v6.12"));
     lab.ok(&["bench", "day.json", "--backend", "sim", "--machine", "smp-4", "--kernel", "v6.5", "-q"]);
 }
+
+/// A recording of one CPU, on which a switch away from `aa` is missing.
+const GAP: &str = "\
+<idle>-0 [000] d..2. 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=aa next_pid=10 next_prio=120
+<idle>-0 [000] d..2. 100.010000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=bb next_pid=11 next_prio=120
+bb-11 [000] d..2. 100.050000: sched_switch: prev_comm=bb prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+
+#[test]
+fn a_gap_is_told_and_no_more_is_computed_than_was_recorded() {
+    let lab = Lab::new();
+    lab.write("gap.txt", GAP);
+    let run = lab.json(&["import", "gap.txt", "--json"])["folder"].as_str().unwrap().to_owned();
+    let told = lab.ok(&["replay", &run, "--as-kernel", "v6.1", "-q"]);
+    assert!(told.contains("40ms of computing in 50ms"), "{told}");
+    assert!(told.contains("warning: the recording: ") && told.contains("contradict"), "{told}");
+}
+
+#[test]
+fn a_recording_whose_machine_is_known_is_replayed_on_it() {
+    let lab = Lab::new();
+    lab.write("gap.txt", GAP);
+    for (machine, on) in [(&[][..], "1cpu"), (&["--machine", "smt-8"], "smt-8")] {
+        let told = lab.json(&[&["import", "gap.txt", "--json", "--variant", on], machine].concat());
+        let run = told["folder"].as_str().unwrap().to_owned();
+        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--format", "json", "-q"]);
+        let want = if machine.is_empty() { "smp-1" } else { on };
+        assert_eq!(told["machine"], want, "{told}");
+    }
+}
