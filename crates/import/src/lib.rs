@@ -1,5 +1,4 @@
-//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
-//! and
+//! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events and
 //! the record of a run.
 //!
 //! The way of a record: a form's reader ([`text`]) makes it [`Told`]; [`order`] puts it in the order of time;
@@ -16,6 +15,7 @@ pub mod order;
 pub mod people;
 pub mod read;
 pub mod record;
+pub mod states;
 pub mod text;
 pub mod timehist;
 pub mod told;
