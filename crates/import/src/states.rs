@@ -3,9 +3,9 @@
 //! Since 4.14 a record has a report of the state: 0x10 and 0x20 are tasks that end, 0x40 is a parked thread, and 0x100
 //! alone says that the task was preempted. Before, it has the kernel's own state: 0x40 is a task that ends, and a
 //! preempted one has TASK_STATE_MAX and no other bit. That is the bit above all states, and went up with each new one:
-//! 0x200 (before 3.9), 0x400 (3.9), 0x800 (4.2), 0x1000 (4.8). The three higher ones are never the only bit of a task that
-//! sleeps, so they are known at sight; for the rest the release or the table of flags in the tracepoint's format is
-//! asked. The numbers are those of include/linux/sched.h in these releases (from memory).
+//! 0x200 (before 3.9), 0x400 (3.9), 0x800 (4.2), 0x1000 (4.8). The three higher ones are never the only bit of a task
+//! that sleeps, so they are known at sight; for the rest the release or the table of flags in the tracepoint's format
+//! is asked. The numbers are those of include/linux/sched.h in these releases (from memory).
 
 use schedlab_trace::SwitchReason;
 

@@ -82,16 +82,22 @@ fn a_schedule_and_an_rtapp_file_can_be_run() {
 }
 
 /// A recording of one CPU, on which a switch away from `aa` is missing.
-const GAP: &str = "\
-<idle>-0 [000] d..2. 100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=aa next_pid=10 next_prio=120
-<idle>-0 [000] d..2. 100.010000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=bb next_pid=11 next_prio=120
-bb-11 [000] d..2. 100.050000: sched_switch: prev_comm=bb prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
-";
+fn gap() -> String {
+    let line = |at: &str, (prev, tid): (&str, u32), (next, then): (&str, u32)| {
+        format!(
+            "{prev}-{tid} [000] d..2. 100.{at}: sched_switch: prev_comm={prev} prev_pid={tid} prev_prio=120 \
+             prev_state=S ==> next_comm={next} next_pid={then} next_prio=120\n"
+        )
+    };
+    let idle = ("swapper/0", 0);
+    let (aa, bb) = (("aa", 10), ("bb", 11));
+    line("000000", idle, aa) + &line("010000", idle, bb) + &line("050000", bb, idle)
+}
 
 #[test]
 fn a_gap_is_told_and_no_more_is_computed_than_was_recorded() {
     let lab = Lab::new();
-    lab.write("gap.txt", GAP);
+    lab.write("gap.txt", &gap());
     let run = lab.json(&["import", "gap.txt", "--json"])["folder"].as_str().unwrap().to_owned();
     let told = lab.ok(&["replay", &run, "--as-kernel", "v6.1", "-q"]);
     assert!(told.contains("40ms of computing in 50ms"), "{told}");
@@ -101,7 +107,7 @@ fn a_gap_is_told_and_no_more_is_computed_than_was_recorded() {
 #[test]
 fn a_recording_whose_machine_is_known_is_replayed_on_it() {
     let lab = Lab::new();
-    lab.write("gap.txt", GAP);
+    lab.write("gap.txt", &gap());
     for (machine, on) in [(&[][..], "1cpu"), (&["--machine", "smt-8"], "smt-8")] {
         let told = lab.json(&[&["import", "gap.txt", "--json", "--variant", on], machine].concat());
         let run = told["folder"].as_str().unwrap().to_owned();

@@ -106,8 +106,8 @@ fn release(text: &str) -> Vec<u8> {
     bytes(45, &bytes(1, &bytes(3, text.as_bytes())))
 }
 
-/// Three stays on one CPU of the kernel of that release: of a, which leaves with `preempted`, and of b, which leaves with
-/// `dead`.
+/// Three stays on one CPU of the kernel of that release: of a, which leaves with `preempted`, and of b, which leaves
+/// with `dead`.
 pub fn states(of: &str, preempted: u64, dead: u64) -> Vec<u8> {
     let bundle = [
         number(1, 0),
