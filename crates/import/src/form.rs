@@ -84,10 +84,10 @@ fn by_perf(begin: &[u8]) -> bool {
     records.next().unwrap_or(false)
 }
 
-/// Whether it begins with a packet of a trace: field 1 with its length, in which a field that packets have begins.
+/// Whether it begins with a packet of a trace: field 1 and its length, and soon bytes that no text has.
 fn is_perfetto(begin: &[u8]) -> bool {
     let [0x0a, rest @ ..] = begin else { return false };
     let length = rest.iter().position(|b| b & 0x80 == 0);
-    // The second byte of text would be printable, too; a packet's first tag rarely is both that and fits.
+    // Text that begins with an empty line has a length, too, if one takes it so.
     length.is_some_and(|n| n < 5) && begin.iter().take(64).any(|b| *b < 9 || *b > 0xf4)
 }

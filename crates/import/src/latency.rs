@@ -1,8 +1,7 @@
 //! `schedlab latency`: per task its time on CPUs and its waits for one, as `perf sched latency` has them.
 //!
 //! A wait is a run delay: from the begin of a wakeup, from the first enqueue, or from an involuntary switch, to the
-//! switch
-//! to the task.
+//! switch to the task.
 
 use crate::people::Audience;
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
@@ -186,11 +185,26 @@ impl Audience for Latency {
     }
     fn meet(&mut self, _: TaskId, actor: &Actor) {
         self.states.push(State::Off);
-        self.rows.push(Row { name: actor.name.clone(), tid: actor.tid, tasks: 1, ..Row::default() });
+        let Actor { name, tid, process, .. } = actor;
+        self.rows.push(Row { name: name.clone(), tid: *tid, process: *process, tasks: 1, ..Row::default() });
     }
     fn changed(&mut self, task: TaskId, actor: &Actor) {
         let row = &mut self.rows[task.index()];
         row.name.clone_from(&actor.name);
         row.process = actor.process;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_known_from_the_beginning_is_kept() {
+        let mut latency = Latency::default();
+        let actor =
+            Actor { name: "a".into(), tid: 21, process: 20, background: false, prio: 120, group: None };
+        latency.meet(TaskId(0), &actor);
+        assert_eq!((latency.rows()[0].tid, latency.rows()[0].process), (21, 20));
     }
 }

@@ -1,6 +1,5 @@
 //! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
-//! and
-//! the record of a run.
+//! and the record of a run.
 //!
 //! The way of a record: a form's reader ([`text`]) makes it [`Told`]; [`order`] puts it in the order of time;
 //! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`people`]. Everything streams: memory grows
@@ -16,6 +15,7 @@ pub mod order;
 pub mod people;
 pub mod read;
 pub mod record;
+pub mod states;
 pub mod text;
 pub mod timehist;
 pub mod told;

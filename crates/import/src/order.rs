@@ -28,7 +28,7 @@ pub struct Order {
     held: VecDeque<Told>,
     /// The time of each CPU's last record.
     last_ns: Vec<u64>,
-    /// The CPUs on which records were left out since their last one.
+    /// Number of each CPU's records that were left out since its last one that was taken.
     missing: Vec<u64>,
     /// The time of the last record that was given on.
     given_ns: u64,
@@ -37,7 +37,7 @@ pub struct Order {
     shift_ns: i128,
     /// The time of the first record.
     first_ns: Option<u64>,
-    /// Records by now, and the first one's time.
+    /// Number of records by now, losses not counted.
     pub count: u64,
 }
 

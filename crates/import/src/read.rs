@@ -105,9 +105,16 @@ pub fn read_part(
     imported.opened_ns = imported.opened_ns.saturating_add(opened.0);
     // A part is another recording than the whole.
     if recording.hashed {
-        imported.fingerprint ^= window.from.0.rotate_left(17) ^ window.until.0.rotate_left(41);
+        imported.fingerprint = of_part(imported.fingerprint, window);
     }
     Ok(imported)
+}
+
+/// The fingerprint of a part of the recording that has this one.
+fn of_part(whole: u64, part: Window) -> u64 {
+    let mut hash = Fingerprint::default();
+    [whole, part.from.0, part.until.0].iter().for_each(|n| hash.take(&n.to_le_bytes()));
+    hash.finish()
 }
 
 fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
@@ -138,7 +145,15 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
     loop {
         let at = lines.number + 1;
         let Some(line) = lines.next_line().map_err(|e| recording.io(&e))? else { break };
-        match text::line(line) {
+        let mut told = text::line(line);
+        // The last line has its end, unless writing stopped within it.
+        if lines.cut {
+            importer.losses.cut = text::is_cut(lines.last(), &told) && importer.records() + others > 0;
+            if importer.losses.cut {
+                told = Line::Other;
+            }
+        }
+        match told {
             Line::Record(told) => importer.record(told),
             Line::Lost { cpu, count } => {
                 importer.lost(cpu, count);
@@ -147,17 +162,13 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
             Line::Other => others += 1,
             Line::Unreadable => importer.losses.unreadable(at),
             Line::Foreign => {
-                headings.read(line);
+                headings.read(lines.last());
                 foreign += 1;
                 if foreign >= FOREIGN_LINES && importer.records() + others == 0 {
                     return Err(unknown());
                 }
             }
         }
-    }
-    // The last line has its end, unless writing stopped within it.
-    if lines.cut && (importer.losses.unreadable > 0 || foreign > 0) {
-        importer.losses.cut = true;
     }
     importer.losses.overwritten = headings.overwritten;
     let (records, unreadable) = (importer.records(), importer.losses.first_unreadable);

@@ -9,6 +9,10 @@ use schedlab_trace::SwitchReason;
 pub const MAX_THREADS: u32 = 1 << 22;
 /// The highest number of a CPU, plus one.
 pub const MAX_CPUS: u32 = 4096;
+/// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
+pub const IN_INTERRUPT: u64 = 0x08 | 0x10;
+/// The flag of clone() for a thread of the same process.
+pub const CLONE_THREAD: u64 = 0x10000;
 /// `process` of a record that does not tell it.
 pub const UNTOLD: u32 = 0;
 

@@ -5,13 +5,15 @@
 //! it, else on the CPU where it was.
 
 use crate::people::{Audience, Coming, People};
-use crate::told::{MAX_CPUS, Told, What};
+use crate::told::{MAX_CPUS, Thread, Told, What};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How many of the next records are looked through for a wakeup's migration.
 const LOOK_AHEAD: usize = 64;
+/// Two tracepoints tell of one fork within this time: the parent may lose its CPU between them.
+const SAME_FORK: Ns = Ns::ms(100);
 
 /// The state of the translation.
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub struct Translator {
     pub end: Ns,
     /// The highest number of a CPU, plus one.
     pub cpus: u32,
+    /// The last fork of each task: the child's number, and when.
+    forks: BTreeMap<TaskId, (u32, Ns)>,
 }
 
 impl Translator {
@@ -96,24 +100,9 @@ impl Translator {
                 say(audience, to, EventKind::Migrate { task, from, why });
             }
             What::Fork { parent, child, own_process } => {
-                let parent_task = self.people.task(parent, audience);
-                // Two tracepoints tell of one fork.
-                let twice = self.people.known(child.tid).filter(|t| *self.people.coming(*t) == Coming::New);
-                if twice.is_none() {
-                    self.people.forget(child.tid);
-                }
-                let Some(task) = self.people.task(child, audience) else { return };
-                match own_process {
-                    Some(true) => self.people.belongs(child.tid, child.tid, audience),
-                    Some(false) => {
-                        let process = parent_task.map_or(0, |p| self.people.process(p));
-                        self.people.belongs(child.tid, process, audience);
-                    }
-                    None => {}
-                }
-                if twice.is_none() {
-                    *self.people.coming(task) = Coming::New;
-                    say(audience, cpu, EventKind::Forked { task, parent: parent_task });
+                let parent = self.people.task(parent, audience);
+                if let Some(task) = self.forked(at, parent, child, *own_process, audience) {
+                    say(audience, cpu, EventKind::Forked { task, parent });
                 }
             }
             What::Exit { thread } => {
@@ -126,6 +115,35 @@ impl Translator {
             }
         }
         self.people.belongs(told.current, told.process, audience);
+    }
+
+    /// A task was made; `None` if another tracepoint has told that already.
+    fn forked<A: Audience>(
+        &mut self,
+        at: Ns,
+        parent: Option<TaskId>,
+        child: &Thread,
+        own_process: Option<bool>,
+        audience: &mut A,
+    ) -> Option<TaskId> {
+        let before = parent.and_then(|parent| self.forks.insert(parent, (child.tid, at)));
+        let just_told = before.is_some_and(|(same, then)| same == child.tid && at.since(then) <= SAME_FORK);
+        let known = self.people.known(child.tid).filter(|task| *self.people.coming(*task) == Coming::New);
+        let twice = just_told && known.is_some();
+        if !twice {
+            self.people.forget(child.tid);
+        }
+        let task = self.people.task(child, audience)?;
+        match own_process {
+            Some(true) => self.people.belongs(child.tid, child.tid, audience),
+            Some(false) => {
+                let process = parent.map_or(0, |p| self.people.process(p));
+                self.people.belongs(child.tid, process, audience);
+            }
+            None => {}
+        }
+        *self.people.coming(task) = Coming::New;
+        (!twice).then_some(task)
     }
 
     /// Queues a task whose recording does not tell when it was queued.

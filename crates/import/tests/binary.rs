@@ -110,3 +110,47 @@ fn real_recordings_of_one_stem_tell_the_same() {
         assert_eq!((&first.tasks, &first.counters), (&told.tasks, &told.counters), "{name}");
     }
 }
+
+#[test]
+fn states_mean_what_they_meant_in_the_recorded_kernel() {
+    for (release, preempted, dead) in [
+        ("6.1.0", 0x100, 0x10),
+        ("4.9.0", 0x1000, 0x40),
+        ("3.10.0", 0x400, 0x40),
+        ("2.6.35", 0x200, 0x40),
+        // Of schedlab's own traces the layout is always the newer one.
+        ("4.14.0-for-2.6.35", 0x100, 0x10),
+    ] {
+        let (found, imported) = found(&perfetto::states(release, preempted, dead)).unwrap();
+        let ends = ["preempted", "exited", "blocked"].map(|why| found.counters[&format!("slice.end.{why}")]);
+        assert_eq!(ends, [1, 1, 1], "{release}");
+        assert_eq!(imported.cast.release, release.trim_start_matches("4.14.0-for-"), "{release}");
+    }
+}
+
+#[test]
+fn behind_a_loss_in_columns_the_task_before_is_not_known() {
+    let (found, imported) = found(&perfetto::lost_in_columns()).unwrap();
+    let names: Vec<u32> = imported.cast.tasks.iter().map(|t| t.tid).collect();
+    assert_eq!((names, imported.losses.places), (vec![10, 11, 12], 1));
+    // The first of thread 10, of 11 and of 12; not the second of thread 10, which the loss ended.
+    let stays: u64 = found.series["slice"].values().map(|(_, n)| n).sum();
+    assert_eq!(stays, 3);
+}
+
+#[test]
+fn a_bundle_of_endless_columns_is_refused() {
+    let (_, whole) = found(&perfetto::long_columns(90_000)).unwrap();
+    assert_eq!(whole.losses.unreadable, 0);
+    let (_, refused) = found(&perfetto::long_columns(110_000)).unwrap();
+    assert_eq!((refused.losses.unreadable, refused.records), (1, 7));
+}
+
+#[test]
+fn many_losses_take_no_longer_than_as_many_records() {
+    let began = std::time::Instant::now();
+    let (_, imported) = found(&perfetto::losses(90_000)).unwrap();
+    assert_eq!((imported.records, imported.losses.places), (90_000, 90_000));
+    // A walk along all records for each loss would be eight billion steps.
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}

@@ -1,8 +1,8 @@
 //! Small recordings, written by hand, and every event that they become.
 
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_import::{Audience, Imported, Recording, read};
-use schedlab_trace::{Actor, Event, EventKind, MoveReason, Sink, SwitchReason};
+use schedlab_import::{Audience, Imported, Recording, read, read_part};
+use schedlab_trace::{Actor, Event, EventKind, MoveReason, Sink, SwitchReason, Window};
 use std::path::PathBuf;
 
 #[derive(Default)]
@@ -184,4 +184,56 @@ fn a_time_beyond_all_recordings_is_damaged_and_no_sum_overflows() {
     let (heard, imported) = hear(&(line(0, 1) + &later));
     assert_eq!((imported.losses.restarts, imported.losses.unreadable), (1, 1023));
     assert_eq!((imported.cast.end, heard.events.is_sorted_by_key(|e| e.at)), (Ns::secs(2_000 - 1_024), true));
+}
+
+#[test]
+fn a_last_line_without_its_end_counts_where_it_shows_that_it_is_whole() {
+    let first = "a-5 [000] d... 1.000000: sched_switch: prev_comm=a prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=b next_pid=6 next_prio=120\n";
+    let last = "b-6 [000] d... 1.000009: sched_switch: prev_comm=b prev_pid=6 prev_prio=120 prev_state=S ==> next_comm=a next_pid=5 next_prio=120";
+    for (missing, records, cut) in [(0, 2, false), (1, 1, true), (2, 1, true), (30, 1, true), (115, 1, true)]
+    {
+        let text = format!("# tracer: nop\n{first}{}", &last[..last.len() - missing]);
+        let (_, imported) = hear(&text);
+        assert_eq!((imported.records, imported.losses.cut), (records, cut), "without {missing} bytes");
+        assert_eq!(imported.losses.unreadable, 0, "without {missing} bytes");
+    }
+    let moved = "b-6 [000] d... 1.000009: sched_migrate_task: comm=b pid=6 prio=120 orig_cpu=0 dest_cpu=1";
+    assert!(hear(&format!("{first}{moved}")).1.losses.cut, "it may have been CPU 12");
+    assert!(!hear(&format!("{first}# a comment")).1.losses.cut);
+}
+
+#[test]
+fn a_number_that_is_given_again_before_its_first_task_ran_is_another_task() {
+    let fork = |at: &str, parent: u32| {
+        format!(
+            "p-{parent} [000] d... {at}: sched_process_fork: comm=p pid={parent} child_comm=p child_pid=9\n"
+        )
+    };
+    for (text, forks) in [
+        (fork("1.000000", 5) + &fork("1.000001", 5), 1),
+        (fork("1.000000", 5) + &fork("1.000001", 6), 2),
+        (fork("1.000000", 5) + &fork("9.000000", 5), 2),
+    ] {
+        let (heard, _) = hear(&text);
+        let told = heard.events.iter().filter(|e| matches!(e.kind, EventKind::Forked { .. })).count();
+        assert_eq!(told, forks, "{text}");
+    }
+}
+
+#[test]
+fn each_part_of_a_recording_has_its_own_fingerprint() {
+    let switch = |at: &str| {
+        format!(
+            "a-5 [000] d... {at}: sched_switch: prev_comm=a prev_pid=5 prev_prio=120 prev_state=R ==> next_comm=a next_pid=6 next_prio=120\n"
+        )
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), switch("1.000000") + &switch("9.000000")).unwrap();
+    let recording = Recording { path: PathBuf::from(file.path()), form: None, hashed: true };
+    let of = |ms: u64| {
+        let part = Window { from: Ns::ZERO, until: Ns::ms(ms) };
+        read_part(&recording, part, true, &mut Heard::default()).unwrap().fingerprint & ((1 << 48) - 1)
+    };
+    let all: std::collections::BTreeSet<u64> = (1_000..2_000).map(of).collect();
+    assert_eq!(all.len(), 1_000);
 }

@@ -229,3 +229,31 @@ fn a_simulated_run_comes_back_from_its_trace_with_its_figures() {
         );
     }
 }
+
+#[test]
+fn a_run_that_is_there_already_is_told_and_parts_are_runs_of_their_own() {
+    let lab = Lab::new();
+    lab.write("a.txt", FTRACE);
+    let run = |words: &[&str]| {
+        let told = lab.json(&[&["import", "a.txt", "--json"], words].concat());
+        (told["folder"].as_str().unwrap().to_owned(), told["was_there"] == true)
+    };
+    let (whole, parts) = (run(&[]), [run(&["--until", "700us"]), run(&["--until", "701us"])]);
+    assert!(!whole.1 && parts.iter().all(|(_, was_there)| !was_there));
+    assert!(parts[0].0 != parts[1].0 && parts[0].0 != whole.0);
+    assert_eq!(run(&[]), (whole.0, true));
+    let told = lab.ok(&["import", "a.txt"]);
+    assert!(told.contains("which were there already, in"), "{told}");
+}
+
+#[test]
+fn names_of_several_lines_stay_in_their_row() {
+    let lab = Lab::new();
+    // Perfetto has names as they are; in text they would end the line.
+    let mut named = include_bytes!("../../import/tests/data/story.pftrace").to_vec();
+    let at: Vec<usize> = (0..named.len() - 3).filter(|at| &named[*at..at + 3] == b"b c").collect();
+    at.iter().for_each(|at| named[at + 1] = b'\n');
+    std::fs::write(lab.path().join("p.pftrace"), named).unwrap();
+    let told = lab.ok(&["latency", "p.pftrace"]);
+    assert!(told.lines().any(|l| l.starts_with("b\\u000ac:20")), "{told}");
+}

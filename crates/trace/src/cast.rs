@@ -24,6 +24,11 @@ pub struct Actor {
     pub group: Option<String>,
 }
 
+/// Priority of the idle task.
+const IDLE_PRIO: i32 = 120;
+/// Threads that the cast does not have get numbers from here on; the kernel's go up to 2^22.
+const STRANGERS: u32 = 1 << 23;
+
 /// The tasks of a run, by [`TaskId`], and the frame of its events.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Cast {
@@ -46,7 +51,17 @@ impl Cast {
     pub fn name(&self, task: TaskId) -> String {
         self.label(task).into_owned()
     }
-    /// The same, without a copy where there is a name.
+    /// The number of a task's thread, which files need also where the cast does not have it.
+    #[inline]
+    pub fn tid(&self, task: TaskId) -> u32 {
+        self.of(task).map_or(STRANGERS + task.0, |a| a.tid)
+    }
+    /// A task's priority, or that of the idle task.
+    #[inline]
+    pub fn prio(&self, task: Option<TaskId>) -> i32 {
+        task.and_then(|t| self.of(t)).map_or(IDLE_PRIO, |a| a.prio)
+    }
+    /// The same as [`Cast::name`], without a copy where there is a name.
     #[inline]
     pub fn label(&self, task: TaskId) -> Cow<'_, str> {
         match self.of(task) {

@@ -12,8 +12,8 @@ mod metadata;
 #[cfg(test)]
 mod tests;
 
-use crate::points::{Left, Point, Points, Tracepoint};
-use crate::{Cast, Event, EventKind, Sink, SwitchReason};
+use crate::points::{self, Left, Point, Points, Tracepoint};
+use crate::{Cast, Event, EventKind, Sink};
 use metadata::Id;
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::fs::{File, OpenOptions};
@@ -28,10 +28,6 @@ const MAGIC: u32 = 0xc1fc_1fc1;
 const HEAD: usize = 4 + 4 + 5 * 8 + 4;
 /// Content at which a packet is written, bytes.
 const PACKET: usize = 128 << 10;
-/// Priority of the idle task.
-const IDLE_PRIO: i32 = 120;
-/// Number of the first task that the cast does not have.
-const STRANGERS: u32 = 1 << 23;
 
 /// A trace that is being written.
 ///
@@ -152,14 +148,14 @@ impl<'a> Ctf<'a> {
     }
 
     fn tid(&self, task: Option<TaskId>) -> i32 {
-        task.map_or(0, |t| self.cast.of(t).map_or(STRANGERS + t.0, |a| a.tid)) as i32
+        task.map_or(0, |t| self.cast.tid(t)) as i32
     }
     fn pid(&self, task: Option<TaskId>) -> i32 {
         let actor = task.and_then(|t| self.cast.of(t));
         actor.filter(|a| a.process != 0).map_or_else(|| self.tid(task), |a| a.process as i32)
     }
     fn prio(&self, task: Option<TaskId>) -> i32 {
-        task.and_then(|t| self.cast.of(t)).map_or(IDLE_PRIO, |a| a.prio)
+        self.cast.prio(task)
     }
     fn comm(&self, task: Option<TaskId>, cpu: CpuId) -> String {
         task.map_or_else(|| format!("swapper/{}", cpu.0), |t| self.cast.name(t))
@@ -224,7 +220,9 @@ impl<'a> Ctf<'a> {
                 out.text(reason.name());
                 out.u16(probes);
             }
-            EventKind::Switch { prev: Some(prev), why, next } if gives_way(why) && next != Some(prev) => {
+            EventKind::Switch { prev: Some(prev), why, next }
+                if points::is_untold(why) && next != Some(prev) =>
+            {
                 let (name, tid) = (self.cast.name(prev), self.tid(Some(prev)));
                 let mut out = self.start(at, cpu, Id::GaveWay);
                 out.text(&name);
@@ -252,12 +250,6 @@ impl<'a> Ctf<'a> {
             _ => {}
         }
     }
-}
-
-/// Whether the reason of a switch is one that tracepoints do not tell.
-fn gives_way(why: SwitchReason) -> bool {
-    use SwitchReason::*;
-    !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
 }
 
 /// The fields of an event.

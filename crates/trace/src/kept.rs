@@ -12,9 +12,10 @@
 //! | `B` | a block of events and samples, at most [`MAX_SECTION`] bytes; any number of blocks |
 //! | `C` | JSON: the cast, the numbers of events and samples, the start of the measured time |
 //!
-//! The last 16 bytes are the offset of the `C` section (u64) and [`END_MAGIC`]. The cast stands at the end, since a
-//! recording knows it only then; a reader has it before the first event all the same. Reasons are stored by number,
-//! and the header has their names, so that a file stays readable when a later version has more of them.
+//! JSON that is longer than a section goes on in the next `C`: one of [`MAX_SECTION`] bytes is not the last. The last
+//! 16 bytes of the file are the offset of the first `C` section (u64) and [`END_MAGIC`]. The cast stands at the end,
+//! since a recording knows it only then; a reader has it before the first event all the same. Reasons are stored by
+//! number, and the header has their names, so that a file stays readable when a later version has more of them.
 //!
 //! In a block every number is a LEB128 varint. An event is the number of its kind, the difference to the time before
 //! it in the block (zigzag; the first one counts from 0), its CPU, and the fields of its kind in the order of their

@@ -86,6 +86,12 @@ impl Left {
     }
 }
 
+/// Whether the reason of a switch is one that tracepoints do not tell: the task gave way for something.
+pub fn is_untold(why: SwitchReason) -> bool {
+    use SwitchReason::*;
+    !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
+}
+
 /// Follows the events of a run and tells its tracepoints.
 #[derive(Debug, Default)]
 pub struct Points {
@@ -150,6 +156,10 @@ impl Points {
             EventKind::Exited { task } => here(Point::Exit { task }),
             EventKind::IdleEnter { state } => here(Point::Idle { state: Some(state) }),
             EventKind::IdleExit { .. } => here(Point::Idle { state: None }),
+            EventKind::Lost { .. } => {
+                self.lost(cpu);
+                None
+            }
             _ => None,
         };
         [first, waited].into_iter().flatten()
@@ -166,6 +176,9 @@ impl Points {
         if cpu.index() >= self.current.len() {
             self.current.resize(cpu.index() + 1, None);
         }
+        if self.current[cpu.index()] != prev {
+            self.lost(cpu);
+        }
         self.current[cpu.index()] = next;
         if let Some(next) = next {
             let task = self.task(next);
@@ -178,6 +191,18 @@ impl Points {
         task.waking = true;
         let point = Point::Waking { task: prev, target: cpu, irq };
         Some(Tracepoint { at: at.plus(Ns(1)), cpu: by, current, point })
+    }
+
+    /// Events of the CPU are missing: the task on it may have left.
+    fn lost(&mut self, cpu: CpuId) {
+        let gone = self.current.get_mut(cpu.index()).and_then(Option::take);
+        if let Some(gone) = gone {
+            let task = self.task(gone);
+            // It may have come to another CPU since.
+            if task.last_cpu == cpu {
+                (task.running, task.early) = (false, None);
+            }
+        }
     }
 
     fn waking(&mut self, at: Ns, cpu: CpuId, task: TaskId, irq: bool) -> Option<Tracepoint> {
@@ -220,6 +245,23 @@ mod tests {
         assert_eq!(told(&[(0, 0, into), (5, 1, waking), (9, 0, away)]).last(), Some(&(10, 1, point)));
         assert_eq!(told(&[(0, 0, into), (9, 0, away), (9, 1, waking)]).last(), Some(&(10, 1, point)));
         assert_eq!(told(&[(0, 0, into), (9, 0, away), (12, 1, waking)]).last(), Some(&(12, 1, point)));
+    }
+
+    #[test]
+    fn a_task_whose_switch_away_is_missing_is_not_on_its_cpu_any_more() {
+        let into = switch(None, Some(A), SwitchReason::FromIdle);
+        let other = switch(Some(B), None, SwitchReason::Blocked);
+        let waking = EventKind::Waking { task: A, waker: None };
+        let point = Point::Waking { task: A, target: CpuId(0), irq: true };
+        let lost = EventKind::Lost { count: 3 };
+        for gap in [other, lost] {
+            assert_eq!(told(&[(0, 0, into), (5, 0, gap), (7, 0, waking)]).last(), Some(&(7, 0, point)));
+        }
+        let mut points = Points::default();
+        for kind in [into, lost] {
+            points.of(&Event { at: Ns(0), cpu: CpuId(0), kind }).for_each(drop);
+        }
+        assert_eq!(points.current(CpuId(0)), None);
     }
 
     #[test]

@@ -7,15 +7,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::points::{Point, Points, Tracepoint};
-use crate::{Cast, Event, EventKind, Sink, SwitchReason};
+use crate::points::{self, Point, Points, Tracepoint};
+use crate::{Cast, Event, EventKind, Sink};
+use schedlab_base::printable::name;
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::io::{self, Write};
-
-/// Priority of the idle task.
-const IDLE_PRIO: i32 = 120;
-/// Number of the first task that the cast does not have.
-const STRANGERS: u32 = 1 << 23;
 
 /// A text that is being written.
 ///
@@ -74,10 +70,10 @@ impl<'a, W: Write> Text<'a, W> {
     }
 
     fn tid(&self, task: Option<TaskId>) -> u32 {
-        task.map_or(0, |t| self.cast.of(t).map_or(STRANGERS + t.0, |a| a.tid))
+        task.map_or(0, |t| self.cast.tid(t))
     }
     fn prio(&self, task: Option<TaskId>) -> i32 {
-        task.and_then(|t| self.cast.of(t)).map_or(IDLE_PRIO, |a| a.prio)
+        self.cast.prio(task)
     }
 
     /// Begins a line: the current task, CPU, flags, time.
@@ -86,7 +82,7 @@ impl<'a, W: Write> Text<'a, W> {
         let flags = if irq { "..h.." } else { "....." };
         let (tid, cpu) = (self.tid(current), cpu.0);
         match current {
-            Some(task) => write!(self.out, "{:>16}", self.cast.name(task))?,
+            Some(task) => write!(self.out, "{:>16}", name(&self.cast.name(task)))?,
             None => write!(self.out, "{:>16}", "<idle>")?,
         }
         write!(self.out, "-{tid:<7} [{cpu:03}] {flags} {seconds:>5}.{ns:09}: ")
@@ -94,7 +90,7 @@ impl<'a, W: Write> Text<'a, W> {
 
     fn comm(&mut self, task: Option<TaskId>, cpu: CpuId) -> io::Result<()> {
         match task.map(|t| (t, self.cast.of(t))) {
-            Some((_, Some(actor))) => self.out.write_all(actor.name.as_bytes()),
+            Some((_, Some(actor))) => self.out.write_all(name(&actor.name).as_bytes()),
             Some((task, None)) => write!(self.out, "task {}", task.index()),
             None => write!(self.out, "swapper/{}", cpu.0),
         }
@@ -165,7 +161,7 @@ impl<'a, W: Write> Text<'a, W> {
                 reason.name()
             )),
             EventKind::Switch { prev: Some(prev), why, next }
-                if prev_gives_way(why) && next != Some(prev) =>
+                if points::is_untold(why) && next != Some(prev) =>
             {
                 Some(format!("{} gave way: {}", cast.name(prev), why.name()))
             }
@@ -186,7 +182,7 @@ impl<'a, W: Write> Text<'a, W> {
         let Some(said) = about(event, self.cast) else { return Ok(()) };
         let current = self.points.current(event.cpu);
         self.begin(event.at, event.cpu, current, false)?;
-        writeln!(self.out, "tracing_mark_write: {said}")
+        writeln!(self.out, "tracing_mark_write: {}", name(&said))
     }
     fn line(&mut self, event: &Event) -> io::Result<()> {
         if let EventKind::Lost { count } = event.kind {
@@ -201,12 +197,6 @@ impl<'a, W: Write> Text<'a, W> {
         }
         Ok(())
     }
-}
-
-/// Whether the reason of a switch is one that tracepoints do not tell.
-fn prev_gives_way(why: SwitchReason) -> bool {
-    use SwitchReason::*;
-    !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
 }
 
 impl<W: Write> Sink for Text<'_, W> {

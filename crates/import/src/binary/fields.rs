@@ -1,15 +1,10 @@
 //! The fields of the scheduler's tracepoints, by the layouts that a file holds.
 
 use super::format::{Format, Place};
-use crate::text::ended_by;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, What};
+use crate::states::States;
+use crate::told::{CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, Thread, What};
 use schedlab_base::{Error, Result};
 use schedlab_trace::SwitchReason;
-
-/// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
-const IN_INTERRUPT: u64 = 0x08 | 0x10;
-/// The flag of clone() for a thread of the same process.
-const CLONE_THREAD: u64 = 0x10000;
 
 /// The places of a thread's number, name and priority.
 struct Who {
@@ -33,7 +28,7 @@ impl Who {
 
 /// How a tracepoint is read.
 enum Reader {
-    Switch { prev: Who, state: Place, next: Who },
+    Switch { prev: Who, state: Place, states: States, next: Who },
     Waking { who: Who, cpu: Option<Place> },
     Wakeup { who: Who, cpu: Place, new: bool },
     Migrate { who: Who, from: Place, to: Place },
@@ -49,6 +44,7 @@ impl Reader {
             "sched_switch" => Reader::Switch {
                 prev: Who::of(f, "prev_pid", "prev_comm", "prev_prio")?,
                 state: f.number("prev_state")?,
+                states: f.states,
                 next: Who::of(f, "next_pid", "next_comm", "next_prio")?,
             },
             "sched_waking" => {
@@ -142,10 +138,10 @@ impl Tracepoints {
         let cpu = |place: &Place| place.small(record).filter(|cpu| *cpu < MAX_CPUS);
         let nameless = |tid| Thread { tid, comm: Comm::default(), prio: None };
         Some(match reader {
-            Reader::Switch { prev, state, next } => {
+            Reader::Switch { prev, state, states, next } => {
                 let (prev, next) = (prev.read(record)?, next.read(record)?);
-                let why =
-                    if prev.tid == 0 { SwitchReason::FromIdle } else { ended_by(state.number(record)?) };
+                let bits = state.number(record)?;
+                let why = if prev.tid == 0 { SwitchReason::FromIdle } else { states.reason(bits) };
                 What::Switch { prev, next, why }
             }
             Reader::Waking { who, cpu: target } => {

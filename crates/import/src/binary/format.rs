@@ -3,6 +3,7 @@
 //! Offsets differ between kernels (some have a comm as an array, others as a string elsewhere; some have more fields).
 //! So no offset is assumed: a field is found by its name.
 
+use crate::states::States;
 use schedlab_base::{Error, Result};
 
 /// The place of a number within a record.
@@ -57,6 +58,8 @@ pub struct Format {
     /// Its number, with which records begin.
     pub id: u16,
     fields: Vec<Field>,
+    /// What the bits of a state mean, if it has one.
+    pub states: States,
 }
 
 impl Format {
@@ -70,7 +73,8 @@ impl Format {
         let id = id.and_then(|id| id.trim().parse().ok()).ok_or_else(|| wrong("no number"))?;
         let lines = text.lines().filter_map(|l| l.trim_start().strip_prefix("field:"));
         let fields = lines.map(|l| field(l).ok_or_else(|| wrong("a field that can't be read")));
-        Ok(Format { tracepoint: tracepoint.to_owned(), id, fields: fields.collect::<Result<_>>()? })
+        let states = States::of_format(text);
+        Ok(Format { tracepoint: tracepoint.to_owned(), id, fields: fields.collect::<Result<_>>()?, states })
     }
 
     /// The tracepoint's name.

@@ -6,7 +6,7 @@ use super::fields::Tracepoints;
 use super::format::Format;
 use super::page::Head;
 use super::{Fields, byte_order};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, ErrorKind, Result};
 
 /// The bytes with which it begins.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
@@ -25,8 +25,17 @@ impl Layout {
     /// # Errors
     /// When they lack the scheduler's tracepoints.
     pub fn of(page: Head, formats: &[Format]) -> Result<Layout> {
-        Ok(Layout { page, tracepoints: Tracepoints::of(formats)? })
+        Ok(Layout { page, tracepoints: Tracepoints::of(formats).map_err(of_file)? })
     }
+}
+
+/// A layout that is not known is a fault of the file, and not of this machine.
+fn of_file(e: Error) -> Error {
+    if e.kind() != ErrorKind::Machine {
+        return e;
+    }
+    Error::input(format!("{}, as the file tells it", e.message()))
+        .help("let the tool that made it print text there: 'perf script' or 'trace-cmd report'")
 }
 
 /// Reads the file's magic, its version and byte order; what follows is the size of a long.
@@ -91,7 +100,7 @@ pub fn page(at: &mut Fields<'_>) -> Result<Head> {
         at.long()?;
         Some(page)
     };
-    Head::parse(&String::from_utf8_lossy(text().ok_or_else(damaged)?))
+    Head::parse(&String::from_utf8_lossy(text().ok_or_else(damaged)?)).map_err(of_file)
 }
 
 /// Reads the formats of the tracepoints, and keeps those of the scheduler.

@@ -52,11 +52,12 @@ impl Packing {
         (bytes.len() == length).then_some(bytes)
     }
 
-    /// The unpacked part of the file there; also the place behind it.
+    /// The unpacked section of the file there.
     pub fn section(self, file: &File, at: u64) -> Result<Vec<u8>> {
         self.at(file, at, MOST).map(|(bytes, _)| bytes)
     }
 
+    /// The unpacked part of the file there; also the place behind it.
     fn at(self, file: &File, at: u64, most: u32) -> Result<(Vec<u8>, u64)> {
         let lengths = part(file, at, LENGTHS as usize)?;
         let mut lengths = Fields(&lengths);

@@ -54,7 +54,7 @@ impl Head {
             fits.then_some(Head { commit_bytes, data_at, bytes: data_at + data })
         };
         known().ok_or_else(|| {
-            Error::machine("this kernel's ring buffer is laid out in a way schedlab does not know")
+            Error::machine("the kernel's ring buffer is laid out in a way that schedlab does not know")
         })
     }
 }

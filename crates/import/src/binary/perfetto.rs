@@ -6,8 +6,9 @@
 
 use super::proto::{Fields, Value, varint};
 use super::rounds::Rounds;
-use crate::text::{ended_by, note};
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
+use crate::states::States;
+use crate::text::note;
+use crate::told::{CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
 use crate::{Audience, Imported, Known};
 use schedlab_base::{Error, Result};
 use schedlab_trace::SwitchReason;
@@ -17,15 +18,13 @@ use std::io::{ErrorKind, Read};
 const PACKET: u8 = 0x0a;
 /// A packet is not longer, compressed ones neither when they are unpacked.
 const MOST: u64 = 64 << 20;
+/// A bundle has no more events of a kind. Perfetto's recorder empties a few pages of a CPU into one.
+const MOST_ROWS: usize = 100_000;
 /// Fields of packets.
 const FTRACE: u64 = 1;
 const PROCESS_TREE: u64 = 2;
 const SYSTEM_INFO: u64 = 45;
 const COMPRESSED: u64 = 50;
-/// Bits of `common_flags`: in an interrupt.
-const IN_INTERRUPT: u64 = 0x08 | 0x10;
-/// The flag of clone() for a thread of the same process.
-const CLONE_THREAD: u64 = 0x10000;
 /// The task before a switch is not told.
 const NOT_TOLD: u32 = u32::MAX;
 
@@ -42,6 +41,7 @@ pub fn read(from: impl Read, audience: &mut impl Audience) -> Result<Imported> {
         others: 0,
         bundles: 0,
         release: None,
+        states: States::default(),
     };
     let whole = reader.packets(from)?;
     let Reader { rounds, others, release, bundles, .. } = reader;
@@ -66,6 +66,8 @@ struct Reader<'a, A> {
     others: u64,
     bundles: u64,
     release: Option<String>,
+    /// What bits of `prev_state` mean.
+    states: States,
 }
 
 impl<A: Audience> Reader<'_, A> {
@@ -124,7 +126,12 @@ impl<A: Audience> Reader<'_, A> {
     fn system_info(&mut self, message: &[u8]) {
         for (_, utsname) in Fields::of(message).filter(|(field, _)| *field == 1) {
             let release = Fields::of(utsname.bytes()).find(|(field, _)| *field == 3);
-            self.release = release.map(|(_, text)| String::from_utf8_lossy(text.bytes()).into_owned());
+            let Some((_, text)) = release else { continue };
+            let text = String::from_utf8_lossy(text.bytes());
+            self.states.learn(&text);
+            // A trace by schedlab says which kernel ran behind the one whose layout it has.
+            let ran = text.split_once("-for-").map_or(&*text, |(_, ran)| ran);
+            self.release = Some(ran.to_owned()).filter(|ran| ran != "unknown");
         }
     }
 
@@ -162,18 +169,27 @@ impl<A: Audience> Reader<'_, A> {
         if lost != 0 {
             note(&mut self.rounds.importer.losses, 1);
             self.rounds.take_lost(cpu, 1);
+            if let Some(running) = self.running.get_mut(cpu as usize) {
+                *running = 0;
+            }
         }
         let mut bundle = std::mem::take(&mut self.bundle);
         bundle.clear();
         let mut fields = Fields::of(message);
         for (field, value) in fields.by_ref() {
             match field {
-                2 => match event(value.bytes(), cpu) {
+                2 | 4 if bundle.len() >= MOST_ROWS => {
+                    self.unreadable();
+                    break;
+                }
+                2 => match event(value.bytes(), cpu, &mut self.states) {
                     Taken::Told(told) => bundle.push(told),
                     Taken::Other => self.others += 1,
                     Taken::Unreadable => self.unreadable(),
                 },
-                4 if compact(value.bytes(), cpu, &mut bundle).is_none() => self.unreadable(),
+                4 if compact(value.bytes(), cpu, &mut bundle, &mut self.states).is_none() => {
+                    self.unreadable()
+                }
                 _ => {}
             }
         }
@@ -259,7 +275,7 @@ fn nameless(tid: u32) -> Thread {
 }
 
 /// Reads an event.
-fn event(message: &[u8], cpu: u32) -> Taken {
+fn event(message: &[u8], cpu: u32, states: &mut States) -> Taken {
     let (mut at_ns, mut current, mut flags, mut kind) = (0, 0, 0, None);
     let mut fields = Fields::of(message);
     for (field, value) in fields.by_ref() {
@@ -279,17 +295,17 @@ fn event(message: &[u8], cpu: u32) -> Taken {
     if !matches!(kind, 4 | 17 | 20 | 114 | 235 | 236 | 238 | 239 | 491) {
         return Taken::Other;
     }
-    match Row::of(message).and_then(|row| content(kind, &row, current, flags)) {
+    match Row::of(message).and_then(|row| content(kind, &row, (current, flags), states)) {
         Some(what) => Taken::Told(Told { at_ns, cpu, current, process: UNTOLD, what }),
         None => Taken::Unreadable,
     }
 }
 
-fn content(kind: u64, row: &Row<'_>, current: u32, flags: u64) -> Option<What> {
+fn content(kind: u64, row: &Row<'_>, (current, flags): (u32, u64), states: &mut States) -> Option<What> {
     Some(match kind {
         4 => {
             let prev = row.thread(1, 2, 3)?;
-            let why = if prev.tid == 0 { SwitchReason::FromIdle } else { ended_by(row.number(4)) };
+            let why = if prev.tid == 0 { SwitchReason::FromIdle } else { states.ended_by(row.number(4)) };
             What::Switch { prev, next: row.thread(5, 6, 7)?, why }
         }
         20 => {
@@ -310,15 +326,21 @@ fn content(kind: u64, row: &Row<'_>, current: u32, flags: u64) -> Option<What> {
 }
 
 /// Reads the columns of a bundle: switches without the task before, and wakeups. `None` if they are of different
-/// lengths or name what is not there.
-fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>) -> Option<()> {
+/// lengths, are too long, or name what is not there.
+fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States) -> Option<()> {
     let mut names = Vec::new();
     let mut columns: [Vec<u64>; 13] = Default::default();
     for (field, value) in Fields::of(message) {
         match field {
             5 => names.push(Comm::of(value.bytes())),
-            1..=12 => columns[field as usize].extend(value.numbers()),
+            1..=12 => {
+                let column = &mut columns[field as usize];
+                column.extend(value.numbers().take(MOST_ROWS + 1 - column.len()));
+            }
             _ => {}
+        }
+        if names.len() > MOST_ROWS || columns.iter().any(|column| column.len() > MOST_ROWS) {
+            return None;
         }
     }
     let even = |of: &[usize]| of.iter().all(|at| columns[*at].len() == columns[of[0]].len());
@@ -336,7 +358,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>) -> Option<()> {
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(1));
         let next = thread(of(3), of(6), of(4))?;
-        let what = What::Switch { prev: nameless(NOT_TOLD), next, why: ended_by(of(2)) };
+        let what = What::Switch { prev: nameless(NOT_TOLD), next, why: states.ended_by(of(2)) };
         bundle.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what });
     }
     let mut at_ns = 0_u64;

@@ -12,6 +12,8 @@ pub struct Rounds<'a, A> {
     /// Where they go.
     pub importer: Importer<'a, A>,
     held: Vec<Told>,
+    /// The time of each CPU's last record among them.
+    last_ns: Vec<Option<u64>>,
     newest_ns: u64,
     /// The newest time at the end of the round before.
     until_ns: u64,
@@ -20,12 +22,27 @@ pub struct Rounds<'a, A> {
 impl<'a, A: Audience> Rounds<'a, A> {
     /// Rounds that tell this audience.
     pub fn new(audience: &'a mut A) -> Rounds<'a, A> {
-        Rounds { importer: Importer::new(audience), held: Vec::new(), newest_ns: 0, until_ns: 0 }
+        Rounds {
+            importer: Importer::new(audience),
+            held: Vec::new(),
+            last_ns: Vec::new(),
+            newest_ns: 0,
+            until_ns: 0,
+        }
     }
     /// Takes a record.
     #[inline]
     pub fn take(&mut self, told: Told) {
         self.newest_ns = self.newest_ns.max(told.at_ns);
+        let cpu = told.cpu as usize;
+        if cpu >= self.last_ns.len() {
+            self.last_ns.resize(cpu + 1, None);
+        }
+        self.last_ns[cpu] = Some(told.at_ns);
+        self.hold(told);
+    }
+    #[inline]
+    fn hold(&mut self, told: Told) {
         self.held.push(told);
         if self.held.len() >= MOST_HELD {
             self.sort();
@@ -35,10 +52,9 @@ impl<'a, A: Audience> Rounds<'a, A> {
     }
     /// Records of the CPU were lost behind its last one.
     pub fn take_lost(&mut self, cpu: u32, count: u64) {
-        let last = self.held.iter().rev().find(|t| t.cpu == cpu).map(|t| t.at_ns);
-        match last {
+        match self.last_ns.get(cpu as usize).copied().flatten() {
             Some(at_ns) => {
-                self.held.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } })
+                self.hold(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } });
             }
             None => self.importer.lost(cpu, count),
         }
@@ -63,5 +79,6 @@ impl<'a, A: Audience> Rounds<'a, A> {
         for told in self.held.drain(..ready) {
             self.importer.record(told);
         }
+        self.last_ns.iter_mut().for_each(|last| *last = last.filter(|at_ns| *at_ns > until_ns));
     }
 }

@@ -3,14 +3,13 @@
 
 use super::bare;
 use super::number::{Cursor, number};
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, What};
+use crate::states::States;
+use crate::told::{CLONE_THREAD, Comm, MAX_CPUS, MAX_THREADS, Thread, What};
 use memchr::memmem;
 use schedlab_trace::SwitchReason;
 
 /// The longest name of a task.
 const COMM_LEN: usize = 15;
-/// The flag of clone() for a thread of the same process.
-const CLONE_THREAD: u64 = 0x10000;
 
 /// What the fields tell.
 pub enum Read {
@@ -154,19 +153,8 @@ fn of_bits(state: &[u8]) -> Option<SwitchReason> {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => text.parse().ok()?,
     };
-    Some(ended_by(bits))
-}
-
-/// Why a stay ended, from the bits of `prev_state` as reported since 4.14.
-pub fn ended_by(bits: u64) -> SwitchReason {
-    const DEAD: u64 = 0x10 | 0x20;
-    const PREEMPTED: u64 = 0x100;
-    match bits {
-        0 => SwitchReason::Preempted,
-        bits if bits & PREEMPTED != 0 => SwitchReason::Preempted,
-        bits if bits & DEAD != 0 => SwitchReason::Exited,
-        _ => SwitchReason::Blocked,
-    }
+    // Tools print letters for the states of older kernels.
+    Some(States::default().reason(bits))
 }
 
 /// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also tell of wakeups in vain).

@@ -1,6 +1,7 @@
 //! Lines of a file, one after the other, in a buffer of fixed size.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// Size of the buffer; a longer line is no record and is passed over.
 const BUFFER: usize = 1 << 20;
@@ -11,6 +12,8 @@ pub struct Lines<R> {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// The place of the line that was given last.
+    given: Range<usize>,
     /// The rest of a line that is too long is passed over.
     skipping: bool,
     /// Number of the last line given, from 1.
@@ -23,7 +26,7 @@ impl<R: Read> Lines<R> {
     /// The lines of `from`.
     pub fn new(from: R) -> Lines<R> {
         let buffer = vec![0; BUFFER].into_boxed_slice();
-        Lines { from, buffer, start: 0, end: 0, skipping: false, number: 0, cut: false }
+        Lines { from, buffer, start: 0, end: 0, given: 0..0, skipping: false, number: 0, cut: false }
     }
 
     /// The next line, without its end; `None` at the end of the file.
@@ -43,19 +46,27 @@ impl<R: Read> Lines<R> {
                         continue;
                     }
                     let line = &self.buffer[from..from + length];
-                    return Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)));
+                    let line = line.strip_suffix(b"\r").unwrap_or(line);
+                    self.given = from..from + line.len();
+                    return Ok(Some(line));
                 }
                 None if self.fill()? => {}
                 None if self.start == self.end => return Ok(None),
                 None => {
-                    let line = self.start..self.end;
+                    self.given = self.start..self.end;
                     self.start = self.end;
                     self.number += 1;
                     self.cut = true;
-                    return Ok((!self.skipping).then_some(&self.buffer[line]));
+                    return Ok((!self.skipping).then_some(self.last()));
                 }
             }
         }
+    }
+
+    /// The line that was given last.
+    #[inline]
+    pub fn last(&self) -> &[u8] {
+        &self.buffer[self.given.clone()]
     }
 
     /// Reads on; false at the end of the file.

@@ -11,7 +11,6 @@ mod number;
 #[cfg(test)]
 mod tests;
 
-pub use event::ended_by;
 pub use lines::Lines;
 
 use crate::losses::Losses;
@@ -54,6 +53,21 @@ pub fn line(line: &[u8]) -> Line {
         return Line::Unreadable;
     }
     Line::Record(Told { at_ns: head.at_ns, cpu: head.cpu, current: head.tid, process: head.process, what })
+}
+
+/// Whether a line without its end may lack a part of its record. Only where an event ends with a number of known width
+/// (a priority of ordinary tasks, a padded CPU), or with a bracket, its end can be seen.
+pub fn is_cut(line: &[u8], told: &Line) -> bool {
+    let line = line.trim_ascii_end();
+    let digits = line.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let before = &line[..line.len() - digits];
+    let padded = [&b"prio="[..], b"target_cpu=", b"CPU:"].iter().any(|key| before.ends_with(key));
+    match told {
+        Line::Foreign => !line.is_empty() && !line.starts_with(b"#"),
+        Line::Unreadable => true,
+        Line::Record(_) => !(line.ends_with(b"]") || padded && digits >= 3),
+        Line::Other | Line::Lost { .. } => false,
+    }
 }
 
 /// Whether a line is one of perf's and not of ftrace's; `None` if it is no record.

@@ -100,3 +100,56 @@ pub fn columns() -> Vec<u8> {
     let bundle = [number(1, 0), switch(1_000_000, IDLE, 0, A), other(), bytes(4, &compact)].concat();
     trace(&[bytes(1, &bundle), other_cpu()])
 }
+
+/// A packet that tells the kernel's release.
+fn release(text: &str) -> Vec<u8> {
+    bytes(45, &bytes(1, &bytes(3, text.as_bytes())))
+}
+
+/// Three stays on one CPU of the kernel of that release: of a, which leaves with `preempted`, and of b, which leaves
+/// with `dead`.
+pub fn states(of: &str, preempted: u64, dead: u64) -> Vec<u8> {
+    let bundle = [
+        number(1, 0),
+        switch(1_000_000, IDLE, 0, A),
+        switch(1_100_000, A, preempted, B),
+        switch(1_200_000, B, dead, A),
+        switch(1_300_000, A, 1, IDLE),
+    ];
+    trace(&[release(of), bytes(1, &bundle.concat())])
+}
+
+/// Switches in columns, to threads of these numbers, 1 ms apart; `lost`: events before them were lost.
+fn stays(from_ns: u64, tids: &[u64], lost: bool) -> Vec<u8> {
+    let steps: Vec<u64> = (0..tids.len()).map(|at| if at == 0 { from_ns } else { 1_000_000 }).collect();
+    let zeros = vec![0; tids.len()];
+    let columns = [
+        bytes(5, b"x"),
+        columns_of(1, &steps),
+        columns_of(2, &vec![1; tids.len()]),
+        columns_of(3, tids),
+        columns_of(4, &vec![120; tids.len()]),
+        columns_of(6, &zeros),
+    ];
+    let lost = if lost { number(3, 1) } else { Vec::new() };
+    bytes(1, &[number(1, 0), lost, bytes(4, &columns.concat())].concat())
+}
+
+/// Thread 10 comes, then events are lost, then threads 11 and 12 come.
+pub fn lost_in_columns() -> Vec<u8> {
+    trace(&[stays(1_000_000, &[10, 0, 10], false), stays(9_000_000, &[11, 12, 0], true)])
+}
+
+/// A bundle of so many rows, compressed.
+pub fn long_columns(rows: usize) -> Vec<u8> {
+    let all = [verbose(), trace(&[stays(2_000_000, &vec![7; rows], false)])].concat();
+    trace(&[bytes(50, &miniz_oxide::deflate::compress_to_vec_zlib(&all, 6))])
+}
+
+/// So many records of one CPU, and then as many losses on another, which has no record.
+pub fn losses(each: u64) -> Vec<u8> {
+    let records = (0..each).map(|at| switch(2_000 + at, IDLE, 0, A)).collect::<Vec<_>>().concat();
+    let first = bytes(1, &[number(1, 1), records].concat());
+    let lost = bytes(1, &[number(1, 2), number(3, 1)].concat());
+    trace(&[vec![first], vec![lost; each as usize]].concat())
+}

@@ -6,12 +6,12 @@
 //! sleep that it makes; that is taken off the bursts for each that was recorded. Nothing else is fitted. A replay that
 //! sleeps more often than the recording therefore takes more CPU time, which is told and not hidden.
 
-use super::lower::Lower;
+use super::lower::{Lower, Lowered};
 use crate::cell::Cell;
 use crate::events::{Both, Events};
 use crate::exec::Executor;
 use crate::exec::sim::Sim;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, Metric, Record, TaskName};
@@ -49,6 +49,8 @@ pub struct Recording {
     pub found: Findings,
     /// Its schedule.
     pub schedule: Schedule,
+    /// What the schedule does not say as the recording does.
+    pub warnings: Vec<Warning>,
 }
 
 impl Recording {
@@ -76,13 +78,18 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
         return Ok(None);
     }
     let found = Findings { duration: cast.end, ..analyser.finish(cast.end) };
-    let schedule = lower.finish(&cast, |_| true);
+    let Some(Lowered { schedule, coarse }) = lower.finish(&cast, |_| true, stop) else { return Ok(None) };
     if schedule.work() == Ns::ZERO {
         return Err(Error::input(
             "no task of the workload runs in this recording: there is nothing to replay",
         ));
     }
-    Ok(Some(Recording { found, schedule }))
+    let words = format!(
+        "{coarse} bursts are too long beside those that one wakeup gives to be cut into what was given one by one: \
+         several are given at once"
+    );
+    let warnings = (coarse > 0).then(|| Warning::new("replay.coarse", words)).into_iter().collect();
+    Ok(Some(Recording { found, schedule, warnings }))
 }
 
 /// A fitted replay.

@@ -3,14 +3,16 @@
 //! For each task: a burst is the work of a CPU at full speed between two sleeps, also where the task lost its CPU in
 //! between. Beside a busy thread of its core a CPU does a part of the work (`smt_speed_pct`). A wakeup by
 //! a task that is on a CPU becomes a step of that task, after as much of its burst as it has had. All other wakeups
-//! (timers, devices) end a sleep that lasts as long as in the recording. What comes before a task's first event is not
-//! known: a task that is first seen running began at once, one that is first woken slept until then.
+//! (timers, devices) end a sleep that lasts as long as in the recording. The time before a task's first event is not
+//! known: a task that is first seen running began when the events of its CPU do, one that is first woken slept until
+//! then. Where a switch is missing, the stay that it would have ended is left out.
 
 use super::silent;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Machine;
 use schedlab_trace::{Cast, Event, EventKind, Sink, SwitchReason};
 use schedlab_workload::replay::{Part, Schedule, Start, Step};
+use std::sync::atomic::AtomicBool;
 
 /// Levels of groups that are replayed.
 const LEVELS: usize = 4;
@@ -88,6 +90,8 @@ pub struct Seen {
     first: Ns,
     /// On a CPU, and accounted up to then.
     on_since: Option<Ns>,
+    /// That CPU.
+    cpu: CpuId,
     /// The CPU's speed, per cent: less while a thread of its core is busy.
     speed_pct: u64,
     /// Asleep since then.
@@ -127,6 +131,8 @@ pub struct Lower {
     seen: Vec<Seen>,
     last: Ns,
     running: Vec<Option<TaskId>>,
+    /// Since when each CPU's events are whole: the recording's beginning, or the last loss.
+    whole_since: Vec<Ns>,
     siblings: Vec<Vec<usize>>,
     shared_pct: u64,
 }
@@ -154,12 +160,17 @@ impl Lower {
         if self.running.len() <= cpu.index() {
             self.running.resize(cpu.index() + 1, None);
         }
+        if let Some(next) = next {
+            self.vanish(next);
+        }
         let before = std::mem::replace(&mut self.running[cpu.index()], next);
         let speed_pct = self.speed_pct(cpu.index());
         if let Some(next) = next {
+            let since = self.whole_since(cpu);
             let seen = self.of(next);
-            seen.begins(Start::At(Ns::ZERO), at);
+            seen.begins(Start::At(since), at);
             (seen.on_since, seen.asleep_since, seen.speed_pct) = (Some(at), None, speed_pct);
+            seen.cpu = cpu;
         }
         if before.is_some() == next.is_some() {
             return;
@@ -180,12 +191,32 @@ impl Lower {
         &mut self.seen[task.index()]
     }
 
-    fn left(&mut self, at: Ns, task: TaskId, why: SwitchReason) {
+    fn whole_since(&self, cpu: CpuId) -> Ns {
+        self.whole_since.get(cpu.index()).copied().unwrap_or(Ns::ZERO)
+    }
+
+    /// The task's switch away from its CPU is not in the recording: how long it stayed is not known.
+    fn vanish(&mut self, task: TaskId) {
         let seen = self.of(task);
-        // A task on a CPU since before the recording.
+        if seen.on_since.take().is_some() {
+            seen.early = None;
+            let cpu = seen.cpu.index();
+            if let Some(running) = self.running.get_mut(cpu).filter(|r| **r == Some(task)) {
+                *running = None;
+            }
+        }
+    }
+
+    fn left(&mut self, at: Ns, cpu: CpuId, task: TaskId, why: SwitchReason) {
+        if self.of(task).cpu != cpu {
+            self.vanish(task);
+        }
+        let since = self.whole_since(cpu);
+        let seen = self.of(task);
+        // A task on a CPU since before its events.
         if seen.on_since.is_none() && seen.start.is_none() {
-            seen.begins(Start::At(Ns::ZERO), Ns::ZERO);
-            (seen.on_since, seen.speed_pct) = (Some(Ns::ZERO), 100);
+            seen.begins(Start::At(since), since);
+            (seen.on_since, seen.speed_pct) = (Some(since), 100);
         }
         seen.account(at);
         seen.on_since = None;
@@ -223,9 +254,18 @@ impl Lower {
     }
 
     /// What is on the CPU is not known until its next switch; a burst across the gap is not measured.
-    fn lost(&mut self, cpu: CpuId) {
-        if let Some(task) = self.running.get_mut(cpu.index()).and_then(Option::take) {
-            self.of(task).on_since = None;
+    fn lost(&mut self, at: Ns, cpu: CpuId) {
+        if self.whole_since.len() <= cpu.index() {
+            self.whole_since.resize(cpu.index() + 1, Ns::ZERO);
+        }
+        self.whole_since[cpu.index()] = at;
+        self.vacate(cpu, None);
+    }
+
+    /// The task on the CPU has left it unseen, unless it is this one.
+    fn vacate(&mut self, cpu: CpuId, but: Option<TaskId>) {
+        if let Some(task) = self.running.get(cpu.index()).copied().flatten().filter(|t| Some(*t) != but) {
+            self.vanish(task);
         }
     }
 
@@ -242,8 +282,13 @@ impl Lower {
     }
 
     /// The schedule, of the tasks that did anything. `keeps` chooses among them; the wakeups of the others then count
-    /// as those of devices.
-    pub fn finish(mut self, cast: &Cast, keeps: impl Fn(TaskId) -> bool) -> Schedule {
+    /// as those of devices. `None`: `stop` ended it.
+    pub fn finish(
+        mut self,
+        cast: &Cast,
+        keeps: impl Fn(TaskId) -> bool,
+        stop: &AtomicBool,
+    ) -> Option<Lowered> {
         let end = cast.end.max(self.last);
         for seen in &mut self.seen {
             seen.account(end);
@@ -252,59 +297,71 @@ impl Lower {
             .filter(|at| self.seen[*at].start.is_some() && keeps(TaskId::from(*at)))
             .collect();
         let place = |task: usize| kept.binary_search(&task).ok();
-        silent::add(&mut self.seen, |task| place(task.index()).is_some());
-        let parts = kept
-            .iter()
-            .map(|at| {
-                let seen = &self.seen[*at];
-                let actor = cast.of(TaskId::from(*at));
-                let start = match seen.start {
-                    Some(Start::By(parent)) => place(parent).map_or(Start::At(seen.first), Start::By),
-                    Some(start) => start,
-                    None => Start::At(Ns::ZERO),
-                };
-                let step = |own: Own| match own {
-                    Own::Awaits { waker, slept } => {
-                        Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
-                    }
-                    Own::Step(Step::Wake(task)) => place(task).map(Step::Wake),
-                    Own::Step(Step::Give(task)) => place(task).map(Step::Give),
-                    Own::Step(Step::Start(task)) => place(task).map(Step::Start),
-                    Own::Step(own) => Some(own),
-                };
-                let (mut steps, mut done) = (Vec::new(), 0);
-                for mark in &seen.marks {
-                    let Some(step) = step(mark.own) else { continue };
-                    if mark.work > done {
-                        steps.push(Step::Run(Ns(mark.work - done)));
-                        done = mark.work;
-                    }
-                    steps.push(step);
-                }
-                let background = actor.is_some_and(|a| a.background);
-                // A task of the machine that has not ended its burst goes on: nobody knows for how long, so for as long
-                // as it has had.
-                let goes_on = background && !seen.ended && seen.asleep_since.is_none();
-                let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);
-                let rest = Ns(seen.work - done + if goes_on { seen.work - slept } else { 0 });
-                if rest > Ns::ZERO {
-                    steps.push(Step::Run(rest));
-                }
-                let prio = actor.map_or(120, |a| a.prio);
-                Part {
-                    name: cast.name(TaskId::from(*at)),
-                    tid: actor.map_or(0, |a| a.tid),
-                    nice: if prio >= 100 { (prio - 120).clamp(-20, 19) as i8 } else { 0 },
-                    rt_priority: if prio < 100 { (99 - prio).clamp(1, 99) as u8 } else { 0 },
-                    background,
-                    group: actor.filter(|_| prio >= 100).and_then(|a| a.group.as_deref()).and_then(plain),
-                    start,
-                    steps,
-                }
-            })
-            .collect();
-        Schedule { length: end, parts }
+        let coarse = silent::add(&mut self.seen, |task| place(task.index()).is_some(), stop)?;
+        let parts = kept.iter().map(|at| part(&self.seen[*at], TaskId::from(*at), cast, place)).collect();
+        Some(Lowered { schedule: Schedule { length: end, parts }, coarse })
     }
+}
+
+/// A schedule, and how good it is.
+pub struct Lowered {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Bursts that are cut into fewer units than were given, because there are too many.
+    pub coarse: u64,
+}
+
+/// A task's part of the schedule; `place` is the place of a kept task in it.
+fn part(seen: &Seen, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<usize>) -> Part {
+    let actor = cast.of(task);
+    let start = match seen.start {
+        Some(Start::By(parent)) => place(parent).map_or(Start::At(seen.first), Start::By),
+        Some(start) => start,
+        None => Start::At(Ns::ZERO),
+    };
+    let background = actor.is_some_and(|a| a.background);
+    let prio = actor.map_or(120, |a| a.prio);
+    Part {
+        name: cast.name(task),
+        tid: actor.map_or(0, |a| a.tid),
+        nice: if prio >= 100 { (prio - 120).clamp(-20, 19) as i8 } else { 0 },
+        rt_priority: if prio < 100 { (99 - prio).clamp(1, 99) as u8 } else { 0 },
+        background,
+        group: actor.filter(|_| prio >= 100).and_then(|a| a.group.as_deref()).and_then(plain),
+        start,
+        steps: steps(seen, background, place),
+    }
+}
+
+/// The steps of a task, with the work between them.
+fn steps(seen: &Seen, background: bool, place: impl Fn(usize) -> Option<usize>) -> Vec<Step> {
+    let step = |own: Own| match own {
+        Own::Awaits { waker, slept } => {
+            Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
+        }
+        Own::Step(Step::Wake(task)) => place(task).map(Step::Wake),
+        Own::Step(Step::Give(task)) => place(task).map(Step::Give),
+        Own::Step(Step::Start(task)) => place(task).map(Step::Start),
+        Own::Step(own) => Some(own),
+    };
+    let (mut steps, mut done) = (Vec::new(), 0);
+    for mark in &seen.marks {
+        let Some(step) = step(mark.own) else { continue };
+        if mark.work > done {
+            steps.push(Step::Run(Ns(mark.work - done)));
+            done = mark.work;
+        }
+        steps.push(step);
+    }
+    // A task of the machine that has not ended its burst goes on: for how long is not known, so for as long as it has
+    // had.
+    let goes_on = background && !seen.ended && seen.asleep_since.is_none();
+    let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);
+    let rest = Ns(seen.work - done + if goes_on { seen.work - slept } else { 0 });
+    if rest > Ns::ZERO {
+        steps.push(Step::Run(rest));
+    }
+    steps
 }
 
 /// A group's path without what workloads don't take: odd characters, and more levels than a few.
@@ -321,14 +378,15 @@ impl Sink for Lower {
         self.last = self.last.max(at);
         match event.kind {
             EventKind::Switch { prev, next, why } => {
+                self.vacate(event.cpu, prev);
                 if let Some(prev) = prev {
-                    self.left(at, prev, why);
+                    self.left(at, event.cpu, prev, why);
                 }
                 self.runs(at, event.cpu, next);
             }
             EventKind::Waking { task, waker } => self.woken(at, task, waker),
             EventKind::Forked { task, parent } => self.forked(at, task, parent),
-            EventKind::Lost { .. } => self.lost(event.cpu),
+            EventKind::Lost { .. } => self.lost(at, event.cpu),
             _ => {}
         }
     }

@@ -13,10 +13,19 @@
 //!   messages).
 //!
 //! The recorded order of events is always possible: everything is given before it was used.
+//!
+//! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]: where a recording would have more,
+//! several are given as one.
 
 use super::lower::{Mark, Own, Seen, Stretch};
 use schedlab_base::{Ns, TaskId};
 use schedlab_workload::replay::Step;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Units of a burst.
+const MOST_UNITS: u64 = 1 << 16;
+/// Units of a schedule.
+const MOST_IN_ALL: u64 = 1 << 22;
 
 /// A burst that a task's wakeup began.
 struct Burst {
@@ -27,18 +36,30 @@ struct Burst {
     to: u64,
 }
 
-/// Adds steps that give and need to the marks of the kept tasks.
-pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool) {
+/// Adds steps that give and need to the marks of the kept tasks. Returns the number of bursts that have fewer units
+/// than were given; `None`: `stop` ended it.
+pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool) -> Option<u64> {
     let mut more: Vec<(usize, Mark)> = Vec::new();
+    let (mut coarse, mut left) = (0, MOST_IN_ALL);
     for task in (0..seen.len()).filter(|t| keeps(TaskId::from(*t))) {
         let wakers = wakers(&seen[task], &keeps);
         if wakers.is_empty() {
             continue;
         }
         let bursts = bursts(&seen[task], &keeps);
-        let Some(unit) = unit(&bursts, &seen[task], &wakers, seen) else { continue };
+        let Some(unit) = unit(&bursts, &seen[task], &wakers, seen, stop) else { continue };
         for burst in &bursts {
-            cut(task, burst, unit, &wakers, seen, &mut more);
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let length = burst.to - burst.from;
+            let wanted = length.saturating_add(unit / 2) / unit;
+            let units = wanted.min(MOST_UNITS).min(left);
+            coarse += u64::from(units < wanted);
+            if units > 1 {
+                left -= units;
+                cut(task, burst, units, &wakers, seen, &mut more);
+            }
         }
     }
     for (task, mark) in more {
@@ -47,6 +68,7 @@ pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool) {
     for task in seen {
         task.marks.sort_by_key(|m| (m.work, m.at));
     }
+    Some(coarse)
 }
 
 /// The tasks that ended a sleep of this one.
@@ -95,8 +117,11 @@ fn time_of(task: &Seen, work: u64) -> Ns {
 }
 
 /// The work that one wakeup gives a task: the median of the bursts that had least time to be given more.
-fn unit(bursts: &[Burst], task: &Seen, wakers: &[usize], seen: &[Seen]) -> Option<u64> {
+fn unit(bursts: &[Burst], task: &Seen, wakers: &[usize], seen: &[Seen], stop: &AtomicBool) -> Option<u64> {
     let waited = |b: &Burst| {
+        if stop.load(Ordering::Relaxed) {
+            return 0;
+        }
         let began = time_of(task, b.from);
         let ran = |w: &usize| -> u64 {
             let clipped = |s: Stretch| s.to.min(began).since(s.from.max(b.woken)).0;
@@ -118,16 +143,12 @@ fn unit(bursts: &[Burst], task: &Seen, wakers: &[usize], seen: &[Seen]) -> Optio
 fn cut(
     task: usize,
     burst: &Burst,
-    unit: u64,
+    units: u64,
     wakers: &[usize],
     seen: &[Seen],
     more: &mut Vec<(usize, Mark)>,
 ) {
     let length = burst.to - burst.from;
-    let units = (length + unit / 2) / unit;
-    if units < 2 {
-        return;
-    }
     let begins = |n: u64| burst.from + length * n / units;
     let last = time_of(&seen[task], begins(units - 1));
     // What the wakers did meanwhile, in the order of time.
@@ -137,26 +158,99 @@ fn cut(
         ran.extend(within(&seen[*waker], burst.woken, last).map(clip).filter(|(from, to, _)| from < to));
     }
     ran.sort_unstable();
-    let total: u64 = ran.iter().map(|(from, to, _)| to.0 - from.0).sum();
+    let mut walk = Walk::along(&ran);
+    let total = walk.total();
     for n in 1..units {
         let used = time_of(&seen[task], begins(n));
-        let by_then: u64 = ran.iter().map(|(from, to, _)| (*to).min(used).0.saturating_sub(from.0)).sum();
+        let by_then = walk.to(used);
         if by_then == 0 {
             continue;
         }
-        let mut left = (total * n / units).min(by_then - 1);
         // The place in the wakers' running time before the unit was used.
-        let place = ran.iter().find_map(|(from, to, waker)| {
-            let length = (*to).min(used).0.saturating_sub(from.0);
-            if left < length {
-                return Some((*waker, from.plus(Ns(left))));
-            }
-            left -= length;
-            None
-        });
-        let Some((waker, at)) = place else { continue };
+        let Some((waker, at)) = walk.place((total * n / units).min(by_then - 1)) else { continue };
         let Some(on) = within(&seen[waker], at, at.plus(Ns(1))).next() else { continue };
         more.push((waker, Mark { work: on.work_at(at), at, own: Own::Step(Step::Give(task)) }));
         more.push((task, Mark { work: begins(n), at: used, own: Own::Step(Step::Need) }));
+    }
+}
+
+/// A walk along the times that wakers ran, as if they stood one after the other in the order in which they began.
+struct Walk<'a> {
+    ran: &'a [(Ns, Ns, usize)],
+    /// The sum of all times before each.
+    sums: Vec<u64>,
+    /// How far the walk has come. Later times are not there yet, and open ones end there.
+    used: Ns,
+    /// So many have begun.
+    begun: usize,
+    /// The places of those that have not ended.
+    open: Vec<usize>,
+}
+
+impl Walk<'_> {
+    fn along(ran: &[(Ns, Ns, usize)]) -> Walk<'_> {
+        let mut sums = vec![0];
+        sums.extend(ran.iter().scan(0, |sum, (from, to, _)| {
+            *sum += to.since(*from).0;
+            Some(*sum)
+        }));
+        Walk { ran, sums, used: Ns::ZERO, begun: 0, open: Vec::new() }
+    }
+    /// All that they ran.
+    fn total(&self) -> u64 {
+        self.sums[self.ran.len()]
+    }
+    /// Goes on to that time; how much they have run by then.
+    fn to(&mut self, used: Ns) -> u64 {
+        self.used = used;
+        while self.ran.get(self.begun).is_some_and(|(from, ..)| *from < used) {
+            self.open.push(self.begun);
+            self.begun += 1;
+        }
+        self.open.retain(|at| self.ran[*at].1 > used);
+        let after: u64 = self.open.iter().map(|at| self.ran[*at].1.since(used).0).sum();
+        self.sums[self.begun] - after
+    }
+    /// The waker and the time after so much running.
+    fn place(&self, mut so_much: u64) -> Option<(usize, Ns)> {
+        // What open ones have yet to run is passed over.
+        for &open in &self.open {
+            let (from, to, _) = self.ran[open];
+            if so_much < self.sums[open] + self.used.since(from).0 {
+                break;
+            }
+            so_much += to.since(self.used).0;
+        }
+        let at = self.sums.partition_point(|sum| *sum <= so_much) - 1;
+        let (from, _, waker) = *self.ran.get(at)?;
+        Some((waker, from.plus(Ns(so_much - self.sums[at]))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_finds_the_places_that_a_search_from_the_beginning_finds() {
+        let ran = [(0, 10, 1), (5, 100, 2), (20, 30, 1), (31, 32, 3), (32, 90, 1), (95, 99, 3)]
+            .map(|(from, to, waker)| (Ns(from), Ns(to), waker));
+        let mut walk = Walk::along(&ran);
+        assert_eq!(walk.total(), 10 + 95 + 10 + 1 + 58 + 4);
+        for used in [3, 5, 6, 10, 25, 31, 40, 89, 90, 97, 98, 100].map(Ns) {
+            let length = |(from, to, _): &(Ns, Ns, usize)| (*to).min(used).0.saturating_sub(from.0);
+            assert_eq!(walk.to(used), ran.iter().map(length).sum::<u64>(), "{used:?}");
+            for so_much in 0..walk.to(used) {
+                let mut left = so_much;
+                let searched = ran.iter().find_map(|one| {
+                    if left < length(one) {
+                        return Some((one.2, one.0.plus(Ns(left))));
+                    }
+                    left -= length(one);
+                    None
+                });
+                assert_eq!(walk.place(so_much), searched, "{so_much} of {used:?}");
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@ use super::lower::Lower;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Actor, Cast, Event, EventKind, Sink, SwitchReason};
 use schedlab_workload::replay::{Schedule, Start, Step};
+use std::sync::atomic::AtomicBool;
 
 fn actor(name: &str) -> Actor {
     Actor { name: name.into(), tid: 7, process: 7, background: false, prio: 125, group: None }
@@ -14,7 +15,11 @@ fn lowered(events: &[(u64, EventKind)], keeps: impl Fn(TaskId) -> bool) -> Sched
     for (at, kind) in events {
         lower.event(&Event { at: Ns(*at), cpu: CpuId(0), kind: *kind });
     }
-    lower.finish(&cast, keeps)
+    finished(lower, &cast, keeps)
+}
+
+fn finished(lower: Lower, cast: &Cast, keeps: impl Fn(TaskId) -> bool) -> Schedule {
+    lower.finish(cast, keeps, &AtomicBool::new(false)).expect("it was not stopped").schedule
 }
 
 fn switch(prev: Option<u32>, next: Option<u32>, why: SwitchReason) -> EventKind {
@@ -94,7 +99,7 @@ fn lowered_on(events: &[(u64, u32, EventKind)]) -> Schedule {
     for (at, cpu, kind) in events {
         lower.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
     }
-    lower.finish(&cast, |_| true)
+    finished(lower, &cast, |_| true)
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
     for (at, kind) in events {
         lower.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
     }
-    let all = lower.finish(&cast, |_| true);
+    let all = finished(lower, &cast, |_| true);
     let steps: Vec<&[Step]> = all.parts.iter().map(|p| p.steps.as_slice()).collect();
     let run = |ns| Step::Run(Ns(ns));
     assert_eq!(
@@ -148,4 +153,69 @@ fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
         [&[run(200)], &[run(100)], &[run(100)]],
         "for as long again: the one that waits, and neither that ended nor sleeps"
     );
+}
+
+#[test]
+fn a_stay_whose_end_is_missing_is_left_out() {
+    let events = [
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        // The switch from the first task to the idle one is missing, so that it ran until here is not known.
+        (100, switch(None, Some(1), SwitchReason::FromIdle)),
+        (600, switch(Some(1), None, SwitchReason::Blocked)),
+        (700, switch(None, Some(0), SwitchReason::FromIdle)),
+        (750, switch(Some(0), None, SwitchReason::Blocked)),
+    ];
+    let all = lowered(&events, |_| true);
+    assert_eq!(all.parts[0].steps, [Step::Run(Ns(50))]);
+    assert_eq!(all.parts[1].steps, [Step::Run(Ns(500))]);
+}
+
+#[test]
+fn a_task_that_comes_to_a_second_cpu_has_left_the_first_unseen() {
+    let events = [
+        (0, 0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (100, 1, switch(None, Some(0), SwitchReason::FromIdle)),
+        (200, 0, switch(None, Some(1), SwitchReason::FromIdle)),
+        (300, 1, switch(Some(0), None, SwitchReason::Blocked)),
+        (400, 0, switch(Some(1), None, SwitchReason::Blocked)),
+    ];
+    let all = lowered_on(&events);
+    assert_eq!(all.parts[0].steps, [Step::Run(Ns(200))], "the other CPU's gap does not end its stay");
+    assert_eq!(all.parts[1].steps, [Step::Run(Ns(200))]);
+}
+
+#[test]
+fn a_task_first_seen_leaving_began_when_its_cpus_events_do() {
+    let events = [
+        (0, 0, switch(None, None, SwitchReason::FromIdle)),
+        (300, 1, EventKind::Lost { count: 0 }),
+        (310, 1, switch(Some(0), None, SwitchReason::Blocked)),
+        (320, 0, switch(Some(1), None, SwitchReason::Blocked)),
+    ];
+    let all = lowered_on(&events);
+    assert_eq!((all.parts[0].start, &all.parts[0].steps[..]), (Start::At(Ns(300)), &[Step::Run(Ns(10))][..]));
+    assert_eq!((all.parts[1].start, &all.parts[1].steps[..]), (Start::At(Ns(0)), &[Step::Run(Ns(320))][..]));
+}
+
+#[test]
+fn a_burst_of_very_many_units_is_cut_coarsely_and_a_stop_is_heard() {
+    let mut events = messages();
+    // A reader of messages of 10 that reads a million in one go, after its writer gave some meanwhile.
+    let last = events.iter().position(|(at, ..)| *at == 500).unwrap();
+    events[last].0 = 20_000_000;
+    let end = events.iter_mut().find(|(at, ..)| *at == 381).unwrap();
+    end.0 = 10_000_351;
+    events.sort_by_key(|(at, ..)| *at);
+    let read = || {
+        let mut lower = Lower::default();
+        for (at, cpu, kind) in &events {
+            lower.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
+        }
+        lower
+    };
+    let cast = Cast { tasks: ["a", "b"].map(actor).to_vec(), cpus: 2, ..Cast::default() };
+    let all = read().finish(&cast, |_| true, &AtomicBool::new(false)).unwrap();
+    let needs = all.schedule.parts[1].steps.iter().filter(|s| **s == Step::Need).count();
+    assert_eq!((needs, all.coarse), ((1 << 16) - 1, 1));
+    assert!(read().finish(&cast, |_| true, &AtomicBool::new(true)).is_none());
 }

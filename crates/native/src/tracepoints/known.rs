@@ -24,9 +24,16 @@ pub fn of(tid: u32) -> Option<Known> {
     let process = process(&read("status").ok()?)?;
     let prio = prio(&read("stat").ok()?)?;
     let group = read("cgroup").ok().and_then(|text| group(&text, weighted));
-    let session = || read("autogroup").ok().filter(|_| autogroup_is_on()).and_then(|text| session(&text));
-    // Real-time tasks are in no session's group, and kernel threads have no session.
-    Some(Known { process, prio, group: group.or_else(|| session().filter(|_| prio >= 100)) })
+    // Real-time tasks are in no session's group.
+    Some(Known { process, prio, group: group.or_else(|| session_of(process).filter(|_| prio >= 100)) })
+}
+
+/// The session's group of a process that is in no control group; kernel threads have none.
+pub(super) fn session_of(process: u32) -> Option<String> {
+    if !autogroup_is_on() {
+        return None;
+    }
+    session(&fs::read_to_string(format!("/proc/{process}/autogroup")).ok()?)
 }
 
 fn autogroup_is_on() -> bool {
@@ -48,7 +55,7 @@ fn prio(stat: &str) -> Option<i32> {
 
 /// Of the file `cgroup`: the line of the cpu controller (v1), else the group above or at that of the line without
 /// controllers (v2) in which the cpu controller decides.
-fn group(text: &str, deciding: impl Fn(&str) -> Option<&str>) -> Option<String> {
+pub(super) fn group(text: &str, deciding: impl Fn(&str) -> Option<&str>) -> Option<String> {
     let lines = || text.lines().filter_map(|l| l.split_once(':')?.1.split_once(':'));
     let cpu = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "cpu"));
     let path = match cpu {

@@ -2,13 +2,9 @@
 
 use super::format::{Format, Place};
 use schedlab_base::Result;
+use schedlab_import::states::States;
+use schedlab_import::told::IN_INTERRUPT;
 use schedlab_trace::SwitchReason;
-
-/// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
-const IN_INTERRUPT: u64 = 0x08 | 0x10;
-/// Bits of `prev_state` in sched_switch, as reported since 4.14: dead, zombie; preempted within the kernel.
-const DEAD: u64 = 0x10 | 0x20;
-const PREEMPTED: u64 = 0x100;
 
 /// The tracepoints, by name.
 pub const NAMES: [&str; 7] = [
@@ -42,8 +38,20 @@ struct Switch {
     id: u16,
     prev: Place,
     state: Place,
+    states: States,
     comm: Place,
     next: Place,
+}
+
+impl Switch {
+    /// A task that is still runnable was preempted or gave way; the kernel does not tell which (a return to user mode
+    /// and sched_yield look alike).
+    fn read(&self, record: &[u8]) -> Option<What> {
+        let (prev, next) = (self.prev.small(record)?, self.next.small(record)?);
+        let state = self.state.number(record)?;
+        let why = if prev == 0 { SwitchReason::FromIdle } else { self.states.reason(state) };
+        Some(What::Switch { prev, next, why })
+    }
 }
 
 struct Queued {
@@ -87,6 +95,7 @@ impl Layouts {
                 id: switch.id,
                 prev: switch.number("prev_pid")?,
                 state: switch.number("prev_state")?,
+                states: switch.states,
                 comm: switch.any("prev_comm")?,
                 next: switch.number("next_pid")?,
             },
@@ -109,11 +118,7 @@ impl Layouts {
             Some(What::Queued { thread: q.thread.small(record)?, cpu: q.cpu.small(record)?, new })
         };
         match kind {
-            id if id == self.switch.id => Some(What::Switch {
-                prev: self.switch.prev.small(record)?,
-                next: self.switch.next.small(record)?,
-                why: ended_by(self.switch.prev.small(record)?, self.switch.state.number(record)?),
-            }),
+            id if id == self.switch.id => self.switch.read(record),
             id if id == self.waking.0 => {
                 let interrupt = self.flags.number(record)? & IN_INTERRUPT != 0;
                 let waker = if interrupt { 0 } else { self.current.small(record)? };
@@ -144,16 +149,5 @@ impl Layouts {
     #[inline]
     pub fn name<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         self.switch.comm.bytes(record)
-    }
-}
-
-/// The reason why a stay ended. A task that is still runnable was preempted or gave way; the kernel does not tell which
-/// (a return to user mode and sched_yield look alike).
-fn ended_by(prev: u32, state: u64) -> SwitchReason {
-    match state {
-        _ if prev == 0 => SwitchReason::FromIdle,
-        state if state == 0 || state & PREEMPTED != 0 => SwitchReason::Preempted,
-        state if state & DEAD != 0 => SwitchReason::Exited,
-        _ => SwitchReason::Blocked,
     }
 }

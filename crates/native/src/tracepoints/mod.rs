@@ -260,7 +260,12 @@ impl Events {
 /// Whether a record is new: false for the second report of a task that came to its CPU after idle.
 fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
     let What::Switch { prev, next, .. } = held.what else { return true };
-    let before = running.insert(held.cpu, next);
+    is_news_of(running, held.cpu, prev, next)
+}
+
+/// The same of a switch, whose next thread then runs on the CPU.
+fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) -> bool {
+    let before = running.insert(cpu, next);
     prev != 0 || before != Some(next)
 }
 

@@ -1,8 +1,9 @@
 //! What /proc tells of threads and the records do not: process, group, and at the beginning name and priority.
 //!
-//! A group is the control group that decides about CPU time: the nearest one above the process with a `cpu.weight`
-//! (version 2), or that of the controller `cpu` (version 1). The root group is none.
+//! What a group is, [`known`] says. The text of a process's `cgroup` decides its control group, so each text is looked
+//! through once.
 
+use super::known;
 use schedlab_import::Known;
 use schedlab_import::told::Comm;
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ const PRIORITY_BASE: i32 = 100;
 /// The threads of this machine, and what was found of their groups.
 #[derive(Default)]
 pub struct Census {
-    /// Version 2: the group that decides, by path.
-    deciding: BTreeMap<String, Option<String>>,
+    /// The control group, by the text of `cgroup`.
+    groups: BTreeMap<String, Option<String>>,
 }
 
 impl Census {
@@ -27,9 +28,12 @@ impl Census {
         let mut all = BTreeMap::new();
         for process in numbers(Path::new("/proc")) {
             let group = self.group(process);
+            let session = if group.is_none() { known::session_of(process) } else { None };
             for tid in numbers(Path::new(&format!("/proc/{process}/task"))) {
                 if let Some(known) = known(process, tid) {
-                    all.insert(tid, Known { group: group.clone(), ..known });
+                    // Real-time tasks are in no session's group.
+                    let session = session.as_ref().filter(|_| known.prio.is_some_and(|prio| prio >= 100));
+                    all.insert(tid, Known { group: group.as_ref().or(session).cloned(), ..known });
                 }
             }
         }
@@ -41,20 +45,17 @@ impl Census {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         let process = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()?;
         // Its name is its parent's until it gets one of its own, and the records tell both.
-        Some(Known { process, group: self.group(process), ..Known::default() })
+        let group = self.group(process).or_else(|| known::session_of(process));
+        Some(Known { process, group, ..Known::default() })
     }
 
     fn group(&mut self, process: u32) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-        if let Some(path) = of_first_version(&text) {
-            return named(path);
-        }
-        let path = text.lines().find_map(|l| l.strip_prefix("0::"))?;
-        if let Some(found) = self.deciding.get(path) {
+        if let Some(found) = self.groups.get(&text) {
             return found.clone();
         }
-        let found = weighted(path).and_then(named);
-        self.deciding.insert(path.to_owned(), found.clone());
+        let found = known::group(&text, weighted);
+        self.groups.insert(text, found.clone());
         found
     }
 }
@@ -87,14 +88,6 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|b| *b == byte)
 }
 
-/// The group of version 1's controller `cpu`, if it is in use.
-fn of_first_version(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|c| c == "cpu").then_some(path)
-    })
-}
-
 /// A group and those above it.
 fn upwards(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(above, _)| above))
@@ -103,11 +96,6 @@ fn upwards(path: &str) -> impl Iterator<Item = &str> {
 /// The nearest group at or above that path of the second version in which the cpu controller decides.
 pub(super) fn weighted(path: &str) -> Option<&str> {
     upwards(path).find(|path| Path::new(&format!("{CGROUPS}{path}/cpu.weight")).exists())
-}
-
-fn named(path: &str) -> Option<String> {
-    let name = path.trim_matches('/');
-    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -127,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_found_in_both_versions() {
-        let v1 = "3:cpu,cpuacct:/a/b\n2:cpuset:/x\n1:name=systemd:/init.scope\n";
-        assert_eq!(of_first_version(v1), Some("/a/b"));
-        assert_eq!(of_first_version("0::/user.slice\n"), None);
+    fn groups_are_those_that_other_readers_find() {
         assert_eq!(upwards("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
-        assert_eq!((named("/a/b"), named("/")), (Some("a/b".to_owned()), None));
+        let me = std::process::id();
+        let (mut census, other) = (Census::default(), known::of(me).unwrap());
+        assert_eq!(census.newcomer(me).unwrap().group, other.group);
+        assert_eq!(census.everyone()[&me].group, other.group);
     }
 
     #[test]

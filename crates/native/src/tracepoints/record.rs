@@ -12,15 +12,15 @@ use super::people::Census;
 use super::ring::Seen;
 use super::sources::{self, Sources};
 use super::spool::{Spool, Spooled, Unspool};
-use super::{machine_numbers, refused, tracefs};
+use super::{is_news_of, machine_numbers, refused, tracefs};
 use crate::counters::watch::{self, How, Output, online};
 use crate::sys;
-use schedlab_base::{Ns, Result};
+use schedlab_base::{Ns, Result, Warning};
 use schedlab_import::binary::fields::{Record, Tracepoints};
 use schedlab_import::told::{Comm, Thread, Told, UNTOLD, What};
 use schedlab_import::{Audience, Imported, Importer, Known, text};
 use schedlab_machine::Machine;
-use schedlab_trace::SwitchReason;
+use schedlab_trace::{Cast, SwitchReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
@@ -37,6 +37,8 @@ pub struct Recorder {
     /// A file for each source, with the CPU of those that tell of one only.
     spools: Vec<(Spool, u32)>,
     census: Option<Census>,
+    /// The CPUs that were there at the beginning.
+    online: Vec<u32>,
     known: BTreeMap<u32, Known>,
     /// What is known of threads that were made meanwhile, by their number and the time of their making.
     newcomers: BTreeMap<(u32, u64), Known>,
@@ -53,7 +55,16 @@ pub struct Recorded {
     ended_ns: u64,
     /// Whether switches from idle may be told twice.
     twice: bool,
-    cpus: u32,
+    /// CPUs that came or went meanwhile.
+    moved: Vec<u32>,
+}
+
+/// What a recording told.
+pub struct Heard {
+    /// Beside its events.
+    pub imported: Imported,
+    /// What its reader must know, beside the losses.
+    pub warnings: Vec<Warning>,
 }
 
 impl Recorder {
@@ -73,7 +84,7 @@ impl Recorder {
         let began_ns = sys::monotonic_ns();
         let newcomers = BTreeMap::new();
         let mut recorder =
-            Recorder { layouts, tracepoints, sources, spools, census, known, newcomers, began_ns };
+            Recorder { layouts, tracepoints, sources, spools, census, online, known, newcomers, began_ns };
         // What came before is read off now, so that it takes no room.
         recorder.empty();
         Ok(recorder)
@@ -137,12 +148,15 @@ impl Recorder {
     pub fn end(mut self) -> Result<Recorded> {
         let ended_ns = sys::monotonic_ns();
         self.empty();
-        let Recorder { tracepoints, sources, spools, known, newcomers, began_ns, .. } = self;
+        let Recorder { tracepoints, sources, spools, known, newcomers, began_ns, online: before, .. } = self;
         let twice = !sources.blind.is_empty();
         drop(sources);
-        let cpus = spools.iter().map(|(_, cpu)| cpu + 1).max().unwrap_or(0);
         let parts = spools.into_iter().map(|(spool, cpu)| Ok((spool.read()?, cpu))).collect::<Result<_>>()?;
-        Ok(Recorded { tracepoints, parts, known, newcomers, began_ns, ended_ns, twice, cpus })
+        let now = online()?;
+        let is_moved = |cpu: &u32| before.contains(cpu) != now.contains(cpu);
+        let mut moved: Vec<u32> = before.iter().chain(&now).copied().filter(is_moved).collect();
+        moved.sort_unstable();
+        Ok(Recorded { tracepoints, parts, known, newcomers, began_ns, ended_ns, twice, moved })
     }
 }
 
@@ -152,8 +166,13 @@ impl Recorded {
         Ns(self.ended_ns - self.began_ns)
     }
 
-    /// Gives the audience the events. CPUs get the machine's numbers, if there is one.
-    pub fn tell(mut self, machine: Option<&Machine>, audience: &mut impl Audience) -> Imported {
+    /// Gives the audience the events. CPUs get the machine's numbers, if there is one. `None`: `stop` ended it.
+    pub fn tell(
+        mut self,
+        machine: Option<&Machine>,
+        audience: &mut impl Audience,
+        stop: &AtomicBool,
+    ) -> Option<Heard> {
         let numbers: BTreeMap<u32, u32> =
             machine.into_iter().flat_map(machine_numbers).map(|(kernel, ours)| (kernel, ours.0)).collect();
         let number = |cpu: u32| numbers.get(&cpu).copied().unwrap_or(cpu);
@@ -162,12 +181,15 @@ impl Recorded {
             importer.introduce(tid, known);
         }
         let mut running = self.twice.then(BTreeMap::new);
-        let mut others = 0;
+        let (mut others, mut unseen) = (0, Unseen::default());
         let mut next = BinaryHeap::new();
         for (at, (part, _)) in self.parts.iter_mut().enumerate() {
             next.extend(part.advance().map(|at_ns| Reverse((at_ns, at))));
         }
         while let Some(Reverse((at_ns, at))) = next.pop() {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
             let (part, _) = &mut self.parts[at];
             let (cpu, spooled) = part.record();
             let told = match spooled {
@@ -175,6 +197,7 @@ impl Recorded {
                 Spooled::Lost(count) => {
                     text::note(&mut importer.losses, count);
                     importer.lost(number(cpu), count);
+                    unseen.lost(cpu);
                     None
                 }
                 Spooled::Arrived(thread) => Some(arrival(at_ns, cpu, thread)),
@@ -196,13 +219,63 @@ impl Recorded {
                 {
                     importer.introduce(child.tid, known);
                 }
+                unseen.look(&told);
                 importer.record(renumbered(told, &number));
             }
             next.extend(part.advance().map(|at_ns| Reverse((at_ns, at))));
         }
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let told = importer.finish(Some(self.cpus), Some(release.trim().to_owned()));
-        Imported { others, ..told }
+        let cpus = self.parts.iter().map(|(_, cpu)| number(*cpu) + 1).max();
+        let told = importer.finish(cpus, Some(release.trim().to_owned()));
+        let warnings = hotplug(&self.moved).into_iter().chain(unseen.warning(&told.cast)).collect();
+        Some(Heard { imported: Imported { others, ..told }, warnings })
+    }
+}
+
+/// CPUs that came or went are recorded in part or not at all.
+fn hotplug(moved: &[u32]) -> Option<Warning> {
+    let cpus: Vec<String> = moved.iter().map(u32::to_string).collect();
+    let words = format!(
+        "CPUs came or went during the recording ({}): what ran there is recorded in part or not at all",
+        cpus.join(", ")
+    );
+    (!moved.is_empty()).then(|| Warning::new("record.hotplug", words))
+}
+
+/// Threads whose switches away are not reported: another one leaves the CPU to which they came. Perf leaves out the
+/// records of a task that bears its mark of recursion.
+#[derive(Default)]
+struct Unseen {
+    /// The thread on each CPU.
+    running: BTreeMap<u32, u32>,
+    /// How often each was not seen to leave.
+    missing: BTreeMap<u32, u64>,
+}
+
+impl Unseen {
+    fn lost(&mut self, cpu: u32) {
+        self.running.remove(&cpu);
+    }
+    #[inline]
+    fn look(&mut self, told: &Told) {
+        let What::Switch { prev, next, .. } = told.what else { return };
+        if let Some(before) = self.running.insert(told.cpu, next.tid)
+            && before != prev.tid
+            && before != 0
+        {
+            *self.missing.entry(before).or_default() += 1;
+        }
+    }
+    fn warning(&self, cast: &Cast) -> Option<Warning> {
+        let (tid, most) = self.missing.iter().max_by_key(|(_, n)| **n)?;
+        let name = cast.tasks.iter().find(|a| a.tid == *tid).map_or("thread", |a| a.name.as_str());
+        let all: u64 = self.missing.values().sum();
+        let words = format!(
+            "the kernel did not report {all} switches away from {} threads, most of them ({most}) from {name}:{tid}: \
+             these stays are left out",
+            self.missing.len()
+        );
+        Some(Warning::new("record.unseen", words))
     }
 }
 
@@ -216,8 +289,7 @@ fn arrival(at_ns: u64, cpu: u32, thread: u32) -> Told {
 /// Whether a record is new: false for the second report of a task that came to its CPU after idle.
 fn is_news(running: &mut BTreeMap<u32, u32>, told: &Told) -> bool {
     let What::Switch { prev, next, .. } = told.what else { return true };
-    let before = running.insert(told.cpu, next.tid);
-    prev.tid != 0 || before != Some(next.tid)
+    is_news_of(running, told.cpu, prev.tid, next.tid)
 }
 
 /// The record with other numbers for its CPUs.
@@ -256,7 +328,7 @@ mod tests {
         assert!(mine.filter(|name| name.starts_with(&me)).count() <= 1);
         let tid = sys::thread_id();
         let mut watch = Watch::new(Chosen { pids: vec![tid], ..Chosen::default() }, None);
-        let mut imported = recorded.tell(None, &mut watch);
+        let mut imported = recorded.tell(None, &mut watch, &never).unwrap().imported;
         let found = watch.finish(&mut imported);
         let task =
             found.tasks.iter().find(|t| t.voluntary >= 20).unwrap_or_else(|| panic!("{:?}", found.tasks));
@@ -264,6 +336,32 @@ mod tests {
         let actor = imported.cast.tasks.iter().find(|a| a.tid == tid).unwrap();
         assert_eq!((actor.process, actor.background), (std::process::id(), false));
         assert!(!imported.cast.release.is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_is_never_seen_to_leave_is_named() {
+        let mut unseen = Unseen::default();
+        let switch = |prev: u32, next: u32| {
+            let of = |tid| Thread { tid, ..Thread::default() };
+            Told {
+                what: What::Switch { prev: of(prev), next: of(next), why: SwitchReason::Blocked },
+                ..arrival(1, 0, 0)
+            }
+        };
+        [(0, 7), (7, 0), (0, 9)].iter().for_each(|(prev, next)| unseen.look(&switch(*prev, *next)));
+        assert_eq!(unseen.warning(&Cast::default()), None);
+        unseen.lost(0);
+        unseen.look(&switch(5, 7));
+        assert_eq!(unseen.warning(&Cast::default()), None, "a loss is told elsewhere");
+        unseen.look(&switch(0, 7));
+        let warning = unseen.warning(&Cast::default()).unwrap();
+        assert!(warning.message.contains("1 switches away from 1 threads") && warning.message.contains(":7"));
+    }
+
+    #[test]
+    fn cpus_that_came_or_went_are_named() {
+        assert_eq!(hotplug(&[]), None);
+        assert!(hotplug(&[3, 5]).unwrap().message.contains("(3, 5)"));
     }
 
     #[test]

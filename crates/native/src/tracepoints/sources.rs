@@ -25,6 +25,9 @@ static ASKED_KIB: AtomicU32 = AtomicU32::new(0);
 const ALL_RINGS_BYTES: usize = 256 << 20;
 /// The smallest useful ring.
 pub const LEAST_RING_BYTES: usize = 256 << 10;
+/// Descriptors for each CPU beside those of perf's events: a pipe and an arrival's ring of an instance, and a spool for
+/// each.
+const MORE_FILES: usize = 4;
 /// Descriptors kept for the rest of the run, if the limit can be raised.
 const SPARE_FILES: u64 = 256;
 /// Number of sleeps on each CPU, and their length, ns: enough to see the idle task come and go.
@@ -65,6 +68,10 @@ pub fn ask(ring_kib: u32) {
 /// # Errors
 /// EACCES or EPERM without CAP_PERFMON.
 pub fn open(online: &[u32], layouts: &Layouts, opened_ns: u64) -> io::Result<Sources> {
+    if sys::is_root() {
+        // Perf's rings may do this time; what a killed recorder left costs the system all the same.
+        let _ = instance::clear_left();
+    }
     make_room_for_files(online.len());
     let share = (ALL_RINGS_BYTES / online.len().max(1)).max(LEAST_RING_BYTES);
     let bytes = match ASKED_KIB.load(Ordering::Relaxed) {
@@ -117,7 +124,7 @@ fn traced(online: &[u32], blind: &[u32], bytes: usize) -> io::Result<(Vec<Box<dy
 }
 
 fn make_room_for_files(cpus: usize) {
-    let files = (cpus * NAMES.len()) as u64 + SPARE_FILES;
+    let files = (cpus * (NAMES.len() + MORE_FILES)) as u64 + SPARE_FILES;
     let (soft, hard) = sys::file_limit();
     if soft < files + SPARE_FILES {
         // If that is not allowed, opening too many files fails later with an error.

@@ -9,7 +9,7 @@ use schedlab_base::{Error, Ns, Result, TaskId};
 use schedlab_import::record::{About, Chosen, Watch, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
-use schedlab_record::{Store, cell_hash};
+use schedlab_record::{Store, Stored, cell_hash};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_trace::{Actor, Event, Sink, Window};
@@ -144,10 +144,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let events = Some((EVENTS_FILE, kept.path()));
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();
+    let was_there = matches!(stored, Stored::Kept(_));
     let shown = one_run::Run::of(&record);
     if own.json {
         let value = serde_json::json!({
-            "folder": folder, "events": imported.records, "other_events": imported.others,
+            "folder": folder, "was_there": was_there, "events": imported.records, "other_events": imported.others,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
         });
         return output::json_as("schedlab/import/1", &value);
@@ -156,10 +157,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         shown.export(out)?;
         writeln!(
             out,
-            "\n{} events of {} tasks on {} CPUs, stored in {folder}",
+            "\n{} events of {} tasks on {} CPUs, {} {folder}",
             imported.records,
             imported.cast.tasks.len(),
-            imported.cast.cpus
+            imported.cast.cpus,
+            if was_there { "which were there already, in" } else { "stored in" }
         )
     })
 }

@@ -4,6 +4,7 @@ use super::import::Source;
 use crate::cli::Entry;
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::printable::name;
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_import::latency::{Latency, Row};
 use schedlab_import::read_part;
@@ -104,8 +105,8 @@ fn table(rows: &[Row], opened_ns: u64, out: &mut dyn Write) -> io::Result<()> {
         "task", "runtime ms", "switches", "avg delay ms", "max delay ms", "max start s", "max end s"
     )?;
     for r in rows {
-        let name =
-            if r.tasks == 1 { format!("{}:{}", r.name, r.tid) } else { format!("{}:({})", r.name, r.tasks) };
+        let name = name(&r.name);
+        let name = if r.tasks == 1 { format!("{name}:{}", r.tid) } else { format!("{name}:({})", r.tasks) };
         let at = |t: Ns| match r.waits {
             0 => "-".to_owned(),
             _ => {

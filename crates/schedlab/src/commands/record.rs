@@ -5,16 +5,16 @@ use crate::cli::Entry;
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_import::record::{About, Chosen, Watch, record};
 use schedlab_machine::Machine;
-use schedlab_native::tracepoints::record::{Recorded, Recorder};
+use schedlab_native::tracepoints::record::{Heard, Recorded, Recorder};
 use schedlab_record::{Store, cell_hash, environment};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_workload::command::one_line;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -82,7 +82,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let length = recorded.length();
-    let mut imported = recorded.tell(machine.as_ref(), &mut hears);
+    // A Ctrl-C that ended the recording does not end its analysis; the next one does.
+    stop.store(false, Ordering::SeqCst);
+    let Some(Heard { mut imported, warnings }) = recorded.tell(machine.as_ref(), &mut hears, stop) else {
+        return Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is stored"));
+    };
     if imported.records == 0 {
         return Err(Error::machine(format!("the kernel reported no events in {length}"))
             .help("'schedlab doctor' says how events are recorded here"));
@@ -93,6 +97,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let Hears { watch, kept: writer } = hears;
     let mut found = watch.finish(&mut imported);
     found.environment = environment::capture();
+    found.warnings.extend(warnings);
     let program = own.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
     let about = About {
         variant: own.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),

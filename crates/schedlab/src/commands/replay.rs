@@ -156,8 +156,8 @@ fn machine(own: &Own, recorded: Machine) -> Result<Machine> {
 /// The machine that was recorded.
 fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
     match &record.guest {
-        // A recording tells which CPUs there are, and not how they are connected.
-        _ if record.backend.made_by().is_none() => {
+        // A recording by itself tells which CPUs there are, and not how they are connected.
+        _ if record.machine.topology.nr_cpus() == 0 => {
             common::machine(&format!("{}cpu", used(events)?.max(1)), None)
         }
         // Of this machine, the costs are those that a probe found.
@@ -232,17 +232,17 @@ struct Fidelity<'a> {
     prices: Prices,
     metrics: Vec<Off>,
     worse: Vec<Worse>,
-    /// The recording's warnings.
+    /// The recording's warnings, and those of its schedule.
     #[serde(skip)]
-    recorded: &'a [Warning],
+    recorded: Vec<&'a Warning>,
 }
 
 impl<'a> Fidelity<'a> {
-    fn of(record: &'a Record, recording: &Recording, fitted: &'a Fitted) -> Fidelity<'a> {
+    fn of(record: &'a Record, recording: &'a Recording, fitted: &'a Fitted) -> Fidelity<'a> {
         let metrics = fit::errors(recording, &fitted.run);
         Fidelity {
             workload: &record.workload,
-            recorded: &record.found.warnings,
+            recorded: record.found.warnings.iter().chain(&recording.warnings).collect(),
             machine: &fitted.run.machine.name,
             kernel: &fitted.run.kernel,
             tasks: recording.schedule.parts.len(),
@@ -263,9 +263,10 @@ impl<'a> Fidelity<'a> {
         let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
         std::iter::once(Warning::new("replay.off", text)).chain(worse).chain(self.losses().cloned()).collect()
     }
-    /// What the recording says it has lost or repaired.
+    /// What the recording has lost or repaired, and what its schedule does not say as it does.
     fn losses(&self) -> impl Iterator<Item = &Warning> {
-        self.recorded.iter().filter(|w| w.code.starts_with("recording."))
+        let is = |w: &Warning| ["recording.", "replay.", "trace.gaps"].iter().any(|c| w.code.starts_with(c));
+        self.recorded.iter().copied().filter(move |w| is(w))
     }
     fn worse_line(w: &Worse) -> String {
         format!("{} is off by {:+.1}%, more than {}%: {}", w.what, w.off_pct, w.limit_pct, w.why)

@@ -305,8 +305,12 @@ fn written<W>(ended: std::io::Result<W>) -> Result<()> {
     }
 }
 
-/// The names of processes that several tasks share: the workload's. Others have the names of their threads.
+/// The names of processes that several tasks share: the workload's. Others have the names of their threads, as all
+/// processes of a recording do: schedlab made none of them.
 fn processes(record: &Record, cast: &schedlab_trace::Cast) -> BTreeMap<u32, String> {
+    if record.backend.made_by().is_none() {
+        return BTreeMap::new();
+    }
     let own: Vec<u32> = cast.tasks.iter().filter(|a| !a.background).map(|a| a.process).collect();
     let first = own.iter().copied().find(|p| *p != 0);
     let shared = first.filter(|first| own.iter().filter(|p| *p == first).count() > 1);

@@ -1,7 +1,7 @@
 //! A small run by hand, read back byte by byte.
 
 use super::*;
-use crate::Actor;
+use crate::{Actor, SwitchReason};
 
 const A: TaskId = TaskId(0);
 const B: TaskId = TaskId(1);

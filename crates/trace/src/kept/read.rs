@@ -168,7 +168,7 @@ impl<R: Read + Seek> Items<'_, R> {
             }
             // Read as one that may be cut, but it is whole after all.
             b'C' => {
-                self.reader.close = from.of_json(&self.block.bytes)?;
+                self.reader.close = from.rest_of_close(std::mem::take(&mut self.block.bytes))?;
                 self.block.bytes.clear();
                 self.ended = true;
             }
@@ -222,7 +222,7 @@ impl<R: Read + Seek> Source<R> {
     }
     fn of_json<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T> {
         serde_json::from_slice(content)
-            .map_err(|e| self.wrong(self.offset - content.len() as u64, &e.to_string()))
+            .map_err(|e| self.wrong(self.offset.saturating_sub(content.len() as u64), &e.to_string()))
     }
     fn json<T: DeserializeOwned>(&mut self, letter: u8) -> Result<T> {
         let (start, mut content) = (self.offset, Vec::new());
@@ -245,6 +245,23 @@ impl<R: Read + Seek> Source<R> {
             return Err(no_end(self));
         }
         self.seek(SeekFrom::Start(start))?;
-        self.json(b'C')
+        let mut content = Vec::new();
+        match self.section(&mut content)? {
+            b'C' => self.rest_of_close(content),
+            _ => Err(self.wrong(start, "another section was expected")),
+        }
+    }
+    /// What the file's end says, of which the first section is read. A section that is full goes on in the next one.
+    fn rest_of_close(&mut self, mut content: Vec<u8>) -> Result<Close> {
+        let (mut last, mut next) = (content.len(), Vec::new());
+        while last == MAX_SECTION {
+            let start = self.offset;
+            if self.section(&mut next)? != b'C' {
+                return Err(self.wrong(start, "another section was expected"));
+            }
+            last = next.len();
+            content.append(&mut next);
+        }
+        self.of_json(&content)
     }
 }

@@ -231,3 +231,25 @@ fn a_number_that_would_take_memory_is_damage() {
         assert!(e.message().contains("a number is too large"), "{e}");
     }
 }
+
+#[test]
+fn a_cast_that_is_longer_than_a_section_comes_back() {
+    let long = |tid| crate::Actor {
+        name: "x".repeat(1 << 20),
+        tid,
+        process: 0,
+        background: false,
+        prio: 120,
+        group: None,
+    };
+    let many = Cast { tasks: (0..MAX_SECTION as u32 / (1 << 20) + 6).map(long).collect(), ..Cast::default() };
+    let bytes = Writer::new(Vec::new()).unwrap().finish(many.clone()).unwrap();
+    let path = Path::new("long.slt");
+    assert!(*Reader::of(Cursor::new(&bytes), path).unwrap().cast() == many);
+    // Read as one that may be cut, it is whole, too.
+    let mut reader = Reader::begin(Cursor::new(&bytes), path).unwrap();
+    assert!(reader.items().next().is_none());
+    assert!(*reader.cast() == many);
+    let cut = Reader::of(Cursor::new(&bytes[..bytes.len() - 20]), path);
+    assert!(cut.is_err());
+}

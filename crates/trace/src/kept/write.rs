@@ -73,7 +73,17 @@ impl<W: Write> Writer<W> {
         }
         self.close.cast = cast;
         let start = self.written;
-        self.section(b'C', &serde_json::to_vec(&self.close)?)?;
+        let json = serde_json::to_vec(&self.close)?;
+        let mut rest = json.as_slice();
+        // A section that is full goes on in the next one.
+        loop {
+            let (content, more) = rest.split_at(rest.len().min(MAX_SECTION));
+            self.section(b'C', content)?;
+            if content.len() < MAX_SECTION {
+                break;
+            }
+            rest = more;
+        }
         self.out.write_all(&start.to_le_bytes())?;
         self.out.write_all(&END_MAGIC)?;
         self.out.into_inner().map_err(io::IntoInnerError::into_error)
@@ -103,7 +113,7 @@ impl<W: Write> Writer<W> {
 /// Writes a section; its length with its head, bytes.
 fn section<W: Write>(out: &mut W, letter: u8, content: &[u8]) -> io::Result<u64> {
     let length = u32::try_from(content.len()).ok().filter(|_| content.len() <= MAX_SECTION);
-    let length = length.ok_or_else(|| io::Error::other("too many tasks for a file of events"))?;
+    let length = length.ok_or_else(|| io::Error::other("a part of a file of events is too long"))?;
     out.write_all(&[letter])?;
     out.write_all(&length.to_le_bytes())?;
     out.write_all(&crc32fast::hash(content).to_le_bytes())?;

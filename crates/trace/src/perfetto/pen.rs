@@ -6,11 +6,6 @@ use crate::Cast;
 use schedlab_base::{CpuId, TaskId};
 use std::borrow::Cow;
 
-/// Priority of the idle task.
-const IDLE_PRIO: i32 = 120;
-/// Threads that the cast does not have get numbers from here on; the kernel's go up to 2^22.
-const STRANGERS: u32 = 1 << 23;
-
 /// One run's pen.
 pub(super) struct Pen<'a, W> {
     pub(super) file: &'a mut Perfetto<W>,
@@ -31,8 +26,7 @@ impl<'a, W> Pen<'a, W> {
     }
     #[inline]
     pub(super) fn tid(&self, task: TaskId) -> i32 {
-        let tid = self.cast.of(task).map_or(STRANGERS + task.0, |a| a.tid);
-        (self.side.first_tid + tid) as i32
+        (self.side.first_tid + self.cast.tid(task)) as i32
     }
     /// The process, if it is known.
     pub(super) fn process(&self, task: TaskId) -> Option<i32> {
@@ -43,11 +37,8 @@ impl<'a, W> Pen<'a, W> {
     #[inline]
     pub(super) fn who(&self, task: Option<TaskId>, cpu: CpuId) -> (i32, i32, Cow<'_, str>) {
         match task {
-            Some(task) => {
-                let prio = self.cast.of(task).map_or(IDLE_PRIO, |a| a.prio);
-                (self.tid(task), prio, self.cast.label(task))
-            }
-            None => (0, IDLE_PRIO, self.idle_name(cpu)),
+            Some(told) => (self.tid(told), self.cast.prio(task), self.cast.label(told)),
+            None => (0, self.cast.prio(None), self.idle_name(cpu)),
         }
     }
     #[inline]

@@ -67,3 +67,15 @@ fn a_loss_is_told_as_ftrace_tells_it() {
     let text = String::from_utf8(text.finish().unwrap()).unwrap();
     assert!(text.lines().any(|l| l == "CPU:1 [LOST 7 EVENTS]"), "{text}");
 }
+
+#[test]
+fn names_stay_in_their_line() {
+    let actor =
+        Actor { name: "a\nb".to_owned(), tid: 7, process: 7, background: false, prio: 120, group: None };
+    let cast = Cast { tasks: vec![actor], cpus: 1, ..Cast::default() };
+    let mut text = Text::new(Vec::new(), &cast);
+    let kind = EventKind::Switch { prev: Some(A), next: None, why: SwitchReason::Blocked };
+    text.event(&Event { at: Ns(5), cpu: CpuId(0), kind });
+    let text = String::from_utf8(text.finish().unwrap()).unwrap();
+    assert!(text.lines().last().unwrap().contains("prev_comm=a\\u000ab prev_pid=7"), "{text}");
+}

@@ -1,7 +1,7 @@
 //! The program of one task of a schedule.
 //!
-//! Its futex word counts what it was given and has not used yet. Who gives adds one, and calls the kernel only if the
-//! task waits; who needs takes one, or waits for it. Live and simulated programs are the same.
+//! Its futex word counts what it was given and has not used yet. A giver adds one, and calls the kernel only if the
+//! task waits; the task takes one where it needs one, or waits for it. Live and simulated programs are the same.
 
 use super::schedule::{Part, Prices, Start, Step};
 use crate::op::{Env, Op, Program, WordId};

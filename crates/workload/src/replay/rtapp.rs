@@ -5,12 +5,14 @@
 //! wakers, but not always its order.
 
 use super::schedule::{Schedule, Start, Step};
+use schedlab_base::Ns;
 use std::fmt::Write as _;
 
 /// The text of the rt-app file.
 pub fn rtapp(schedule: &Schedule) -> String {
     let names: Vec<String> =
         schedule.parts.iter().enumerate().map(|(at, p)| format!("{}-{at}", plain(&p.name))).collect();
+    let starts = starts(schedule);
     let mut out = String::from("{\n  \"global\": { \"default_policy\": \"SCHED_OTHER\" },\n  \"tasks\": {");
     let mut first = true;
     for (at, part) in schedule.parts.iter().enumerate().filter(|(_, p)| !p.background) {
@@ -21,10 +23,8 @@ pub fn rtapp(schedule: &Schedule) -> String {
             0 => keys.push(format!("\"priority\": {}", part.nice)),
             rt => keys.push(format!("\"policy\": \"SCHED_FIFO\", \"priority\": {rt}")),
         }
-        if let Start::At(ns) = part.start
-            && ns.0 >= 1_000
-        {
-            keys.push(format!("\"delay\": {}", ns.0 / 1_000));
+        if starts[at].0 >= 1_000 {
+            keys.push(format!("\"delay\": {}", starts[at].0 / 1_000));
         }
         let mut left_ns = 0;
         for (number, step) in part.steps.iter().enumerate() {
@@ -50,7 +50,64 @@ pub fn rtapp(schedule: &Schedule) -> String {
     out
 }
 
+/// When each task begins, as rt-app can't let one task start another: a task that another one makes begins after all
+/// that its maker ran and slept by itself before.
+fn starts(schedule: &Schedule) -> Vec<Ns> {
+    let mut after = vec![Ns::ZERO; schedule.parts.len()];
+    for part in &schedule.parts {
+        let mut done = Ns::ZERO;
+        for step in &part.steps {
+            match *step {
+                Step::Run(ns) | Step::Sleep(ns) => done = done.plus(ns),
+                Step::Start(child) => after[child] = done,
+                _ => {}
+            }
+        }
+    }
+    let start = |mut at: usize| {
+        let mut sum = Ns::ZERO;
+        // No line of makers is longer than there are tasks.
+        for _ in 0..schedule.parts.len() {
+            match schedule.parts[at].start {
+                Start::At(ns) => return sum.plus(ns),
+                Start::By(maker) => (sum, at) = (sum.plus(after[at]), maker),
+            }
+        }
+        sum
+    };
+    (0..schedule.parts.len()).map(start).collect()
+}
+
 /// A name without what JSON would need to escape.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Part;
+
+    #[test]
+    fn a_task_that_another_makes_begins_when_that_one_gets_there() {
+        let part = |start, steps: &[Step]| Part {
+            name: "t".into(),
+            tid: 0,
+            nice: 0,
+            rt_priority: 0,
+            background: false,
+            group: None,
+            start,
+            steps: steps.to_vec(),
+        };
+        let (run, sleep) = (Step::Run(Ns::us(30)), Step::Sleep(Ns::us(50)));
+        let parts = vec![
+            part(Start::At(Ns::us(5)), &[run, sleep, Step::Start(1), run]),
+            part(Start::By(0), &[run, Step::Start(2)]),
+            part(Start::By(1), &[run]),
+        ];
+        let schedule = Schedule { length: Ns::ms(1), parts };
+        assert_eq!(starts(&schedule), [Ns::us(5), Ns::us(85), Ns::us(115)]);
+        assert!(rtapp(&schedule).contains("\"delay\": 115"));
+    }
 }
