@@ -29,7 +29,7 @@ use schedlab_record::content_hash;
 use site::Site;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The built-in configuration, a fragment over `make allnoconfig`.
 pub const GUEST_CONFIG: &str = include_str!("guest.config");
@@ -93,11 +93,13 @@ pub struct Made {
 pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
     tools::check()?;
     let compiler = tools::compiler()?;
-    let is_new = !schedlab_guest::images::cache::sources(cache).is_dir();
-    if is_new {
-        tools::check_room(cache, BUILD_MB, "the first build of a kernel")?;
+    if !source::is_there(&recipe.source, cache) {
+        tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }
-    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t))?;
+    // The package client dies of the same Ctrl-C; its own words are then no error to tell.
+    let told =
+        |e: Error| if stop.load(Ordering::Relaxed) { interrupted("its source was fetched") } else { e };
+    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(told)?;
     let note = note(recipe, &source, compiler);
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
@@ -129,6 +131,12 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     };
     let built = catalog::keep(&note, &name, files, cache)?;
     Ok(Made { built, new: true, moved, warnings })
+}
+
+/// The error of an interruption; `while_` is what was being done.
+fn interrupted(while_: &str) -> Error {
+    Error::new(schedlab_base::ErrorKind::CheckFailed, format!("interrupted while {while_}"))
+        .help("the same command goes on from there")
 }
 
 /// The built-in configuration with the recipe's fragment.

@@ -81,6 +81,9 @@ impl Make<'_> {
             .env("KBUILD_BUILD_VERSION", "1");
         command.env_remove("KBUILD_OUTPUT").env_remove("ARCH").env_remove("CROSS_COMPILE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // A build that outlived schedlab would go on in the folder in which the next one begins. make ends its own
+        // children and removes what they were about to write.
+        schedlab_guest::end_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| Error::machine(format!("make can't be started: {e}")))?;
         let group = child.id();
         let (send, lines) = mpsc::channel();
@@ -97,11 +100,7 @@ impl Make<'_> {
         lines.try_iter().for_each(|l| watch.take(l, step));
         let _ = fs::write(&self.log, watch.all.join("\n"));
         if !ended {
-            return Err(Error::new(
-                schedlab_base::ErrorKind::CheckFailed,
-                "interrupted while a kernel was built",
-            )
-            .help("the same command goes on from there"));
+            return Err(crate::interrupted("a kernel was built"));
         }
         self.judge(status, watch)
     }

@@ -94,6 +94,22 @@ struct Stamp {
     hash: String,
 }
 
+/// Whether a source's files are in the cache, so that it takes no more room. A tarball is looked for when it is read.
+pub fn is_there(source: &Source, cache: &Path) -> bool {
+    match source {
+        Source::Series(series) => fetch::source_in_cache(series, cache).is_some(),
+        Source::Tarball(path) => !path.is_file() || fs::read_dir(cache::sources(cache)).is_ok(),
+        Source::Tree(path) => site_of(path, cache).is_ok_and(|folder| folder.join(MANIFEST).is_file()),
+    }
+}
+
+/// The site of a user's tree.
+fn site_of(path: &Path, cache: &Path) -> Result<PathBuf> {
+    let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
+    let hash = schedlab_record::content_hash(path.as_os_str().as_encoded_bytes());
+    Ok(cache::sources(cache).join(format!("tree-{}", &hash[..12])))
+}
+
 /// Brings a source into the cache. Files of a user's tree are compared here, and copied when the site is locked.
 ///
 /// # Errors
@@ -138,9 +154,8 @@ fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtai
 }
 
 fn tree(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained> {
+    let folder = site_of(path, cache)?;
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
-    let hash = schedlab_record::content_hash(path.as_os_str().as_encoded_bytes());
-    let folder = cache::sources(cache).join(format!("tree-{}", &hash[..12]));
     let before: Manifest = fs::read(folder.join(MANIFEST))
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())

@@ -71,6 +71,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // An unknown load or metric is told before anything is built.
     trial::alone("good", Path::new("/vmlinuz"), &own.machine, common::cpus())?
         .narrow(Backend::Vm, &own.part())?;
+    forging::ready(true)?;
     let mut lab = Lab::of(&own, repository)?;
     let found = bisect(repository, &good, &bad, own.runs, &mut lab)?;
     if own.keep.json {
