@@ -29,7 +29,7 @@ use schedlab_record::content_hash;
 use site::Site;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The built-in configuration, a fragment over `make allnoconfig`.
 pub const GUEST_CONFIG: &str = include_str!("guest.config");
@@ -93,16 +93,22 @@ pub struct Made {
 pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
     tools::check()?;
     let compiler = tools::compiler()?;
-    let is_new = !schedlab_guest::images::cache::sources(cache).is_dir();
-    if is_new {
-        tools::check_room(cache, BUILD_MB, "the first build of a kernel")?;
+    if !source::is_there(&recipe.source, cache) {
+        tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }
-    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t))?;
+    // The package client dies of the same Ctrl-C; its own words are then no error to tell.
+    let told =
+        |e: Error| if stop.load(Ordering::Relaxed) { interrupted("its source was fetched") } else { e };
+    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(told)?;
     let note = note(recipe, &source, compiler);
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
     }
-    let site = Site::enter(&source, &mut |t| on.say(t))?;
+    let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
+    // The build that was waited for may have been of this kernel.
+    if let Some(built) = catalog::find(&note.key, cache) {
+        return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
+    }
     let moved = site.patch(&recipe.patches)?;
     let config = configuration(recipe);
     let objects = site.objects(&content_hash(config.as_bytes())[..12]);
@@ -131,27 +137,28 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     Ok(Made { built, new: true, moved, warnings })
 }
 
+/// The error of an interruption; `while_` is what was being done.
+fn interrupted(while_: &str) -> Error {
+    Error::new(schedlab_base::ErrorKind::CheckFailed, format!("interrupted while {while_}"))
+        .help("the same command goes on from there")
+}
+
 /// The built-in configuration with the recipe's fragment.
 fn configuration(recipe: &Recipe) -> String {
     let own = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     format!("{GUEST_CONFIG}\n{own}\n")
 }
 
-/// Writes .config, if the configuration is new here.
+/// Writes .config: what kconfig makes of the configuration and this source, whatever was built here before. kconfig
+/// leaves a file with the same bytes as it is.
 fn configure(make: &Make<'_>, config: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let fragment = make.objects.join("fragment.config");
-    let there = make.objects.join(".config").is_file();
-    if there && fs::read_to_string(&fragment).is_ok_and(|old| old == config) {
-        return Ok(());
-    }
     say("configuring");
     let all = make.objects.join("all.config");
     temp::write_whole(&all, config.as_bytes())?;
     let word = format!("KCONFIG_ALLCONFIG={}", all.display());
     make.run(&[&word, "allnoconfig"], 1, &mut |_| ())?;
     let made = fs::read_to_string(make.objects.join(".config")).unwrap_or_default();
-    bootable(&made)?;
-    temp::write_whole(&fragment, config.as_bytes())
+    bootable(&made)
 }
 
 /// Checks that a guest of schedlab can boot with a configuration.

@@ -26,6 +26,7 @@ pub use fetch::find_qemu;
 pub use init::{init_main, is_init};
 pub use limits::LIMIT_VARIABLE;
 pub use run::{Visit, run, run_all};
+pub use sys::end_with_parent;
 
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::Machine;

@@ -15,11 +15,20 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 /// Makes the kernel kill the command when the thread that started it ends, however it ends.
 pub fn die_with_parent(command: &mut Command) {
+    signal_with_parent(command, libc::SIGKILL);
+}
+
+/// As [`die_with_parent`], by SIGTERM, for commands that end their own children then.
+pub fn end_with_parent(command: &mut Command) {
+    signal_with_parent(command, libc::SIGTERM);
+}
+
+fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
     let parent = std::process::id();
     let ask = move || {
         // SAFETY: both calls take integers only and are async-signal-safe.
         unsafe {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
             // The request does not notice a parent that has died already.
             if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
         }

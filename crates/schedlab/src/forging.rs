@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use crate::{interrupt, output};
-use schedlab_base::Result;
+use schedlab_base::{Error, Result};
 use schedlab_forge::{Listener, Made, Recipe, Step};
 use schedlab_guest::Image;
 use schedlab_guest::images::cache;
@@ -27,6 +27,25 @@ impl Listener for Teller {
         let words = format!("{} of about {} files: {}", step.done, step.of, step.file);
         self.bar.at(step.done * 1000 / step.of.max(1), words);
     }
+}
+
+/// Checks that this machine can boot kernels, and build them if `builds`; tells all that it lacks at once.
+///
+/// # Errors
+/// The missing tools, and the missing QEMU.
+pub fn ready(builds: bool) -> Result<()> {
+    let tools = if builds { schedlab_forge::check_tools() } else { Ok(()) };
+    match (tools, schedlab_guest::find_qemu()) {
+        (tools, Ok(_)) => tools,
+        (Ok(()), Err(qemu)) => Err(qemu),
+        (Err(tools), Err(qemu)) => Err(both(&tools, &qemu)),
+    }
+}
+
+/// Two errors of the machine as one.
+fn both(first: &Error, second: &Error) -> Error {
+    let remedies: Vec<&str> = [first, second].iter().filter_map(|e| e.remedy()).collect();
+    Error::machine(format!("{}; {}", first.message(), second.message())).help(remedies.join("; "))
 }
 
 /// Builds one kernel, or finds it in the cache; tells moved hunks and the compiler's warnings about changed files.
@@ -67,4 +86,20 @@ pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTree
         }
     }
     Ok(images)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_a_machine_lacks_is_told_at_once() {
+        let one = |what: &str, help: &str| Error::machine(what).help(help);
+        let error = both(&one("missing bison", "install bison"), &one("no QEMU", "fetch it"));
+        assert_eq!(error.kind().exit_code(), 3);
+        assert_eq!(
+            (error.message(), error.remedy()),
+            ("missing bison; no QEMU", Some("install bison; fetch it"))
+        );
+    }
 }

@@ -44,7 +44,8 @@ impl Mail {
 /// The mails of a file. A file that does not begin like a mail is one text.
 pub fn split(bytes: &[u8]) -> Vec<Mail> {
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
-    let starts = |i: &usize| begins(lines[*i]) && (*i == 0 || lines[*i - 1].is_empty());
+    // Lines may end as DOS has them.
+    let starts = |i: &usize| begins(lines[*i]) && (*i == 0 || lines[*i - 1].trim_ascii().is_empty());
     let mut at: Vec<usize> = (0..lines.len()).filter(starts).collect();
     if at.first() != Some(&0) {
         at.insert(0, 0);
@@ -146,6 +147,15 @@ mod tests {
         assert_eq!((all[0].place(), all[0].is_reply(), all[1].is_reply()), (Some(2), false, true));
         assert!(all[0].body.starts_with(b"From the start"), "a sentence is no mail's beginning");
         assert_eq!((all[0].first_line, all[1].first_line), (6, 12));
+    }
+
+    #[test]
+    fn a_mailbox_with_the_line_ends_of_dos_is_split_alike() {
+        let (unix, dos) = (split(BOX.as_bytes()), split(BOX.replace('\n', "\r\n").as_bytes()));
+        let told = |all: &[Mail]| -> Vec<_> {
+            all.iter().map(|m| (m.title(), m.place(), m.is_reply(), m.first_line)).collect()
+        };
+        assert_eq!(told(&unix), told(&dos));
     }
 
     #[test]

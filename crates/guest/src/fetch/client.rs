@@ -232,6 +232,9 @@ impl Client {
             .map_err(|e| Error::machine(format!("{program} can't be started: {e}")).help(BY_HAND))?;
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text += &String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() && text.trim().is_empty() {
+            text = format!("{program} said nothing and ended with {}", output.status);
+        }
         Ok(Told { good: output.status.success(), text })
     }
 }

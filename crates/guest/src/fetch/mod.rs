@@ -170,7 +170,7 @@ pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&st
 }
 
 /// The newest source of a series in the cache.
-fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
+pub fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
     let all = cache::entries(&cache::sources(cache)).into_iter();
     let of = |folder: PathBuf| {
         let note = Note::read(&folder)?;

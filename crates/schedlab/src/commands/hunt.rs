@@ -5,19 +5,20 @@ use crate::commands::suite::compared;
 use crate::experiments::Making;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
-use crate::{common, interrupt, output};
+use crate::{common, forging, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_lab::compare::Row;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, Pool, hunt};
 use schedlab_lab::stats::Verdict;
-use schedlab_lab::{Backend, Options};
+use schedlab_lab::{Backend, Options, builds};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -67,6 +68,13 @@ struct Own {
     quiet: bool,
 }
 
+impl Own {
+    /// Where losses are confirmed.
+    fn backends(&self) -> &'static [Backend] {
+        if self.vm { &[Backend::Sim, Backend::Vm] } else { &[Backend::Sim] }
+    }
+}
+
 fn command() -> Command {
     Own::augment_args(Command::new("hunt"))
         .about("Search for the workloads under which a change loses most, and shrink them")
@@ -112,22 +120,41 @@ fn run(matches: &ArgMatches) -> Result<()> {
             Budget::Time(Duration::from_nanos(time.0))
         }
     };
+    if own.vm {
+        // Else a machine without QEMU, or a kernel that can't be built, would be told after the search.
+        let both = [judge.baseline.clone(), judge.variant.clone()];
+        forging::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
+    }
     fs::create_dir_all(&own.out).map_err(|e| Error::io(&own.out, "make", &e))?;
-    let found = search(&judge, budget, &own)?;
+    let mut found = search(&judge, budget, &own)?;
     let stop = interrupt::stop_flag()?;
     found.found.iter().try_for_each(|one| keep(one, &judge, &own.out))?;
     let mut told = Vec::new();
     for one in &found.found {
         let mut told_one = tell(one, &judge, &own.out);
-        if !found.interrupted && !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            match confirm(one, &judge, &own) {
-                Ok(rows) => told_one.confirmed = rows,
-                Err(e) => output::note(&format!("{} is not confirmed: {e}", told_one.class)),
+        for backend in own.backends() {
+            if found.interrupted || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match confirm(one, &judge, &own, *backend) {
+                Ok(row) => told_one.confirmed.extend(row),
+                Err(e) => {
+                    output::note(&format!("{} is not confirmed on {}: {e}", told_one.class, backend.name()));
+                }
             }
         }
         told.push(told_one);
     }
-    print(&found, &told, &judge, &own)
+    found.interrupted |= stop.load(Ordering::Relaxed);
+    print(&found, &told, &judge, &own)?;
+    if found.interrupted {
+        let kept = match told.len() {
+            0 => "no loss was found until then".to_owned(),
+            n => format!("{n} workloads with a loss are kept in {}", own.out.display()),
+        };
+        return Err(Error::new(ErrorKind::CheckFailed, format!("interrupted: {kept}")));
+    }
+    Ok(())
 }
 
 /// Makes a word that names a file here the whole path of it.
@@ -194,34 +221,24 @@ fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
     }
 }
 
-/// Runs a found workload with other seeds, and in guests if asked; returns the rows of its metric.
-fn confirm(found: &Found, judge: &Judge, own: &Own) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for backend in [Backend::Sim, Backend::Vm] {
-        if backend == Backend::Vm && !own.vm {
-            continue;
-        }
-        let making = Making {
-            backend,
-            part: Part::default(),
-            wanted: Options::default(),
-            kernel: &[],
-            guest: &own.guest,
-            jobs: own.jobs,
-            out: &own.out.join("runs"),
-            seeds_a_boot: None,
-            timing: false,
-            quiet: own.quiet,
-        };
-        let made = making.make(found.experiment(judge, &own.out)?)?;
-        let known = |r: &Row, all: &[Row]| all.iter().any(|o| o.backend == r.backend);
-        for row in made.comparison.comparisons {
-            if row.metric == found.loss.metric && !known(&row, &rows) {
-                rows.push(row);
-            }
-        }
-    }
-    Ok(rows)
+/// Runs a found workload with other seeds; returns the row of its metric on the backend.
+fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<Option<Row>> {
+    let making = Making {
+        backend,
+        part: Part::default(),
+        wanted: Options::default(),
+        kernel: &[],
+        guest: &own.guest,
+        jobs: own.jobs,
+        out: &own.out.join("runs"),
+        seeds_a_boot: None,
+        timing: false,
+        quiet: own.quiet,
+    };
+    let made = making.make(found.experiment(judge, &own.out)?)?;
+    // Beside guests there are simulations, which are confirmed by themselves.
+    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend.to_string() == backend.name();
+    Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 
 fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
@@ -243,14 +260,14 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
             out,
             "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them"
         )?;
-        if told.is_empty() {
+        if told.is_empty() && !hunt.interrupted {
             writeln!(out, "\nNo loss was found.")?;
         }
         for (one, found) in told.iter().zip(&hunt.found) {
             of_one(one, found, out)?;
         }
-        if hunt.interrupted {
-            writeln!(out, "\nInterrupted: what was found is kept, and is not confirmed.")?;
+        if hunt.interrupted && told.iter().any(|one| one.confirmed.is_empty()) {
+            writeln!(out, "\nInterrupted: what was found is kept; some of it is not confirmed.")?;
         }
         Ok(())
     })

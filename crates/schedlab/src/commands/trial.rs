@@ -4,7 +4,7 @@
 use crate::cli::Entry;
 use crate::experiments::{Compared, Making};
 use crate::guests::GuestOptions;
-use crate::{common, output};
+use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_guest::counter::Counts;
@@ -86,6 +86,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
     let experiment = trial.experiment(&own.machine, common::cpus())?;
+    forging::ready(true)?;
     let making = Making {
         backend: Backend::Vm,
         part: Part { loads: own.load.clone(), metrics: own.metric.clone(), ..Part::default() },
