@@ -48,6 +48,7 @@ fn a_row_is_the_digest_of_its_record() {
     for run in &lab.runs[..2] {
         let (row, whole) = (index.get(run).unwrap(), run.record().unwrap());
         assert_eq!(row, digest(whole.clone()));
+        assert_eq!(digest(row.clone()), row, "a digest has no other digest");
         assert_eq!(row.found.series, whole.found.series, "digests equal their series");
         for name in ["schbench.latency.p99", "schbench.latency.mean", "migrations", "schbench.latency.count"]
         {

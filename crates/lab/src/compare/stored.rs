@@ -56,10 +56,7 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
     let row = |(run, root): (&RunDir, &Option<&Path>)| indexes.get(root.as_ref()?)?.get(run);
     let rows: Vec<Option<Record>> = runs.par_iter().zip(&places).map(row).collect();
     let fresh: Vec<bool> = rows.iter().map(Option::is_some).collect();
-    let read = |(run, row): (&RunDir, Option<Record>)| match row {
-        Some(row) => Ok(row),
-        None => run.outline().map(index::digest),
-    };
+    let read = |(run, row): (&RunDir, Option<Record>)| row.map_or_else(|| run.outline(), Ok);
     let records = in_order(runs.par_iter().zip(rows).map(read))?;
     for (root, known) in &indexes {
         let of_root = (0..runs.len()).filter(|i| places[*i] == Some(root) && !fresh[*i]);
@@ -69,15 +66,16 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
             let _ = known.add(&new);
         }
     }
-    Ok(records)
+    let one = |(record, is_row): (Record, bool)| if is_row { record } else { index::digest(record) };
+    Ok(records.into_par_iter().zip(fresh).map(one).collect())
 }
 
-/// The runs of a store whose rows were made.
+/// Makes the index of a store anew, and returns the number of its rows.
 ///
 /// # Errors
 /// As [`check`], and when the index can't be written.
 pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
-    let records = in_order(runs.par_iter().map(|run| run.outline().map(index::digest)))?;
+    let records = outlines(runs)?;
     let all: Vec<(&RunDir, &Record)> = runs.iter().zip(&records).collect();
     Index::open(root).rebuild(&all)?;
     Ok(all.len())
