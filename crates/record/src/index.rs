@@ -8,12 +8,12 @@
 //! content. Writers of runs do not touch it, so job arrays on a shared folder need no lock. A reader that has read many
 //! records anyway adds a file of their rows; two that do so at once add two. Many files are put together.
 //!
-//! Records are never trusted less than the index. A row is good only while its record has the same size and time of
-//! change, to the nanosecond; else the record is read. A file of another version, or one whose checksum is wrong, counts
-//! as not there. Where the index can't be written, everything works without it.
+//! The index is never trusted over a record. A row is good only while its record has the same size and time of
+//! change, to the nanosecond; else the record is read. A file of another version, or one whose checksum is wrong,
+//! counts as not there. Where the index can't be written, everything works without it.
 //!
-//! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is a
-//! cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
+//! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
+//! a cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
 
 use crate::holdings::is_cell;
 use crate::series::DigestWire;
