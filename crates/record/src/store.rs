@@ -8,6 +8,7 @@
 //! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
 use crate::holdings::{is_cell, remove_unfinished};
+use crate::parts;
 use crate::{Findings, RECORD_SCHEMA, Record};
 use schedlab_base::temp::{self, Folder};
 use schedlab_base::{Error, Result, Spot, input, printable};
@@ -40,6 +41,13 @@ impl RunDir {
     /// As [`load`].
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
+    }
+    /// Reads the run's record without its waits and intervals, which are most of a record and of no use to tables.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn outline(&self) -> Result<Record> {
+        load_as(&self.path, parts::outline)
     }
     /// The key to sort by: seeds as numbers, all else as text.
     fn order(&self) -> (PathBuf, u64, PathBuf) {
@@ -212,13 +220,21 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// When it does not exist or can't be read, is no whole JSON (with line and column), has another schema, or
 /// stands in a store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
+    load_as(path, parts::whole)
+}
+
+/// As [`load`], with a reader that takes what it wants of the record.
+fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
         return Err(Error::input(format!("{} is not a run: it has no {RECORD_FILE}", path.display()))
             .help("name a run's folder, ROOT/<cell>/<seed>"));
     }
     let text = input::text_up_to(&file, MAX_RECORD_MB)?;
-    let record = parse(&file, &text)?;
+    let record = match reader(&text).filter(|record| record.schema == RECORD_SCHEMA) {
+        Some(record) => on_one_line(record),
+        None => parse(&file, &text)?,
+    };
     match seed_of_place(&file) {
         Some((name, seed)) if seed != record.seed => {
             let text = format!("the folder is seed {seed}'s, and the record in it is seed {}'s", record.seed);
@@ -277,6 +293,7 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
     words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
 }
 
+/// Reads a record slowly, with the place and the kind of what is wrong with it.
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };

@@ -24,13 +24,13 @@ pub struct Tally {
 
 impl Tally {
     /// A tally that continues `series`.
-    pub fn new(series: Series) -> Tally {
+    pub fn new(mut series: Series) -> Tally {
         let counts = vec![0; series.buckets()];
         Tally { series, counts }
     }
 
     /// A tally that continues `series` and does not move its counts when large values come.
-    pub fn with_room(series: Series) -> Tally {
+    pub fn with_room(mut series: Series) -> Tally {
         let counts = vec![0; series.buckets().max(bucket(ROOM) + 1)];
         Tally { series, counts }
     }
@@ -72,7 +72,7 @@ impl Tally {
 
 /// The histogram's bucket of a value.
 #[inline]
-fn bucket(value: u64) -> usize {
+pub(crate) fn bucket(value: u64) -> usize {
     let doublings = (value | (EXACT - 1)).ilog2() - (EXACT - 1).ilog2();
     doublings as usize * (EXACT as usize / 2) + (value >> doublings) as usize
 }
@@ -82,6 +82,12 @@ fn lowest_of(bucket: usize) -> u64 {
     let half = EXACT as usize / 2;
     let doublings = (bucket / half).saturating_sub(1);
     ((bucket - doublings * half) as u64) << doublings
+}
+
+/// The middle of a bucket, as the histogram's crate has it.
+pub(crate) fn middle_of(bucket: usize) -> u64 {
+    let doublings = (bucket / (EXACT as usize / 2)).saturating_sub(1);
+    lowest_of(bucket).saturating_add((1 << doublings) >> 1)
 }
 
 #[cfg(test)]

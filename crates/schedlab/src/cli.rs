@@ -3,7 +3,13 @@
 use crate::{colour, commands, common, output};
 use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
+use schedlab_record::MODEL;
 use std::process::ExitCode;
+use std::sync::LazyLock;
+
+/// "0.2.0 (model 11, release)": the build is the cargo profile's name, with ", profile-guided" if it is.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} (model {MODEL}, {})", env!("CARGO_PKG_VERSION"), env!("SCHEDLAB_BUILD")));
 
 /// A row of the table of commands. Help, completions and man page derive from the table.
 pub struct Entry {
@@ -70,7 +76,7 @@ fn of_messages() -> ColorChoice {
 /// The whole command line, without the agent, which is dispatched before.
 pub fn command() -> Command {
     Command::new("schedlab")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(VERSION.as_str())
         .about("A laboratory for the Linux CPU scheduler")
         .after_help(
             "Exit codes: 0 done, 1 a check failed or interrupted, 2 bad input, 3 this machine can't do that, 4 a \

@@ -6,6 +6,7 @@ use crate::progress::Bar;
 use crate::{again, common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result, temp, utc};
 use schedlab_lab::again::Again;
+use schedlab_lab::compare::stored::outlines;
 use schedlab_lab::compare::{Folders, runs_by_cell, sort_as_shown};
 use schedlab_lab::events::has_kept;
 use schedlab_lab::stats::Verdict;
@@ -88,12 +89,11 @@ pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>)
 /// # Errors
 /// A record that can't be read, runs that can't be compared, an interruption, or a file that can't be written.
 pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
-    let (mut records, mut folders, mut dirs) = (Vec::new(), Folders::default(), BTreeMap::new());
-    for run in &subject.runs {
-        let record = run.record()?;
-        folders.add(run, &record);
-        dirs.entry((cell_hash(&record), record.seed)).or_insert_with(|| run.clone());
-        records.push(record);
+    let (mut folders, mut dirs) = (Folders::default(), BTreeMap::new());
+    let mut records = outlines(&subject.runs)?;
+    for (run, record) in subject.runs.iter().zip(&records) {
+        folders.add(run, record);
+        dirs.entry((cell_hash(record), record.seed)).or_insert_with(|| run.clone());
     }
     sort_as_shown(&mut records);
     let mut question = subject.question.kept_in(folders);
@@ -119,10 +119,8 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
             from.strips(wanted, asked.quiet, &mut notes)?
         }
     };
-    let shown: Vec<Shown<'_>> = strips
-        .iter()
-        .map(|(cell, run, strips)| Shown { cell: *cell, record: &runs[*cell][*run], strips })
-        .collect();
+    let shown: Vec<Shown<'_>> =
+        strips.iter().map(|(cell, record, strips)| Shown { cell: *cell, record, strips }).collect();
     let again: Vec<Option<String>> = runs.iter().map(|cell| line(cell, &dirs)).collect();
     let html = page(&Report {
         title: &subject.title,
@@ -180,14 +178,14 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// The runs that are shown over time: their cell, their place in it, and their strips. `notes` says what is not
+    /// The runs that are shown over time: their cell, their whole record, and their strips. `notes` says what is not
     /// shown.
     fn strips(
         &self,
         wanted: &[String],
         quiet: bool,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<(usize, usize, Strips)>> {
+    ) -> Result<Vec<(usize, Record, Strips)>> {
         let (c, runs) = (self.comparison, self.runs);
         let mut shown = Vec::new();
         let chosen = chosen(c, wanted)?;
@@ -196,9 +194,12 @@ impl Stored<'_> {
         let common = seeds.iter().copied().filter(|s| in_all(*s)).min();
         for cell in chosen {
             let at = runs[cell].iter().position(|r| Some(r.seed) == common).unwrap_or(0);
-            let Some(record) = runs[cell].get(at) else { continue };
-            match self.strips_of(record, quiet)? {
-                Ok(strips) => shown.push((cell, at, strips)),
+            let Some(outline) = runs[cell].get(at) else { continue };
+            let Some(dir) = self.dirs.get(&(cell_hash(outline), outline.seed)) else { continue };
+            // Its waits stand below its strips.
+            let record = dir.record()?;
+            match self.strips_of(&record, quiet)? {
+                Ok(strips) => shown.push((cell, record, strips)),
                 Err(why) => notes.push(format!(
                     "{} can't be shown over time: its events were not kept, and {why}.",
                     c.cells[cell].variant

@@ -322,3 +322,37 @@ fn lines_that_make_runs_again_fit_gaps_files_and_live_runs() {
     }
     assert_eq!(line(&lab), None);
 }
+
+#[test]
+fn an_index_changes_no_byte_and_never_hides_a_record() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    let asked: [&[&str]; 4] = [
+        &["compare", "runs"],
+        &["compare", "runs", "--json"],
+        &["compare", "runs", "--json", "--metric", "wakeup_delay.p97.3", "--metric", "wakeup_delay.p99"],
+        &["compare", "runs", "--format", "csv", "--metric", "ttwu_count", "--metric", "migrations"],
+    ];
+    let all = || asked.map(|words| lab.ok(words));
+    let plain = all();
+    assert!(!lab.path().join("runs/.index").exists(), "few runs have no index");
+    assert_eq!(lab.ok(&["runs", "index"]), "runs: 12 runs indexed\n");
+    assert_eq!(all(), plain);
+    let check = |code| lab.run(&["runs", "index", "--check", "--json"], code).0;
+    assert!(check(0).contains("\"right\": 12"), "{}", check(0));
+    // A run that goes and one that comes back with another time.
+    let cells = lab.json(&["runs", "--json"]);
+    let folder = lab.path().join(cells["cells"][0]["folder"].as_str().unwrap());
+    let record = folder.join("1/record.json");
+    let text = std::fs::read(&record).unwrap();
+    std::fs::write(&record, &text).unwrap();
+    assert!(check(0).contains("\"missing\": 1"), "{}", check(0));
+    assert_eq!(all(), plain);
+    std::fs::remove_dir_all(folder.join("1")).unwrap();
+    assert_ne!(lab.ok(asked[1]), plain[1]);
+    // A damaged index counts as not there.
+    let index = std::fs::read_dir(lab.path().join("runs/.index")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&index, "damaged").unwrap();
+    assert!(check(0).contains("\"missing\": 11"), "{}", check(0));
+    assert!(lab.run(&["runs", "index", "--load", "1x6"], 2).1.contains("whole store"));
+}

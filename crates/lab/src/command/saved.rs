@@ -6,11 +6,10 @@
 
 use super::own::{self, FORMS};
 use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
-use crate::compare::Folders;
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, store, version_of};
+use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, RunDir, store, version_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,18 +28,15 @@ const UNKNOWN: &str = "unknown";
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
 pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
-    records_with(sources, from, &mut Folders::default())
+    let (runs, saved) = self::sources(sources, from)?;
+    Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
 }
 
-/// As [`records`]; `folders` gets the folders of the stored runs.
+/// As [`records`], without reading the stored runs.
 ///
 /// # Errors
-/// As [`records`].
-pub fn records_with(
-    sources: &[String],
-    from: Option<Reader>,
-    folders: &mut Folders,
-) -> Result<(Vec<Record>, Vec<Record>)> {
+/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
+pub fn sources(sources: &[String], from: Option<Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources without a given name, with the name from their path.
@@ -58,13 +54,7 @@ pub fn records_with(
             unnamed.push((source, name.clone()));
         }
         match side {
-            Side::Runs(path) => {
-                for run in store::list(&path)? {
-                    let record = run.record()?;
-                    folders.add(&run, &record);
-                    stored.push(record);
-                }
-            }
+            Side::Runs(path) => stored.extend(store::list(&path)?),
             Side::Outputs(name, files) => match sides.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, more)) => more.extend(files),
                 None => sides.push((name, files)),

@@ -10,6 +10,7 @@ mod group;
 mod model;
 mod rows;
 mod seeds;
+pub mod stored;
 mod sway;
 mod words;
 
@@ -101,14 +102,12 @@ impl Question {
 /// # Errors
 /// When a path has no runs, a record is unreadable, or a metric or baseline is unknown.
 pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
-    let (mut records, mut folders) = (Vec::new(), Folders::default());
+    let mut runs = Vec::new();
     for path in paths {
-        for run in store::list(path)? {
-            let record = run.record()?;
-            folders.add(&run, &record);
-            records.push(record);
-        }
+        runs.extend(store::list(path)?);
     }
+    let mut folders = Folders::default();
+    let mut records = stored::records(&runs, question, &mut folders)?;
     // Folders are named by hashes, so sort their runs as people expect.
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
     compare(&records, &question.clone().kept_in(folders), &[])
@@ -125,7 +124,8 @@ pub fn compare_sources(
     question: &Question,
 ) -> Result<Comparison> {
     let mut folders = Folders::default();
-    let (mut records, saved) = command::saved::records_with(sources, from, &mut folders)?;
+    let (runs, saved) = command::saved::sources(sources, from)?;
+    let mut records = stored::records(&runs, question, &mut folders)?;
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
     records.extend(saved);
     compare(&records, &question.clone().kept_in(folders), &[])

@@ -12,20 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The records, with new seeds for later ones whose seed another run of their cell has; and the warning about
 /// that.
 pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) {
-    let mut by_seed: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    // Runs of one cell have these names in common; only they are compared in whole.
+    let mut by_names: BTreeMap<(u64, [&str; 4]), Vec<usize>> = BTreeMap::new();
     let mut others: Vec<usize> = Vec::new();
     for (i, r) in records.iter().enumerate() {
-        let of_seed = by_seed.entry(r.seed).or_default();
-        let mut twins = of_seed.iter().map(|o| &records[*o]).filter(|o| same_place(o, r)).peekable();
+        let names = [&r.machine.name, &r.workload, &r.load, &r.variant.name].map(String::as_str);
+        let alike = by_names.entry((r.seed, names)).or_default();
+        let mut twins = alike.iter().map(|o| &records[*o]).filter(|o| same_place(o, r)).peekable();
         if twins.peek().is_some() && !twins.any(|o| same_run(o, r)) {
             others.push(i);
         }
-        of_seed.push(i);
+        alike.push(i);
     }
     if others.is_empty() {
         return (Cow::Borrowed(records), None);
     }
-    let mut used: BTreeSet<u64> = by_seed.into_keys().collect();
+    let mut used: BTreeSet<u64> = by_names.into_keys().map(|(seed, _)| seed).collect();
     let mut seed = used.last().copied().unwrap_or_default();
     let mut all = records.to_vec();
     for i in &others {

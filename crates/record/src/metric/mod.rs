@@ -17,7 +17,7 @@ pub use stat::Stat;
 pub use table::METRICS;
 
 use crate::schedstat::{IdleType, Query};
-use crate::series::Series;
+use crate::series::{KEPT, Series};
 use crate::{Observe, Record};
 use group::GroupQuery;
 pub use group::names as of_group;
@@ -366,6 +366,21 @@ impl Metric {
             .iter()
             .flat_map(|t| counters.iter().map(move |(word, _)| of_type(t).replace("<counter>", word)))
             .collect()
+    }
+}
+
+/// Formulas that need more of a record than its counters and environment.
+const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
+
+/// Whether the metric of that name needs more of a run than its row in an index has ([`crate::index`]): its schedstat,
+/// its tasks, or another percentile.
+pub fn beyond_index(name: &str) -> bool {
+    let Ok(metric) = Metric::find(name) else { return false };
+    match &metric.from {
+        From::Group(_) | From::Schedstat(_) => true,
+        From::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
+        From::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
+        From::Counter | From::Rate(_) | From::Series { .. } => false,
     }
 }
 

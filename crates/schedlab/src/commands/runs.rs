@@ -5,12 +5,13 @@ use crate::again;
 use crate::cli::Entry;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::compare::stored::{self, Checked};
 use schedlab_lab::compare::{Comparison, overview, params_of_run};
 use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_lab::{Question, compare};
-use schedlab_record::Record;
-use schedlab_record::holdings::{Head, HeldRun, remove_run, remove_unfinished};
+use schedlab_record::holdings::{Head, HeldRun, holdings, remove_run, remove_unfinished};
+use schedlab_record::{Record, RunDir};
 use schedlab_report::number::parameters;
 use schedlab_report::runs::{list, size, title};
 use schedlab_report::text::wrap;
@@ -72,6 +73,7 @@ struct Own {
 const NAMES: &str = "cell";
 const YES: &str = "yes";
 const LIVE: &str = "live";
+const CHECK: &str = "check";
 
 fn command() -> Command {
     let yes = || {
@@ -104,11 +106,19 @@ fn command() -> Command {
         .about("Remove the runs that this version would not find again: those of older versions, and remains of unfinished ones")
         .arg(live)
         .arg(yes());
+    let index = Command::new("index")
+        .about("Make a store's index anew, which spares comparisons of thousands of runs reading all records")
+        .arg(
+            Arg::new(CHECK)
+                .long(CHECK)
+                .action(ArgAction::SetTrue)
+                .help("Compare it with the records instead; exit code 1 if it tells something else"),
+        );
     Own::augment_args(Command::new("runs"))
-        .about("List, show and remove stored runs")
+        .about("List, show, remove and index stored runs")
         .subcommand_value_name("WORD")
         .disable_help_subcommand(true)
-        .subcommands([ls, show, rm, gc])
+        .subcommands([ls, show, rm, gc, index])
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -119,7 +129,40 @@ fn run(matches: &ArgMatches) -> Result<()> {
         "show" => show(&own, names().first().map(String::as_str)),
         "rm" => rm(&own, &names(), inner.get_flag(YES)),
         "gc" => gc(&own, inner.get_flag(LIVE), inner.get_flag(YES)),
+        "index" => index(&own, inner.get_flag(CHECK)),
         _ => ls(&own),
+    }
+}
+
+/// Makes the index of a store, or checks it. Filters do not choose: the index is of all runs.
+fn index(own: &Own, check: bool) -> Result<()> {
+    let root = &own.choice.out;
+    if !own.choice.filter().is_empty() {
+        return Err(Error::input("an index is of a whole store").help("leave the filters out"));
+    }
+    let cells = holdings(root)?;
+    let runs: Vec<RunDir> = cells.into_iter().flat_map(|c| c.runs).map(|held| held.run).collect();
+    if !check {
+        let rows = stored::rebuild(root, &runs)?;
+        if own.json {
+            return output::json_as("schedlab/indexed/1", &serde_json::json!({ "rows": rows }));
+        }
+        return output::result(|out| writeln!(out, "{}: {rows} runs indexed", root.display()));
+    }
+    let Checked { right, missing, wrong } = stored::check(root, &runs)?;
+    if own.json {
+        let told = serde_json::json!({ "right": right, "missing": missing, "wrong": wrong });
+        output::json_as("schedlab/index-check/1", &told)?;
+    } else {
+        output::result(|out| {
+            writeln!(out, "{right} rows tell what their records do; {missing} runs have none and are read")?;
+            wrong.iter().try_for_each(|run| writeln!(out, "{}: its row is wrong", run.display()))
+        })?;
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        n => Err(Error::new(ErrorKind::CheckFailed, format!("{n} rows of the index are wrong"))
+            .help("'schedlab runs index' makes it anew")),
     }
 }
 

@@ -1,0 +1,332 @@
+//! The index of a store: what lists and comparisons need of its records, so that thousands need not be read.
+//!
+//! A record is mostly waits and histograms; a row of the index has the rest: counters, figures, environment, warnings,
+//! and of each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). What all runs of a
+//! cell have in common stands once. The record as a row tells it is [`digest`].
+//!
+//! The index is a folder, `ROOT/.index`, of files that are written once and renamed into place under the name of their
+//! content. Writers of runs do not touch it, so job arrays on a shared folder need no lock. A reader that has read many
+//! records anyway adds a file of their rows; two that do so at once add two. Many files are put together.
+//!
+//! The index is never trusted over a record. A row is good only while its record has the same size and time of
+//! change, to the nanosecond; else the record is read. A file of another version, or one whose checksum is wrong,
+//! counts as not there. Where the index can't be written, everything works without it.
+//!
+//! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
+//! a cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
+
+use crate::holdings::is_cell;
+use crate::series::DigestWire;
+use crate::store::{RECORD_FILE, RunDir};
+use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record, content_hash};
+use schedlab_base::{Error, Ns, Origin, Result, Warning, temp};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::{Drawn, Machine};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The schema of the index's files. A change of what a row has or means, or of how a record is read, needs another.
+pub const INDEX_SCHEMA: &str = "schedlab/index/1";
+/// The index's folder in a store.
+pub const INDEX_FOLDER: &str = ".index";
+/// So many files are put together by the next writer.
+const MOST_FILES: usize = 8;
+
+/// What tells a record from another one in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    size: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Stamp {
+    fn of(run: &RunDir) -> Option<Stamp> {
+        let file = fs::metadata(run.path.join(RECORD_FILE)).ok()?;
+        Some(Stamp { size: file.size(), seconds: file.mtime(), nanoseconds: file.mtime_nsec() })
+    }
+}
+
+/// What the runs of a cell have in common.
+#[derive(Serialize, Deserialize)]
+struct Common {
+    model: u32,
+    backend: Origin,
+    machine: Machine,
+    kernel: String,
+    resolved: Option<Kernel>,
+    guest: Option<GuestSetup>,
+    variant: Variant,
+    workload: String,
+    spec: serde_json::Value,
+    load: String,
+    observe: Option<Observe>,
+}
+
+/// What a run has by itself.
+#[derive(Serialize, Deserialize)]
+struct Own {
+    seed: u64,
+    drawn: Vec<Drawn>,
+    duration: Ns,
+    counters: BTreeMap<String, u64>,
+    figures: BTreeMap<String, Figure>,
+    series: BTreeMap<String, DigestWire>,
+    environment: BTreeMap<String, String>,
+    warnings: Vec<Warning>,
+}
+
+/// The record as its row tells it: without waits, intervals, tasks, stays and schedstat, its series digests.
+pub fn digest(record: Record) -> Record {
+    let Findings { duration, series, counters, figures, environment, warnings, .. } = record.found;
+    let series = series.into_iter().map(|(name, s)| (name, s.digest())).collect();
+    let found =
+        Findings { duration, series, counters, figures, environment, warnings, ..Findings::default() };
+    Record { found, ..record }
+}
+
+/// The store and the row's name, `CELL/SEED`, of a run; `None` for a folder that is not in a store.
+pub fn place(run: &RunDir) -> Option<(&Path, String)> {
+    let cell = run.path.parent()?;
+    let name = cell.file_name()?.to_str().filter(|name| is_cell(name))?;
+    let seed = run.path.file_name()?.to_str()?;
+    Some((cell.parent()?, format!("{name}/{seed}")))
+}
+
+/// The index of one store, read.
+pub struct Index {
+    root: PathBuf,
+    files: Vec<Indexed>,
+    rows: HashMap<String, Row>,
+}
+
+/// A file of the index.
+struct Indexed {
+    path: PathBuf,
+    text: String,
+    cells: Vec<(Range<usize>, OnceLock<Option<Common>>)>,
+}
+
+/// The place of a row.
+struct Row {
+    stamp: Stamp,
+    file: usize,
+    cell: usize,
+    json: Range<usize>,
+}
+
+impl Index {
+    /// Reads a store's index. What is damaged or of another version is left out.
+    pub fn open(root: &Path) -> Index {
+        let mut index = Index { root: root.to_owned(), files: Vec::new(), rows: HashMap::new() };
+        let entries = fs::read_dir(root.join(INDEX_FOLDER)).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|e| e == "rows"));
+        paths.sort();
+        for path in paths {
+            // A file may be gone by now: another process has put it together with others.
+            let Ok(bytes) = fs::read(&path) else { continue };
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            let file = index.files.len();
+            index.files.push(Indexed { path, text, cells: Vec::new() });
+            if index.take(file).is_none() {
+                index.rows.retain(|_, row| row.file != file);
+            }
+        }
+        index
+    }
+    /// Takes a file's rows; `None` if it is no whole file of this version.
+    fn take(&mut self, file: usize) -> Option<()> {
+        let Index { files, rows, .. } = self;
+        let Indexed { text, cells, .. } = &mut files[file];
+        let (head, body) = text.split_once('\n')?;
+        (head == self::head(body)).then_some(())?;
+        let mut at = head.len() + 1;
+        for line in body.split_inclusive('\n') {
+            let (start, end) = (at, at + line.len() - 1);
+            at += line.len();
+            match line.strip_suffix('\n')?.split_once(' ')? {
+                ("c", _) => cells.push((start + 2..end, OnceLock::new())),
+                ("r", row) => {
+                    let mut words = row.splitn(5, ' ');
+                    let mut word = || words.next();
+                    let (name, size, time, cell, json) = (word()?, word()?, word()?, word()?, word()?);
+                    let (seconds, nanoseconds) = time.split_once('.')?;
+                    let stamp = Stamp {
+                        size: size.parse().ok()?,
+                        seconds: seconds.parse().ok()?,
+                        nanoseconds: nanoseconds.parse().ok()?,
+                    };
+                    let row = Row { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
+                    rows.insert(name.to_owned(), row);
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+    /// The digest of a run's record; `None` if the record must be read.
+    pub fn get(&self, run: &RunDir) -> Option<Record> {
+        let row = self.fresh(run)?;
+        let file = &self.files[row.file];
+        let (cell, common) = file.cells.get(row.cell)?;
+        let read = || serde_json::from_str(&file.text[cell.clone()]).ok();
+        let common = common.get_or_init(read).as_ref()?;
+        let own: Own = serde_json::from_str(&file.text[row.json.clone()]).ok()?;
+        let series = own.series.into_iter().map(|(name, s)| Some((name, s.series()?)));
+        Some(Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            model: common.model,
+            backend: common.backend.clone(),
+            machine: common.machine.clone(),
+            drawn: own.drawn,
+            kernel: common.kernel.clone(),
+            resolved: common.resolved.clone(),
+            guest: common.guest.clone(),
+            variant: common.variant.clone(),
+            workload: common.workload.clone(),
+            spec: common.spec.clone(),
+            load: common.load.clone(),
+            observe: common.observe,
+            seed: own.seed,
+            found: Findings {
+                duration: own.duration,
+                series: series.collect::<Option<_>>()?,
+                counters: own.counters,
+                figures: own.figures,
+                environment: own.environment,
+                warnings: own.warnings,
+                ..Findings::default()
+            },
+        })
+    }
+    /// The row of a run whose record has not changed since.
+    fn fresh(&self, run: &RunDir) -> Option<&Row> {
+        let (_, name) = place(run)?;
+        self.rows.get(&name).filter(|row| Stamp::of(run) == Some(row.stamp))
+    }
+    /// Number of rows, those of changed and removed records included.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+    /// Adds the rows of records that were read.
+    ///
+    /// # Errors
+    /// When the disk does not take them; the index is as it was then.
+    pub fn add(&self, read: &[(&RunDir, &Record)]) -> Result<()> {
+        let mut text = Text::default();
+        for (run, record) in read {
+            text.row(run, record)?;
+        }
+        if self.files.len() < MOST_FILES {
+            return text.write(&self.root).map(|_| ());
+        }
+        let mut names: Vec<&String> = self.rows.keys().collect();
+        names.sort();
+        for name in names {
+            let run = RunDir { path: self.root.join(name) };
+            if let Some(record) = self.get(&run) {
+                text.row(&run, &record)?;
+            }
+        }
+        self.replace(text)
+    }
+    /// Puts rows of all these records in place of everything.
+    ///
+    /// # Errors
+    /// As [`Index::add`].
+    pub fn rebuild(&self, all: &[(&RunDir, &Record)]) -> Result<()> {
+        let mut text = Text::default();
+        for (run, record) in all {
+            text.row(run, record)?;
+        }
+        self.replace(text)
+    }
+    /// Writes a file and removes those that were read, which it stands for.
+    fn replace(&self, text: Text) -> Result<()> {
+        let written = text.write(&self.root)?;
+        for file in self.files.iter().filter(|f| f.path != written) {
+            // Another process may have been faster; a file that stays does no harm.
+            let _ = fs::remove_file(&file.path);
+        }
+        Ok(())
+    }
+}
+
+fn head(body: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{INDEX_SCHEMA} {version} {:08x}", crc32fast::hash(body.as_bytes()))
+}
+
+/// A file of the index in the making.
+#[derive(Default)]
+struct Text {
+    body: String,
+    cells: HashMap<String, usize>,
+}
+
+impl Text {
+    fn row(&mut self, run: &RunDir, record: &Record) -> Result<()> {
+        let (Some((_, name)), Some(stamp)) = (place(run), Stamp::of(run)) else { return Ok(()) };
+        let r = record.clone();
+        let common = Common {
+            model: r.model,
+            backend: r.backend,
+            machine: r.machine,
+            kernel: r.kernel,
+            resolved: r.resolved,
+            guest: r.guest,
+            variant: r.variant,
+            workload: r.workload,
+            spec: r.spec,
+            load: r.load,
+            observe: r.observe,
+        };
+        let own = Own {
+            seed: r.seed,
+            drawn: r.drawn,
+            duration: r.found.duration,
+            counters: r.found.counters,
+            figures: r.found.figures,
+            series: record.found.series.iter().map(|(name, s)| (name.clone(), s.into())).collect(),
+            environment: r.found.environment,
+            warnings: r.found.warnings,
+        };
+        let (common, own) = (json(&common)?, json(&own)?);
+        let next = self.cells.len();
+        let cell = *self.cells.entry(common).or_insert_with_key(|common| {
+            self.body += &format!("c {common}\n");
+            next
+        });
+        let Stamp { size, seconds, nanoseconds } = stamp;
+        self.body += &format!("r {name} {size} {seconds}.{nanoseconds} {cell} {own}\n");
+        Ok(())
+    }
+    /// Writes it into a store's index, and returns its path.
+    fn write(self, root: &Path) -> Result<PathBuf> {
+        let text = head(&self.body) + "\n" + &self.body;
+        let folder = root.join(INDEX_FOLDER);
+        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
+        let path = folder.join(content_hash(text.as_bytes()) + ".rows");
+        temp::write_whole(&path, text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|e| Error::internal(format!("a row of the index can't be written as JSON: {e}")))
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;
