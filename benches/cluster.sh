@@ -17,6 +17,8 @@ done
 [ -x "$schedlab" ] || { echo "no $schedlab: cargo build --release" >&2; exit 3; }
 
 scratch=$(mktemp -d /tmp/schedlab-cluster.XXXXXX)
+# munged wants a folder that everyone may enter.
+chmod 755 "$scratch"
 export SLURM_CONF=$scratch/slurm.conf
 node=$(hostname -s)
 slurmd=0 others=()
@@ -26,11 +28,9 @@ mounted=()
 steps() {
     local at
     for at in /proc/[0-9]*; do
-        if tr '\0' '\n' <"$at/environ" 2>/dev/null | grep -qxF "SLURM_CONF=$SLURM_CONF"; then
-            if [ "$(cat "$at/comm" 2>/dev/null)" = slurmstepd ] ||
-                tr '\0' '\n' <"$at/environ" 2>/dev/null | grep -q '^SLURM_JOB_ID='; then
-                echo "${at#/proc/}"
-            fi
+        grep -qsF "SLURM_CONF=$SLURM_CONF" "$at/environ" || continue
+        if [ "$(cat "$at/comm" 2>/dev/null)" = slurmstepd ] || grep -qs 'SLURM_JOB_ID=' "$at/environ"; then
+            echo "${at#/proc/}"
         fi
     done
 }

@@ -205,7 +205,7 @@ impl Journal {
     pub fn all(&self) -> Result<Vec<Submission>> {
         let mut all = Vec::new();
         let entries = fs::read_dir(&self.folder).map_err(|e| Error::io(&self.folder, "read", &e))?;
-        for entry in entries.flatten() {
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
             let file = entry.path().join(ENTRY_FILE);
             let Some(text) = input::text_if_there(&file)? else { continue };
             let read = serde_json::from_str::<Submission>(&text);
