@@ -60,8 +60,8 @@ fn size(cell: &Cell) -> Result<f64> {
     Ok(built.warmup.plus(built.duration).as_secs_f64().max(0.001) * many as f64)
 }
 
-/// Tasks of about `target_s` seconds, `most` at the most, for runs of a plan by their indices. `live` runs stay in their
-/// blocks. `expected_s` has a figure for each cell, and `cpus` runs are made at once.
+/// Tasks of about `target_s` seconds, `most` at the most, for runs of a plan by their indices. `live` runs stay in
+/// their blocks. `expected_s` has a figure for each cell, and `cpus` runs are made at once.
 pub fn cut(
     plan: &Plan,
     runs: &[usize],

@@ -1,8 +1,8 @@
 //! The engine of a cluster: the missing runs of a plan as job arrays of Slurm.
 //!
-//! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them with a journal in
-//! the store ([`journal`]), and waits until the store has the runs ([`wait`]). Nothing but the store says that a run is
-//! done: a run is a folder that is renamed into its place, so commands that wait, tasks that are started twice and
+//! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them with a journal
+//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Nothing but the store says that a run
+//! is done: a run is a folder that is renamed into its place, so commands that wait, tasks that are started twice and
 //! commands at the same time need no protocol beside it. A run that a task under way has is never submitted again.
 
 mod ask;
