@@ -22,6 +22,7 @@ pub mod hunt;
 pub mod knee;
 pub mod metrics;
 pub mod noise;
+pub mod parcel;
 pub mod plan;
 pub mod predicted;
 pub mod profile;
@@ -40,7 +41,9 @@ pub mod watch;
 
 pub use cell::Cell;
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
-pub use exec::{Any, Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm};
+pub use exec::{
+    Any, Cluster, Done, Engine, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm,
+};
 pub use experiment::{Experiment, Published};
 pub use guests::Guests;
 pub use plan::{Options, Plan, plan, plan_in_guests};

@@ -6,7 +6,7 @@ use common::{Mock, SMALL, experiment, record};
 use schedlab_lab::plan::left_out;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::{
-    Backend, Options, Plan, Published, Question, Session, Silent, compare, compare_paths, plan,
+    Backend, Engine, Options, Plan, Published, Question, Session, Silent, compare, compare_paths, plan,
 };
 use schedlab_record::{Record, Store};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,7 @@ fn work(
         jobs,
         progress: &Silent,
         stop: &stop,
+        engine: Engine::Here,
     }
     .work(plan)
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::experiment;
-use schedlab_lab::{Backend, Options, Question, Session, Silent, Sim, compare, plan};
+use schedlab_lab::{Backend, Engine, Options, Question, Session, Silent, Sim, compare, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -31,7 +31,15 @@ features = ["SIS_FIRST_IDLE"]
 fn records(jobs: usize) -> Vec<Record> {
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
     let (sim, stop) = (Sim { check: true, clock: None }, AtomicBool::new(false));
-    let session = Session { executor: &sim, store: None, attach: &[], jobs, progress: &Silent, stop: &stop };
+    let session = Session {
+        executor: &sim,
+        store: None,
+        attach: &[],
+        jobs,
+        progress: &Silent,
+        stop: &stop,
+        engine: Engine::Here,
+    };
     session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
 }
 

@@ -7,7 +7,7 @@ use schedlab_base::{Error, Result, Version};
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
 use schedlab_lab::exec::{Done, Progress, seated};
 use schedlab_lab::plan::order;
-use schedlab_lab::{Cell, Executor, Made, Plan, Session, Silent};
+use schedlab_lab::{Cell, Engine, Executor, Made, Plan, Session, Silent};
 use schedlab_record::Store;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -86,7 +86,15 @@ fn plan() -> Plan {
 
 fn work(plan: &Plan, boots: &Boots, store: Option<&Store>) -> schedlab_lab::Finished {
     let stop = AtomicBool::new(false);
-    let session = Session { executor: boots, store, attach: &[], jobs: 1, progress: &Silent, stop: &stop };
+    let session = Session {
+        executor: boots,
+        store,
+        attach: &[],
+        jobs: 1,
+        progress: &Silent,
+        stop: &stop,
+        engine: Engine::Here,
+    };
     session.work_seated(plan, 2).unwrap()
 }
 

@@ -7,7 +7,7 @@ use schedlab_lab::compare::Effect;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
 use schedlab_lab::{
-    Backend, Executor, Experiment, Options, Plan, Question, Session, Silent, Sim, compare, plan,
+    Backend, Engine, Executor, Experiment, Options, Plan, Question, Session, Silent, Sim, compare, plan,
 };
 use schedlab_record::{Record, cell_hash};
 use std::sync::atomic::AtomicBool;
@@ -39,7 +39,15 @@ fn uncertain(text: &str, runs: Option<u64>) -> (Experiment, Plan) {
 
 fn work(plan: &Plan, executor: &dyn Executor, jobs: usize) -> Vec<Record> {
     let stop = AtomicBool::new(false);
-    let session = Session { executor, store: None, attach: &[], jobs, progress: &Silent, stop: &stop };
+    let session = Session {
+        executor,
+        store: None,
+        attach: &[],
+        jobs,
+        progress: &Silent,
+        stop: &stop,
+        engine: Engine::Here,
+    };
     session.work(plan).unwrap_or_else(|e| panic!("{e}")).records
 }
 

@@ -1,5 +1,6 @@
 //! An experiment, from its options to the printed comparison. `study` and `run` share it.
 
+use crate::cluster::ClusterOptions;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions, WatchOptions};
 use crate::guests::GuestOptions;
@@ -12,15 +13,18 @@ use schedlab_guest::Mode;
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::exec::seated;
+use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
-use schedlab_lab::plan::{left_out, order};
+use schedlab_lab::parcel::{Contents, How, Parcel};
+use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::predicted::predicted;
 use schedlab_lab::{
-    Backend, Cell, Comparison, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
+    Backend, Cell, Comparison, Engine, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
     plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::path::{Path, PathBuf};
 
@@ -70,6 +74,8 @@ pub struct RunOptions {
     #[command(flatten)]
     guest: GuestOptions,
     #[command(flatten)]
+    cluster: ClusterOptions,
+    #[command(flatten)]
     form: FormOptions,
     /// After the result, set the changes that the simulator predicted beside those of the real kernels (--backend vm)
     #[arg(long, conflicts_with = "json")]
@@ -101,6 +107,14 @@ impl RunOptions {
                 Error::input("--predict compares simulations with real kernels").help("add --backend vm")
             );
         }
+        self.cluster.check()?;
+        for (option, given) in [("--jobs", self.jobs.is_some()), ("--timing", self.timing)] {
+            if given && self.cluster.is_slurm() {
+                let text =
+                    format!("{option} is for runs that are made here, and --engine slurm makes none here");
+                return Err(Error::input(text).help("--cpus says how many a task makes side by side"));
+            }
+        }
         self.observe()?;
         self.form.form().map(|_| ())
     }
@@ -122,6 +136,35 @@ impl RunOptions {
             variants: self.variant.clone(),
             metrics: self.metric.clone(),
         }
+    }
+    fn making(&self) -> Result<Making<'_>> {
+        Ok(Making {
+            backend: Backend::parse(&self.backend)?,
+            part: self.part(),
+            wanted: Options {
+                runs: self.runs,
+                seed: self.seed,
+                observe: self.observe()?,
+                uncertainty: self.uncertainty,
+            },
+            kernel: &self.kernel,
+            guest: &self.guest,
+            jobs: self.jobs,
+            out: &self.out,
+            seeds_a_boot: None,
+            cluster: &self.cluster,
+            how: How { events: self.watch.keep_events, validation: false },
+            timing: self.timing,
+            quiet: self.quiet,
+        })
+    }
+    /// Whether a cluster makes the runs.
+    pub fn on_cluster(&self) -> bool {
+        self.cluster.is_slurm()
+    }
+    /// Where runs are stored.
+    pub fn out(&self) -> &Path {
+        &self.out
     }
     /// Whether progress and notes are kept quiet.
     pub fn quiet(&self) -> bool {
@@ -146,23 +189,7 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
 /// As [`conduct`].
 pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>)> {
     options.check()?;
-    let making = Making {
-        backend: Backend::parse(&options.backend)?,
-        part: options.part(),
-        wanted: Options {
-            runs: options.runs,
-            seed: options.seed,
-            observe: options.observe()?,
-            uncertainty: options.uncertainty,
-        },
-        kernel: &options.kernel,
-        guest: &options.guest,
-        jobs: options.jobs,
-        out: &options.out,
-        seeds_a_boot: None,
-        timing: options.timing,
-        quiet: options.quiet,
-    };
+    let making = options.making()?;
     if options.watch.keep_events {
         Store::create(&options.out)?;
         common::EXECUTOR.keep_events(options.out.clone());
@@ -181,6 +208,29 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
     let runs = made.plan.runs.iter().map(|r| RunDir { path: folders[r.cell].join(r.seed.to_string()) });
     let runs = runs.filter(|r| r.path.is_dir()).collect();
     Ok((made.plan, runs))
+}
+
+/// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Parcel>> {
+    options.check()?;
+    let making = options.making()?;
+    let (plan, experiment) = making.planned(experiment)?;
+    let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
+    let is_there =
+        |r: &Run| options.out.join(&hashes[r.cell]).join(r.seed.to_string()).join(RECORD_FILE).is_file();
+    let missing: Vec<usize> = (0..plan.runs.len()).filter(|at| !is_there(&plan.runs[*at])).collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let contents = Contents {
+        experiment: &experiment.name,
+        how: making.how,
+        attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
+    };
+    Parcel::of(&plan, slurm::uncut(&plan, &missing), &contents).map(Some)
 }
 
 /// Prints the predicted changes of every variant.
@@ -220,6 +270,10 @@ pub struct Making<'a> {
     pub out: &'a Path,
     /// Seeds whose runs share a boot of a guest; `None`: each run has a boot of its own.
     pub seeds_a_boot: Option<u64>,
+    /// Where missing runs are made, and what is asked of a cluster.
+    pub cluster: &'a ClusterOptions,
+    /// How they are made there.
+    pub how: How,
     /// Whether the simulator's speed is told.
     pub timing: bool,
     /// Whether progress and notes are kept quiet.
@@ -241,11 +295,11 @@ pub struct Compared {
 }
 
 impl Making<'_> {
-    /// Makes the runs, those that the store does not have, and compares them. Kernels are built first.
+    /// The plan of an experiment's part, and that part. Kernels are built first.
     ///
     /// # Errors
     /// As [`conduct`].
-    pub fn make(&self, mut experiment: Experiment) -> Result<Compared> {
+    fn planned(&self, mut experiment: Experiment) -> Result<(Plan, Experiment)> {
         let backend = self.backend;
         if backend == Backend::Vm {
             experiment = experiment.in_guests();
@@ -281,6 +335,15 @@ impl Making<'_> {
         if !left_out.is_empty() && !self.quiet {
             output::note(&format!("left out on backend {}: {}", backend.name(), left_out.join(", ")));
         }
+        Ok((plan, experiment))
+    }
+
+    /// Makes the runs, those that the store does not have, and compares them.
+    ///
+    /// # Errors
+    /// As [`conduct`].
+    pub fn make(&self, experiment: Experiment) -> Result<Compared> {
+        let (plan, experiment) = self.planned(experiment)?;
         let store = Store::create(self.out)?;
         let finished = self.work(&plan, &experiment, &store)?;
         if finished.interrupted {
@@ -299,6 +362,7 @@ impl Making<'_> {
     fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
         let executor = Timed::new(&common::EXECUTOR);
         let bar = Bar::runs(self.quiet);
+        let cluster = self.cluster.cluster(&experiment.slurm, &experiment.name, self.how)?;
         let session = Session {
             executor: &executor,
             store: Some(store),
@@ -306,6 +370,7 @@ impl Making<'_> {
             jobs: self.jobs.unwrap_or_else(common::cpus) as usize,
             progress: &bar,
             stop: interrupt::stop_flag()?,
+            engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
         };
         let finished = match self.seeds_a_boot {
             Some(seeds) => session.work_seated(plan, seeds),

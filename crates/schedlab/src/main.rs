@@ -6,6 +6,7 @@
 mod again;
 mod cases;
 mod cli;
+mod cluster;
 mod colour;
 mod commands;
 mod common;

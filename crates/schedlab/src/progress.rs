@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar with an estimate of the time left, hidden where there is no terminal.
 
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use schedlab_base::Ns;
 use schedlab_lab::{Cell, Done, Progress};
@@ -10,15 +11,15 @@ use std::time::Duration;
 
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// A bar that goes away when it is dropped.
-pub struct Bar(ProgressBar);
+/// A bar that goes away when it is dropped; and whether it and all notes are kept quiet.
+pub struct Bar(ProgressBar, bool);
 
 impl Bar {
     fn new(quiet: bool, style: ProgressStyle) -> Bar {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
         bar.enable_steady_tick(REDRAW);
-        Bar(bar)
+        Bar(bar, quiet)
     }
     /// Counts runs.
     pub fn runs(quiet: bool) -> Bar {
@@ -74,6 +75,7 @@ fn style(template: &str) -> ProgressStyle {
 
 impl Progress for Bar {
     fn start(&self, runs: usize) {
+        self.0.set_position(0);
         self.0.set_length(runs as u64);
         // Runs found in the store take no time and must not shorten the estimate.
         self.0.reset_eta();
@@ -84,6 +86,15 @@ impl Progress for Bar {
         }
         self.0.inc(1);
         self.0.set_message(format!("{}, seed {seed}", cell.title()));
+    }
+    fn waiting(&self, done: usize, words: &str) {
+        self.0.set_position(done as u64);
+        self.0.set_message(words.to_owned());
+    }
+    fn tell(&self, text: &str) {
+        if !self.1 {
+            self.above(|| output::note(text));
+        }
     }
 }
 

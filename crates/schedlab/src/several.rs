@@ -8,7 +8,7 @@ use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::compare::{Folders, overview};
 use schedlab_lab::plan::order;
-use schedlab_lab::{Backend, Plan, Question, Session, compare};
+use schedlab_lab::{Backend, Engine, Plan, Question, Session, compare};
 use schedlab_record::Store;
 use schedlab_report::Form;
 
@@ -53,9 +53,16 @@ pub fn conduct_told(
     let jobs = common::cpus() as usize;
     let stop = interrupt::stop_flag()?;
     let executor = Timed::new(&common::EXECUTOR);
-    let finished =
-        Session { executor: &executor, store: Some(store), attach: &[], jobs, progress: &bar, stop }
-            .work(&plan)?;
+    let finished = Session {
+        executor: &executor,
+        store: Some(store),
+        attach: &[],
+        jobs,
+        progress: &bar,
+        stop,
+        engine: Engine::Here,
+    }
+    .work(&plan)?;
     drop(bar);
     if several.timing {
         executor.table().lines().for_each(output::note);

@@ -11,12 +11,14 @@ mod keep;
 mod live;
 pub(crate) mod sim;
 mod sitting;
+pub mod slurm;
 mod vm;
 
 pub use any::Any;
 pub use host::Host;
 pub use sim::Sim;
 pub use sitting::seated;
+pub use slurm::Cluster;
 pub use vm::{KERNEL_LOG, Vm};
 
 use crate::cell::Cell;
@@ -26,6 +28,7 @@ use rayon::prelude::*;
 use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -106,6 +109,10 @@ pub trait Progress: Sync {
     fn start(&self, runs: usize);
     /// A run ended.
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
+    /// So many runs are done while others make them; `words` say how these are.
+    fn waiting(&self, _done: usize, _words: &str) {}
+    /// Something that the reader must know at once.
+    fn tell(&self, _text: &str) {}
 }
 
 /// No progress shown.
@@ -130,6 +137,18 @@ pub struct Session<'a> {
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
+    /// Where missing runs are made.
+    pub engine: Engine<'a>,
+}
+
+/// Where the missing runs of a plan are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Engine<'a> {
+    /// By this process.
+    #[default]
+    Here,
+    /// By jobs of a cluster, which put them into the store.
+    Cluster(&'a Cluster),
 }
 
 /// The result of a plan.
@@ -156,8 +175,12 @@ impl Session<'_> {
     pub fn work(&self, plan: &Plan) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
-        let to_make = plan.runs.iter().filter(|run| self.stored(&hashes[run.cell], run.seed).is_none());
-        room::for_plan(plan, to_make, self.jobs)?;
+        let missing = |(_, run): &(usize, &Run)| self.stored(&hashes[run.cell], run.seed).is_none();
+        let missing: Vec<usize> = plan.runs.iter().enumerate().filter(missing).map(|(at, _)| at).collect();
+        if let Engine::Cluster(cluster) = self.engine {
+            return self.collect(plan, &hashes, missing, cluster);
+        }
+        room::for_plan(plan, missing.iter().map(|at| &plan.runs[*at]), self.jobs)?;
         // Index of the first run that failed. Runs before it are still made, so that the error does not
         // depend on jobs.
         let failed = AtomicUsize::new(usize::MAX);
@@ -187,6 +210,38 @@ impl Session<'_> {
         results.extend(alone.into_iter().map(|(at, run)| (at, one((at, run)))));
         results.sort_by_key(|(at, _)| *at);
         self.finish(plan, results.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// Has a cluster make the missing runs, and reads all of them from the store.
+    fn collect(
+        &self,
+        plan: &Plan,
+        hashes: &[String],
+        missing: Vec<usize>,
+        cluster: &Cluster,
+    ) -> Result<Finished> {
+        let no_store = || Error::internal("runs of a cluster are kept in a store");
+        let store = self.store.ok_or_else(no_store)?;
+        let made: BTreeSet<usize> = missing.iter().copied().collect();
+        let whole = cluster.make(&slurm::Wanted { plan, hashes, missing, store }, self)?;
+        self.progress.start(plan.runs.len());
+        let read = |(at, run): (usize, &Run)| {
+            let cell = &plan.cells[run.cell];
+            match store.get(&hashes[run.cell], run.seed) {
+                Some(dir) => {
+                    let record = dir.record()?;
+                    self.progress.done(cell, run.seed, Done::Found(&record));
+                    Ok(Some((record, !made.contains(&at))))
+                }
+                None if whole => {
+                    let text =
+                        format!("{}, seed {}: the run has gone from the store", cell.title(), run.seed);
+                    Err(Error::machine(text).help("the same command makes it again"))
+                }
+                None => Ok(None),
+            }
+        };
+        self.finish(plan, plan.runs.iter().enumerate().map(read).collect())
     }
 
     fn stored(&self, hash: &str, seed: u64) -> Option<RunDir> {

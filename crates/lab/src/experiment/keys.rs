@@ -63,6 +63,7 @@ pub const TOP: Section = Section {
         key("host", "", "[host] with [[host.load]]: other loads on the live kernel"),
         key("vm", "", "[vm]: what --backend vm runs instead"),
         key("published", "", "[[published]]: figures shown beside ours"),
+        key("slurm", "", "[slurm]: what --engine slurm asks of the cluster"),
         key(
             "change",
             "",
@@ -285,6 +286,34 @@ pub const VM: Section = Section {
     ],
 };
 
+/// The keys of a cluster's jobs, which are options of the command line, too.
+pub const SLURM: Section = Section {
+    header: "[slurm]",
+    about: "what --engine slurm asks of the cluster",
+    keys: &[
+        key("partition", r#""batch""#, "the partition; default the cluster's"),
+        key(
+            "constraint",
+            r#""epyc""#,
+            "feature that nodes must have; runs in real time need one that names one kind",
+        ),
+        key("account", r#""sched""#, "the account that is charged; default the user's"),
+        key("qos", r#""normal""#, "quality of service; default the user's"),
+        key("time", r#""1:00:00""#, "limit of a task's time, as sbatch takes it; default the partition's"),
+        key("mem", r#""2G""#, "memory of a task, as sbatch takes it; default the cluster's"),
+        key(
+            "exclusive",
+            "true",
+            "whether a task has its node for itself; runs in real time always have; default false",
+        ),
+        key("cpus", "4", "CPUs of a task: so many simulations run side by side in it; default 1"),
+        key("at_once", "50", "tasks that run at once at most; default any number"),
+        key("task_time", r#""5min""#, "length of a task that is aimed at; default 5min"),
+        key("tries", "3", "how often a task is begun at most if the cluster loses it; default 3"),
+        key("schedlab", r#""/opt/schedlab""#, "the executable on the nodes; default the one that submits"),
+    ],
+};
+
 /// The keys of a published figure.
 pub const PUBLISHED: Section = Section {
     header: "[[published]]",
@@ -317,7 +346,7 @@ pub const CHANGE: Section = Section {
 /// All of them.
 pub const SECTIONS: &[&Section] = &[
     &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
-    &PUBLISHED, &CHANGE,
+    &PUBLISHED, &SLURM, &CHANGE,
 ];
 
 impl Section {

@@ -23,6 +23,7 @@ pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
 pub use variants::{MIGRATION, set_attribute, set_migration};
 
+use crate::exec::slurm;
 use schedlab_base::{Result, input};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -119,6 +120,8 @@ pub struct Experiment {
     pub real: bool,
     /// The parts that are not run in guests, with the reason, for people.
     pub left_out: Option<String>,
+    /// What `--engine slurm` asks of a cluster.
+    pub slurm: slurm::Options,
     /// The experiment for guests, if it has its own.
     pub vm: Option<Box<Experiment>>,
 }

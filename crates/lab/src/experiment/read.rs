@@ -6,6 +6,7 @@ use super::loads::Workload;
 use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
+use crate::exec::slurm;
 use crate::metrics::Known;
 use schedlab_base::{Error, Ns, Result, printable};
 use schedlab_kernel::Variant;
@@ -69,6 +70,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         metrics,
         real: false,
         left_out: None,
+        slurm: slurm(&top)?,
         vm: None,
     };
     let vm = match top.table("vm", &keys::VM.names())? {
@@ -112,6 +114,22 @@ fn in_guests(
         real,
         ..whole.clone()
     })
+}
+
+/// `[slurm]`. A number and true or false may stand there without quotes.
+fn slurm(top: &Table<'_>) -> Result<slurm::Options> {
+    let mut options = slurm::Options::default();
+    let Some(table) = top.table("slurm", &keys::SLURM.names())? else { return Ok(options) };
+    for key in keys::SLURM.names() {
+        let Some(value) = table.get(key) else { continue };
+        let value = value.get_ref();
+        let text = value.as_str().map(str::to_owned);
+        let text = text.or_else(|| value.as_bool().map(|b| b.to_string()));
+        let text = text.or_else(|| value.as_integer().map(|i| i.as_str().to_owned()));
+        let text = text.ok_or_else(|| table.error_at(key, format!("{key} is a string or a number")))?;
+        options.set(key, &text).map_err(|e| table.place(key, e))?;
+    }
+    Ok(options)
 }
 
 fn bounded(t: &Table<'_>, key: &str, default: u64, lo: u64, hi: u64) -> Result<u64> {

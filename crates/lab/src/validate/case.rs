@@ -17,6 +17,9 @@ use schedlab_workload::command::only_live;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// The case that made a run, in the run's folder.
+pub const CASE_FILE: &str = "case.toml";
+
 const KEYS: &[&str] = &[
     "name",
     "about",

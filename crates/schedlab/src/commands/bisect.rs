@@ -2,6 +2,7 @@
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
+use crate::cluster::ClusterOptions;
 use crate::experiments::Making;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -11,6 +12,7 @@ use schedlab_guest::images::cache;
 use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
 use schedlab_lab::experiment::Part;
 use schedlab_lab::metrics::evaluate;
+use schedlab_lab::parcel::How;
 use schedlab_lab::{Options, builds, trial};
 use schedlab_record::{Value, content_hash};
 use schedlab_report::number;
@@ -155,6 +157,8 @@ impl Meter for Lab<'_> {
             out: &self.own.keep.out,
             // Small blocks, so that a host with several CPUs works on one commit.
             seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
+            cluster: &ClusterOptions::HERE,
+            how: How::default(),
             timing: false,
             quiet: self.own.keep.quiet,
         };

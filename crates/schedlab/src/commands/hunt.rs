@@ -1,6 +1,7 @@
 //! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
+use crate::cluster::ClusterOptions;
 use crate::commands::suite::compared;
 use crate::experiments::Making;
 use crate::guests::GuestOptions;
@@ -12,6 +13,7 @@ use schedlab_lab::compare::Row;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, Pool, hunt};
+use schedlab_lab::parcel::How;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::{Backend, Options, builds};
 use schedlab_report::number::{change, signed};
@@ -232,6 +234,8 @@ fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<
         jobs: own.jobs,
         out: &own.out.join("runs"),
         seeds_a_boot: None,
+        cluster: &ClusterOptions::HERE,
+        how: How::default(),
         timing: false,
         quiet: own.quiet,
     };

@@ -2,6 +2,7 @@
 //! deterministic guests, and prints one page.
 
 use crate::cli::Entry;
+use crate::cluster::ClusterOptions;
 use crate::experiments::{Compared, Making};
 use crate::guests::GuestOptions;
 use crate::{common, forging, output};
@@ -9,6 +10,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_guest::counter::Counts;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
+use schedlab_lab::parcel::How;
 use schedlab_lab::predicted::predicted;
 use schedlab_lab::trial::{self, Trial};
 use schedlab_lab::{Backend, Options, builds, costs};
@@ -96,6 +98,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         jobs: own.jobs,
         out: &own.keep.out,
         seeds_a_boot: Some(trial::SEEDS_A_BOOT),
+        cluster: &ClusterOptions::HERE,
+        how: How::default(),
         timing: false,
         quiet: own.keep.quiet,
     };

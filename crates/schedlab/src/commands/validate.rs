@@ -2,17 +2,20 @@
 
 use super::validate_changes;
 use crate::cli::Entry;
+use crate::cluster::ClusterOptions;
 use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
+use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::MAX_RUNS;
-use schedlab_lab::validate::case::{self, Case, Real};
+use schedlab_lab::parcel::How;
+use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
 use schedlab_lab::validate::{Again, CaseResult, NotRun, Probing, Validation, run_and_judge};
-use schedlab_lab::{Finished, Plan, Session};
+use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
 use std::path::{Path, PathBuf};
@@ -58,6 +61,8 @@ pub(super) struct Own {
     /// Where runs are stored; runs that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(super) out: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterOptions,
     /// Form of the result: table, markdown or json
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: String,
@@ -101,6 +106,12 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let form = own.form()?;
+    own.cluster.check()?;
+    if own.cluster.is_slurm() && (own.changes || own.jobs.is_some()) {
+        let option = if own.changes { "--changes" } else { "--jobs" };
+        let text = format!("{option} is for runs that are made here, and --engine slurm makes none here");
+        return Err(Error::input(text).help("leave one of them out"));
+    }
     if own.changes {
         return validate_changes::run(&own, form);
     }
@@ -223,13 +234,16 @@ fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult
 
 fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
+    let how = How { events: false, validation: true };
+    let cluster = own.cluster.cluster(&slurm::Options::default(), &case.name, how)?;
     let session = Session {
         executor: &Again(&Probing(&common::EXECUTOR)),
         store: Some(store),
-        attach: &[("case.toml", case.text.as_bytes())],
+        attach: &[(CASE_FILE, case.text.as_bytes())],
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
         stop: interrupt::stop_flag()?,
+        engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
     };
     let finished = session.work(plan);
     drop(bar);

@@ -4,12 +4,14 @@
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{Own, reason};
+use crate::cluster::ClusterOptions;
 use crate::experiments::Making;
 use crate::guests::GuestOptions;
 use crate::{cases, common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::Options;
 use schedlab_lab::experiment::Part;
+use schedlab_lab::parcel::How;
 use schedlab_lab::trial::SEEDS_A_BOOT;
 use schedlab_lab::validate::NotRun;
 use schedlab_lab::validate::changes::{self, ChangeCase, ChangeResult, Changes};
@@ -92,6 +94,8 @@ fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResul
         jobs: own.jobs,
         out: &own.out,
         seeds_a_boot: Some(SEEDS_A_BOOT),
+        cluster: &ClusterOptions::HERE,
+        how: How::default(),
         timing: false,
         quiet: own.quiet,
     };

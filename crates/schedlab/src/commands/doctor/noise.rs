@@ -7,7 +7,7 @@ use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_lab::aa;
 use schedlab_lab::noise::{FILE, Floor, Floors};
-use schedlab_lab::{Host, Session};
+use schedlab_lab::{Engine, Host, Session};
 use schedlab_native::settings::journal;
 use schedlab_record::Record;
 use schedlab_report::text::wrap;
@@ -49,7 +49,15 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     let (path, mut floors) = (file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
-    let session = Session { executor: &Host, store: None, attach: &[], jobs: 1, progress: &bar, stop };
+    let session = Session {
+        executor: &Host,
+        store: None,
+        attach: &[],
+        jobs: 1,
+        progress: &bar,
+        stop,
+        engine: Engine::Here,
+    };
     let finished = session.work(&plan)?;
     drop(bar);
     if finished.interrupted {

@@ -1,0 +1,386 @@
+//! The journal of submissions, in the store's folder: `OUT/slurm/<name>/`.
+//!
+//! A submission is a parcel (`plan.json`, whose hash is the name), the job's script, and `submission.json`, which says
+//! as which jobs its tasks were submitted. `tasks/N.json` is what task N reports at its end, and `logs/N.log` its
+//! output. All files but logs are renamed into place.
+//!
+//! Commands that submit hold a lock on `OUT/slurm/lock`. An entry is written before sbatch is called, without a job's
+//! number, and again with it: a command that was killed in between leaves an entry by which the next one asks Slurm for
+//! the job's name.
+
+use super::ask;
+use crate::parcel::Parcel;
+use crate::parcel::worker::Worked;
+use schedlab_base::temp::write_whole;
+use schedlab_base::{Error, ErrorKind, Result, Spot, input};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// The schema of an entry.
+pub const SCHEMA: &str = "schedlab/submission/1";
+/// The schema of a task's report.
+pub const REPORT_SCHEMA: &str = "schedlab/task/1";
+/// The folder in a store.
+pub const FOLDER: &str = "slurm";
+/// The parcel's file.
+pub const PLAN_FILE: &str = "plan.json";
+const ENTRY_FILE: &str = "submission.json";
+const SCRIPT_FILE: &str = "job.sh";
+
+/// A submission.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Its folder's name.
+    pub name: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// Number of tasks.
+    pub tasks: usize,
+    /// Options of sbatch.
+    pub options: Vec<String>,
+    /// Tasks at once at most.
+    pub at_once: Option<u32>,
+    /// How often a task is begun at most.
+    pub most_tries: u32,
+    /// The jobs as which tasks were submitted, the last one last.
+    pub jobs: Vec<Job>,
+    /// Tasks that are not made again, and why.
+    pub given_up: BTreeMap<usize, String>,
+    /// Whether the store has had all its runs. A run that is removed from the store after that is made anew.
+    pub done: bool,
+}
+
+/// A job array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its number; `None` while it is being submitted.
+    pub number: Option<u64>,
+    /// Its tasks.
+    pub tasks: Vec<usize>,
+    /// When, in seconds since 1970.
+    pub submitted_s: u64,
+}
+
+impl Submission {
+    /// The last job of a task, and how often it was submitted.
+    pub fn last_of(&self, task: usize) -> Option<(u64, u32)> {
+        let of = || self.jobs.iter().filter(|j| j.number.is_some() && j.tasks.contains(&task));
+        of().next_back().and_then(|j| j.number).map(|number| (number, of().count() as u32))
+    }
+    /// Whether a task is under way, or may be.
+    pub fn claims(&self, task: usize) -> bool {
+        !self.done && !self.given_up.contains_key(&task) && self.last_of(task).is_some()
+    }
+    /// Numbers of its jobs.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.jobs.iter().filter_map(|j| j.number).collect()
+    }
+    /// The name of its job of that index.
+    fn job_name(&self, index: usize) -> String {
+        format!("schedlab-{}-{index}", self.name)
+    }
+}
+
+/// What a task says at its end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: String,
+    /// The array's job.
+    pub job: u64,
+    /// The node.
+    pub node: String,
+    /// What it did.
+    pub worked: Worked,
+    /// Why it failed: exit code, message and remedy.
+    pub failed: Option<Failure>,
+}
+
+/// An error as data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The exit code of its kind.
+    pub code: u8,
+    /// Its message.
+    pub message: String,
+    /// Its remedy.
+    pub help: Option<String>,
+}
+
+impl Failure {
+    /// An error as data.
+    pub fn of(e: &Error) -> Failure {
+        let place = e.spot().map_or_else(String::new, |s| format!("{s}: "));
+        Failure {
+            code: e.kind().exit_code(),
+            message: place + e.message(),
+            help: e.remedy().map(str::to_owned),
+        }
+    }
+    /// The error.
+    pub fn error(&self) -> Error {
+        let kind = match self.code {
+            1 => ErrorKind::CheckFailed,
+            2 => ErrorKind::Input,
+            3 => ErrorKind::Machine,
+            _ => ErrorKind::Internal,
+        };
+        let error = Error::new(kind, self.message.as_str());
+        self.help.as_ref().map_or(Error::new(kind, self.message.as_str()), |help| error.help(help.as_str()))
+    }
+}
+
+/// The journal of a store.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    folder: PathBuf,
+}
+
+/// The right to submit; gone when dropped.
+pub struct Lock(#[allow(dead_code, reason = "the lock lives as long as the file is open")] File);
+
+impl Journal {
+    /// The journal of the store in `out`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn create(out: &Path) -> Result<Journal> {
+        let folder = out.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
+        // Nodes know it by this path, whatever folder they are in.
+        let folder = std::path::absolute(&folder).map_err(|e| Error::io(&folder, "find", &e))?;
+        Ok(Journal { folder })
+    }
+    /// The journal of the store in `out`, if it has one.
+    pub fn find(out: &Path) -> Option<Journal> {
+        let folder = std::path::absolute(out.join(FOLDER)).ok()?;
+        folder.is_dir().then_some(Journal { folder })
+    }
+    /// Waits for the right to submit.
+    ///
+    /// # Errors
+    /// When the file system has no locks.
+    pub fn lock(&self) -> Result<Lock> {
+        let path = self.folder.join("lock");
+        let failed = |e: std::io::Error| {
+            Error::io(&path, "lock", &e).help("submitting needs a folder on a file system with locks")
+        };
+        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(Lock(file))
+    }
+    /// The folder of a submission.
+    pub fn folder_of(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+    /// The parcel of a submission.
+    pub fn plan_of(&self, name: &str) -> PathBuf {
+        self.folder_of(name).join(PLAN_FILE)
+    }
+    /// Folder of the logs of a submission's tasks.
+    pub fn logs_of(&self, name: &str) -> PathBuf {
+        self.folder_of(name).join("logs")
+    }
+    /// Place of a task's report.
+    pub fn report_of(&self, name: &str, task: usize) -> PathBuf {
+        self.folder_of(name).join("tasks").join(format!("{task}.json"))
+    }
+    /// What a task said at the end of that job, if it has.
+    pub fn report(&self, name: &str, task: usize, job: u64) -> Option<Report> {
+        let text = fs::read_to_string(self.report_of(name, task)).ok()?;
+        serde_json::from_str::<Report>(&text).ok().filter(|r| r.job == job)
+    }
+    /// All entries, by time.
+    ///
+    /// # Errors
+    /// When one can't be read.
+    pub fn all(&self) -> Result<Vec<Submission>> {
+        let mut all = Vec::new();
+        let entries = fs::read_dir(&self.folder).map_err(|e| Error::io(&self.folder, "read", &e))?;
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+            let file = entry.path().join(ENTRY_FILE);
+            let Some(text) = input::text_if_there(&file)? else { continue };
+            let read = serde_json::from_str::<Submission>(&text);
+            all.push(read.map_err(|e| {
+                Error::input(format!("not an entry of this version: {e}"))
+                    .help("if its jobs have ended, take its folder away")
+                    .at(Spot::file(&file))
+            })?);
+        }
+        let when = |s: &Submission| s.jobs.first().map_or(0, |j| j.submitted_s);
+        all.sort_by(|a, b| (when(a), &a.name).cmp(&(when(b), &b.name)));
+        Ok(all)
+    }
+    /// Writes an entry.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn save(&self, submission: &Submission) -> Result<()> {
+        let text = serde_json::to_string_pretty(submission)
+            .map_err(|e| Error::internal(format!("an entry can't be written as JSON: {e}")))?;
+        write_whole(&self.folder_of(&submission.name).join(ENTRY_FILE), text.as_bytes())
+    }
+    /// Makes the folder of a new submission with its parcel and script; its name.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn begin(&self, parcel: &Parcel, schedlab: &Path) -> Result<String> {
+        let text = parcel.text()?;
+        let hash = &Parcel::name(&text)[..16];
+        let free = |n: &u32| !self.folder_of(&format!("{hash}-{n}")).join(ENTRY_FILE).exists();
+        let name = format!("{hash}-{}", (1..).find(free).unwrap_or(1));
+        let folder = self.folder_of(&name);
+        for folder in [&folder, &folder.join("tasks"), &self.logs_of(&name)] {
+            fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
+        }
+        write_whole(&folder.join(PLAN_FILE), text.as_bytes())?;
+        write_whole(&folder.join(SCRIPT_FILE), script(&folder, schedlab).as_bytes())?;
+        Ok(name)
+    }
+    /// Submits tasks of a submission as a new job. The lock is held.
+    ///
+    /// # Errors
+    /// When Slurm refuses, or the entry can't be written; no job is left then.
+    pub fn submit(&self, submission: &mut Submission, tasks: Vec<usize>, now_s: u64) -> Result<u64> {
+        let index = submission.jobs.len();
+        let args = self.sbatch(submission, &tasks, index);
+        submission.jobs.push(Job { number: None, tasks, submitted_s: now_s });
+        self.save(submission)?;
+        let number = match ask::submit(&args) {
+            Ok(number) => number,
+            Err(e) => {
+                submission.jobs.pop();
+                self.save(submission)?;
+                return Err(e);
+            }
+        };
+        submission.jobs[index].number = Some(number);
+        if let Err(e) = self.save(submission) {
+            ask::cancel(number);
+            return Err(e);
+        }
+        Ok(number)
+    }
+    fn sbatch(&self, submission: &Submission, tasks: &[usize], index: usize) -> Vec<String> {
+        let folder = self.folder_of(&submission.name);
+        let throttle = submission.at_once.map_or_else(String::new, |n| format!("%{n}"));
+        // A per cent sign begins a field of sbatch's patterns.
+        let logs = self.logs_of(&submission.name).display().to_string().replace('%', "%%");
+        let own = [
+            "--parsable".to_owned(),
+            format!("--job-name={}", submission.job_name(index)),
+            format!("--array={}{throttle}", ranges(tasks)),
+            format!("--output={logs}/%a.log"),
+            "--open-mode=append".to_owned(),
+            "--requeue".to_owned(),
+            "--nodes=1".to_owned(),
+            "--ntasks=1".to_owned(),
+        ];
+        let script = folder.join(SCRIPT_FILE).display().to_string();
+        own.into_iter().chain(submission.options.iter().cloned()).chain([script]).collect()
+    }
+    /// Asks Slurm for the numbers of jobs that a killed command submitted without noting them. Entries of jobs that
+    /// Slurm does not know go. The lock is held.
+    ///
+    /// # Errors
+    /// When an entry can't be written.
+    pub fn settle(&self, submission: &mut Submission) -> Result<()> {
+        if submission.jobs.iter().all(|j| j.number.is_some()) {
+            return Ok(());
+        }
+        let names: Vec<String> = (0..submission.jobs.len()).map(|n| submission.job_name(n)).collect();
+        for (job, name) in submission.jobs.iter_mut().zip(&names) {
+            job.number = job.number.or_else(|| ask::job_named(name));
+        }
+        submission.jobs.retain(|j| j.number.is_some());
+        self.save(submission)
+    }
+}
+
+/// The job's script. Slurm carries it to the node, so it can tell that the folder is not there.
+fn script(folder: &Path, schedlab: &Path) -> String {
+    let (folder, schedlab) = (quoted(folder), quoted(schedlab));
+    format!(
+        "#!/bin/sh\n\
+         # A task of schedlab: docs/cluster.md\n\
+         cd {folder} && [ -r {PLAN_FILE} ] || {{ echo \"$(uname -n) does not have\" {folder} >&2; exit {no_folder}; }}\n\
+         exec {schedlab} work {PLAN_FILE} --task \"$SLURM_ARRAY_TASK_ID\" --out ../.. \\\n  \
+           --report \"tasks/$SLURM_ARRAY_TASK_ID.json\" --quiet\n",
+        no_folder = super::verdict::NO_FOLDER
+    )
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+/// Indices as sbatch takes them: 0-3,7.
+pub fn ranges(tasks: &[usize]) -> String {
+    let mut sorted = tasks.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for task in sorted {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == task => *last = task,
+            _ => parts.push((task, task)),
+        }
+    }
+    let part = |(a, b): &(usize, usize)| if a == b { a.to_string() } else { format!("{a}-{b}") };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_told_as_ranges() {
+        assert_eq!(ranges(&[3, 0, 1, 2, 7, 9, 8, 7]), "0-3,7-9");
+        assert_eq!(ranges(&[5]), "5");
+    }
+
+    #[test]
+    fn a_path_stays_one_word_of_the_script() {
+        let text = script(Path::new("/a b/it's"), Path::new("/x;y"));
+        assert!(
+            text.contains("cd '/a b/it'\\''s' &&") && text.contains("exec '/x;y' work plan.json"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_last_job_of_a_task_counts_and_a_task_that_was_given_up_is_free() {
+        let job = |number, tasks: &[usize]| Job { number, tasks: tasks.to_vec(), submitted_s: 0 };
+        let mut s = Submission {
+            schema: SCHEMA.to_owned(),
+            name: "x-1".to_owned(),
+            experiment: "x".to_owned(),
+            tasks: 4,
+            options: Vec::new(),
+            at_once: Some(2),
+            most_tries: 3,
+            jobs: vec![job(Some(5), &[0, 1, 2]), job(Some(9), &[1]), job(None, &[3])],
+            given_up: BTreeMap::new(),
+            done: false,
+        };
+        assert_eq!((s.last_of(1), s.last_of(2), s.last_of(3)), (Some((9, 2)), Some((5, 1)), None));
+        assert!(s.claims(1) && !s.claims(3));
+        s.given_up.insert(1, "failed".to_owned());
+        assert!(!s.claims(1));
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
+        let args = journal.sbatch(&s, &[1], 2);
+        assert!(args.contains(&"--array=1%2".to_owned()) && args.last().unwrap().ends_with("x-1/job.sh"));
+        assert!(args.contains(&"--job-name=schedlab-x-1-2".to_owned()), "{args:?}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What is asked of Slurm: the keys of `[slurm]`, which are options of the command line, too.
+//!
+//! [`keys::SLURM`] is the table of names; `--task-time` of the command line is `task_time` there. Both sources set a
+//! value by its text with [`Options::set`]. The command line's comes last.
+
+use crate::experiment::keys;
+use schedlab_base::{Error, Ns, Result};
+use std::path::PathBuf;
+
+/// Length of a task that is aimed at.
+const TASK_TIME: Ns = Ns::secs(300);
+/// How often a task is begun at most, if the cluster loses it.
+const TRIES: u32 = 3;
+
+/// What is asked of Slurm. Words that only Slurm understands are passed on as they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Options of sbatch: name and value, in the table's order.
+    passed: Vec<(&'static str, String)>,
+    /// Whether a task has its node for itself.
+    pub exclusive: bool,
+    /// CPUs of a task, and so its runs side by side.
+    pub cpus: u32,
+    /// Tasks at once at most.
+    pub at_once: Option<u32>,
+    /// Length of a task that is aimed at.
+    pub task_time: Ns,
+    /// How often a lost task is begun at most.
+    pub tries: u32,
+    /// The executable on the nodes; `None`: this one.
+    pub schedlab: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            passed: Vec::new(),
+            exclusive: false,
+            cpus: 1,
+            at_once: None,
+            task_time: TASK_TIME,
+            tries: TRIES,
+            schedlab: None,
+        }
+    }
+}
+
+/// The name of a key on the command line.
+pub fn option_of(key: &'static str) -> &'static str {
+    match key {
+        "at_once" => "at-once",
+        "task_time" => "task-time",
+        other => other,
+    }
+}
+
+/// What stands for a key's value in help.
+pub fn value_of(key: &str) -> &'static str {
+    match key {
+        "cpus" | "at_once" | "tries" => "N",
+        "time" | "task_time" => "TIME",
+        "mem" => "SIZE",
+        "schedlab" => "PATH",
+        _ => "NAME",
+    }
+}
+
+/// Whether a key is true or false, and so an option without a value.
+pub fn is_flag(key: &str) -> bool {
+    key == "exclusive"
+}
+
+impl Options {
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// A key that the table does not have, and a value that is none.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let known = keys::SLURM.keys.iter().find(|k| k.name == key);
+        let Some(known) = known else {
+            return Err(Error::unknown("key in [slurm]", key, keys::SLURM.names()));
+        };
+        if value.is_empty() || value.contains(|c: char| c.is_control()) {
+            return Err(Error::input(format!("{key} is empty or not on one line")));
+        }
+        match key {
+            "exclusive" => {
+                let word = || Error::input(format!("exclusive is true or false, and not '{value}'"));
+                self.exclusive = value.parse().map_err(|_| word())?;
+            }
+            "cpus" => self.cpus = count(key, value, 4096)?,
+            "at_once" => self.at_once = Some(count(key, value, 100_000)?),
+            "tries" => self.tries = count(key, value, 100)?,
+            "task_time" => {
+                self.task_time = Ns::parse(value, "s").map_err(|e| e.context(key))?;
+                if self.task_time < Ns::secs(1) {
+                    return Err(Error::input(format!("{key} is {value}: a task has 1s at least")));
+                }
+            }
+            "schedlab" => self.schedlab = Some(PathBuf::from(value)),
+            _ => {
+                self.passed.retain(|(name, _)| *name != known.name);
+                self.passed.push((known.name, value.to_owned()));
+            }
+        }
+        Ok(())
+    }
+    /// Whether runs of real time, which others on a node would disturb, may be submitted so.
+    ///
+    /// # Errors
+    /// Without a constraint, or with one that two kinds of nodes meet.
+    pub fn check_live(&self) -> Result<()> {
+        let of = |name: &str| self.passed.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
+        let help = "--constraint NAME names one feature of the nodes ('sinfo -o \"%N %f\"' lists them)";
+        match of("constraint") {
+            None => Err(Error::input("runs in real time need nodes of one kind, and no constraint names it")
+                .help(help)),
+            Some(many) if many.contains(['|', '[', '*', '(']) => {
+                let text = format!("constraint '{many}': nodes of several kinds may meet it");
+                Err(Error::input(text + ", and runs in real time need one kind").help(help))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+    /// Options of sbatch.
+    pub fn sbatch(&self, live: bool) -> Vec<String> {
+        let mut all: Vec<String> =
+            self.passed.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        if self.exclusive || live {
+            all.push("--exclusive".to_owned());
+        }
+        if !live {
+            all.push(format!("--cpus-per-task={}", self.cpus));
+        }
+        all
+    }
+}
+
+fn count(key: &str, value: &str, most: u32) -> Result<u32> {
+    let wrong = || Error::input(format!("{key} is a number from 1 to {most}, and not '{value}'"));
+    value.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_table_can_be_set_and_the_last_value_counts() {
+        let mut options = Options::default();
+        assert!(keys::SLURM.keys.iter().all(|k| option_of(k.name) == k.name.replace('_', "-")));
+        for key in keys::SLURM.keys {
+            let value = key.example.trim_matches('"');
+            options.set(key.name, value).unwrap_or_else(|e| panic!("{}: {e}", key.name));
+        }
+        options.set("partition", "b").unwrap();
+        let said = options.sbatch(false);
+        assert!(said.contains(&"--partition=b".to_owned()) && said.contains(&"--exclusive".to_owned()));
+        assert_eq!(said.iter().filter(|o| o.starts_with("--partition")).count(), 1);
+        assert!(options.set("partitoin", "b").unwrap_err().to_string().contains("did you mean 'partition'"));
+        for (key, value) in [("cpus", "0"), ("tries", "x"), ("task_time", "10ms"), ("account", "a\nb")] {
+            assert!(options.set(key, value).is_err(), "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn live_runs_need_one_kind_of_nodes_and_have_them_for_themselves() {
+        let mut options = Options::default();
+        assert!(options.check_live().is_err());
+        options.set("constraint", "[a|b]").unwrap();
+        assert!(options.check_live().is_err());
+        options.set("constraint", "epyc&nvme").unwrap();
+        options.check_live().unwrap();
+        assert!(options.sbatch(true).contains(&"--exclusive".to_owned()));
+        assert!(!options.sbatch(false).contains(&"--exclusive".to_owned()));
+    }
+}

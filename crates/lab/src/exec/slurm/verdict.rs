@@ -1,0 +1,158 @@
+//! What becomes of a task, from what Slurm and the task's own report say: pure rules.
+//!
+//! A task that the cluster lost is made again. A task that failed by bad input or our fault would fail again, so it is
+//! not repeated. A failure before the first run, on a node that lacks the folder or the executable, would meet every
+//! task.
+
+use super::ask::Row;
+
+/// Exit code of the job's script where the node does not have the folder.
+pub const NO_FOLDER: u8 = 66;
+
+/// The end of a task, or that it has none yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It waits or runs.
+    Going,
+    /// It ended well.
+    Done,
+    /// The cluster lost it; to be made again.
+    Lost(String),
+    /// It failed, or someone wished it to end; not to be repeated.
+    Failed(String),
+    /// The node could not even begin; nor could others.
+    Barred(String),
+}
+
+/// States in which a task may still go on, by itself or after Slurm has queued it again.
+const GOING: &[&str] = &[
+    "PENDING",
+    "CONFIGURING",
+    "RUNNING",
+    "COMPLETING",
+    "SUSPENDED",
+    "REQUEUED",
+    "REQUEUE_FED",
+    "REQUEUE_HOLD",
+    "RESIZING",
+    "SIGNALING",
+    "STAGE_OUT",
+    "STOPPED",
+    "SPECIAL_EXIT",
+    "RESV_DEL_HOLD",
+];
+/// States of tasks that the cluster lost.
+const LOST: &[&str] = &["NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED", "LAUNCH_FAILED"];
+/// Signals that come from outside: the end of a node, of a session, or of a job.
+const FROM_OUTSIDE: &[u8] = &[1, 9, 15];
+
+/// Judges a task of this user by Slurm's row.
+pub fn of_row(row: &Row, own_uid: u32) -> Verdict {
+    let on = if row.node.is_empty() { String::new() } else { format!(" on {}", row.node) };
+    let state = row.state.as_str();
+    match state {
+        "PENDING" if row.reason.contains("launch") || row.reason.contains("Launch") => {
+            Verdict::Barred(format!("the node could not start it: {}", row.reason))
+        }
+        going if GOING.contains(&going) => Verdict::Going,
+        "COMPLETED" => Verdict::Done,
+        lost if LOST.contains(&lost) => Verdict::Lost(format!("{lost}{on}")),
+        "CANCELLED" => match row.cancelled_by {
+            Some(other) if other != own_uid => Verdict::Lost(format!("cancelled by user {other}{on}")),
+            _ => Verdict::Failed("cancelled".to_owned()),
+        },
+        "TIMEOUT" => Verdict::Failed(format!(
+            "its time was over{on}: --time gives more, --task-time makes tasks shorter"
+        )),
+        "OUT_OF_MEMORY" => Verdict::Failed(format!("out of memory{on}: --mem gives more")),
+        "FAILED" if row.reason == "JobLaunchFailure" => {
+            Verdict::Barred(format!("Slurm could not start it{on}; the folder may not be there"))
+        }
+        "FAILED" => failed(row, &on),
+        other => Verdict::Failed(format!("{other}{on}")),
+    }
+}
+
+fn failed(row: &Row, on: &str) -> Verdict {
+    match (row.code, row.signal) {
+        (NO_FOLDER, _) => Verdict::Barred(format!("the folder is not there{on}")),
+        (126 | 127, _) => {
+            let text = format!("schedlab could not be started{on}: --schedlab names it on the nodes");
+            Verdict::Barred(text)
+        }
+        (_, signal) if FROM_OUTSIDE.contains(&signal) => {
+            Verdict::Lost(format!("killed by signal {signal}{on}"))
+        }
+        // A worker that is asked to stop ends so, and shells tell a killed child so.
+        (1 | 129 | 137 | 143, 0) => Verdict::Lost(format!("stopped{on}, exit code {}", row.code)),
+        (code, 0) => Verdict::Failed(format!("exit code {code}{on}")),
+        (_, signal) => Verdict::Failed(format!("signal {signal}{on}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(state: &str, code: u8, signal: u8, by: Option<u32>, reason: &str) -> Verdict {
+        let row = Row {
+            state: state.to_owned(),
+            code,
+            signal,
+            cancelled_by: by,
+            node: "n1".to_owned(),
+            reason: reason.to_owned(),
+            ..Row::default()
+        };
+        of_row(&row, 1000)
+    }
+
+    #[test]
+    fn what_the_cluster_lost_is_made_again() {
+        let lost = [
+            judged("NODE_FAIL", 0, 0, None, ""),
+            judged("PREEMPTED", 0, 15, None, ""),
+            judged("BOOT_FAIL", 0, 0, None, ""),
+            judged("CANCELLED", 0, 15, Some(0), ""),
+            judged("FAILED", 0, 9, None, "RaisedSignal:9(Killed)"),
+            judged("FAILED", 1, 0, None, "NonZeroExitCode"),
+            judged("FAILED", 143, 0, None, "NonZeroExitCode"),
+        ];
+        for one in lost {
+            assert!(matches!(&one, Verdict::Lost(why) if why.contains("n1")), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn what_failed_or_was_not_wanted_is_not() {
+        for one in [
+            judged("FAILED", 2, 0, None, "NonZeroExitCode"),
+            judged("FAILED", 4, 0, None, "NonZeroExitCode"),
+            judged("FAILED", 0, 11, None, "RaisedSignal:11(SegFault)"),
+            judged("CANCELLED", 0, 15, Some(1000), ""),
+            judged("CANCELLED", 0, 15, None, ""),
+            judged("TIMEOUT", 0, 0, None, ""),
+            judged("OUT_OF_MEMORY", 0, 125, None, ""),
+            judged("DEADLINE", 0, 0, None, ""),
+            judged("A_NEW_STATE", 0, 0, None, ""),
+        ] {
+            assert!(matches!(one, Verdict::Failed(_)), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_can_not_begin_bars_all() {
+        for one in [
+            judged("FAILED", NO_FOLDER, 0, None, "NonZeroExitCode"),
+            judged("FAILED", 127, 0, None, "NonZeroExitCode"),
+            judged("FAILED", 15, 53, None, "JobLaunchFailure"),
+            judged("PENDING", 0, 0, None, "launch failed requeued held"),
+        ] {
+            assert!(matches!(one, Verdict::Barred(_)), "{one:?}");
+        }
+        for going in ["PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED"] {
+            assert_eq!(judged(going, 0, 0, None, "Priority"), Verdict::Going);
+        }
+        assert_eq!(judged("COMPLETED", 0, 0, None, ""), Verdict::Done);
+    }
+}

@@ -1,0 +1,366 @@
+//! Parcels: runs that another process makes, on this machine or elsewhere, as a file.
+//!
+//! A run is a pure function of its cell and its seed. A parcel holds cells as plain data, resolved to the last figure,
+//! and the runs of each of its tasks. So the worker ([`worker`]) needs no experiment, no machine file and no table of
+//! variants: it makes the cells from the parcel. A cell's hash covers all that its runs depend on, the version of the
+//! model included. The worker computes it again and refuses a cell whose hash is another one.
+//!
+//! A task's runs are in blocks. The runs of a block are made in order. In a live task (`together`) a block is an
+//! interleaved round trip of the variants (A B B A); it is stored as a whole, so that all of it is from one node.
+
+pub mod results;
+pub mod worker;
+
+use crate::cell::Cell;
+use crate::plan::{Plan, Run};
+use schedlab_base::{Backend, Error, Origin, Result, Spot, input};
+use schedlab_guest::{Accelerator, Guest, Image, Mode, find_qemu};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::Machine;
+use schedlab_record::{MODEL, Observe, WATCHING, content_hash};
+use schedlab_workload::Spec;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The schema of parcels on disk.
+pub const SCHEMA: &str = "schedlab/parcel/1";
+/// The longest parcel that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
+const MAX_MB: u64 = 1024;
+
+/// Cells, and the runs of them that are to be made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parcel {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The schedlab that wrote it, and the versions of its model and of how it watches real kernels.
+    pub version: Maker,
+    /// The experiment's name, for people.
+    pub experiment: String,
+    /// How runs are made.
+    pub how: How,
+    /// Files kept beside every record.
+    pub attach: Vec<Attached>,
+    /// The cells.
+    pub cells: Vec<Packed>,
+    /// The tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// The versions on which results depend.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Maker {
+    /// Of schedlab.
+    pub schedlab: String,
+    /// Of the simulator's model.
+    pub model: u32,
+    /// Of how runs of real kernels are made and watched.
+    pub watching: u32,
+}
+
+impl Maker {
+    /// This schedlab.
+    pub fn here() -> Maker {
+        Maker { schedlab: env!("CARGO_PKG_VERSION").to_owned(), model: MODEL, watching: WATCHING }
+    }
+    /// Checks that this schedlab makes the runs that the other one would.
+    ///
+    /// # Errors
+    /// When a version differs.
+    pub fn check(&self, what: &str) -> Result<()> {
+        let here = Maker::here();
+        if *self == here {
+            return Ok(());
+        }
+        let words =
+            |m: &Maker| format!("schedlab {}, model {}, watching {}", m.schedlab, m.model, m.watching);
+        let text = format!("{what} is of {}, and this is {}", words(self), words(&here));
+        Err(Error::input(text).help("use the same schedlab on both sides"))
+    }
+}
+
+/// How runs are made, beside what their cells say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct How {
+    /// Whether their events are kept.
+    pub events: bool,
+    /// Whether they are runs of a validation, which probes costs beside live ones and repeats those that were
+    /// disturbed.
+    pub validation: bool,
+}
+
+/// A file kept beside every record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attached {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The runs that one task of a job array makes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Whether a block is stored as a whole, and its runs are made one at a time.
+    pub together: bool,
+    /// Blocks of runs, each a cell's index and a seed.
+    pub blocks: Vec<Vec<(usize, u64)>>,
+}
+
+impl Task {
+    /// All its runs.
+    pub fn runs(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.blocks.iter().flatten().copied()
+    }
+}
+
+/// A cell as plain data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packed {
+    /// Its hash, which names its folder.
+    pub hash: String,
+    backend: Origin,
+    machine: Machine,
+    /// Whether each run draws costs from their ranges.
+    uncertain: bool,
+    kernel: String,
+    resolved: Option<Kernel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    guest: Option<PackedGuest>,
+    variant: Variant,
+    spec: Spec,
+    load: String,
+    observe: Observe,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PackedGuest {
+    image: PathBuf,
+    mode: String,
+    accelerator: String,
+    memory_mb: u32,
+    boot_options: Vec<String>,
+    sitting: Option<String>,
+}
+
+impl Packed {
+    /// A cell as plain data.
+    ///
+    /// # Errors
+    /// As [`Cell::hash`].
+    pub fn of(cell: &Cell) -> Result<Packed> {
+        let guest = cell.guest.as_ref().map(|g| PackedGuest {
+            image: std::path::absolute(&g.image.path).unwrap_or_else(|_| g.image.path.clone()),
+            mode: g.mode.name().to_owned(),
+            accelerator: g.accelerator.name().to_owned(),
+            memory_mb: g.memory_mb,
+            boot_options: g.boot_options.clone(),
+            sitting: g.sitting.clone(),
+        });
+        Ok(Packed {
+            hash: cell.hash()?,
+            backend: cell.backend.into(),
+            machine: (*cell.machine).clone(),
+            uncertain: !cell.uncertain.is_empty(),
+            kernel: cell.kernel.clone(),
+            resolved: cell.resolved,
+            guest,
+            variant: cell.variant.clone(),
+            spec: cell.spec.clone(),
+            load: cell.load.clone(),
+            observe: cell.observe,
+        })
+    }
+    /// The cell, as this machine would run it.
+    ///
+    /// # Errors
+    /// When this machine, its kernel, its QEMU or an image is another one than the parcel was made for.
+    pub fn cell(&self) -> Result<Cell> {
+        let no_backend = || Error::input("a parcel's cell names no backend");
+        let backend = self.backend.made_by().ok_or_else(no_backend)?;
+        let mut cell = Cell {
+            backend,
+            machine: Arc::new(self.machine.clone()),
+            uncertain: Vec::new(),
+            kernel: self.kernel.clone(),
+            resolved: self.resolved,
+            guest: self.guest.as_ref().map(PackedGuest::guest).transpose()?,
+            variant: self.variant.clone(),
+            spec: self.spec.clone(),
+            load: self.load.clone(),
+            observe: self.observe,
+        };
+        if self.uncertain {
+            cell = cell.with_uncertainty()?;
+        }
+        if backend == Backend::Host {
+            let machine = Arc::new(Machine::load("host")?);
+            let here = Cell::live(&machine, cell.variant, cell.spec, cell.load);
+            cell = Cell { observe: self.observe, ..here };
+        }
+        let hash = cell.hash()?;
+        if hash == self.hash {
+            return Ok(cell);
+        }
+        let (what, help) = match backend {
+            Backend::Sim => ("", "use the same schedlab on both sides"),
+            Backend::Host => (
+                ": this machine or its kernel is another one than the one on which the runs were planned",
+                "start the command on a node of the kind that makes the runs",
+            ),
+            Backend::Vm => {
+                (": the image or QEMU is another one", "use the same image and QEMU on both sides")
+            }
+        };
+        let text = format!("{} would be cell {hash} here, and is {}{what}", cell.title(), self.hash);
+        Err(Error::machine(text).help(help))
+    }
+}
+
+impl PackedGuest {
+    fn guest(&self) -> Result<Guest> {
+        let known = [Accelerator::Tcg, Accelerator::Kvm];
+        let named = known.into_iter().find(|a| a.name() == self.accelerator);
+        let unknown = || Error::unknown("accelerator", &self.accelerator, known.map(Accelerator::name));
+        Ok(Guest {
+            image: Image::open(&self.image)?,
+            qemu: find_qemu()?,
+            mode: Mode::parse(&self.mode)?,
+            accelerator: named.ok_or_else(unknown)?,
+            memory_mb: self.memory_mb,
+            boot_options: self.boot_options.clone(),
+            sitting: self.sitting.clone(),
+        })
+    }
+}
+
+/// What runs on which cells: the cells of a plan that runs are left of, as a parcel has them.
+pub struct Contents<'a> {
+    /// The experiment's name.
+    pub experiment: &'a str,
+    /// How runs are made.
+    pub how: How,
+    /// Files kept beside every record.
+    pub attach: &'a [(&'a str, &'a [u8])],
+}
+
+impl Parcel {
+    /// The parcel of a plan's runs, cut into tasks of indices into the plan's cells.
+    ///
+    /// # Errors
+    /// As [`Cell::hash`].
+    pub fn of(plan: &Plan, tasks: Vec<Task>, contents: &Contents<'_>) -> Result<Parcel> {
+        let mut at: Vec<Option<usize>> = vec![None; plan.cells.len()];
+        let mut cells = Vec::new();
+        let mut tasks = tasks;
+        for (cell, _) in tasks.iter_mut().flat_map(|t| &mut t.blocks).flatten() {
+            let new = match at[*cell] {
+                Some(new) => new,
+                None => {
+                    cells.push(Packed::of(&plan.cells[*cell])?);
+                    cells.len() - 1
+                }
+            };
+            at[*cell] = Some(new);
+            *cell = new;
+        }
+        let text = |(name, bytes): &(&str, &[u8])| Attached {
+            name: (*name).to_owned(),
+            text: String::from_utf8_lossy(bytes).into_owned(),
+        };
+        Ok(Parcel {
+            schema: SCHEMA.to_owned(),
+            version: Maker::here(),
+            experiment: contents.experiment.to_owned(),
+            how: contents.how,
+            attach: contents.attach.iter().map(text).collect(),
+            cells,
+            tasks,
+        })
+    }
+    /// Its text.
+    ///
+    /// # Errors
+    /// When it can't be written as JSON (a fault of schedlab).
+    pub fn text(&self) -> Result<String> {
+        let text = serde_json::to_string(self);
+        text.map(|t| t + "\n").map_err(|e| Error::internal(format!("a parcel can't be written as JSON: {e}")))
+    }
+    /// The name of that text: 32 digits.
+    pub fn name(text: &str) -> String {
+        content_hash(text.as_bytes())
+    }
+    /// Reads a parcel.
+    ///
+    /// # Errors
+    /// When it can't be read, is damaged or no parcel, or is of another version.
+    pub fn read(file: &Path) -> Result<Parcel> {
+        let parcel = Parcel::read_any(file)?;
+        parcel.version.check("the parcel").map_err(|e| e.at(Spot::file(file)))?;
+        Ok(parcel)
+    }
+    /// Reads a parcel of any version of the model, to look at its tasks.
+    ///
+    /// # Errors
+    /// When it can't be read, or is damaged or no parcel.
+    pub fn read_any(file: &Path) -> Result<Parcel> {
+        let text = input::text_up_to(file, MAX_MB)?;
+        let wrong = |e: serde_json::Error| {
+            let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
+            Error::input(format!("not a whole parcel: {e}"))
+                .help("'schedlab pack' of this version writes one")
+                .at(spot)
+        };
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(&text).map_err(wrong)?;
+        if head.schema != SCHEMA {
+            let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
+            return Err(Error::input(text).help("'schedlab pack' writes parcels").at(Spot::file(file)));
+        }
+        let parcel: Parcel = serde_json::from_str(&text).map_err(wrong)?;
+        let cells = parcel.cells.len();
+        if parcel.tasks.iter().flat_map(Task::runs).any(|(cell, _)| cell >= cells) {
+            return Err(Error::input("the parcel has a run of a cell that it does not have")
+                .help("it is damaged: make it again")
+                .at(Spot::file(file)));
+        }
+        Ok(parcel)
+    }
+    /// Number of its runs.
+    pub fn runs(&self) -> usize {
+        self.tasks.iter().map(|t| t.runs().count()).sum()
+    }
+    /// A plan of some of its runs. Cells without a run in it are not made, since this machine may be unable to.
+    ///
+    /// # Errors
+    /// As [`Packed::cell`].
+    pub fn plan(&self, runs: &[(usize, u64)]) -> Result<Plan> {
+        let mut at: Vec<Option<usize>> = vec![None; self.cells.len()];
+        let mut plan = Plan { cells: Vec::new(), runs: Vec::new(), warnings: Vec::new() };
+        for (cell, seed) in runs {
+            let new = match at[*cell] {
+                Some(new) => new,
+                None => {
+                    plan.cells.push(self.cells[*cell].cell()?);
+                    plan.cells.len() - 1
+                }
+            };
+            at[*cell] = Some(new);
+            plan.runs.push(Run { cell: new, seed: *seed });
+        }
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Results on their way: the runs of a parcel that a machine without the store has made, as one file.
+//!
+//! The file is lines of JSON. The first says which versions made the runs and how many there are. Each further line is
+//! a run: cell, seed, and its files as base64 with a checksum each. [`unpack`] looks at everything before it stores
+//! anything: a file that was cut off or changed stores no run. The folder of a run is taken from its record, never from
+//! the file's words, and a store's run is never replaced.
+
+use super::{Maker, Parcel};
+use crate::plan::Run;
+use crate::validate::case::CASE_FILE;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use schedlab_base::temp::Beside;
+use schedlab_base::{Error, Result, Spot};
+use schedlab_record::holdings::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
+use schedlab_record::store::RECORD_FILE;
+use schedlab_record::{Record, Store, Stored, cell_hash, content_hash, version_of};
+use schedlab_trace::kept::EVENTS_FILE;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
+use std::path::Path;
+
+/// The schema of files of results.
+pub const SCHEMA: &str = "schedlab/results/1";
+
+/// The files that a run may have beside its record.
+const BESIDE: &[&str] = &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
+
+fn is_file_of_run(name: &str) -> bool {
+    name == RECORD_FILE || BESIDE.contains(&name)
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    schema: String,
+    version: Maker,
+    runs: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    cell: String,
+    seed: u64,
+    files: Vec<Content>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    name: String,
+    sum: String,
+    base64: String,
+}
+
+/// Writes the runs of a parcel that a store has; how many.
+///
+/// # Errors
+/// When a run can't be read, or the file can't be written.
+pub fn write(parcel: &Parcel, store: &Store, file: &Path) -> Result<usize> {
+    let runs: Vec<(&str, Run)> = parcel
+        .tasks
+        .iter()
+        .flat_map(|t| t.runs())
+        .map(|(cell, seed)| (parcel.cells[cell].hash.as_str(), Run { cell, seed }))
+        .filter(|(hash, run)| store.get(hash, run.seed).is_some())
+        .collect();
+    let mut beside = Beside::create(file)?;
+    let failed = |e: std::io::Error| Error::io(file, "write", &e);
+    let head = Head { schema: SCHEMA.to_owned(), version: parcel.version.clone(), runs: runs.len() };
+    let mut out = BufWriter::new(&mut beside.file);
+    line(&mut out, &head).map_err(failed)?;
+    for (hash, run) in &runs {
+        line(&mut out, &of_run(store, hash, run.seed)?).map_err(failed)?;
+    }
+    out.flush().map_err(failed)?;
+    drop(out);
+    beside.put()?;
+    Ok(runs.len())
+}
+
+fn line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)
+}
+
+fn of_run(store: &Store, hash: &str, seed: u64) -> Result<Line> {
+    let gone = || Error::input(format!("run {hash}/{seed} has gone while it was read"));
+    let run = store.get(hash, seed).ok_or_else(gone)?;
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&run.path).map_err(|e| Error::io(&run.path, "read", &e))? {
+        let name = entry.map_err(|e| Error::io(&run.path, "read", &e))?.file_name();
+        names.extend(name.to_str().filter(|n| is_file_of_run(n)).map(str::to_owned));
+    }
+    names.sort();
+    let content = |name: String| -> Result<Content> {
+        let path = run.path.join(&name);
+        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
+        Ok(Content { name, sum: content_hash(&bytes), base64: BASE64_STANDARD.encode(&bytes) })
+    };
+    Ok(Line { cell: hash.to_owned(), seed, files: names.into_iter().map(content).collect::<Result<_>>()? })
+}
+
+/// The outcome of unpacking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Unpacked {
+    /// Runs stored.
+    pub stored: usize,
+    /// Runs that the store had already, which stay as they are.
+    pub kept: usize,
+    /// Those of them whose record has other bytes in the file.
+    pub other: usize,
+}
+
+/// Puts the runs of a file of results into a store. Everything is checked first.
+///
+/// # Errors
+/// A file that is not whole or not ours, results of another version, a checksum, cell or seed that is not that of the
+/// record, and a store that can't take a run.
+pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
+    let mut source = File::open(file).map_err(|e| Error::io(file, "read", &e))?;
+    each(file, &source, &mut |_, _| Ok(()))?;
+    source.rewind().map_err(|e| Error::io(file, "read", &e))?;
+    let mut done = Unpacked::default();
+    each(file, &source, &mut |line, Checked { record, json, files }| {
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect();
+        match store.put(&line.cell, line.seed, record, &files)? {
+            Stored::Written(_) => done.stored += 1,
+            Stored::Kept(there) => {
+                done.kept += 1;
+                let path = there.path.join(RECORD_FILE);
+                let own = std::fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
+                done.other += usize::from(*json != own);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(done)
+}
+
+/// A run whose parts fit together.
+struct Checked {
+    record: Record,
+    /// The record's bytes.
+    json: Vec<u8>,
+    /// The other files.
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// Calls `take` for each run of a file, checked.
+fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Result<()>) -> Result<()> {
+    let mut lines = BufReader::new(source).lines().enumerate();
+    let at = |e: Error, nr: usize| e.at(Spot { file: file.to_owned(), line_column: Some((nr + 1, 1)) });
+    let damaged = |text: String| {
+        Error::input(text).help("the file is damaged or not whole: carry it again, or write it again")
+    };
+    let mut next = || lines.next().map(|(nr, l)| l.map(|l| (nr, l)).map_err(|e| Error::io(file, "read", &e)));
+    let Some(first) = next() else {
+        return Err(damaged("the file is empty".to_owned()).at(Spot::file(file)));
+    };
+    let (_, first) = first?;
+    let head: Head = serde_json::from_str(&first).map_err(|e| {
+        let text = format!("not a file of results: {e}");
+        at(Error::input(text).help("'schedlab work PARCEL --results FILE' writes one"), 0)
+    })?;
+    if head.schema != SCHEMA {
+        let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
+        return Err(at(Error::input(text), 0));
+    }
+    head.version.check("the file").map_err(|e| at(e, 0))?;
+    let mut runs = 0;
+    while let Some(found) = next() {
+        let (nr, text) = found?;
+        let line: Line =
+            serde_json::from_str(&text).map_err(|e| at(damaged(format!("not a whole run: {e}")), nr))?;
+        let run = checked(&line).map_err(|text| at(damaged(text), nr))?;
+        take(&line, &run)?;
+        runs += 1;
+    }
+    if runs != head.runs {
+        let text = format!("{runs} runs are in the file, and {} should be", head.runs);
+        return Err(damaged(text).at(Spot::file(file)));
+    }
+    Ok(())
+}
+
+/// The run of a line, if its files are what the line says and what its record says.
+fn checked(line: &Line) -> std::result::Result<Checked, String> {
+    let name = format!("run {}/{}", line.cell, line.seed);
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    for content in &line.files {
+        if !is_file_of_run(&content.name) || files.iter().any(|(n, _)| *n == content.name) {
+            return Err(format!("{name} has a file '{}', which no run has", content.name));
+        }
+        let bytes = BASE64_STANDARD.decode(&content.base64).map_err(|e| format!("{name}: {e}"))?;
+        if content_hash(&bytes) != content.sum {
+            return Err(format!("{name}: the checksum of {} is wrong", content.name));
+        }
+        files.push((content.name.clone(), bytes));
+    }
+    let at = files.iter().position(|(n, _)| n == RECORD_FILE).ok_or(format!("{name} has no record"))?;
+    let (_, json) = files.remove(at);
+    let record: Record =
+        serde_json::from_slice(&json).map_err(|e| format!("{name}: not a whole record: {e}"))?;
+    if record.model != version_of(&record.backend) {
+        return Err(format!("{name}: the record is of version {}", record.model));
+    }
+    if record.seed != line.seed || cell_hash(&record) != line.cell {
+        return Err(format!("{name}: the record is that of run {}/{}", cell_hash(&record), record.seed));
+    }
+    // The store writes the record by itself, and what it writes must be what came.
+    let mut own = serde_json::to_vec(&record).map_err(|e| format!("{name}: {e}"))?;
+    own.push(b'\n');
+    if own != json {
+        return Err(format!("{name}: the record is not written as this version writes it"));
+    }
+    Ok(Checked { record, json, files })
+}

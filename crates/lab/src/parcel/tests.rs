@@ -1,0 +1,116 @@
+//! Parcels and results: what is written is read as it was, and what is not whole stores nothing.
+
+use super::results::{Unpacked, unpack, write};
+use super::worker::Worker;
+use super::*;
+use crate::exec::slurm::uncut;
+use crate::exec::{Any, Silent, Sim};
+use crate::plan::order;
+use schedlab_record::Store;
+use schedlab_workload::Params;
+use std::sync::atomic::AtomicBool;
+
+static EXECUTOR: Any = Any::new(Sim { check: false, clock: None });
+
+/// Two kernels and one load, short, with a draw of costs under the second.
+fn plan(runs: u64) -> Plan {
+    let machine = Arc::new(Machine::load("fb-2x12-smt").unwrap());
+    let spec = Spec::bench("slice", &Params::default()).unwrap();
+    let cell = |kernel: &str| {
+        Cell::simulated(&machine, Variant::plain(kernel), spec.clone(), "a".to_owned()).unwrap()
+    };
+    let cells = vec![cell("v6.5"), cell("v6.12").with_uncertainty().unwrap()];
+    Plan { runs: order(2, runs, 3).unwrap(), cells, warnings: Vec::new() }
+}
+
+fn parcel(plan: &Plan) -> Parcel {
+    let all: Vec<usize> = (0..plan.runs.len()).collect();
+    let attach: &[(&str, &[u8])] = &[("experiment.toml", b"name = 'x'")];
+    let contents = Contents { experiment: "x", how: How::default(), attach };
+    Parcel::of(plan, uncut(plan, &all), &contents).unwrap()
+}
+
+#[test]
+fn cells_are_the_same_on_the_other_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.parcel");
+    let plan = plan(2);
+    let parcel = parcel(&plan);
+    std::fs::write(&file, parcel.text().unwrap()).unwrap();
+    let read = Parcel::read(&file).unwrap();
+    assert_eq!(read.text().unwrap(), parcel.text().unwrap());
+    let runs: Vec<(usize, u64)> = read.tasks.iter().flat_map(Task::runs).collect();
+    let again = read.plan(&runs).unwrap();
+    let named = |plan: &Plan| -> Vec<(String, u64)> {
+        plan.runs.iter().map(|r| (plan.cells[r.cell].hash().unwrap(), r.seed)).collect()
+    };
+    assert_eq!(named(&again), named(&plan));
+}
+
+#[test]
+fn a_parcel_of_another_version_or_with_another_cell_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.parcel");
+    let refused = |text: String| {
+        std::fs::write(&file, text).unwrap();
+        let parcel = Parcel::read(&file)?;
+        parcel.plan(&parcel.tasks.iter().flat_map(Task::runs).collect::<Vec<_>>()).map(|_| ())
+    };
+    let text = parcel(&plan(1)).text().unwrap();
+    assert!(refused(text.clone()).is_ok());
+    let model = text.replacen(&format!("\"model\":{MODEL}"), "\"model\":1", 1);
+    assert!(refused(model).unwrap_err().to_string().contains("model 1"));
+    let other = text.replacen("\"load\":\"a\"", "\"load\":\"b\"", 1);
+    assert!(refused(other).unwrap_err().to_string().contains("would be cell"));
+    let cut = text[..text.len() / 2].to_owned();
+    assert!(refused(cut).unwrap_err().to_string().contains("not a whole parcel"));
+    let beyond = text.replacen("[0,3]", "[7,3]", 1);
+    assert!(refused(beyond).unwrap_err().to_string().contains("does not have"));
+}
+
+#[test]
+fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (there, here) = (dir.path().join("there"), dir.path().join("here"));
+    let (there, here) = (Store::create(&there).unwrap(), Store::create(&here).unwrap());
+    let machine = Arc::new(Machine::load("smp-2").unwrap());
+    let spec: Params = serde_json::from_str("{}").unwrap();
+    let spec = Spec::bench("slice", &spec).unwrap();
+    let cell = Cell::simulated(&machine, Variant::plain("v6.5"), spec, "a".to_owned()).unwrap();
+    let plan = Plan { cells: vec![cell], runs: order(1, 2, 1).unwrap(), warnings: Vec::new() };
+    let parcel = parcel(&plan);
+    let stop = AtomicBool::new(false);
+    let worker = Worker { executor: &EXECUTOR, store: &there, jobs: 2, progress: &Silent, stop: &stop };
+    let worked = worker.work(&parcel, None).unwrap();
+    assert_eq!((worked.made, worked.found, worked.interrupted), (2, 0, false));
+    let again = worker.work(&parcel, Some(0)).unwrap();
+    assert_eq!((again.made, again.found), (0, 2));
+    assert!(worker.work(&parcel, Some(1)).is_err());
+
+    let file = dir.path().join("x.results");
+    assert_eq!(write(&parcel, &there, &file).unwrap(), 2);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let damaged = [
+        lines[..2].join("\n"),
+        text.replacen("\"sum\":\"", "\"sum\":\"0", 1),
+        text.replacen("record.json", "../record.json", 1),
+        text.replacen("\"seed\":1", "\"seed\":5", 1),
+        text.replacen(&format!("\"model\":{MODEL}"), "\"model\":1", 1),
+        text[..text.len() - 100].to_owned(),
+        String::new(),
+    ];
+    let bad = dir.path().join("bad.results");
+    for text in damaged {
+        std::fs::write(&bad, &text).unwrap();
+        assert!(unpack(&bad, &here).is_err(), "{}", &text[..text.len().min(200)]);
+        assert_eq!(std::fs::read_dir(here.root()).unwrap().count(), 0, "nothing is stored");
+    }
+    assert_eq!(unpack(&file, &here).unwrap(), Unpacked { stored: 2, kept: 0, other: 0 });
+    assert_eq!(unpack(&file, &here).unwrap(), Unpacked { stored: 0, kept: 2, other: 0 });
+    let hash = plan.cells[0].hash().unwrap();
+    for (seed, name) in [(1, "record.json"), (2, "record.json"), (1, "experiment.toml")] {
+        let of = |store: &Store| std::fs::read(store.get(&hash, seed).unwrap().path.join(name)).unwrap();
+        assert!(of(&there) == of(&here), "{name} of seed {seed}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The worker: makes a parcel's runs, those of one task or all, into a store.
+//!
+//! A run that the store has is not made again, so a task that is started twice goes on where it ended.
+
+use super::{How, Parcel, Task};
+use crate::cell::Cell;
+use crate::exec::{Any, Engine, Executor, Made, Progress, Session};
+use crate::plan::Plan;
+use crate::validate::{Again, Probing};
+use schedlab_base::{Error, Result};
+use schedlab_record::Store;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Runs that are planned at once; their records are in memory until all of them are made.
+const AT_ONCE: usize = 500;
+
+/// What is needed to make runs.
+pub struct Worker<'a> {
+    /// Makes them.
+    pub executor: &'a Any,
+    /// Takes them.
+    pub store: &'a Store,
+    /// Number of simulations side by side.
+    pub jobs: usize,
+    /// Gets the progress.
+    pub progress: &'a dyn Progress,
+    /// Ends the work when it becomes true.
+    pub stop: &'a AtomicBool,
+}
+
+/// What a worker did.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Worked {
+    /// Runs made.
+    pub made: usize,
+    /// Runs that the store had.
+    pub found: usize,
+    /// Whether `stop` ended it early.
+    pub interrupted: bool,
+    /// Wall time of the runs made, by the cell's hash: their number, and the sum in seconds.
+    pub wall_s: BTreeMap<String, (u64, f64)>,
+}
+
+impl Worker<'_> {
+    /// Makes the runs of one of the parcel's tasks, or of all.
+    ///
+    /// # Errors
+    /// When there is no such task, this machine can't make a run, or the store can't take it.
+    pub fn work(&self, parcel: &Parcel, task: Option<usize>) -> Result<Worked> {
+        let tasks: Vec<&Task> = match task {
+            None => parcel.tasks.iter().collect(),
+            Some(n) => {
+                let nr = parcel.tasks.len();
+                let none =
+                    || Error::input(format!("the parcel has tasks 0 to {}, and no {n}", nr.max(1) - 1));
+                vec![parcel.tasks.get(n).ok_or_else(none)?]
+            }
+        };
+        if parcel.how.events {
+            self.executor.keep_events(self.store.root().to_owned());
+        }
+        let clocked = Clocked { inner: self.executor, wall_s: Mutex::default() };
+        let mut worked = Worked::default();
+        for (together, runs) in tasks.iter().flat_map(|t| t.blocks.iter().map(|b| (t.together, b))) {
+            let most = if together { runs.len().max(1) } else { AT_ONCE };
+            for part in runs.chunks(most) {
+                let plan = parcel.plan(part)?;
+                match (together, parcel.how) {
+                    (true, How { validation: true, .. }) => {
+                        self.block(&Again(&Probing(&clocked)), parcel, &plan, &mut worked)?;
+                    }
+                    (true, _) => self.block(&clocked, parcel, &plan, &mut worked)?,
+                    (false, _) => self.part(&clocked, parcel, &plan, &mut worked)?,
+                }
+                if worked.interrupted {
+                    break;
+                }
+            }
+        }
+        worked.wall_s = clocked.wall_s.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(worked)
+    }
+
+    /// Runs that may be made beside each other, stored one by one.
+    fn part(&self, executor: &dyn Executor, parcel: &Parcel, plan: &Plan, worked: &mut Worked) -> Result<()> {
+        let attach = attached(parcel);
+        let session = Session {
+            executor,
+            store: Some(self.store),
+            attach: &attach,
+            jobs: self.jobs,
+            progress: self.progress,
+            stop: self.stop,
+            engine: Engine::Here,
+        };
+        let finished = session.work(plan)?;
+        worked.made += finished.records.len() - finished.found;
+        worked.found += finished.found;
+        worked.interrupted |= finished.interrupted;
+        Ok(())
+    }
+
+    /// Runs of a block, one after the other, stored at its end.
+    fn block(
+        &self,
+        executor: &dyn Executor,
+        parcel: &Parcel,
+        plan: &Plan,
+        worked: &mut Worked,
+    ) -> Result<()> {
+        let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
+        let mut made: Vec<(&str, u64, Made)> = Vec::new();
+        for run in &plan.runs {
+            let (cell, hash) = (&plan.cells[run.cell], &hashes[run.cell]);
+            if self.store.get(hash, run.seed).is_some() {
+                worked.found += 1;
+                continue;
+            }
+            let outcome = match self.stop.load(Ordering::Relaxed) {
+                true => None,
+                false => executor
+                    .run(cell, run.seed, self.stop)
+                    .map_err(|e| e.context(format!("{}, seed {}", cell.title(), run.seed)))?,
+            };
+            let Some(one) = outcome else {
+                worked.interrupted = true;
+                return Ok(());
+            };
+            made.push((hash, run.seed, one));
+        }
+        let attach = attached(parcel);
+        for (hash, seed, one) in &made {
+            one.put(self.store, hash, *seed, &attach)?;
+        }
+        worked.made += made.len();
+        Ok(())
+    }
+}
+
+fn attached(parcel: &Parcel) -> Vec<(&str, &[u8])> {
+    parcel.attach.iter().map(|a| (a.name.as_str(), a.text.as_bytes())).collect()
+}
+
+/// An executor that adds up the wall time of its runs.
+struct Clocked<'a> {
+    inner: &'a Any,
+    wall_s: Mutex<BTreeMap<String, (u64, f64)>>,
+}
+
+impl Executor for Clocked<'_> {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
+        let began = Instant::now();
+        let made = self.inner.run(cell, seed, stop)?;
+        if made.is_some() {
+            let mut all = self.wall_s.lock().unwrap_or_else(PoisonError::into_inner);
+            let (runs, seconds) = all.entry(cell.hash()?).or_default();
+            *runs += 1;
+            *seconds += began.elapsed().as_secs_f64();
+        }
+        Ok(made)
+    }
+    fn parallel(&self, cell: &Cell) -> bool {
+        self.inner.parallel(cell)
+    }
+}

@@ -1,0 +1,91 @@
+//! `schedlab jobs`: what has become of the jobs that `--engine slurm` submitted.
+
+use crate::cli::Entry;
+use crate::output;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result, utc};
+use schedlab_lab::exec::slurm::journal::Journal;
+use schedlab_lab::exec::slurm::{TaskState, Told, told};
+use schedlab_lab::experiment::load;
+use schedlab_record::Store;
+use schedlab_report::text::wrap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// Only the jobs of this experiment: its name or its file
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: Option<String>,
+    /// The store whose jobs are shown
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("jobs")).about("Show the jobs that --engine slurm submitted")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    std::fs::metadata(&own.out).map_err(|e| Error::io(&own.out, "read", &e))?;
+    let store = Store::create(&own.out)?;
+    let (mut all, silent) =
+        Journal::find(&own.out).map_or(Ok((Vec::new(), None)), |journal| told(&journal, &store))?;
+    if let Some(word) = &own.experiment {
+        let name = match Path::new(word).is_file() {
+            true => load(Path::new(word))?.name,
+            false => word.clone(),
+        };
+        if !all.iter().any(|t| t.experiment == name) && !all.is_empty() {
+            let known = all.iter().map(|t| t.experiment.as_str());
+            return Err(Error::unknown("experiment of these jobs", &name, known));
+        }
+        all.retain(|t| t.experiment == name);
+    }
+    if let Some(words) = &silent {
+        output::note(&format!("warning: Slurm was not asked: {words}"));
+    }
+    if own.json {
+        return output::json_as("schedlab/jobs/1", &serde_json::json!({ "submissions": all }));
+    }
+    output::result(|out| {
+        if all.is_empty() {
+            return writeln!(out, "no jobs were submitted from {}", own.out.display());
+        }
+        all.iter().try_for_each(|one| show(one, out))
+    })
+}
+
+fn show(one: &Told, out: &mut dyn Write) -> io::Result<()> {
+    let jobs: Vec<String> = one.jobs.iter().map(u64::to_string).collect();
+    let (done, left) = (one.runs_done, one.runs_left);
+    let when = utc::minute(one.submitted_s);
+    let text = format!("job {}, {when} UTC: {done} runs done, {left} left", jobs.join(" and "));
+    write!(out, "{}", wrap(&format!("{}: ", one.experiment), &text))?;
+    let tasks: Vec<String> = one.tasks.iter().map(|(state, n)| format!("{n} {}", word(*state))).collect();
+    write!(out, "{}", wrap("  tasks: ", &tasks.join(", ")))?;
+    for (task, tries) in &one.again {
+        writeln!(out, "  task {task}: submitted {tries} times")?;
+    }
+    for (task, why) in &one.failed {
+        write!(out, "{}", wrap(&format!("  task {task} failed: "), why))?;
+    }
+    writeln!(out, "  output: {}", one.logs.display())
+}
+
+fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Done => "done",
+        TaskState::Running => "running",
+        TaskState::Waiting => "waiting",
+        TaskState::Ended => "ended without all runs",
+        TaskState::Failed => "failed",
+        TaskState::Unknown => "not known to Slurm",
+    }
+}

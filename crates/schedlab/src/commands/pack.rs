@@ -1,0 +1,65 @@
+//! `schedlab pack`: the missing runs of an experiment as a file, for a machine that does not share the store.
+
+use crate::cli::Entry;
+use crate::experiments::{self, RunOptions};
+use crate::studies::{self, STUDIES};
+use crate::{cluster, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result, temp};
+use schedlab_lab::experiment::load;
+use std::path::PathBuf;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Options of results, which this command has none of.
+const WITHOUT: [&str; 6] = ["format", "json", "plot", "predict", "timing", "jobs"];
+
+#[derive(Args)]
+struct Own {
+    /// The experiment's file, or the name of a study
+    #[arg(value_name = "EXPERIMENT")]
+    file: PathBuf,
+    /// The parcel
+    #[arg(short = 'o', long = "parcel", value_name = "FILE")]
+    parcel: PathBuf,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+fn command() -> Command {
+    let command = Own::augment_args(Command::new("pack"))
+        .about("Write the missing runs of an experiment to a file that another machine works off");
+    let hidden = WITHOUT.into_iter().chain(cluster::ids());
+    hidden.fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    own.options.check()?;
+    if own.options.on_cluster() {
+        return Err(Error::input("pack has no engine: another machine makes the runs with 'schedlab work'")
+            .help("leave --engine out"));
+    }
+    temp::check_place(&own.parcel).map_err(|e| e.context("--parcel"))?;
+    let name = own.file.to_str().filter(|name| STUDIES.iter().any(|(study, _)| study == name));
+    let experiment = match name.filter(|_| !own.file.exists()) {
+        Some(study) => studies::find(study)?,
+        None => load(&own.file)?,
+    };
+    let Some(parcel) = experiments::parcel(experiment, &own.options)? else {
+        if !own.options.quiet() {
+            let out = own.options.out().display();
+            output::note(&format!("{out} has all runs of it: there is nothing to pack"));
+        }
+        return Ok(());
+    };
+    temp::write_whole(&own.parcel, parcel.text()?.as_bytes())?;
+    if !own.options.quiet() {
+        let file = own.parcel.display();
+        output::note(&format!(
+            "{} runs in {file}: 'schedlab work {file} --results FILE' makes them, 'schedlab unpack FILE' brings them back",
+            parcel.runs()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! `schedlab work`: makes the runs of a parcel. A task of a cluster's job is this command.
+
+use crate::cli::Entry;
+use crate::progress::Bar;
+use crate::{common, interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, ErrorKind, Result, temp};
+use schedlab_lab::Progress;
+use schedlab_lab::exec::slurm::journal::{Failure, REPORT_SCHEMA, Report};
+use schedlab_lab::parcel::worker::{Worked, Worker};
+use schedlab_lab::parcel::{Parcel, results};
+use schedlab_record::Store;
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The parcel, as 'schedlab pack' writes it
+    #[arg(value_name = "PARCEL")]
+    file: PathBuf,
+    /// Only the runs of this task of it
+    #[arg(long, value_name = "N")]
+    task: Option<usize>,
+    /// Where runs are stored; runs that are there already are not made again
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// Then write the runs to this file, for 'schedlab unpack'
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Write what was done, or why not, to this file, for the command that submitted the task
+    #[arg(long, value_name = "FILE", hide = true)]
+    report: Option<PathBuf>,
+    /// Simulations and deterministic guests side by side; all CPUs by default, in a job of Slurm those that it has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("work"))
+        .about("Make the runs of a parcel, here or as a task of a cluster's job")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(report) = &own.report {
+        // That of a try before is not this one's.
+        let _ = std::fs::remove_file(report);
+    }
+    if let Some(results) = &own.results {
+        temp::check_place(results).map_err(|e| e.context("--results"))?;
+    }
+    let worked = work(&own);
+    if let Some(report) = &own.report {
+        tell(report, &worked)?;
+    }
+    let (parcel, store, worked) = worked?;
+    if worked.interrupted {
+        let text = format!("interrupted: {} runs made, kept in {}", worked.made, store.root().display());
+        return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command goes on from there"));
+    }
+    if let Some(file) = &own.results {
+        let runs = results::write(&parcel, &store, file)?;
+        if !own.quiet {
+            output::note(&format!(
+                "{runs} runs in {}: schedlab unpack puts them into a store",
+                file.display()
+            ));
+        }
+    }
+    if !own.quiet {
+        output::note(&format!(
+            "{} runs made, {} found; kept in {}",
+            worked.made,
+            worked.found,
+            store.root().display()
+        ));
+    }
+    Ok(())
+}
+
+fn work(own: &Own) -> Result<(Parcel, Store, Worked)> {
+    let parcel = Parcel::read(&own.file)?;
+    let store = Store::create(&own.out)?;
+    let bar = Bar::runs(own.quiet);
+    let worker = Worker {
+        executor: &common::EXECUTOR,
+        store: &store,
+        jobs: own.jobs.or_else(of_slurm).unwrap_or_else(common::cpus) as usize,
+        progress: &bar as &dyn Progress,
+        stop: interrupt::stop_flag()?,
+    };
+    let worked = worker.work(&parcel, own.task)?;
+    drop(bar);
+    Ok((parcel, store, worked))
+}
+
+/// CPUs that Slurm gave this job on this node.
+fn of_slurm() -> Option<u64> {
+    std::env::var("SLURM_CPUS_ON_NODE").ok()?.parse().ok().filter(|n| (1..=1024).contains(n))
+}
+
+/// Writes the report of a task.
+fn tell(file: &Path, worked: &Result<(Parcel, Store, Worked)>) -> Result<()> {
+    let node = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let report = Report {
+        schema: REPORT_SCHEMA.to_owned(),
+        job: std::env::var("SLURM_ARRAY_JOB_ID").ok().and_then(|j| j.parse().ok()).unwrap_or(0),
+        node,
+        worked: worked.as_ref().map(|(_, _, w)| w.clone()).unwrap_or_default(),
+        failed: worked.as_ref().err().map(Failure::of),
+    };
+    let text = serde_json::to_string(&report)
+        .map_err(|e| Error::internal(format!("a report can't be written as JSON: {e}")))?;
+    match temp::write_whole(file, text.as_bytes()) {
+        // The error that the report would tell is the one to end with.
+        Err(_) if worked.is_err() => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,197 @@
+//! `--engine slurm` with programs that stand in for Slurm's and run tasks at once, and runs that are carried by hand.
+//! `benches/cluster.sh` shows the same on a real cluster.
+
+mod common;
+
+use common::Lab;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// Runs every task of the array, unless a file `lose-JOB-TASK` asks that the node is lost.
+const SBATCH: &str = r#"#!/bin/sh
+n=$(cat "$FAKE/next" 2>/dev/null || echo 1)
+echo $((n + 1)) >"$FAKE/next"
+echo "$@" >>"$FAKE/args"
+for arg in "$@"; do
+    case $arg in
+        --array=*) range=${arg#--array=} ;;
+        --output=*) out=${arg#--output=} ;;
+        --partition=nope)
+            echo "sbatch: error: invalid partition specified: nope" >&2
+            echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2
+            exit 1 ;;
+    esac
+    script=$arg
+done
+for part in $(echo "${range%%%*}" | tr , ' '); do
+    for i in $(seq "${part%-*}" "${part#*-}"); do
+        if [ -e "$FAKE/lose-$n-$i" ]; then
+            echo "$n|$i|NODE_FAIL|0|n1|None|0|" >>"$FAKE/rows"
+            continue
+        fi
+        SLURM_ARRAY_JOB_ID=$n SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_ON_NODE=1 \
+            sh "$script" >>"$(echo "$out" | sed "s/%a/$i/")" 2>&1
+        status=$?
+        state=COMPLETED
+        [ $status = 0 ] || state=FAILED
+        echo "$n|$i|$state|$((status * 256))|n1|None|0|" >>"$FAKE/rows"
+    done
+done
+echo "$n"
+"#;
+const SQUEUE: &str = "#!/bin/sh\ncat \"$FAKE/rows\" 2>/dev/null || true\n";
+const SCONTROL: &str = "#!/bin/sh\necho 'MaxArraySize            = 1001'\n";
+const SACCT: &str = "#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n";
+
+struct Cluster {
+    lab: Lab,
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let lab = Lab::new();
+        fs::create_dir(lab.path().join("bin")).unwrap();
+        for (name, text) in [("sbatch", SBATCH), ("squeue", SQUEUE), ("scontrol", SCONTROL), ("sacct", SACCT)]
+        {
+            let path = lab.path().join("bin").join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Cluster { lab }
+    }
+    fn run(&self, words: &[&str], code: i32) -> (String, String) {
+        let bin = self.lab.path().join("bin");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut command = self.lab.command(words);
+        let output = command.env("PATH", path).env("FAKE", self.lab.path()).output().unwrap();
+        let (out, err) = common::texts(&output);
+        assert_eq!(output.status.code(), Some(code), "schedlab {words:?}\n{out}\n{err}");
+        (out, err)
+    }
+    fn has(&self, name: &str) {
+        fs::write(self.lab.path().join(name), "").unwrap();
+    }
+    fn told(&self, name: &str) -> String {
+        fs::read_to_string(self.lab.path().join(name)).unwrap_or_default()
+    }
+    /// The store without the journal.
+    fn stored(&self, out: &str) -> Vec<(String, Vec<u8>)> {
+        let mut all = common::files(&self.lab.path().join(out));
+        all.retain(|(name, _)| !name.starts_with("slurm/"));
+        all
+    }
+}
+
+#[test]
+fn a_cluster_gives_the_bytes_of_local_runs_and_the_same_comparison() {
+    let cluster = Cluster::new();
+    let (here, _) = cluster.run(&["run", "small.toml", "--out", "here"], 0);
+    let text = common::SMALL.to_owned() + "[slurm]\npartition = \"batch\"\ncpus = 2\ntime = \"10\"\n";
+    cluster.lab.write("small.toml", &text);
+    let words = ["run", "small.toml", "--engine", "slurm", "--out", "there", "--time", "0:30:00"];
+    let (there, err) = cluster.run(&words, 0);
+    assert_eq!(here, there);
+    assert!(err.contains("12 runs made, 0 found") && err.contains("job 1: 11 runs in 1 tasks"), "{err}");
+    let records = |out: &str| -> Vec<(String, Vec<u8>)> {
+        cluster.stored(out).into_iter().filter(|(name, _)| name.ends_with("record.json")).collect()
+    };
+    assert_eq!((records("here").len(), records("here") == records("there")), (12, true));
+    let args = cluster.told("args");
+    for part in ["--partition=batch", "--time=0:30:00", "--cpus-per-task=2", "--requeue", "--array=0 "] {
+        assert!(args.contains(part), "{part}: {args}");
+    }
+    assert!(!args.contains("--time=10"), "the command line's value counts: {args}");
+    let (_, err) = cluster.run(&words, 0);
+    assert!(err.contains("0 runs made, 12 found"), "{err}");
+    let (jobs, _) = cluster.run(&["jobs", "small.toml", "--out", "there"], 0);
+    assert!(jobs.contains("small: job 1,") && jobs.contains("11 runs done, 0 left"), "{jobs}");
+    let (json, _) = cluster.run(&["jobs", "--json", "--out", "there"], 0);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["submissions"][0]["tasks"], serde_json::json!({ "done": 1 }));
+    // A run that is taken away is made anew, though the journal has a job that made it.
+    let one = cluster.stored("there").into_iter().map(|(n, _)| n).find(|n| n.contains("/2/")).unwrap();
+    let folder = cluster.lab.path().join("there").join(one).parent().unwrap().to_owned();
+    fs::remove_dir_all(&folder).unwrap();
+    let (_, err) = cluster.run(&words, 0);
+    assert!(err.contains("1 runs made, 11 found") && folder.exists(), "{err}");
+}
+
+#[test]
+fn a_lost_task_is_made_again_and_told_and_not_for_ever() {
+    let cluster = Cluster::new();
+    cluster.has("lose-1-0");
+    let words = ["run", "small.toml", "--engine", "slurm"];
+    let (_, err) = cluster.run(&words, 0);
+    let told = "task 0 of job 1 was lost (NODE_FAIL on n1): made again as job 2, try 2 of 3";
+    assert!(err.contains(told), "{err}");
+
+    let cluster = Cluster::new();
+    ["lose-1-0", "lose-2-0", "lose-3-0"].map(|name| cluster.has(name));
+    let (_, err) = cluster.run(&words, 3);
+    assert!(err.contains("task 0 of job 3: lost 3 times, at last: NODE_FAIL on n1"), "{err}");
+    let (jobs, _) = cluster.run(&["jobs"], 0);
+    assert!(jobs.contains("11 left") && jobs.contains("task 0 failed: lost 3 times"), "{jobs}");
+    assert!(jobs.contains("submitted 3 times"), "{jobs}");
+    let (_, err) = cluster.run(&words, 0);
+    assert!(err.contains("job 4: 11 runs"), "the same command submits what is missing: {err}");
+}
+
+#[test]
+fn a_node_without_the_executable_ends_the_job_and_errors_of_the_worker_are_told() {
+    let cluster = Cluster::new();
+    let words = ["run", "small.toml", "--engine", "slurm"];
+    let (_, err) = cluster.run(&[&words[..], &["--schedlab", "/no/such/schedlab"]].concat(), 3);
+    assert!(err.contains("--schedlab names it on the nodes") && err.contains("schedlab pack"), "{err}");
+    // A worker that fails by itself is not begun again.
+    let script = "#!/bin/sh\nexit 4\n";
+    let path = cluster.lab.path().join("faulty");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let (_, err) = cluster.run(&[&words[..], &["--schedlab", path.to_str().unwrap()]].concat(), 3);
+    assert!(err.contains("exit code 4 on n1") && err.contains("0.log"), "{err}");
+    assert!(!err.contains("made again"), "{err}");
+}
+
+#[test]
+fn what_can_not_be_submitted_is_refused_with_a_remedy() {
+    let cluster = Cluster::new();
+    let slurm = ["run", "small.toml", "--engine", "slurm"];
+    let (_, err) = cluster.run(&[&slurm[..], &["--partition", "nope"]].concat(), 2);
+    assert_eq!(err.matches("nvalid partition").count(), 1, "Slurm's words, once: {err}");
+    let (_, err) = cluster.run(&["run", "small.toml", "--partition", "batch"], 2);
+    assert!(err.contains("add --engine slurm"), "{err}");
+    let (_, err) = cluster.run(&["run", "small.toml", "--engine", "slrum"], 2);
+    assert!(err.contains("did you mean 'slurm'?"), "{err}");
+    let (_, err) = cluster.run(&[&slurm[..], &["--jobs", "2"]].concat(), 2);
+    assert!(err.contains("--cpus"), "{err}");
+    let (_, err) = cluster.run(&[&slurm[..], &["--backend", "host"]].concat(), 2);
+    assert!(err.contains("--constraint NAME"), "{err}");
+    cluster.lab.write("small.toml", &(common::SMALL.to_owned() + "[slurm]\npartitoin = \"x\"\n"));
+    let (_, err) = cluster.run(&["run", "small.toml"], 2);
+    assert!(err.contains("small.toml:") && err.contains("did you mean 'partition'"), "{err}");
+    fs::remove_file(cluster.lab.path().join("bin/scontrol")).unwrap();
+    let lab = Lab::new();
+    let output = lab.command(&slurm).env("PATH", lab.path()).output().unwrap();
+    let (_, err) = common::texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{err}");
+    assert!(err.contains("without --engine slurm") && err.contains("schedlab pack"), "{err}");
+}
+
+#[test]
+fn runs_are_carried_to_another_store_and_back() {
+    let cluster = Cluster::new();
+    let (here, _) = cluster.run(&["run", "small.toml", "--out", "here"], 0);
+    cluster.run(&["run", "small.toml", "--out", "runs", "--load", "1x2"], 0);
+    let (_, err) = cluster.run(&["pack", "small.toml", "-o", "x.parcel"], 0);
+    assert!(err.contains("6 runs in x.parcel"), "only what is missing: {err}");
+    cluster.run(&["work", "x.parcel", "--out", "far", "--results", "x.results"], 0);
+    let (_, err) = cluster.run(&["unpack", "x.results"], 0);
+    assert!(err.contains("6 runs put into runs, 0 were there"), "{err}");
+    let (there, err) = cluster.run(&["run", "small.toml"], 0);
+    assert!(here == there && err.contains("0 runs made, 12 found"), "{err}");
+    assert!(cluster.stored("here") == cluster.stored("runs"));
+    let (_, err) = cluster.run(&["pack", "small.toml", "-o", "y.parcel"], 0);
+    assert!(err.contains("nothing to pack") && !cluster.lab.path().join("y.parcel").exists(), "{err}");
+    let (_, err) = cluster.run(&["work", "x.parcel", "--task", "7"], 2);
+    assert!(err.contains("no 7"), "{err}");
+}
