@@ -20,6 +20,8 @@ pub enum ErrorKind {
     Input,
     /// This machine can't do that (exit code 3).
     Machine,
+    /// A guest's kernel did not come up, or died (exit code 3).
+    Guest,
     /// A fault of schedlab itself (exit code 4).
     Internal,
     /// The command of `exec`, `stat` or `profile` is there but can't be executed (exit code 126, as in shells).
@@ -34,7 +36,7 @@ impl ErrorKind {
         match self {
             ErrorKind::CheckFailed => 1,
             ErrorKind::Input => 2,
-            ErrorKind::Machine => 3,
+            ErrorKind::Machine | ErrorKind::Guest => 3,
             ErrorKind::Internal => 4,
             ErrorKind::NotExecutable => 126,
             ErrorKind::NoCommand => 127,

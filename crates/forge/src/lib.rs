@@ -104,7 +104,11 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
     }
-    let site = Site::enter(&source, &mut |t| on.say(t))?;
+    let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
+    // The build that was waited for may have been of this kernel.
+    if let Some(built) = catalog::find(&note.key, cache) {
+        return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
+    }
     let moved = site.patch(&recipe.patches)?;
     let config = configuration(recipe);
     let objects = site.objects(&content_hash(config.as_bytes())[..12]);
@@ -145,21 +149,16 @@ fn configuration(recipe: &Recipe) -> String {
     format!("{GUEST_CONFIG}\n{own}\n")
 }
 
-/// Writes .config, if the configuration is new here.
+/// Writes .config: what kconfig makes of the configuration and this source, whatever was built here before. kconfig
+/// leaves a file with the same bytes as it is.
 fn configure(make: &Make<'_>, config: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let fragment = make.objects.join("fragment.config");
-    let there = make.objects.join(".config").is_file();
-    if there && fs::read_to_string(&fragment).is_ok_and(|old| old == config) {
-        return Ok(());
-    }
     say("configuring");
     let all = make.objects.join("all.config");
     temp::write_whole(&all, config.as_bytes())?;
     let word = format!("KCONFIG_ALLCONFIG={}", all.display());
     make.run(&[&word, "allnoconfig"], 1, &mut |_| ())?;
     let made = fs::read_to_string(make.objects.join(".config")).unwrap_or_default();
-    bootable(&made)?;
-    temp::write_whole(&fragment, config.as_bytes())
+    bootable(&made)
 }
 
 /// Checks that a guest of schedlab can boot with a configuration.

@@ -2,7 +2,8 @@
 //!
 //! kbuild prints a line "  CC      kernel/sched/fair.o" for each step. The number of steps of the last whole build is
 //! kept beside the objects, as the estimate of the next; before that a guess serves. The build's environment is fixed
-//! (`KBUILD_BUILD_*`), so that equal sources give equal images.
+//! ([`PASSED`], [`FIXED`]), so that equal sources give equal images: kbuild would obey LLVM, KCFLAGS, LOCALVERSION and
+//! more.
 
 use schedlab_base::{Error, Result, temp};
 use std::fs;
@@ -19,6 +20,16 @@ const FIRST_STEPS: u64 = 1700;
 const STEPS: &str = "schedlab-steps";
 /// How often the interrupt is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+/// Variables of the user's that a build sees: where programs, temporary files and ccache's store are.
+const PASSED: &[&str] = &["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CCACHE_DIR", "XDG_CACHE_HOME"];
+/// Variables that a build sees with these values.
+const FIXED: &[(&str, &str)] = &[
+    ("LC_ALL", "C"),
+    ("KBUILD_BUILD_TIMESTAMP", "1970-01-01"),
+    ("KBUILD_BUILD_USER", "schedlab"),
+    ("KBUILD_BUILD_HOST", "schedlab"),
+    ("KBUILD_BUILD_VERSION", "1"),
+];
 /// An error shows so many lines of the compiler's.
 const SHOWN_LINES: usize = 24;
 
@@ -62,6 +73,8 @@ impl Make<'_> {
     /// The compiler's own message, once; or the interruption.
     pub fn run(&self, words: &[&str], jobs: usize, step: &mut dyn FnMut(Step)) -> Result<Said> {
         let mut command = Command::new("make");
+        let passed = PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.env_clear().envs(passed).envs(FIXED.iter().copied());
         command
             .arg("-C")
             .arg(self.tree)
@@ -70,16 +83,7 @@ impl Make<'_> {
         if crate::tools::on_path("ccache") {
             command.arg("CC=ccache gcc");
         }
-        command
-            .args(words)
-            .env("LC_ALL", "C")
-            .env("KBUILD_BUILD_TIMESTAMP", "1970-01-01")
-            .env_remove("MAKEFLAGS");
-        command
-            .env("KBUILD_BUILD_USER", "schedlab")
-            .env("KBUILD_BUILD_HOST", "schedlab")
-            .env("KBUILD_BUILD_VERSION", "1");
-        command.env_remove("KBUILD_OUTPUT").env_remove("ARCH").env_remove("CROSS_COMPILE");
+        command.args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         // A build that outlived schedlab would go on in the folder in which the next one begins. make ends its own
         // children and removes what they were about to write.
@@ -288,6 +292,25 @@ mod tests {
     fn warnings_are_whole() {
         let watch = heard(&["../a.c:1:1: warning: unused variable 'y'", "    1 | int y;", "  CC b.o"]);
         assert_eq!(watch.warnings(), ["../a.c:1:1: warning: unused variable 'y'\n    1 | int y;"]);
+    }
+
+    #[test]
+    fn a_build_sees_no_other_variables() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Makefile"), "all:\n\t@env > seen\n").unwrap();
+        let stop = AtomicBool::new(false);
+        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), stop: &stop };
+        // cargo gives each test variables of its own.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        make.run(&["all"], 1, &mut |_| ()).unwrap();
+        let seen = fs::read_to_string(dir.path().join("seen")).unwrap();
+        // make and the shell add these.
+        let own = ["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMERR", "MAKE_TERMOUT"];
+        let own = own.iter().chain(&["PWD", "OLDPWD", "SHLVL", "_", "O", "CC"]).chain(PASSED).copied();
+        let known: Vec<&str> = own.chain(FIXED.iter().map(|(name, _)| *name)).collect();
+        let names = seen.lines().filter_map(|l| l.split('=').next());
+        assert_eq!(names.filter(|name| !known.contains(name)).collect::<Vec<_>>(), [""; 0]);
+        assert!(seen.lines().any(|l| l == "KBUILD_BUILD_HOST=schedlab"));
     }
 
     #[test]

@@ -19,12 +19,16 @@ use schedlab_base::{Error, Result, temp};
 use schedlab_guest::fetch::TREE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const STATE: &str = "state.json";
 const ORIGINALS: &str = "originals";
+/// How often a locked site is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The paths that patches have changed, each with whether the source has the file.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,21 +48,33 @@ impl Site {
     /// Locks the site of a source; waits while another process builds there, and says so.
     ///
     /// # Errors
-    /// When the cache can't be written.
-    pub fn enter(source: &Obtained, say: &mut dyn FnMut(&str)) -> Result<Site> {
+    /// When the cache can't be written, or `stop` ends the waiting.
+    pub fn enter(source: &Obtained, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Site> {
         let folder = source.folder.clone();
         let failed = |e: std::io::Error| Error::io(&folder, "write", &e);
         fs::create_dir_all(&folder).map_err(failed)?;
         let lock = File::options().create(true).append(true).open(folder.join("lock")).map_err(failed)?;
-        if lock.try_lock().is_err() {
-            say(&format!("waiting for another build of {}", source.name));
-            lock.lock().map_err(failed)?;
+        let mut waits = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+                Err(TryLockError::WouldBlock) if stop.load(Ordering::Relaxed) => {
+                    let text = format!("interrupted while another build of {} was waited for", source.name);
+                    return Err(Error::new(schedlab_base::ErrorKind::CheckFailed, text));
+                }
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if !std::mem::replace(&mut waits, true) {
+                say(&format!("waiting for another build of {}", source.name));
+            }
+            std::thread::sleep(LOOK);
         }
         let site = Site { name: source.name.clone(), folder, _lock: lock };
         if let Some(copies) = &source.stale {
             site.take_back()?;
             say(&format!("copying what has changed in {}", source.name));
-            copies.bring(&site.folder, |_| false)?;
+            copies.bring(&site.folder)?;
         }
         Ok(site)
     }
@@ -183,7 +199,7 @@ mod tests {
     fn enter(folder: &std::path::Path) -> Site {
         let name = "linux 6.1".to_owned();
         let source = Obtained { folder: folder.to_owned(), identity: name.clone(), name, stale: None };
-        Site::enter(&source, &mut |_| ()).unwrap()
+        Site::enter(&source, &AtomicBool::new(false), &mut |_| ()).unwrap()
     }
     fn patch(text: &str) -> Vec<Patch> {
         parse("p", text.as_bytes()).unwrap()
@@ -207,6 +223,24 @@ mod tests {
         site.patch(&[]).unwrap();
         assert_eq!((text("f").unwrap(), text("d/new")), ("a\nb\n".into(), None));
         assert_eq!(site.state(), State::default());
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_waiting_for_another_build() {
+        let dir = tempfile::tempdir().unwrap();
+        let _other = site(dir.path());
+        let name = "linux 6.1".to_owned();
+        let source = Obtained { folder: dir.path().to_owned(), identity: name.clone(), name, stale: None };
+        let (stop, mut said) = (AtomicBool::new(false), Vec::new());
+        let mut say = |text: &str| {
+            said.push(text.to_owned());
+            stop.store(true, Ordering::Relaxed);
+        };
+        let error = Site::enter(&source, &stop, &mut say).unwrap_err();
+        assert_eq!(
+            (error.kind().exit_code(), said),
+            (1, vec!["waiting for another build of linux 6.1".into()])
+        );
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! All three become a *site* in the cache (`site`). The package and the tarball are unpacked there once. The user's
 //! tree is copied there and never written to; a later build copies the changed files only. A file counts as
-//! unchanged while its size and its time of change are the same.
+//! unchanged while its size and its time of change are the same. What builds in the tree itself have made is no
+//! source: kbuild refuses a tree with some of it, and takes the rest for its own. The tree's .gitignore files tell it.
 
 use schedlab_base::{Error, Result, temp};
 use schedlab_guest::fetch;
@@ -15,9 +16,13 @@ use std::path::{Path, PathBuf};
 
 /// Files by which a kernel's tree is known.
 const MARKS: [&str; 3] = ["Makefile", "Kbuild", "kernel/sched/core.c"];
-/// Folders of a user's tree that are no source.
-const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn"];
-/// Files of builds that were made in the tree itself. A source tree with them can't be built into another folder.
+/// Files and folders of a user's tree that are no source, wherever they are. A worktree's .git is a file.
+const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn", ".config"];
+/// Folders that a build in the tree makes: below the tree, or below a folder of `arch`.
+const MADE_FOLDERS: &[&str] = &["include/config", "include/generated"];
+/// The beginning of files that a build in the tree makes at its top.
+const MADE_FILES: &str = "vmlinux";
+/// Endings of files that a build in the tree makes. These tables serve trees without .gitignore files, too.
 const PRODUCTS: &[&str] = &["o", "ko", "a", "cmd", "order", "symvers"];
 /// The files of a copied tree with their sizes and times.
 const MANIFEST: &str = "manifest.json";
@@ -78,7 +83,6 @@ pub struct Obtained {
 pub(crate) struct Copies {
     from: PathBuf,
     now: Manifest,
-    before: Manifest,
 }
 
 /// Size, time of change in nanoseconds, and hash of each file.
@@ -86,6 +90,26 @@ pub(crate) struct Copies {
 struct Manifest {
     files: BTreeMap<String, Stamp>,
 }
+
+impl Manifest {
+    /// The manifest of a site; empty if there is none.
+    fn read(folder: &Path) -> Manifest {
+        let text = fs::read(folder.join(MANIFEST)).ok();
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+    fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
+        temp::write_whole(&folder.join(MANIFEST), &text)
+    }
+    /// Whether a file has the content of another manifest's file.
+    fn agrees(&self, name: &str, with: &Manifest) -> bool {
+        let hash = |of: &Manifest| of.files.get(name).map(|s| s.hash.clone()).filter(|h| h != UNSURE);
+        hash(self).is_some_and(|own| hash(with) == Some(own))
+    }
+}
+
+/// The hash of a file that is being copied or removed: the copy has the old bytes, the new ones or a part.
+const UNSURE: &str = "";
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Stamp {
@@ -156,46 +180,57 @@ fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtai
 fn tree(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained> {
     let folder = site_of(path, cache)?;
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
-    let before: Manifest = fs::read(folder.join(MANIFEST))
-        .ok()
-        .and_then(|text| serde_json::from_slice(&text).ok())
-        .unwrap_or_default();
+    let before = Manifest::read(&folder);
     say(&format!("looking for changes in {}", path.display()));
     let mut now = Manifest::default();
-    survey(&path, &path, &before, &mut now)?;
+    survey(&path, &before, &mut now)?;
     let told: Vec<String> = now.files.iter().map(|(name, s)| format!("{name} {}\n", s.hash)).collect();
     let identity = schedlab_record::content_hash(told.concat().as_bytes());
     let name = path.display().to_string();
-    Ok(Obtained { folder, name, identity, stale: Some(Copies { from: path, now, before }) })
+    Ok(Obtained { folder, name, identity, stale: Some(Copies { from: path, now }) })
 }
 
-/// Lists the files below a folder; hashes those that are new or changed.
-fn survey(root: &Path, folder: &Path, before: &Manifest, now: &mut Manifest) -> Result<()> {
-    let entries = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
-    for entry in entries {
-        let path = entry.map_err(|e| Error::io(folder, "read", &e))?.path();
-        let about = path.symlink_metadata().map_err(|e| Error::io(&path, "read", &e))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if about.is_dir() {
-            if !NOT_SOURCE.contains(&name.as_str()) {
-                survey(root, &path, before, now)?;
-            }
+/// Lists the files of a tree; hashes those that are new or changed.
+fn survey(root: &Path, before: &Manifest, now: &mut Manifest) -> Result<()> {
+    let top = root.to_owned();
+    let is_source = move |e: &ignore::DirEntry| e.path().strip_prefix(&top).is_ok_and(is_source);
+    // The tree's own .gitignore files alone decide: not those of a folder around it, nor of the user.
+    let walk = ignore::WalkBuilder::new(root)
+        .standard_filters(false)
+        .git_ignore(true)
+        .require_git(false)
+        .filter_entry(is_source)
+        .build();
+    for entry in walk {
+        let entry = entry.map_err(|e| Error::machine(format!("can't read {}: {e}", root.display())))?;
+        let path = entry.path();
+        let about = path.symlink_metadata().map_err(|e| Error::io(path, "read", &e))?;
+        if !(about.is_file() || about.is_symlink()) {
             continue;
         }
-        let is_product = path.extension().is_some_and(|e| PRODUCTS.iter().any(|p| e == *p));
-        if is_product || name == ".config" || !(about.is_file() || about.is_symlink()) {
-            continue;
-        }
-        let inner = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        let inner = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
         let changed_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
         let known = before.files.get(&inner).filter(|s| s.size == about.len() && s.changed_ns == changed_ns);
-        let hash = match known {
+        let hash = match known.filter(|s| s.hash != UNSURE) {
             Some(stamp) => stamp.hash.clone(),
-            None => schedlab_record::content_hash(&bytes_of(&path, about.is_symlink())?),
+            None => schedlab_record::content_hash(&bytes_of(path, about.is_symlink())?),
         };
         now.files.insert(inner, Stamp { size: about.len(), changed_ns, hash });
     }
     Ok(())
+}
+
+/// Whether a path of the tree, without the tree's own, is source as far as its name tells.
+fn is_source(inner: &Path) -> bool {
+    let name: &str = &inner.file_name().unwrap_or_default().to_string_lossy();
+    let at_top = inner.components().count() == 1;
+    let below_arch = || inner.strip_prefix("arch").ok().map(|p| p.components().skip(1).collect::<PathBuf>());
+    let made = |folder: &Path| MADE_FOLDERS.iter().any(|made| folder == Path::new(made));
+    !(NOT_SOURCE.contains(&name)
+        || made(inner)
+        || below_arch().is_some_and(|folder| made(&folder))
+        || (at_top && name.starts_with(MADE_FILES))
+        || inner.extension().is_some_and(|e| PRODUCTS.iter().any(|p| e == *p)))
 }
 
 /// A file's bytes, or a link's target.
@@ -208,45 +243,77 @@ fn bytes_of(path: &Path, is_link: bool) -> Result<Vec<u8>> {
 }
 
 impl Copies {
-    /// Copies the files whose content differs from the copy's. `kept` are paths that a patch has changed in the copy.
+    /// Copies the files whose content differs from the copy's. The site is locked, and without patches.
+    ///
+    /// First the manifest is written with these files as unsure. So a copy that breaks off is mended by the next,
+    /// whatever the tree has become.
     ///
     /// # Errors
-    /// When the disk does not take it.
-    pub(crate) fn bring(&self, folder: &Path, kept: impl Fn(&str) -> bool) -> Result<()> {
+    /// When the disk does not take it, or a file has changed since the survey.
+    pub(crate) fn bring(&self, folder: &Path) -> Result<()> {
         let tree = folder.join(fetch::TREE);
         fs::create_dir_all(&tree).map_err(|e| Error::io(&tree, "make", &e))?;
-        debug_assert!(self.before.files.keys().all(|k| !kept(k)), "patches are taken back before");
-        for name in self.before.files.keys().filter(|name| !self.now.files.contains_key(*name)) {
-            let path = tree.join(name);
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io(&path, "remove", &e));
-                }
-                _ => {}
+        // Another process may have copied since the survey.
+        let before = Manifest::read(folder);
+        if before == self.now {
+            return Ok(());
+        }
+        let mut under_way = Manifest { files: before.files.clone() };
+        under_way.files.extend(self.now.files.clone());
+        for (name, stamp) in &mut under_way.files {
+            if !before.agrees(name, &self.now) {
+                stamp.hash = UNSURE.to_owned();
             }
         }
-        for (name, stamp) in &self.now.files {
-            if self.before.files.get(name).is_some_and(|b| b.hash == stamp.hash) {
-                continue;
-            }
-            copy(&self.from.join(name), &tree.join(name))?;
+        under_way.write(folder)?;
+        let unsure = || under_way.files.iter().filter(|(_, s)| s.hash == UNSURE).map(|(name, _)| name);
+        for name in unsure().filter(|name| !self.now.files.contains_key(*name)) {
+            remove(&tree.join(name))?;
+            // A file may take the place of a folder that is empty now.
+            let above = Path::new(name).ancestors().skip(1).filter(|p| p.components().count() > 0);
+            let _ = above.take_while(|p| fs::remove_dir(tree.join(p)).is_ok()).count();
         }
-        let text = serde_json::to_vec(&self.now).map_err(|e| Error::internal(e.to_string()))?;
-        temp::write_whole(&folder.join(MANIFEST), &text)
+        for name in unsure() {
+            if let Some(stamp) = self.now.files.get(name) {
+                copy(&self.from.join(name), &tree.join(name), &stamp.hash)?;
+            }
+        }
+        self.now.write(folder)
     }
 }
 
-/// Copies a file or a link. Its time is now: make compiles it again.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, "remove", &e)),
+        _ => Ok(()),
+    }
+}
+
+/// Copies a file or a link, which must have the content of `hash`. Its time is now: make compiles it again.
+fn copy(from: &Path, to: &Path, hash: &str) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(to, "write", &e);
     if let Some(above) = to.parent() {
         fs::create_dir_all(above).map_err(failed)?;
     }
-    let _ = fs::remove_file(to);
-    match fs::read_link(from) {
-        Ok(target) => std::os::unix::fs::symlink(target, to).map_err(failed),
-        Err(_) => fs::copy(from, to).map(drop).map_err(failed),
+    remove(to)?;
+    let link = fs::read_link(from);
+    let copied = match &link {
+        Ok(target) => std::os::unix::fs::symlink(target, to),
+        Err(_) => fs::copy(from, to).map(drop),
+    };
+    if copied.is_err() && from.symlink_metadata().is_err() {
+        return Err(changed(from));
     }
+    copied.map_err(failed)?;
+    if schedlab_record::content_hash(&bytes_of(to, link.is_ok())?) != hash {
+        return Err(changed(from));
+    }
+    Ok(())
+}
+
+fn changed(path: &Path) -> Error {
+    Error::input(format!("{} changed while the tree was copied", path.display()))
+        .help("run the same command again, once nothing writes to the tree")
 }
 
 #[cfg(test)]
@@ -281,7 +348,7 @@ mod tests {
         put(&own.path().join("a.o"), "no");
         let get = || tree(own.path(), cache.path(), &mut |_| ()).unwrap();
         let first = get();
-        first.stale.as_ref().unwrap().bring(&first.folder, |_| false).unwrap();
+        first.stale.as_ref().unwrap().bring(&first.folder).unwrap();
         let copy = first.folder.join(fetch::TREE);
         assert!(copy.join("a.c").is_file() && !copy.join("a.o").exists() && !copy.join(".git").exists());
         assert_eq!(get().identity, first.identity);
@@ -291,13 +358,91 @@ mod tests {
         put(&own.path().join("Kbuild"), "Kbuild");
         let second = get();
         assert_ne!(second.identity, first.identity);
-        second.stale.as_ref().unwrap().bring(&second.folder, |_| false).unwrap();
+        second.stale.as_ref().unwrap().bring(&second.folder).unwrap();
         assert_eq!(fs::read_to_string(copy.join("a.c")).unwrap(), "22");
         assert_eq!(fs::metadata(copy.join("Kbuild")).unwrap().mtime_nsec(), old, "same bytes are not copied");
         fs::remove_file(own.path().join("a.c")).unwrap();
         let third = get();
-        third.stale.as_ref().unwrap().bring(&third.folder, |_| false).unwrap();
+        third.stale.as_ref().unwrap().bring(&third.folder).unwrap();
         assert!(!copy.join("a.c").exists());
+    }
+
+    #[test]
+    fn a_copy_that_broke_off_leaves_nothing_behind() {
+        let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        kernel(own.path());
+        put(&own.path().join("a.c"), "old");
+        put(&own.path().join("f/x.c"), "in a folder");
+        let get = || tree(own.path(), cache.path(), &mut |_| ()).unwrap();
+        let bring = |one: &Obtained| one.stale.as_ref().unwrap().bring(&one.folder);
+        let first = get();
+        bring(&first).unwrap();
+        let copy = first.folder.join(fetch::TREE);
+        // The second version has a file for a folder, and breaks off behind its changed and its new file.
+        fs::remove_dir_all(own.path().join("f")).unwrap();
+        put(&own.path().join("f"), "a file");
+        for (name, text) in [("a.c", "newer"), ("b.c", "newer"), ("z.c", "newer")] {
+            put(&own.path().join(name), text);
+        }
+        let second = get();
+        fs::remove_file(own.path().join("z.c")).unwrap();
+        assert!(bring(&second).unwrap_err().to_string().contains("z.c changed while the tree was copied"));
+        assert_eq!(fs::read_to_string(copy.join("a.c")).unwrap(), "newer", "it had begun");
+        assert!(copy.join("f").is_file());
+        // The third is the first again, in bytes and in time.
+        put(&own.path().join("a.c"), "old");
+        fs::remove_file(own.path().join("b.c")).unwrap();
+        fs::remove_file(own.path().join("f")).unwrap();
+        put(&own.path().join("f/x.c"), "in a folder");
+        let third = get();
+        assert_eq!(third.identity, first.identity);
+        bring(&third).unwrap();
+        assert_eq!(fs::read_to_string(copy.join("a.c")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(copy.join("f/x.c")).unwrap(), "in a folder");
+        assert!(!copy.join("b.c").exists() && !copy.join("z.c").exists());
+    }
+
+    #[test]
+    fn a_survey_from_before_another_copy_is_brought_whole() {
+        let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        kernel(own.path());
+        put(&own.path().join("a.c"), "one");
+        let get = || tree(own.path(), cache.path(), &mut |_| ()).unwrap();
+        let bring = |one: &Obtained| one.stale.as_ref().unwrap().bring(&one.folder).unwrap();
+        bring(&get());
+        let waiting = get();
+        put(&own.path().join("a.c"), "three");
+        bring(&get());
+        put(&own.path().join("a.c"), "one");
+        bring(&waiting);
+        assert_eq!(fs::read_to_string(waiting.folder.join(fetch::TREE).join("a.c")).unwrap(), "one");
+    }
+
+    #[test]
+    fn what_a_build_in_the_tree_made_is_no_source() {
+        let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        kernel(own.path());
+        let sources =
+            ["include/linux/config.h", "arch/x86/boot/header.S", "include/asm/vmlinux.lds.h", ".clang"];
+        let made = [
+            ".git",
+            "vmlinux",
+            "vmlinux.unstripped",
+            "include/config/auto.conf",
+            "include/generated/autoconf.h",
+            "arch/x86/include/generated/asm/unistd.h",
+            "arch/x86/boot/zoffset.h",
+            "scripts/basic/fixdep",
+            "kernel/.x.o.cmd",
+        ];
+        sources.iter().chain(&made).for_each(|name| put(&own.path().join(name), name));
+        put(&own.path().join("arch/x86/boot/.gitignore"), "zoffset.h\n");
+        put(&own.path().join(".gitignore"), "/scripts/basic/fixdep\n");
+        let one = tree(own.path(), cache.path(), &mut |_| ()).unwrap();
+        let names = &one.stale.as_ref().unwrap().now.files;
+        assert!(sources.iter().all(|name| names.contains_key(*name)), "{names:?}");
+        let left: Vec<&&str> = made.iter().filter(|name| names.contains_key(**name)).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 
     #[test]

@@ -174,6 +174,18 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
+/// What the guest's machine can't do its kernel can't.
+fn of_kernel(e: Error) -> Error {
+    if e.kind() != ErrorKind::Machine {
+        return e;
+    }
+    let same = Error::new(ErrorKind::Guest, e.message());
+    match e.remedy() {
+        Some(remedy) => same.help(remedy),
+        None => same,
+    }
+}
+
 /// The outcome of each run, and the file of its events.
 fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<(Outcome, Vec<u8>)>> {
     let unreadable = |e: String| Error::internal(format!("the guest's reply can't be read: {e}"));
@@ -183,11 +195,11 @@ fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<(Outcom
     let reply: Reply = serde_json::from_slice(reply).map_err(|e| unreadable(e.to_string()))?;
     let Answer { outcome, more, topology, events } = match reply {
         Reply::Done(answer) => *answer,
-        Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
+        Reply::Failed(fault) => return Err(named(of_kernel(Error::from(fault)), guest, machine)),
     };
     if let Some(what) = shape::difference(&machine.topology, &topology) {
         let text = format!("the guest is not the machine that was asked for: {what}");
-        let e = Error::new(ErrorKind::Machine, text).help(
+        let e = Error::new(ErrorKind::Guest, text).help(
             "this kernel reads QEMU's CPUs differently: try another kernel, or a machine without that unit",
         );
         return Err(named(e, guest, machine));

@@ -5,7 +5,7 @@ use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::reply::{self, Received};
 use crate::symptoms::{self, INIT_UP, Symptom};
 use crate::{Accelerator, sys};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -185,7 +185,7 @@ impl Running<'_> {
         let text = self.log.text();
         match symptoms::fatal(&text) {
             Some(symptom) => dead(&symptom),
-            None => quoting(Error::machine("the guest died"), &symptoms::last_lines(&text)),
+            None => quoting(of_guest("the guest died"), &symptoms::last_lines(&text)),
         }
     }
 
@@ -204,7 +204,7 @@ impl Running<'_> {
             }
             _ => "the guest ended without a reply".to_owned(),
         };
-        quoting(Error::machine(what), &symptoms::last_lines(&text))
+        quoting(of_guest(what), &symptoms::last_lines(&text))
     }
 
     /// QEMU's own output so far.
@@ -234,7 +234,12 @@ impl Running<'_> {
             what.push_str(&format!("; QEMU said {said}"));
         }
         let patience = format!("a slow host needs {LIMIT_VARIABLE}=SECONDS");
-        Error::machine(what).help(match self.accelerator {
+        // Under KVM the host is as likely to blame.
+        let kind = match self.accelerator {
+            Accelerator::Kvm => ErrorKind::Machine,
+            Accelerator::Tcg => ErrorKind::Guest,
+        };
+        Error::new(kind, what).help(match self.accelerator {
             Accelerator::Kvm => format!(
                 "'schedlab doctor' tells whether KVM boots a kernel here; --accelerator tcg needs no KVM; {patience}"
             ),
@@ -260,7 +265,7 @@ impl Running<'_> {
         }
         let hangs: String =
             symptoms::doubtful(&text).iter().map(|s| format!("; {}: {}", s.what, s.lines)).collect();
-        let error = Error::machine(format!("the guest {doing} within {seconds} s{hangs}"));
+        let error = of_guest(format!("the guest {doing} within {seconds} s{hangs}"));
         Err(quoting(error, &symptoms::last_lines(&text))
             .help(format!("if the host is only slow, {LIMIT_VARIABLE}=SECONDS gives it more time")))
     }
@@ -275,7 +280,12 @@ impl Running<'_> {
 }
 
 fn dead(symptom: &Symptom) -> Error {
-    quoting(Error::machine(format!("the guest died: {}", symptom.what)), &symptom.lines).help(symptom.help)
+    quoting(of_guest(format!("the guest died: {}", symptom.what)), &symptom.lines).help(symptom.help)
+}
+
+/// An error of the guest's kernel.
+fn of_guest(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Guest, what)
 }
 
 /// The same error with lines of the log behind it.

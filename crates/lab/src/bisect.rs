@@ -30,7 +30,16 @@ pub struct Commit {
     pub subject: String,
 }
 
+/// git's format of a commit's line: hash and subject.
+const FORMAT: &str = "%H %s";
+
 impl Commit {
+    /// The commit of a line in [`FORMAT`].
+    fn of_line(line: &str) -> Commit {
+        let line = line.trim_end();
+        let (hash, subject) = line.split_once(' ').unwrap_or((line, ""));
+        Commit { hash: hash.to_owned(), subject: subject.to_owned() }
+    }
     /// Hash and subject for people.
     pub fn words(&self) -> String {
         format!("{} {}", &self.hash[..self.hash.len().min(12)], self.subject)
@@ -136,17 +145,18 @@ impl Repository<'_> {
     /// # Errors
     /// When there is none.
     pub fn commit(&self, name: &str) -> Result<Commit> {
-        let text = self.git(&["log", "-1", "--format=%H %s", "--end-of-options", name, "--"])?;
-        let (hash, subject) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
-        Ok(Commit { hash: hash.to_owned(), subject: subject.to_owned() })
+        let format = format!("--format={FORMAT}");
+        Ok(Commit::of_line(&self.git(&["log", "-1", &format, "--end-of-options", name, "--"])?))
     }
     /// The commits that may be the first new one, the one that halves them best first.
     fn between(&self, bad: &Commit, old: &[Commit]) -> Result<Vec<Commit>> {
-        let mut words = vec!["rev-list".to_owned(), "--bisect-all".to_owned(), bad.hash.clone()];
+        let mut words = vec!["rev-list".to_owned(), "--bisect-all".to_owned(), format!("--format={FORMAT}")];
+        words.push(bad.hash.clone());
         words.extend(old.iter().map(|c| format!("^{}", c.hash)));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let hashes = self.git(&words)?;
-        hashes.lines().filter_map(|l| l.split(' ').next()).map(|hash| self.commit(hash)).collect()
+        let text = self.git(&words)?;
+        // Before each commit in the wanted format stands one in git's own.
+        Ok(text.lines().filter(|l| !l.starts_with("commit ")).map(Commit::of_line).collect())
     }
 }
 
@@ -199,10 +209,10 @@ pub fn bisect(
     }
 }
 
-/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run (the
-/// machine's).
+/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run in a guest.
+/// A full disk or a missing QEMU is the host's.
 fn is_of_the_commit(e: &Error) -> bool {
-    matches!(e.kind(), ErrorKind::Input | ErrorKind::Machine)
+    matches!(e.kind(), ErrorKind::Input | ErrorKind::Guest)
 }
 
 /// Measures both ends, with more runs until they differ.

@@ -2,8 +2,9 @@
 //!
 //! A deterministic guest counts the instructions of each function of `kernel/sched` ([`schedlab_guest::counter`]). Each
 //! function belongs to one operation by its name, whether that operation called it or another one; those that several
-//! share (`update_curr`, `update_load_avg`) are counted only in the sum. The instructions of an operation per call of
-//! its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing.
+//! share (`update_curr`, `update_rq_clock`) and those of the tick are counted only in the sum. The instructions of an
+//! operation per call of its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing,
+//! and the search for a CPU at fork and exec with it (`sched_balance_find_dst_*`), which is a wakeup's.
 
 use schedlab_guest::counter::{Counted, Counts};
 use std::collections::BTreeMap;
@@ -17,9 +18,11 @@ pub struct Operation {
     pub calls: &'static [&'static str],
     /// How names of its functions begin.
     pub begins: &'static [&'static str],
+    /// Whole names of further functions.
+    pub names: &'static [&'static str],
 }
 
-/// Every operation. A function belongs to the first that its name fits.
+/// Every operation. A function belongs to the one that knows most of its name.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Operation] = &[
     Operation {
@@ -32,24 +35,29 @@ pub const OPERATIONS: &[Operation] = &[
             "kick_ilb", "update_group_capacity", "update_cpu_capacity", "update_blocked_averages", "__update_blocked_",
             "should_we_balance", "calculate_imbalance", "update_next_balance", "ilb_", "lb_",
         ],
+        names: &[],
     },
     Operation {
         name: "wakeup",
         calls: &["try_to_wake_up"],
         begins: &[
             "try_to_wake_up", "ttwu_", "__ttwu_", "sched_ttwu_", "select_task_rq", "select_idle_", "__select_idle",
-            "available_idle_cpu", "idle_cpu", "wake_affine", "wake_wide", "find_idlest_", "cpus_share_cache", "enqueue_",
-            "place_entity", "check_preempt_", "wakeup_preempt", "activate_task", "set_task_cpu", "migrate_task_rq",
+            "available_idle_cpu", "idle_cpu", "wake_affine", "wake_wide", "find_idlest_", "sched_balance_find_dst_",
+            "update_sg_wakeup_", "update_pick_idlest", "cpus_share_cache", "enqueue_", "place_entity", "check_preempt_curr",
+            "check_preempt_wakeup", "check_preempt_equal_", "wakeup_preempt", "activate_task", "set_task_cpu", "migrate_task_rq",
             "resched_curr", "default_wake_function", "wake_up_process", "wakeup_gran", "task_h_load", "sched_idle_cpu",
         ],
+        names: &[],
     },
     Operation {
         name: "switch",
         calls: &["__schedule"],
         begins: &[
-            "__schedule", "schedule", "pick_", "__pick_", "put_prev_", "set_next_", "dequeue_", "deactivate_task",
-            "finish_task_switch", "prepare_task_switch", "__update_idle_core", "prev_balance", "put_prev", "update_rq_clock",
+            "__schedule", "pick_", "__pick_", "put_prev_", "set_next_", "dequeue_", "deactivate_task",
+            "finish_task_switch", "prepare_task_switch", "__update_idle_core", "prev_balance", "put_prev",
         ],
+        // scheduler_tick and scheduler_ipi are none of these.
+        names: &["schedule", "schedule_idle", "schedule_preempt_disabled", "schedule_tail", "schedule_user"],
     },
 ];
 
@@ -96,7 +104,13 @@ pub fn of_text(text: &str) -> Counts {
 
 /// The operation of a function.
 pub fn operation(function: &str) -> Option<&'static Operation> {
-    OPERATIONS.iter().find(|o| o.begins.iter().any(|b| function.starts_with(b)))
+    // The compiler names a part or a copy of a function `name.part.0`.
+    let name = function.split('.').next().unwrap_or(function);
+    let fit = |o: &Operation| {
+        let begins = o.begins.iter().filter(|b| name.starts_with(**b));
+        begins.chain(o.names.iter().filter(|n| name == **n)).map(|known| known.len()).max()
+    };
+    OPERATIONS.iter().filter_map(|o| Some((fit(o)?, o))).max_by_key(|(length, _)| *length).map(|(_, o)| o)
 }
 
 #[cfg(test)]
@@ -121,6 +135,31 @@ mod tests {
         assert_eq!((all["instructions.switch"], all["calls.switch"], all[ALL]), (0, 0, 8_900));
         assert!(counters(&Counts::new()).is_empty());
         assert_eq!(of_text(&as_text(&counts)), counts);
+    }
+
+    #[test]
+    fn a_function_belongs_to_the_operation_that_needs_it() {
+        for (function, of) in [
+            ("schedule", Some("switch")),
+            ("schedule_idle", Some("switch")),
+            ("pick_next_task_fair", Some("switch")),
+            ("scheduler_tick", None),
+            ("sched_tick", None),
+            ("task_tick_fair", None),
+            ("check_preempt_tick", None),
+            ("update_rq_clock", None),
+            ("update_rq_clock.part.0", None),
+            ("update_curr", None),
+            ("check_preempt_wakeup", Some("wakeup")),
+            ("find_idlest_group", Some("wakeup")),
+            ("sched_balance_find_dst_group", Some("wakeup")),
+            ("sched_balance_find_dst_cpu.isra.0", Some("wakeup")),
+            ("sched_balance_find_src_group", Some("pass")),
+            ("sched_balance_newidle", Some("pass")),
+            ("update_sg_lb_stats", Some("pass")),
+        ] {
+            assert_eq!(operation(function).map(|o| o.name), of, "{function}");
+        }
     }
 
     #[test]

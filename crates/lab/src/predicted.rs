@@ -5,7 +5,8 @@
 //! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
 //! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
 //! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
-//! the interval of the real one. Rows whose real change is not known are counted apart.
+//! the interval of the real one. Rows whose real change is not known are counted apart. A real change whose interval
+//! holds 0 has no sign.
 
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
@@ -47,8 +48,8 @@ pub struct Predicted {
     pub real_ci95_pct: [f64; 2],
     /// Change of the simulated mean, per cent.
     pub simulated_pct: f64,
-    /// Whether the signs are equal.
-    pub same_sign: bool,
+    /// Whether the signs are equal; `None`: the interval of the real change holds 0.
+    pub same_sign: Option<bool>,
     /// Whether the prediction is right.
     pub agrees: bool,
 }
@@ -179,7 +180,7 @@ fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
         real_pct,
         real_ci95_pct: [real_pct - half, real_pct + half],
         simulated_pct,
-        same_sign,
+        same_sign: (real_pct.abs() > half).then_some(same_sign),
         agrees,
     };
     Some((predicted, is_known))
@@ -231,14 +232,19 @@ mod tests {
         let half_more = [149, 150, 151, 150];
         let one = |simulated| told(half_more, simulated).rows.pop().unwrap();
         let right = one(160);
-        assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, true));
+        assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, Some(true)));
         assert!((right.real_pct - 50.0).abs() < 0.1, "{right:?}");
-        assert!(!one(121).agrees && one(121).same_sign, "a fifth of the size");
+        assert!(!one(121).agrees && one(121).same_sign == Some(true), "a fifth of the size");
         assert!(!one(300).agrees, "far too much");
-        assert!(!one(60).agrees && !one(60).same_sign);
-        assert!(!one(110).agrees && !one(110).same_sign, "no change predicted where there is one");
+        assert!(!one(60).agrees && one(60).same_sign == Some(false));
+        assert!(
+            !one(110).agrees && one(110).same_sign == Some(false),
+            "no change predicted where there is one"
+        );
         let fewer = told([50, 51, 49, 50], 110).rows.pop().unwrap();
-        assert!(!fewer.agrees && !fewer.same_sign, "nor where there are fewer");
+        assert!(!fewer.agrees && fewer.same_sign == Some(false), "nor where there are fewer");
+        let still = told([103, 98, 102, 99], 160).rows.pop().unwrap();
+        assert!(still.same_sign.is_none() && !still.agrees, "the real change may be nothing: {still:?}");
     }
 
     #[test]

@@ -5,16 +5,32 @@ mod common;
 use common::{SMALL, experiment, record};
 use schedlab_base::{Error, Result, Version};
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
-use schedlab_lab::exec::seated;
+use schedlab_lab::exec::{Done, Progress, seated};
 use schedlab_lab::plan::order;
 use schedlab_lab::{Cell, Executor, Made, Plan, Session, Silent};
 use schedlab_record::Store;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-/// Writes down each sitting; refuses single runs in guests.
+/// Writes down each sitting; refuses single runs in guests, and sittings of the variant `broken`.
 #[derive(Default)]
-struct Boots(Mutex<Vec<Vec<String>>>);
+struct Boots {
+    sittings: Mutex<Vec<Vec<String>>>,
+    broken: &'static str,
+}
+
+/// Writes down the runs that failed.
+#[derive(Default)]
+struct Failures(Mutex<Vec<String>>);
+
+impl Progress for Failures {
+    fn start(&self, _: usize) {}
+    fn done(&self, cell: &Cell, seed: u64, how: Done<'_>) {
+        if let Done::Failed(e) = how {
+            self.0.lock().unwrap().push(format!("{} {} {seed}: {e}", cell.variant.name, cell.load));
+        }
+    }
+}
 
 impl Executor for Boots {
     fn run(&self, cell: &Cell, seed: u64, _: &AtomicBool) -> Result<Option<Made>> {
@@ -25,7 +41,10 @@ impl Executor for Boots {
     }
     fn sit(&self, runs: &[(&Cell, u64)], _: &AtomicBool) -> Result<Option<Vec<Made>>> {
         let word = |(cell, seed): &(&Cell, u64)| format!("{} {} {seed}", cell.variant.name, cell.load);
-        self.0.lock().unwrap().push(runs.iter().map(word).collect());
+        self.sittings.lock().unwrap().push(runs.iter().map(word).collect());
+        if runs[0].0.variant.name == self.broken {
+            return Err(Error::machine(format!("it broke at {}", word(&runs[0]))));
+        }
         runs.iter().map(|(cell, seed)| Ok(Some(record(cell, *seed)?.into()))).collect()
     }
     fn parallel(&self, _: &Cell) -> bool {
@@ -77,7 +96,7 @@ fn a_boot_makes_all_loads_of_a_variant_for_a_block_of_seeds_in_one_order() {
     let boots = Boots::default();
     let finished = work(&plan, &boots, None);
     assert_eq!((finished.records.len(), finished.interrupted), (20, false));
-    let boots = boots.0.into_inner().unwrap();
+    let boots = boots.sittings.into_inner().unwrap();
     assert_eq!(boots.len(), 4, "two variants, two blocks");
     assert_eq!(boots[0], ["fast 1x2 1", "fast 1x4 1", "fast 1x2 2", "fast 1x4 2"]);
     let same_order =
@@ -88,6 +107,21 @@ fn a_boot_makes_all_loads_of_a_variant_for_a_block_of_seeds_in_one_order() {
 }
 
 #[test]
+fn the_first_failure_in_the_plan_s_order_is_told_whatever_the_jobs() {
+    let plan = seated(plan(), 2).unwrap();
+    let stop = AtomicBool::new(false);
+    for jobs in [1, 3] {
+        let (boots, failures) = (Boots { broken: "slow", ..Boots::default() }, Failures::default());
+        let (store, progress) = (None, &failures);
+        let session = Session { executor: &boots, store, attach: &[], jobs, progress, stop: &stop };
+        let e = session.work_seated(&plan, 2).unwrap_err().to_string();
+        assert!(e.contains("it broke at slow 1x2 1"), "{e}");
+        let told = failures.0.into_inner().unwrap();
+        assert!(told.iter().any(|t| t.starts_with("slow 1x") && t.contains("it broke")), "{told:?}");
+    }
+}
+
+#[test]
 fn a_sitting_is_found_whole_or_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create(dir.path()).unwrap();
@@ -95,12 +129,12 @@ fn a_sitting_is_found_whole_or_made_again() {
     assert_eq!(work(&plan, &Boots::default(), Some(&store)).found, 0);
     let boots = Boots::default();
     assert_eq!(work(&plan, &boots, Some(&store)).found, 20);
-    assert!(boots.0.into_inner().unwrap().is_empty());
+    assert!(boots.sittings.into_inner().unwrap().is_empty());
     let lost = store.get(&plan.cells[0].hash().unwrap(), 3).unwrap();
     std::fs::remove_dir_all(lost.path).unwrap();
     let boots = Boots::default();
     assert_eq!(work(&plan, &boots, Some(&store)).found, 16);
-    assert_eq!(boots.0.into_inner().unwrap().len(), 1, "only the sitting that lacks a run");
+    assert_eq!(boots.sittings.into_inner().unwrap().len(), 1, "only the sitting that lacks a run");
 }
 
 #[test]

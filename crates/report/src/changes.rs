@@ -80,7 +80,7 @@ fn counts(all: &Changes) -> [(String, usize, usize); 3] {
     let passed = all.cases.iter().filter(|c| c.outcome == ChangeOutcome::Passed).count();
     [
         (format!("known rows that agree ({TOLERANCE_PCT:.0}%)"), all.agree, all.known),
-        ("known rows that have the real change's sign".to_owned(), all.same_sign, all.known),
+        ("known rows that have the real change's sign".to_owned(), all.same_sign, all.signed),
         ("cases that pass".to_owned(), passed, all.cases.len() + all.not_run.len()),
     ]
 }
@@ -88,7 +88,8 @@ fn counts(all: &Changes) -> [(String, usize, usize); 3] {
 fn legend(all: &Changes) -> String {
     format!(
         "A row that must move agrees if both sides move by {MOVED_PCT:.0}% or more in one direction; it is not known \
-         if the real change's interval includes 0. Of all rows that moved, {} are not known well enough.",
+         if the real change's interval includes 0, or goes beyond {MOVED_PCT:.0}% where the change does not. A change \
+         whose interval includes 0 has no sign. Of all rows that moved, {} are not known well enough.",
         all.unknown
     )
 }
@@ -169,7 +170,7 @@ mod tests {
             real_pct: -28.0,
             real_ci95_pct: [-38.0, -18.0],
             simulated_pct: -49.0,
-            same_sign: true,
+            same_sign: Some(true),
             agrees: false,
         };
         let case = ChangeResult {

@@ -59,11 +59,12 @@ pub fn markdown(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
 
 fn summary(of: &Predictions) -> String {
     let right = of.rows.iter().filter(|p| p.agrees).count();
-    let signs = of.rows.iter().filter(|p| p.same_sign).count();
+    let signs = of.rows.iter().filter(|p| p.same_sign == Some(true)).count();
+    let signed = of.rows.iter().filter(|p| p.same_sign.is_some()).count();
     format!(
         "Changes that the simulator predicted: {right} of {} agree with the real kernel's (sign, and size within \
-         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the \
-         real change is not known well enough.",
+         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} of the {signed} whose \
+         interval is without 0 have its sign. Of {} more the real change is not known well enough.",
         of.rows.len(),
         of.unknown
     )

@@ -56,5 +56,7 @@ fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
     let (from, length) = (wait["from"].as_f64().unwrap(), wait["length"].as_f64().unwrap());
     assert!(at[0] <= from && from + length <= at[1] && at[1] - at[0] < 4.0 * length.max(20_000.0), "{told}");
     assert_eq!(told["marks"], 1);
+    let times = serde_json::json!(["3.500001234 s", "3.5 s", "1.5 us"]);
+    assert_eq!(told["times"], times, "as fine as the view");
     assert_eq!(told["readout"].as_str().unwrap().lines().count(), 3, "the time, and a line for each run");
 }

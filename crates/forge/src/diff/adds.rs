@@ -22,30 +22,66 @@ pub struct Added {
 pub struct Counter(pub String);
 
 /// The features and counters that patches add, each once.
+///
+/// What a patch shows as context or takes away was there before, unless a patch before it has added that.
 pub fn adds(patches: &[Patch]) -> (Vec<Added>, Vec<Counter>) {
-    let (mut features, mut removed): (Vec<Added>, BTreeSet<String>) = (Vec::new(), BTreeSet::new());
-    let (mut counters, mut known) = (BTreeSet::new(), BTreeSet::new());
-    let hunks = patches.iter().flat_map(|p| &p.files).flat_map(|f| &f.hunks);
-    for line in hunks.flat_map(|h| &h.lines) {
-        let text = |t: &[u8]| String::from_utf8_lossy(t).trim().to_owned();
-        match line {
-            Line::Added(bytes) => {
-                let text = text(bytes);
-                features.extend(feature(&text));
-                counters.extend(counter(&text));
-            }
-            Line::Removed(bytes) | Line::Context(bytes) => {
-                let text = text(bytes);
-                removed.extend(feature(&text).map(|f| f.name));
-                known.extend(counter(&text));
+    let mut features: Vec<Added> = Vec::new();
+    let (mut counters, mut old) = (BTreeSet::new(), BTreeSet::new());
+    for patch in patches {
+        let mentions = Mentions::of(patch);
+        let there: Vec<String> =
+            mentions.removed.iter().map(|f| f.name.clone()).chain(mentions.shown).collect();
+        old.extend(there.into_iter().filter(|name| !features.iter().any(|f| f.name == *name)));
+        // A changed default is a removed and an added line.
+        features.retain(|f| !mentions.removed.iter().any(|r| r.name == f.name));
+        for added in mentions.added {
+            if !old.contains(&added.name) && !features.iter().any(|f| f.name == added.name) {
+                features.push(added);
             }
         }
+        let new = mentions.bumped.difference(&mentions.known).filter(|c| !old.contains(*c)).cloned();
+        let new: Vec<String> = new.collect();
+        old.extend(mentions.known.into_iter().filter(|c| !counters.contains(c)));
+        counters.extend(new);
     }
-    // A changed default is a removed and an added line: the feature was there.
-    features.retain(|f| !removed.contains(&f.name));
-    features.dedup_by(|a, b| a.name == b.name);
-    let counters = counters.difference(&known).cloned().map(Counter).collect();
-    (features, counters)
+    (features, counters.into_iter().map(Counter).collect())
+}
+
+/// The features and counters that a patch mentions, by the sign of the line.
+#[derive(Default)]
+struct Mentions {
+    added: Vec<Added>,
+    removed: Vec<Added>,
+    shown: Vec<String>,
+    bumped: BTreeSet<String>,
+    /// Counters on lines that the old files have.
+    known: BTreeSet<String>,
+}
+
+impl Mentions {
+    fn of(patch: &Patch) -> Mentions {
+        let mut all = Mentions::default();
+        for line in patch.files.iter().flat_map(|f| &f.hunks).flat_map(|h| &h.lines) {
+            let (Line::Added(bytes) | Line::Removed(bytes) | Line::Context(bytes)) = line;
+            let text = String::from_utf8_lossy(bytes).trim().to_owned();
+            let (feature, counter) = (feature(&text), counter(&text));
+            match line {
+                Line::Added(_) => {
+                    all.added.extend(feature);
+                    all.bumped.extend(counter);
+                }
+                Line::Removed(_) => {
+                    all.removed.extend(feature);
+                    all.known.extend(counter);
+                }
+                Line::Context(_) => {
+                    all.shown.extend(feature.map(|f| f.name));
+                    all.known.extend(counter);
+                }
+            }
+        }
+        all
+    }
 }
 
 /// `SCHED_FEAT(NAME, true)`.
@@ -82,5 +118,44 @@ mod tests {
         let names: Vec<(&str, bool)> = features.iter().map(|f| (f.name.as_str(), f.on)).collect();
         assert_eq!(names, [("SIS_X", true), ("Y", false)], "a changed default adds nothing");
         assert_eq!(counters, [Counter("lb_sg_scan".into())], "one that was bumped before is not new");
+    }
+    #[test]
+    fn what_a_patch_adds_stays_added_when_a_later_one_shows_it() {
+        let patch = |lines: &str| {
+            let (old, new) = (lines.matches("\n ").count(), lines.lines().count());
+            let head = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n";
+            parse("p", format!("{head}@@ -1,{old} +1,{new} @@\n{lines}").as_bytes()).unwrap().remove(0)
+        };
+        let one = patch("+SCHED_FEAT(X, false)\n+schedstat_inc(sd->new);\n SCHED_FEAT(OLD, true)\n");
+        let two = patch("+SCHED_FEAT(Y, true)\n SCHED_FEAT(X, false)\n schedstat_inc(sd->new);\n");
+        let (features, counters) = adds(&[one, two]);
+        assert_eq!(features.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["X", "Y"]);
+        assert_eq!(counters, [Counter("new".into())]);
+    }
+
+    #[test]
+    fn a_later_patch_takes_a_feature_back_or_changes_its_default() {
+        let diff = |lines: &str| {
+            parse("p", format!("--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n{lines}").as_bytes()).unwrap().remove(0)
+        };
+        let one = diff("-x\n+SCHED_FEAT(X, false)\n");
+        let on = diff("-SCHED_FEAT(X, false)\n+SCHED_FEAT(X, true)\n");
+        let gone = diff("-SCHED_FEAT(X, false)\n+x\n");
+        assert_eq!(adds(&[one.clone(), on]).0, [Added { name: "X".into(), on: true }]);
+        assert!(adds(&[one, gone]).0.is_empty());
+    }
+
+    #[test]
+    fn the_shipped_newidle_series_adds_all_its_features() {
+        let names = ["newidle-1-sg-scan", "newidle-2-features", "newidle-3-snapshot", "newidle-4-util-fast"];
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../patches/6.1");
+        let read = |name: &&str| super::super::read(&folder.join(format!("{name}.patch"))).unwrap();
+        let (features, _) = adds(&names.iter().flat_map(read).collect::<Vec<_>>());
+        let mut names: Vec<&str> = features.iter().map(|f| f.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["ILB_FAST", "ILB_SNAPSHOT", "ILB_UTIL", "LB_SG_SCAN", "SD_NR_GROUPS", "SD_SHARED_ALL"]
+        );
     }
 }

@@ -116,7 +116,8 @@ fn change(patch: &Patch, file: &FileDiff, out: &mut Outcome) {
         None => Vec::new(),
     };
     let after = hunks(patch, file, &before, out);
-    if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(old)) {
+    let moved = |old: &&String| !file.copied && file.new.as_ref() != Some(old);
+    if let Some(old) = file.old.as_ref().filter(moved) {
         out.files.insert(old.clone(), None);
     }
     if let Some(new) = &file.new {
@@ -367,6 +368,23 @@ mod tests {
         assert_eq!(text(&run(closed, Some("a"))), "b\n");
         let insert = "--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+x\n";
         assert_eq!(text(&run(insert, Some("a\nb\n"))), "a\nx\nb\n");
+    }
+
+    #[test]
+    fn a_renamed_file_leaves_its_place_and_a_copied_one_stays() {
+        let git = |word: &str| {
+            format!(
+                "diff --git a/f b/g\nsimilarity index 50%\n{word} from f\n{word} to g\n--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n"
+            )
+        };
+        let files = |word: &str| {
+            let patches = parse("p", git(word).as_bytes()).unwrap();
+            let read = |path: &str| Ok((path == "f").then(|| b"a\n".to_vec()));
+            let out = apply(&patches, read).unwrap();
+            (out.files["f"].clone(), out.files["g"].clone())
+        };
+        assert_eq!(files("rename"), (None, Some(b"b\n".to_vec())));
+        assert_eq!(files("copy"), (Some(b"a\n".to_vec()), Some(b"b\n".to_vec())));
     }
 
     proptest::proptest! {

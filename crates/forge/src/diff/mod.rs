@@ -60,6 +60,8 @@ pub struct FileDiff {
     pub old: Option<String>,
     /// The new path; `None` for a removed file.
     pub new: Option<String>,
+    /// Whether the new file is a copy: the old one stays.
+    pub copied: bool,
     /// Its hunks, in order.
     pub hunks: Vec<Hunk>,
 }
@@ -87,7 +89,8 @@ impl Patch {
     pub fn hash(&self) -> String {
         let mut bytes = Vec::new();
         for file in &self.files {
-            bytes.extend(format!("{:?}>{:?}\n", file.old, file.new).into_bytes());
+            let arrow = if file.copied { ">>" } else { ">" };
+            bytes.extend(format!("{:?}{arrow}{:?}\n", file.old, file.new).into_bytes());
             for hunk in &file.hunks {
                 bytes.extend(format!("@{}{}\n", hunk.old_start, hunk.ends_open).into_bytes());
                 for line in &hunk.lines {

@@ -141,7 +141,7 @@ impl Reader<'_> {
             }
             let next = self.lines.get(self.at + 1);
             if text.starts_with("--- ") && next.is_some_and(|l| l.starts_with(b"+++ ")) {
-                let mut file = FileDiff { old: None, new: None, hunks: Vec::new() };
+                let mut file = FileDiff { old: None, new: None, copied: false, hunks: Vec::new() };
                 self.names(&mut file)?;
                 self.hunks(&mut file)?;
                 return Ok(Some(file));
@@ -155,7 +155,8 @@ impl Reader<'_> {
         // Both halves are the same but for their first letter, unless the file is renamed; then lines below tell.
         let half = names.len() / 2;
         let (a, b) = (names.get(..half).unwrap_or(names), names.get(half + 1..).unwrap_or(names));
-        let mut file = FileDiff { old: self.path(a)?, new: self.path(b)?, hunks: Vec::new() };
+        let (old, new) = (self.path(a)?, self.path(b)?);
+        let mut file = FileDiff { old, new, copied: false, hunks: Vec::new() };
         while let Some(text) = self.text() {
             if text.starts_with("new file mode") {
                 file.old = None;
@@ -164,6 +165,7 @@ impl Reader<'_> {
             } else if let Some(from) =
                 text.strip_prefix("rename from ").or_else(|| text.strip_prefix("copy from "))
             {
+                file.copied = text.starts_with("copy ");
                 file.old = Some(safe(from).ok_or_else(|| self.error("a path that leads out of the tree"))?);
             } else if let Some(to) = text.strip_prefix("rename to ").or_else(|| text.strip_prefix("copy to "))
             {

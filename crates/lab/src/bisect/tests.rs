@@ -26,6 +26,8 @@ fn repository(folder: &Path, n: usize) -> Vec<Commit> {
 struct Script {
     moved: usize,
     broken: Vec<usize>,
+    /// The errors of broken commits have this kind.
+    kind: ErrorKind,
     measured: Vec<usize>,
 }
 
@@ -34,7 +36,7 @@ impl Meter for Script {
         let at: usize = commit.subject.parse().unwrap();
         self.measured.push(at);
         if self.broken.contains(&at) {
-            return Err(Error::input("it does not compile"));
+            return Err(Error::new(self.kind, "it does not work"));
         }
         let level = if at >= self.moved { 110.0 } else { 100.0 };
         Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * 0.2).collect())
@@ -45,9 +47,13 @@ impl Meter for Script {
 }
 
 fn found(n: usize, moved: usize, broken: &[usize]) -> (Result<Found>, Script) {
+    found_with(n, moved, broken, ErrorKind::Input)
+}
+
+fn found_with(n: usize, moved: usize, broken: &[usize], kind: ErrorKind) -> (Result<Found>, Script) {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), n);
-    let mut script = Script { moved, broken: broken.to_vec(), measured: Vec::new() };
+    let mut script = Script { moved, broken: broken.to_vec(), kind, measured: Vec::new() };
     let found = bisect(Repository(folder.path()), &commits[0], &commits[n - 1], 6, &mut script);
     (found, script)
 }
@@ -73,6 +79,15 @@ fn commits_that_do_not_build_are_passed_over_and_named() {
 }
 
 #[test]
+fn a_kernel_that_does_not_come_up_is_passed_over_and_a_fault_of_the_host_ends_it() {
+    let first = |found: Found| found.first.into_iter().map(|c| c.subject).collect::<Vec<_>>();
+    let dead = found_with(8, 4, &[3, 4], ErrorKind::Guest).0.unwrap();
+    assert_eq!(first(dead).last().map(String::as_str), Some("5"));
+    let e = found_with(8, 4, &[3, 4], ErrorKind::Machine).0.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Machine, "{e}");
+}
+
+#[test]
 fn ends_that_do_not_differ_are_refused_after_more_runs() {
     let (found, script) = found(4, 99, &[]);
     let e = found.unwrap_err();
@@ -84,7 +99,7 @@ fn ends_that_do_not_differ_are_refused_after_more_runs() {
 fn the_good_end_must_be_older() {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), 3);
-    let mut script = Script { moved: 1, broken: Vec::new(), measured: Vec::new() };
+    let mut script = Script { moved: 1, broken: Vec::new(), kind: ErrorKind::Input, measured: Vec::new() };
     let e = bisect(Repository(folder.path()), &commits[2], &commits[0], 6, &mut script).unwrap_err();
     assert!(e.to_string().contains("no ancestor"), "{e}");
     assert!(Repository(folder.path()).commit("nothing").unwrap_err().to_string().contains("git log"));

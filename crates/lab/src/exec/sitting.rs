@@ -8,13 +8,14 @@
 use super::{Done, Finished, Made, Outcome, Session};
 use crate::cell::Cell;
 use crate::plan::{Plan, Run};
+use crate::room;
 use rayon::prelude::*;
 use schedlab_base::{Backend, Error, Result};
 use schedlab_record::{Stored, content_hash};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The runs of one boot: indices into the plan's runs, in the order in which they are made.
 type Sitting = Vec<usize>;
@@ -66,14 +67,20 @@ fn sittings(plan: &Plan, seeds: u64) -> (Vec<Sitting>, Vec<usize>) {
 }
 
 impl Session<'_> {
-    /// Works off a seated plan: sittings first, then the runs of other backends.
+    /// Works off a seated plan: sittings first, then the runs of other backends. A sitting that fails is told as its
+    /// first run in the plan's order.
     ///
     /// # Errors
     /// As [`Session::work`].
     pub fn work_seated(&self, plan: &Plan, seeds: u64) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
+        let to_make = plan.runs.iter().filter(|run| self.stored(&hashes[run.cell], run.seed).is_none());
+        room::for_plan(plan, to_make, self.jobs)?;
         let (sittings, others) = sittings(plan, seeds);
+        // As in `work`: what stands before the first failure is still made.
+        let failed = AtomicUsize::new(usize::MAX);
+        let is_over = |at: usize| self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed);
         let results: Mutex<Vec<Option<Outcome>>> = Mutex::new(plan.runs.iter().map(|_| None).collect());
         let keep = |at: usize, outcome: Outcome| {
             results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(outcome);
@@ -83,19 +90,30 @@ impl Session<'_> {
             .build()
             .map_err(|e| Error::machine(format!("can't start {} threads: {e}", self.jobs)))?;
         pool.install(|| {
-            sittings.par_iter().with_max_len(1).try_for_each(|sitting| -> Result<()> {
-                for (at, outcome) in sitting.iter().zip(self.sit(plan, &hashes, sitting)?) {
-                    keep(*at, Ok(outcome));
+            sittings.par_iter().with_max_len(1).for_each(|sitting| {
+                let Some(first) = sitting.iter().copied().min().filter(|at| !is_over(*at)) else { return };
+                match self.sit(plan, &hashes, sitting) {
+                    Ok(all) => sitting.iter().zip(all).for_each(|(at, outcome)| keep(*at, Ok(outcome))),
+                    Err(e) => {
+                        let Run { cell, seed } = plan.runs[first];
+                        self.progress.done(&plan.cells[cell], seed, Done::Failed(&e));
+                        failed.fetch_min(first, Ordering::Relaxed);
+                        keep(first, Err(e));
+                    }
                 }
-                Ok(())
-            })
-        })?;
+            });
+        });
         pool.install(|| {
             others.par_iter().with_max_len(1).for_each(|at| {
                 let Run { cell, seed } = plan.runs[*at];
-                if !self.stop.load(Ordering::Relaxed) {
-                    keep(*at, self.one(&plan.cells[cell], &hashes[cell], seed));
+                if is_over(*at) {
+                    return;
                 }
+                let outcome = self.one(&plan.cells[cell], &hashes[cell], seed);
+                if outcome.is_err() {
+                    failed.fetch_min(*at, Ordering::Relaxed);
+                }
+                keep(*at, outcome);
             });
         });
         let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);

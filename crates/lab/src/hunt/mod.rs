@@ -177,12 +177,18 @@ pub fn hunt(
     }
     let mut hunt = Hunt { evals: search.evals, shrink_evals: 0, found: Vec::new(), interrupted: false };
     let judge = &judge.of_finals();
-    for class in Class::ALL {
-        let Some((worst, before)) = final_of(class, search.of(class), judge, pool, stop)? else { continue };
+    for (class, classes_left) in Class::ALL.into_iter().zip((1..=Class::ALL.len() as u32).rev()) {
+        // What a class does not use is there for those behind it.
+        let share = match budget {
+            Budget::Evals(_) => None,
+            Budget::Time(time) => Some(time.saturating_sub(began.elapsed()) / classes_left),
+        };
+        let class_began = Instant::now();
         let over = || {
-            let late = matches!(budget, Budget::Time(time) if began.elapsed() >= time);
+            let late = share.is_some_and(|share| class_began.elapsed() >= share);
             late || stop.load(Ordering::Relaxed)
         };
+        let Some((worst, before)) = final_of(class, search.of(class), judge, pool, stop)? else { continue };
         let shrunk = shrink::shrunk(&worst, &before, judge, pool, &over, stop)?;
         hunt.shrink_evals += shrunk.evals;
         hunt.found.push(Found {
@@ -191,14 +197,15 @@ pub fn hunt(
             loss: shrunk.loss,
             before,
             tasks_before: worst.tasks(),
-            whole: !over(),
+            whole: shrunk.whole,
         });
     }
     hunt.interrupted = stop.load(Ordering::Relaxed);
     Ok(hunt)
 }
 
-/// The specimen with the largest loss of a class among the best, judged anew.
+/// The specimen with the largest loss of a class among the best, judged anew. If `stop` cuts that short, the search's
+/// own best with the loss that the search saw.
 fn final_of(
     class: Class,
     best: &[search::Judged],
@@ -207,8 +214,10 @@ fn final_of(
     stop: &AtomicBool,
 ) -> Result<Option<(Specimen, Loss)>> {
     let scores = pool.map(best, |b| score::score(&b.specimen, judge, stop))?;
+    let whole: Option<Vec<score::Score>> = scores.into_iter().collect();
+    let scores = whole.unwrap_or_else(|| best.iter().map(|b| b.score.clone()).collect());
     let losses = best.iter().zip(scores).filter_map(|(b, score)| {
-        let loss = score?.of(class)?.clone();
+        let loss = score.of(class)?.clone();
         (loss.units > 0.0).then(|| (b.specimen.clone(), loss))
     });
     // The first of equals, so that the order of the search decides.

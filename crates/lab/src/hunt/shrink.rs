@@ -24,6 +24,8 @@ pub struct Shrunk {
     pub loss: Loss,
     /// Specimens that were evaluated.
     pub evals: u64,
+    /// Whether no simpler neighbour shows the loss; else the time was over.
+    pub whole: bool,
 }
 
 /// Shrinks a specimen while it shows its loss, until `over` says that there is no more time.
@@ -39,7 +41,7 @@ pub fn shrunk(
     stop: &AtomicBool,
 ) -> Result<Shrunk> {
     let least = KEPT * loss.units;
-    let mut best = Shrunk { specimen: first.clone(), loss: loss.clone(), evals: 0 };
+    let mut best = Shrunk { specimen: first.clone(), loss: loss.clone(), evals: 0, whole: false };
     'step: loop {
         let all = simpler(&best.specimen, judge);
         // Neighbours are tried a few at a time, so that CPUs have work; the first in the order is taken.
@@ -59,6 +61,7 @@ pub fn shrunk(
                 }
             }
         }
+        best.whole = true;
         break;
     }
     Ok(best)

@@ -5,14 +5,15 @@ use schedlab_kernel::{History, Variant};
 use schedlab_machine::Machine;
 use std::sync::Arc;
 
-/// The usual machines, simple and small ones first: shrinking goes towards the front.
+/// The usual machines, small ones first, and of equals the simple ones.
 pub const MACHINES: &[&str] =
     &["smp-2", "smp-4", "smt-4", "smp-8", "smt-8", "nodes-2x4", "epyc-2x4", "smp-16", "x5570-2x4-smt"];
 
 /// The space.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// Names by which experiments know the machines, with the machines; without background tasks.
+    /// Names by which experiments know the machines, with the machines; without background tasks. Fewer CPUs come
+    /// first, because shrinking goes towards the front.
     pub machines: Vec<(String, Arc<Machine>)>,
     /// Whether both kernels have task groups.
     pub groups: bool,
@@ -32,14 +33,33 @@ impl Space {
             machine.background_from = None;
             Ok((name.clone(), Arc::new(machine)))
         };
+        let mut machines = names.iter().map(load).collect::<Result<Vec<_>>>()?;
+        machines.sort_by_key(|(_, machine)| machine.topology.nr_cpus());
         let mut groups = true;
         for kernel in kernels {
             groups &= History::of(kernel.resolve()?.version).task_groups;
         }
-        Ok(Space { machines: names.iter().map(load).collect::<Result<_>>()?, groups })
+        Ok(Space { machines, groups })
     }
     /// CPUs of a machine.
     pub fn cpus(&self, machine: usize) -> u32 {
         self.machines[machine].1.topology.nr_cpus() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(machines: &[&str]) -> Vec<String> {
+        let machines: Vec<String> = machines.iter().map(|m| (*m).to_owned()).collect();
+        let kernel = Variant::plain("v6.5");
+        Space::of(&machines, [&kernel, &kernel]).unwrap().machines.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn smaller_machines_come_first_whatever_their_order() {
+        assert_eq!(names(&["smp-16", "smt-4", "smp-2", "smp-4"]), ["smp-2", "smt-4", "smp-4", "smp-16"]);
+        assert_eq!(names(&[]), MACHINES, "the usual ones are in order");
     }
 }

@@ -42,6 +42,36 @@ fn a_stopped_hunt_says_so() {
 }
 
 #[test]
+fn a_stopped_search_keeps_its_best() {
+    let wrong = Some(Fault::find("nice-preemption").unwrap());
+    let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
+    let (stop, pool) = (AtomicBool::new(false), Pool::of(2).unwrap());
+    let seen = std::sync::Mutex::new(Vec::new());
+    let progress = |_: u64, losses: &[&Loss]| {
+        if losses.iter().any(|l| l.class == Class::Latency) {
+            *seen.lock().unwrap() = losses.iter().map(|l| (*l).clone()).collect();
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let hunt = hunt(&judge, 1, Budget::Evals(2_000), &pool, &progress, &stop).unwrap();
+    assert!(hunt.interrupted && hunt.evals < 2_000 && hunt.shrink_evals == 0);
+    let found: Vec<Loss> = hunt.found.iter().map(|f| f.loss.clone()).collect();
+    assert_eq!(found, *seen.lock().unwrap(), "the losses that the search saw");
+    assert!(!found.is_empty() && hunt.found.iter().all(|f| !f.whole));
+}
+
+#[test]
+fn every_class_has_a_share_of_a_budget_of_time() {
+    let wrong = Some(Fault::find("nice-preemption").unwrap());
+    let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2"]);
+    let (stop, pool) = (AtomicBool::new(false), Pool::of(2).unwrap());
+    let none = Budget::Time(Duration::from_millis(1));
+    let hunt = hunt(&judge, 1, none, &pool, &|_, _| {}, &stop).unwrap();
+    assert!(!hunt.interrupted && hunt.shrink_evals == 0, "no time is left: {}", hunt.shrink_evals);
+    assert!(hunt.found.iter().all(|f| !f.whole));
+}
+
+#[test]
 fn a_seeded_fault_is_found_and_shrunk_to_a_task_of_that_nice_value() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
@@ -50,6 +80,7 @@ fn a_seeded_fault_is_found_and_shrunk_to_a_task_of_that_nice_value() {
     assert!(latency.loss.ratio > 2.0 && latency.loss.units > 0.0, "{:?}", latency.loss);
     let faulty = |k: &Kind| k.nice == -5 && k.policy == Policy::Other;
     let kinds = &latency.specimen.kinds;
+    assert!(latency.whole, "without a budget of time shrinking ends by itself");
     assert!(kinds.iter().any(faulty) && kinds.len() <= 2 && latency.specimen.tasks() <= 8, "{kinds:?}");
 }
 

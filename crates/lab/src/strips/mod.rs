@@ -131,28 +131,40 @@ impl Strips {
     }
 
     /// The same within `room` bytes, in bins if need be. Of the windows as many of the first stay exact as fit into
-    /// their share.
+    /// their share, whole bins that they are widened to included. One bin for each track is the least.
     #[must_use]
     pub fn fitted(mut self, room: usize, windows: &[Window]) -> Strips {
         self.pieces = self.tracks().map(Track::count).sum();
         if self.size() <= room {
             return self;
         }
-        let share = |n: &usize| {
-            let some = whole_bins(&windows[..*n], NARROWEST);
-            let alone = self.told_in(self.end.0.max(NARROWEST), &some);
-            alone.size() <= room / EXACT_SHARE
-        };
-        let counts = [windows.len(), windows.len() / 2, windows.len() / 4, windows.len().min(1)];
-        let kept = counts.into_iter().find(share).unwrap_or(0);
+        let mut kept = windows;
         let mut bin = NARROWEST;
         loop {
-            let told = self.told_in(bin, &whole_bins(&windows[..kept], bin));
-            if told.size() <= room || bin >= self.end.0 {
+            kept = self.within_share(kept, bin, room / EXACT_SHARE);
+            let told = self.told_in(bin, &whole_bins(kept, bin));
+            if told.size() <= room {
                 return told;
+            }
+            if bin >= self.end.0 {
+                return self.told_in(bin, &[]);
             }
             bin *= if told.size() / 8 > room { 4 } else { 2 };
         }
+    }
+
+    /// As many of the first windows as take no more than `share` bytes once they are widened to whole bins.
+    fn within_share<'w>(&self, windows: &'w [Window], bin: u64, share: usize) -> &'w [Window] {
+        if windows.is_empty() {
+            return windows;
+        }
+        let whole = self.end.0.max(bin);
+        let counts = [windows.len(), windows.len() / 2, windows.len() / 4, windows.len().min(1)];
+        let fits = |n: &usize| {
+            // Between the windows one bin, so that they alone have a size.
+            self.told_in(whole, &whole_bins(&windows[..*n], bin)).size() <= share
+        };
+        &windows[..counts.into_iter().find(fits).unwrap_or(0)]
     }
 
     /// The same in bins.

@@ -88,3 +88,37 @@ fn little_room_makes_bins_that_are_told_and_add_up() {
     let inside = |t: &Track| t.pieces(4_000_000).filter(|p| p.from > exact.0 && p.until < exact.1).count();
     assert_eq!(inside(&few.who[0]), inside(&s.who[0]));
 }
+
+/// A dense run of 4 ms: the first CPU changes its task each 100 ns.
+fn dense() -> Strips {
+    let mut s = small();
+    s.end = Ns(4_000_000);
+    s.who.iter_mut().chain(&mut s.depth).for_each(|t| t.close(1000));
+    for at in 1..40_000u64 {
+        s.who[0].set(1000 + at * 99, who::runs(Some(TaskId(at as u32 % 2))));
+    }
+    s.who.iter_mut().chain(&mut s.depth).for_each(|t| t.close(4_000_000));
+    s
+}
+
+#[test]
+fn windows_that_grow_to_whole_bins_do_not_break_the_room() {
+    // In wide bins small windows are the whole run.
+    let windows: Vec<Window> = (0..20).map(|n| (n * 200_000, n * 200_000 + 100)).collect();
+    let whole = dense().size();
+    for room in [whole / 2, whole / 10, 2_000, 400, 60] {
+        let few = dense().fitted(room, &windows);
+        assert!(few.size() <= room && few.bin.is_some(), "{} bytes of {room} of {whole}", few.size());
+    }
+    let least = dense().fitted(1, &windows);
+    assert!(least.exact.is_empty() && least.size() < 60, "{} bytes: one bin for each track", least.size());
+}
+
+#[test]
+fn the_longest_wait_stays_exact_where_it_fits() {
+    let windows: Vec<Window> = vec![(1_000_000, 1_002_000), (0, 4_000_000)];
+    let few = dense().fitted(4_000, &windows);
+    assert!(few.size() <= 4_000);
+    let bin = few.bin.unwrap().0;
+    assert_eq!(few.exact, whole_bins(&windows[..1], bin), "the second alone is too large");
+}

@@ -103,9 +103,11 @@ pub enum Moves {
     OtherWay,
     /// The real kernel moves, the simulation does not.
     SimulationStill,
-    /// The real kernel's change is known to be less than [`MOVED_PCT`]: the case says more than the kernel does.
+    /// The real kernel's change is known to be less than [`MOVED_PCT`], its whole interval is: the case says more than
+    /// the kernel does.
     KernelStill,
-    /// One side's change is not known: its interval includes 0, or there is none.
+    /// One side's change is not known: its interval includes 0, or the change is less than [`MOVED_PCT`] and the
+    /// interval more; or there is none.
     NotKnown,
 }
 
@@ -126,14 +128,12 @@ impl Moves {
 /// cent.
 pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Moves {
     let Some((pct, [low, high])) = real else { return Moves::NotKnown };
-    if low > -MOVED_PCT && high < MOVED_PCT {
+    let small = pct.abs() < MOVED_PCT;
+    if small && low >= -MOVED_PCT && high <= MOVED_PCT {
         return Moves::KernelStill;
     }
-    if low <= 0.0 && high >= 0.0 {
+    if small || (low <= 0.0 && high >= 0.0) {
         return Moves::NotKnown;
-    }
-    if pct.abs() < MOVED_PCT {
-        return Moves::KernelStill;
     }
     match simulated {
         Some((s, half)) if s.abs() < MOVED_PCT && s.abs() + half < 2.0 * MOVED_PCT => Moves::SimulationStill,
@@ -280,7 +280,9 @@ pub struct Changes {
     pub known: usize,
     /// Those that agree in sign and size ([`crate::predicted`]).
     pub agree: usize,
-    /// Those that have the real change's sign.
+    /// Those whose real change has a sign: its interval is without 0.
+    pub signed: usize,
+    /// Those of them that have the real change's sign.
     pub same_sign: usize,
     /// Rows that moved, but by how much the real runs do not tell.
     pub unknown: usize,
@@ -297,7 +299,8 @@ impl Changes {
             model: MODEL,
             known: rows().count(),
             agree: rows().filter(|r| r.agrees).count(),
-            same_sign: rows().filter(|r| r.same_sign).count(),
+            signed: rows().filter(|r| r.same_sign.is_some()).count(),
+            same_sign: rows().filter(|r| r.same_sign == Some(true)).count(),
             unknown: cases.iter().map(|c| c.predicted.unknown).sum(),
             passed: good && not_run.is_empty(),
             cases,

@@ -33,6 +33,8 @@ window.addEventListener("load", () => {
       told.at = strips.view();
       told.marks = document.querySelectorAll(".strip .wait").length;
     }
+    // Late in a long run, a view of 2 us and one of a second.
+    told.times = [strips.told(3.5e9 + 1234, 2), strips.told(3.5e9 + 1234, 1e6), strips.told(1500, 1)];
     strips.point(0, 0.5, 0);
     told.readout = document.querySelector(".readout").textContent;
   }

@@ -11,6 +11,7 @@
   const data = JSON.parse(source.textContent);
   const WHY_BITS = 16; // values of `who`: 16 times (task + 1), plus why the stay ended
   const SHORTEST = 2000; // the narrowest view, ns
+  const LISTED = 12; // groups that the legend names
   const COUNTS = 64; // height of the curves under a strip, CSS pixels
 
   const { unpack, find, paint, Pixels } = schedlab.tracks;
@@ -94,10 +95,10 @@
     const plain = rgbOf(css("--v0"));
     return [null].concat(
       run.tasks.map((name, task) => {
-        const group = run.groupOf[task];
-        if (run.groups[group].background) return background();
-        if (state.by === "task") return hue(task);
-        if (state.by === "group") return groupHue(group);
+        const group = run.groups[run.groupOf[task]];
+        if (group.background) return background();
+        if (state.by === "task") return hue(run.hueOf[task]);
+        if (state.by === "group") return groupHue(group.hue);
         return plain;
       }),
     );
@@ -227,13 +228,17 @@
     return top;
   }
 
-  function duration(ns) {
-    const size = Math.abs(ns);
-    if (size >= 1e9) return `${+(ns / 1e9).toFixed(4)} s`;
-    if (size >= 1e6) return `${+(ns / 1e6).toFixed(4)} ms`;
-    if (size >= 1e3) return `${+(ns / 1e3).toFixed(3)} us`;
-    return `${Math.round(ns)} ns`;
+  const unitOf = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([unit]) => Math.abs(ns) >= unit) || [1, "ns"];
+  // A time of which differences of `finest` can be read.
+  function told(ns, finest) {
+    const [unit, name] = unitOf(ns);
+    const digits = Math.max(0, Math.ceil(Math.log10(unit / Math.max(1, finest))));
+    return `${+(ns / unit).toFixed(digits)} ${name}`;
   }
+  // A length: four digits behind the point say enough.
+  const duration = (ns) => told(ns, unitOf(ns)[0] / 1e4);
+  // A point in time: a thousandth of the view can be read, however late it is.
+  const moment = (ns) => told(ns, Math.min(unitOf(ns)[0] / 1e4, (state.until - state.from) / 1000));
 
   function drawAxis() {
     const { context, width } = fresh(element("strips-axis"), 22);
@@ -248,12 +253,12 @@
     for (let time = Math.ceil(state.from / step) * step; time <= state.until; time += step) {
       const at = left + x(time, inner);
       context.fillRect(at, 0, 1, 5);
-      if (at < width - 24) context.fillText(duration(time), at, 7);
+      if (at < width - 24) context.fillText(told(time, Math.min(step, unitOf(time)[0] / 1e4)), at, 7);
     }
     const where = element("strips-where");
     where.style.left = `${(100 * state.from) / end}%`;
     where.style.width = `${(100 * (state.until - state.from)) / end}%`;
-    element("strips-range").textContent = `${duration(state.until - state.from)} from ${duration(state.from)} on`;
+    element("strips-range").textContent = `${duration(state.until - state.from)} from ${moment(state.from)} on`;
   }
 
   function drawMarks() {
@@ -318,13 +323,13 @@
       return `${who}, maybe among others, in a bin of ${duration(run.bin)}${behind}`;
     }
     const why = value % WHY_BITS ? `; ended: ${data.why[(value % WHY_BITS) - 1]}` : "";
-    const since = `${duration(length)} from ${duration(track.starts[at])} on`;
+    const since = `${duration(length)} from ${moment(track.starts[at])} on`;
     return task < 0 ? `idle for ${since}${behind}` : `${run.tasks[task]} for ${since}${why}${behind}`;
   }
 
   function point(place, cpu) {
     const time = state.from + place * (state.until - state.from);
-    const lines = [`${duration(time)}, CPU ${cpu}`];
+    const lines = [`${moment(time)}, CPU ${cpu}`];
     for (const strip of strips) {
       strip.cursor.style.left = `${place * strip.over.clientWidth}px`;
       strip.cursor.style.visibility = "visible";
@@ -447,15 +452,10 @@
     };
     add(rgbOf(css("--idle")), "idle");
     if (state.by === "group") {
-      const seen = new Set();
-      for (const run of runs) {
-        run.groups.forEach((group, n) => {
-          if (!group.background && !seen.has(group.name) && seen.size < 12) {
-            seen.add(group.name);
-            add(groupHue(n), group.name);
-          }
-        });
-      }
+      const names = new Map();
+      runs.forEach((run) => run.groups.filter((group) => !group.background).forEach((group) => names.set(group.hue, group.name)));
+      [...names].slice(0, LISTED).forEach(([number, name]) => add(groupHue(number), name));
+      if (names.size > LISTED) key.append(`and ${names.size - LISTED} more`);
     }
     if (state.by === "state") {
       add(rgbOf(css("--v0")), "runs a task");
@@ -489,6 +489,7 @@
   // For the page's own test.
   schedlab.strips = {
     count: runs.length,
+    told,
     view: () => [state.from, state.until],
     wait: () => state.shown && runs[state.shown.run].waits[state.shown.wait],
     whole: () => (look(0, end), now()),

@@ -7,9 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schedlab_kernel::policy::group_of;
 use schedlab_lab::strips::Strips;
-use schedlab_record::Wait;
+use schedlab_record::{TaskName, Wait};
 use schedlab_trace::SwitchReason;
 use serde_json::{Value, json as object};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Waits that can be clicked, of each run.
@@ -120,13 +121,40 @@ fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
 }
 
 fn data(report: &Report<'_>) -> Value {
+    let mut hues = Hues::default();
     object!({
         "why": SwitchReason::ALL.iter().map(|why| why.about()).collect::<Vec<_>>(),
-        "runs": report.shown.iter().map(|shown| run(report, shown)).collect::<Vec<_>>(),
+        "runs": report.shown.iter().map(|shown| run(report, shown, &mut hues)).collect::<Vec<_>>(),
     })
 }
 
-fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
+/// Numbers of colours: a group or a task has the same in every run, wherever it stands there.
+#[derive(Default)]
+struct Hues<'a> {
+    groups: BTreeMap<&'a str, usize>,
+    /// By name, and how many tasks of the run before it have the same.
+    tasks: BTreeMap<(&'a str, usize), usize>,
+}
+
+impl<'a> Hues<'a> {
+    fn group(&mut self, name: &'a str) -> usize {
+        let next = self.groups.len();
+        *self.groups.entry(name).or_insert(next)
+    }
+    /// The numbers of a run's tasks.
+    fn of_tasks(&mut self, names: &'a [TaskName]) -> Vec<usize> {
+        let mut before: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut number = |name: &'a TaskName| {
+            let same = before.entry(&name.name).or_default();
+            *same += 1;
+            let next = self.tasks.len();
+            *self.tasks.entry((name.name.as_str(), *same)).or_insert(next)
+        };
+        names.iter().map(&mut number).collect()
+    }
+}
+
+fn run<'a>(report: &Report<'a>, shown: &Shown<'a>, hues: &mut Hues<'a>) -> Value {
     let (s, record) = (shown.strips, shown.record);
     let mut groups: Vec<(&str, bool)> = Vec::new();
     let of: Vec<usize> = s
@@ -151,7 +179,8 @@ fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
         "cpus": s.who.len(),
         "cache": cpus.iter().map(|c| c.llc).collect::<Vec<_>>(),
         "tasks": s.names.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
-        "groups": groups.iter().map(|(name, background)| object!({ "name": name, "background": background })).collect::<Vec<_>>(),
+        "hueOf": hues.of_tasks(&s.names),
+        "groups": groups.iter().map(|group| of_group(*group, hues)).collect::<Vec<_>>(),
         "groupOf": of,
         "bin": s.bin.map_or(0, |bin| bin.0),
         "exact": s.exact,
@@ -165,6 +194,29 @@ fn run(report: &Report<'_>, shown: &Shown<'_>) -> Value {
     })
 }
 
+/// A group; the machine's own tasks have one colour.
+fn of_group<'a>((name, background): (&'a str, bool), hues: &mut Hues<'a>) -> Value {
+    let hue = (!background).then(|| hues.group(name));
+    object!({ "name": name, "background": background, "hue": hue })
+}
+
 fn wait(w: &Wait) -> Value {
     object!({ "task": w.task, "from": w.woken_at.0, "length": w.length_ns, "cpu": w.chosen_cpu.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_tasks_have_one_colour_in_all_runs() {
+        let names = |all: &[&str]| -> Vec<TaskName> {
+            all.iter().map(|name| TaskName { name: (*name).to_owned(), background: false }).collect()
+        };
+        let (one, two) = (names(&["hog-1", "io", "io"]), names(&["io", "new", "hog-1", "io"]));
+        let mut hues = Hues::default();
+        assert_eq!(hues.of_tasks(&one), [0, 1, 2]);
+        assert_eq!(hues.of_tasks(&two), [1, 3, 0, 2], "by name, not by place");
+        assert_eq!(["hog", "io", "hog", "new"].map(|group| hues.group(group)), [0, 1, 0, 2]);
+    }
 }

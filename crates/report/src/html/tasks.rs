@@ -50,27 +50,32 @@ const HEADS: &str = "<th class=\"num\">CPU time</th><th class=\"num\">mean slice
 
 /// The tables; empty when no run has accounts.
 pub fn tables(group: &Group<'_>) -> String {
-    let firsts: Vec<(&str, u64, &[TaskAccount])> = group
+    let firsts: Vec<(String, u64, &[TaskAccount])> = group
         .cells
         .iter()
         .zip(group.runs)
         .filter_map(|(cell, runs)| {
             let r = runs.first().filter(|r| !r.found.tasks.is_empty())?;
-            Some((cell.variant.as_str(), r.seed, &r.found.tasks[..]))
+            Some((cell.variant.clone(), r.seed, &r.found.tasks[..]))
         })
         .collect();
-    if firsts.is_empty() {
-        return String::new();
-    }
-    let sums: String = firsts.iter().map(|(variant, _, tasks)| by_group(variant, tasks)).collect();
-    let single: String = firsts.iter().map(|(variant, _, tasks)| each(variant, tasks)).collect();
+    let Some((_, seed, _)) = firsts.first() else { return String::new() };
+    let common = firsts.iter().all(|(_, other, _)| other == seed);
+    let told = if common { format!(" (seed {seed})") } else { String::new() };
+    let named = |variant: &str, seed: u64| match common {
+        true => variant.to_owned(),
+        false => format!("{variant}, seed {seed}"),
+    };
+    let sums: String =
+        firsts.iter().map(|(variant, seed, tasks)| by_group(&named(variant, *seed), tasks)).collect();
+    let single: String =
+        firsts.iter().map(|(variant, seed, tasks)| each(&named(variant, *seed), tasks)).collect();
     format!(
-        "<h4>Tasks</h4><p class=\"note\">The first run of each variant (seed {}), over the measured time. A group is all \
+        "<h4>Tasks</h4><p class=\"note\">The first run of each variant{told}, over the measured time. A group is all \
          tasks whose names differ by their number only.</p>\n\
          <div class=\"wide\"><table><thead><tr><th>variant</th><th>group</th><th class=\"num\">tasks</th>{HEADS}</tr></thead>\
          <tbody>\n{sums}</tbody></table></div>\n\
-         <details class=\"long\"><summary>Each task</summary>{single}</details>\n",
-        firsts[0].1
+         <details class=\"long\"><summary>Each task</summary>{single}</details>\n"
     )
 }
 

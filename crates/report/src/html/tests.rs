@@ -102,8 +102,15 @@ fn strips(bin: Option<Ns>) -> Strips {
 
 /// The page of two variants with eight runs each.
 fn html(bin: Option<Ns>, evil: &str) -> String {
-    let runs = |variant: &str, factor| (1..=8).map(|seed| record(variant, seed, factor)).collect::<Vec<_>>();
-    let all = [runs("v4.5", 10), runs(evil, 5)];
+    html_of(bin, evil, 1)
+}
+
+/// The same, where the second variant's seeds begin with another one.
+fn html_of(bin: Option<Ns>, evil: &str, first: u64) -> String {
+    let runs = |variant: &str, factor, first| {
+        (first..first + 8).map(|seed| record(variant, seed, factor)).collect::<Vec<_>>()
+    };
+    let all = [runs("v4.5", 10, 1), runs(evil, 5, first)];
     let comparison = compare(&all.concat(), &Question::default(), &[]).unwrap();
     let strips = strips(bin);
     let shown = [Shown { cell: 0, record: &all[0][0], strips: &strips }];
@@ -147,6 +154,15 @@ fn a_page_has_every_section_and_the_same_bytes_each_time() {
     assert!(text.contains("class=\"num better\"") && text.contains("-50% *"), "the verdict");
     assert_eq!(text.matches("<section").count(), text.matches("</section>").count());
     assert_eq!(text.matches("<details").count(), text.matches("</details>").count());
+}
+
+#[test]
+fn tasks_are_told_with_the_seed_of_their_run() {
+    let same = html(None, "fast");
+    assert!(same.contains("The first run of each variant (seed 1), over") && same.contains("<th>fast</th>"));
+    let others = html_of(None, "fast", 3);
+    assert!(others.contains("The first run of each variant, over"), "no seed for all");
+    assert!(others.contains("<th>v4.5, seed 1</th>") && others.contains("<th>fast, seed 3</th>"));
 }
 
 #[test]

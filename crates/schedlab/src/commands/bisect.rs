@@ -5,7 +5,7 @@ use crate::cli::Entry;
 use crate::experiments::Making;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Backend, Error, ErrorKind, Result, temp};
+use schedlab_base::{Backend, Error, Result, temp};
 use schedlab_forge::{Recipe, Source};
 use schedlab_guest::images::cache;
 use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
@@ -142,12 +142,7 @@ impl<'a> Lab<'a> {
 
 impl Meter for Lab<'_> {
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
-        // A full disk and the like are no fault of the commit.
-        let host = |e: Error| match e.kind() {
-            ErrorKind::Machine => Error::new(ErrorKind::CheckFailed, e.to_string()),
-            _ => e,
-        };
-        let image = self.image(commit).map_err(host)?;
+        let image = self.image(commit)?;
         let name = &commit.hash[..12];
         let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
         let making = Making {

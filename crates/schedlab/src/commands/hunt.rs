@@ -7,7 +7,7 @@ use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::{common, forging, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_lab::compare::Row;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::hunt::faults::FAULTS;
@@ -18,6 +18,7 @@ use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -125,14 +126,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
         forging::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
     }
     fs::create_dir_all(&own.out).map_err(|e| Error::io(&own.out, "make", &e))?;
-    let found = search(&judge, budget, &own)?;
+    let mut found = search(&judge, budget, &own)?;
     let stop = interrupt::stop_flag()?;
     found.found.iter().try_for_each(|one| keep(one, &judge, &own.out))?;
     let mut told = Vec::new();
     for one in &found.found {
         let mut told_one = tell(one, &judge, &own.out);
         for backend in own.backends() {
-            if found.interrupted || stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if found.interrupted || stop.load(Ordering::Relaxed) {
                 break;
             }
             match confirm(one, &judge, &own, *backend) {
@@ -144,7 +145,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         told.push(told_one);
     }
-    print(&found, &told, &judge, &own)
+    found.interrupted |= stop.load(Ordering::Relaxed);
+    print(&found, &told, &judge, &own)?;
+    if found.interrupted {
+        let kept = match told.len() {
+            0 => "no loss was found until then".to_owned(),
+            n => format!("{n} workloads with a loss are kept in {}", own.out.display()),
+        };
+        return Err(Error::new(ErrorKind::CheckFailed, format!("interrupted: {kept}")));
+    }
+    Ok(())
 }
 
 /// Makes a word that names a file here the whole path of it.
@@ -250,14 +260,14 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
             out,
             "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them"
         )?;
-        if told.is_empty() {
+        if told.is_empty() && !hunt.interrupted {
             writeln!(out, "\nNo loss was found.")?;
         }
         for (one, found) in told.iter().zip(&hunt.found) {
             of_one(one, found, out)?;
         }
-        if hunt.interrupted {
-            writeln!(out, "\nInterrupted: what was found is kept, and is not confirmed.")?;
+        if hunt.interrupted && told.iter().any(|one| one.confirmed.is_empty()) {
+            writeln!(out, "\nInterrupted: what was found is kept; some of it is not confirmed.")?;
         }
         Ok(())
     })

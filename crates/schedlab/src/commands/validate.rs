@@ -200,7 +200,7 @@ fn lacking<T>(own: &Own, case: &Case, done: Result<T>) -> Result<std::result::Re
     let refused = |e: &Error| own.draw.is_some() && e.kind() == ErrorKind::Input;
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(e) if e.kind() == ErrorKind::Machine || refused(&e) => {
+        Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest) || refused(&e) => {
             let why = reason(&case.name, &e);
             Ok(Err(NotRun { name: case.name.clone(), why }))
         }

@@ -72,7 +72,7 @@ fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
         let name = &case.experiment.name;
         match one(own, case, &guest) {
             Ok(result) => done.push(result),
-            Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Input) => {
+            Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest | ErrorKind::Input) => {
                 let why = reason(name, &e);
                 not_run.push(NotRun { name: name.clone(), why });
             }
