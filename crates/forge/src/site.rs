@@ -60,8 +60,8 @@ impl Site {
                 Ok(()) => break,
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
                 Err(TryLockError::WouldBlock) if stop.load(Ordering::Relaxed) => {
-                    let text = format!("interrupted while another build of {} was waited for", source.name);
-                    return Err(Error::new(schedlab_base::ErrorKind::CheckFailed, text));
+                    let what = format!("another build of {} was waited for", source.name);
+                    return Err(crate::interrupted(&what));
                 }
                 Err(TryLockError::WouldBlock) => {}
             }
