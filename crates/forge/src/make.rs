@@ -323,4 +323,42 @@ mod tests {
         let error = make.run(&["all"], 1, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
         assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));
     }
+
+    /// This test starts itself again, as the one that is killed.
+    #[test]
+    fn a_make_ends_with_its_killed_parent() {
+        const AGAIN: &str = "SCHEDLAB_TEST_MAKE_IN";
+        if let Some(dir) = std::env::var_os(AGAIN).map(PathBuf::from) {
+            let stop = AtomicBool::new(false);
+            let make = Make { tree: &dir, objects: &dir, log: dir.join("log"), stop: &stop };
+            let _ = make.run(&["all"], 1, &mut |_| ());
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let makefile =
+            "all:\n\t@$(MAKE) deep\ndeep:\n\t@echo $$$$ $$PPID > .pids; mv .pids pids; exec sleep 60\n";
+        fs::write(dir.path().join("Makefile"), makefile).unwrap();
+        let mut schedlab = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "make::tests::a_make_ends_with_its_killed_parent"])
+            .env(AGAIN, dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let within = |what: &str, done: &dyn Fn() -> bool| {
+            let began = std::time::Instant::now();
+            while !done() {
+                assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+                std::thread::sleep(LOOK);
+            }
+        };
+        within("make begins", &|| dir.path().join("pids").exists());
+        schedlab.kill().unwrap();
+        schedlab.wait().unwrap();
+        let pids = fs::read_to_string(dir.path().join("pids")).unwrap();
+        // An ended process stays a zombie until its new parent looks.
+        let lives = |pid: &str| {
+            fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+        };
+        within("a process of make lives on", &|| !pids.split_whitespace().any(lives));
+    }
 }

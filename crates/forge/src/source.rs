@@ -182,22 +182,26 @@ fn tree(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
     let before = Manifest::read(&folder);
     say(&format!("looking for changes in {}", path.display()));
-    let mut now = Manifest::default();
-    survey(&path, &before, &mut now)?;
+    let mut now = survey(&path, &before, true)?;
+    // Debian's trees tell git to ignore all that is not Debian's own.
+    if MARKS.iter().any(|mark| !now.files.contains_key(*mark)) {
+        now = survey(&path, &before, false)?;
+    }
     let told: Vec<String> = now.files.iter().map(|(name, s)| format!("{name} {}\n", s.hash)).collect();
     let identity = schedlab_record::content_hash(told.concat().as_bytes());
     let name = path.display().to_string();
     Ok(Obtained { folder, name, identity, stale: Some(Copies { from: path, now }) })
 }
 
-/// Lists the files of a tree; hashes those that are new or changed.
-fn survey(root: &Path, before: &Manifest, now: &mut Manifest) -> Result<()> {
+/// Lists the files of a tree, without those that git ignores if `git_ignore`; hashes those that are new or changed.
+fn survey(root: &Path, before: &Manifest, git_ignore: bool) -> Result<Manifest> {
+    let mut now = Manifest::default();
     let top = root.to_owned();
     let is_source = move |e: &ignore::DirEntry| e.path().strip_prefix(&top).is_ok_and(is_source);
     // The tree's own .gitignore files alone decide: not those of a folder around it, nor of the user.
     let walk = ignore::WalkBuilder::new(root)
         .standard_filters(false)
-        .git_ignore(true)
+        .git_ignore(git_ignore)
         .require_git(false)
         .filter_entry(is_source)
         .build();
@@ -217,7 +221,7 @@ fn survey(root: &Path, before: &Manifest, now: &mut Manifest) -> Result<()> {
         };
         now.files.insert(inner, Stamp { size: about.len(), changed_ns, hash });
     }
-    Ok(())
+    Ok(now)
 }
 
 /// Whether a path of the tree, without the tree's own, is source as far as its name tells.
@@ -443,6 +447,19 @@ mod tests {
         assert!(sources.iter().all(|name| names.contains_key(*name)), "{names:?}");
         let left: Vec<&&str> = made.iter().filter(|name| names.contains_key(**name)).collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_tree_whose_gitignore_names_its_sources_is_read_all_the_same() {
+        let (cache, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        kernel(own.path());
+        put(&own.path().join("kernel/a.c"), "a");
+        put(&own.path().join("kernel/a.o"), "no");
+        put(&own.path().join(".gitignore"), "/*\n!/debian/\n");
+        let one = tree(own.path(), cache.path(), &mut |_| ()).unwrap();
+        let names = &one.stale.as_ref().unwrap().now.files;
+        assert!(MARKS.iter().chain(&["kernel/a.c"]).all(|name| names.contains_key(*name)), "{names:?}");
+        assert!(!names.contains_key("kernel/a.o"));
     }
 
     #[test]

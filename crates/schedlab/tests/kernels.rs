@@ -36,10 +36,10 @@ fn path_of(json: &str) -> String {
     value["path"].as_str().unwrap().to_owned()
 }
 
-/// A value of a run's JSON.
+/// A metric's value in a run's JSON.
 fn figure(json: &str, name: &str) -> f64 {
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
-    value["counters"][name].as_f64().unwrap_or_else(|| panic!("{name} in {json:.300}"))
+    value["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name} in {json:.300}"))
 }
 
 #[test]

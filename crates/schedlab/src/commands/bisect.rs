@@ -186,8 +186,9 @@ fn words(step: &Step) -> String {
         .mean
         .map_or(String::new(), |mean| format!(", mean {} over {} runs", number::three(mean), step.runs));
     let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
-    let why =
-        step.why.as_ref().map_or(String::new(), |w| format!(": {}", w.lines().next().unwrap_or_default()));
+    // A failed build is told on the line below.
+    let told = |why: &String| why.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ");
+    let why = step.why.as_ref().map_or(String::new(), |w| format!(": {}", told(w)));
     format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
 }
 
