@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds schedlab for packages: cargo's profile `dist` (all crates optimised as one), guided by a profile of its own runs. An
 # instrumented build makes the runs of the training set, llvm-profdata merges their profiles, and the last build reads them.
-# The result is target/dist/schedlab; `schedlab --version` ends in "dist, profile-guided". Results are the same bytes
-# (benches/same.sh). Takes three times as long as a usual build and longer: crates are optimised one after the other.
+# The result is target/dist/schedlab; `schedlab --version` should end in "dist, profile-guided". Results must be the same bytes
+# (benches/same.sh holds them). It has not been run to its end yet: neither its gain nor its time is known.
 # llvm-profdata must read the profiles of rustc's LLVM: rustup's component llvm-tools has it, or a package such as llvm-22.
 # Exit code 0: built, with or without a profile, as said. 1: something failed. 2: wrong option.
 set -euo pipefail

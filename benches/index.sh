@@ -54,9 +54,15 @@ timed "compare, beyond the index (p97.3)" "$work/beyond" "$schedlab" compare "$s
 timed "compare, no index yet" "$work/without" "$schedlab" compare "$store"
 timed "compare" "$work/with" "$schedlab" compare "$store"
 timed "compare --format json" "$work/json" "$schedlab" compare "$store" --format json
+# An empty file in the index's place: nothing can be kept, all records are read.
+rm -r "$store/.index"
+: >"$store/.index"
+timed "compare --format json, without" "$work/json.without" "$schedlab" compare "$store" --format json
+rm "$store/.index"
 timed "runs index" "$work/index" "$schedlab" runs index --out "$store"
 timed "runs index --check" "$work/check" "$schedlab" runs index --check --out "$store"
 timed "report --no-strips" "$work/report" "$schedlab" report "$store" --no-strips -o "$work/page.html"
 cat "$work/check"
-du -sh "$store" "$store/.index" "$work/page.html"
+for path in "$store" "$store/.index" "$work/page.html"; do du -sh "$path"; done
 cmp "$work/with" "$work/without"
+cmp "$work/json" "$work/json.without"

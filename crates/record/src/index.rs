@@ -52,6 +52,29 @@ impl Stamp {
     }
 }
 
+/// A record that was read, for the index.
+pub struct Read {
+    stamp: Option<Stamp>,
+    /// The record, without what outlines do not have.
+    pub record: Record,
+}
+
+impl Read {
+    /// Reads a run's outline.
+    ///
+    /// # Errors
+    /// As [`RunDir::outline`].
+    pub fn outline(run: &RunDir) -> Result<Read> {
+        // Before it is read: if another record takes its place meanwhile, the row must not pass for that one's.
+        let stamp = Stamp::of(run);
+        Ok(Read { stamp, record: run.outline()? })
+    }
+    /// A record that needs no row.
+    pub fn known(record: Record) -> Read {
+        Read { stamp: None, record }
+    }
+}
+
 /// What the runs of a cell have in common.
 #[derive(Serialize, Deserialize)]
 struct Common {
@@ -222,20 +245,17 @@ impl Index {
     ///
     /// # Errors
     /// When the disk does not take them; the index is as it was then.
-    pub fn add(&self, read: &[(&RunDir, &Record)]) -> Result<()> {
-        let mut text = Text::default();
-        for (run, record) in read {
-            text.row(run, record)?;
-        }
+    pub fn add(&self, read: &[(&RunDir, &Read)]) -> Result<()> {
+        let mut text = Text::of(read)?;
         if self.files.len() < MOST_FILES {
             return text.write(&self.root).map(|_| ());
         }
-        let mut names: Vec<&String> = self.rows.keys().collect();
-        names.sort();
-        for name in names {
+        let mut rows: Vec<(&String, &Row)> = self.rows.iter().collect();
+        rows.sort_by_key(|(name, _)| *name);
+        for (name, row) in rows {
             let run = RunDir { path: self.root.join(name) };
             if let Some(record) = self.get(&run) {
-                text.row(&run, &record)?;
+                text.row(&run, row.stamp, &record)?;
             }
         }
         self.replace(text)
@@ -244,12 +264,8 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::add`].
-    pub fn rebuild(&self, all: &[(&RunDir, &Record)]) -> Result<()> {
-        let mut text = Text::default();
-        for (run, record) in all {
-            text.row(run, record)?;
-        }
-        self.replace(text)
+    pub fn rebuild(&self, all: &[(&RunDir, &Read)]) -> Result<()> {
+        self.replace(Text::of(all)?)
     }
     /// Writes a file and removes those that were read, which it stands for.
     fn replace(&self, text: Text) -> Result<()> {
@@ -275,8 +291,17 @@ struct Text {
 }
 
 impl Text {
-    fn row(&mut self, run: &RunDir, record: &Record) -> Result<()> {
-        let (Some((_, name)), Some(stamp)) = (place(run), Stamp::of(run)) else { return Ok(()) };
+    fn of(read: &[(&RunDir, &Read)]) -> Result<Text> {
+        let mut text = Text::default();
+        for (run, Read { stamp, record }) in read {
+            if let Some(stamp) = stamp {
+                text.row(run, *stamp, record)?;
+            }
+        }
+        Ok(text)
+    }
+    fn row(&mut self, run: &RunDir, stamp: Stamp, record: &Record) -> Result<()> {
+        let Some((_, name)) = place(run) else { return Ok(()) };
         let r = record.clone();
         let common = Common {
             model: r.model,

@@ -34,9 +34,9 @@ impl Lab {
         fs::read_dir(self.root().join(INDEX_FOLDER)).unwrap().map(|e| e.unwrap().path()).collect()
     }
     fn add(&self, runs: Range<usize>) {
-        let read: Vec<(RunDir, Record)> =
-            self.runs[runs].iter().map(|run| (run.clone(), run.outline().unwrap())).collect();
-        self.index().add(&read.iter().map(|(run, record)| (run, record)).collect::<Vec<_>>()).unwrap();
+        let runs = &self.runs[runs];
+        let read: Vec<Read> = runs.iter().map(|run| Read::outline(run).unwrap()).collect();
+        self.index().add(&runs.iter().zip(&read).collect::<Vec<_>>()).unwrap();
     }
 }
 
@@ -75,6 +75,17 @@ fn a_changed_record_has_no_row() {
 }
 
 #[test]
+fn a_record_that_changes_after_it_was_read_gets_no_row_of_the_earlier_one() {
+    let lab = Lab::new(1);
+    let run = &lab.runs[0];
+    let read = Read::outline(run).unwrap();
+    let text = fs::read_to_string(run.path.join(RECORD_FILE)).unwrap();
+    fs::write(run.path.join(RECORD_FILE), text + " ").unwrap();
+    lab.index().add(&[(run, &read)]).unwrap();
+    assert_eq!((lab.index().len(), lab.index().get(run)), (1, None));
+}
+
+#[test]
 fn a_damaged_file_counts_as_not_there_and_goes() {
     let lab = Lab::new(2);
     lab.add(0..2);
@@ -88,8 +99,8 @@ fn a_damaged_file_counts_as_not_there_and_goes() {
         fs::write(file, &whole[..at]).unwrap();
         assert!(lab.index().is_empty(), "{at} bytes");
     }
-    let read: Vec<Record> = lab.runs.iter().map(|r| r.outline().unwrap()).collect();
-    let all: Vec<(&RunDir, &Record)> = lab.runs.iter().zip(&read).collect();
+    let read: Vec<Read> = lab.runs.iter().map(|run| Read::outline(run).unwrap()).collect();
+    let all: Vec<(&RunDir, &Read)> = lab.runs.iter().zip(&read).collect();
     lab.index().rebuild(&all).unwrap();
     assert_eq!((lab.files().len(), lab.index().len()), (1, 2));
 }
@@ -113,8 +124,8 @@ fn many_files_become_one_and_writers_at_once_lose_nothing() {
 fn a_store_that_takes_no_index_is_as_it_was() {
     let lab = Lab::new(1);
     fs::write(lab.root().join(INDEX_FOLDER), "a file in its place").unwrap();
-    let record = lab.runs[0].outline().unwrap();
-    assert!(lab.index().add(&[(&lab.runs[0], &record)]).is_err());
+    let read = Read::outline(&lab.runs[0]).unwrap();
+    assert!(lab.index().add(&[(&lab.runs[0], &read)]).is_err());
     assert!(lab.index().get(&lab.runs[0]).is_none());
     assert_eq!(store::list(&lab.root()).unwrap(), lab.runs);
 }

@@ -116,7 +116,7 @@ mod tests {
         r.observe = Some(Observe::Stays);
         let found = &mut r.found;
         found.counters.insert("migrations".into(), 3);
-        found.schedstat = Some(Schedstat::default());
+        found.schedstat = Some(Schedstat::new([Vec::new()]));
         let figure = Figure { value: 1.0 / 3.0, unit: "ns".into(), better: Better::Lower };
         found.figures.insert("a.time".into(), figure);
         found.tasks = serde_json::from_value(serde_json::json!([

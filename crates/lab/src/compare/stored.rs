@@ -6,7 +6,7 @@
 use super::{Folders, Question, headline};
 use rayon::prelude::*;
 use schedlab_base::{Error, Result};
-use schedlab_record::index::{self, Index};
+use schedlab_record::index::{self, Index, Read};
 use schedlab_record::metric::beyond_index;
 use schedlab_record::{Record, RunDir};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub fn outlines(runs: &[RunDir]) -> Result<Vec<Record>> {
 }
 
 /// In order, so that of several errors always the same one is told.
-fn in_order(read: impl IndexedParallelIterator<Item = Result<Record>>) -> Result<Vec<Record>> {
+fn in_order<T: Send>(read: impl IndexedParallelIterator<Item = Result<T>>) -> Result<Vec<T>> {
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
@@ -56,17 +56,20 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
     let row = |(run, root): (&RunDir, &Option<&Path>)| indexes.get(root.as_ref()?)?.get(run);
     let rows: Vec<Option<Record>> = runs.par_iter().zip(&places).map(row).collect();
     let fresh: Vec<bool> = rows.iter().map(Option::is_some).collect();
-    let read = |(run, row): (&RunDir, Option<Record>)| row.map_or_else(|| run.outline(), Ok);
+    let read = |(run, row): (&RunDir, Option<Record>)| match row {
+        Some(row) => Ok(Read::known(row)),
+        None => Read::outline(run),
+    };
     let records = in_order(runs.par_iter().zip(rows).map(read))?;
     for (root, known) in &indexes {
         let of_root = (0..runs.len()).filter(|i| places[*i] == Some(root) && !fresh[*i]);
-        let new: Vec<(&RunDir, &Record)> = of_root.map(|i| (&runs[i], &records[i])).collect();
+        let new: Vec<(&RunDir, &Read)> = of_root.map(|i| (&runs[i], &records[i])).collect();
         if new.len() >= WORTH_A_ROW {
             // It only saves time: a store that can't be written is read again.
             let _ = known.add(&new);
         }
     }
-    let one = |(record, is_row): (Record, bool)| if is_row { record } else { index::digest(record) };
+    let one = |(read, is_row): (Read, bool)| if is_row { read.record } else { index::digest(read.record) };
     Ok(records.into_par_iter().zip(fresh).map(one).collect())
 }
 
@@ -75,8 +78,8 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
 /// # Errors
 /// As [`check`], and when the index can't be written.
 pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
-    let records = outlines(runs)?;
-    let all: Vec<(&RunDir, &Record)> = runs.iter().zip(&records).collect();
+    let read = in_order(runs.par_iter().map(Read::outline))?;
+    let all: Vec<(&RunDir, &Read)> = runs.iter().zip(&read).collect();
     Index::open(root).rebuild(&all)?;
     Ok(all.len())
 }
