@@ -128,7 +128,7 @@ fn a_lost_task_is_made_again_and_told_and_not_for_ever() {
     assert!(err.contains(told), "{err}");
 
     let cluster = Cluster::new();
-    ["lose-1-0", "lose-2-0", "lose-3-0"].map(|name| cluster.has(name));
+    ["lose-1-0", "lose-2-0", "lose-3-0"].iter().for_each(|name| cluster.has(name));
     let (_, err) = cluster.run(&words, 3);
     assert!(err.contains("task 0 of job 3: lost 3 times, at last: NODE_FAIL on n1"), "{err}");
     let (jobs, _) = cluster.run(&["jobs"], 0);
