@@ -24,11 +24,12 @@ node=$(hostname -s)
 slurmd=0 others=()
 mounted=()
 
-# Slurm's steps and the tasks in them, and nothing else: their environment names this configuration and a job.
+# Slurm's steps and the tasks in them, and nothing else: their environment names this configuration and a job. One grep
+# reads all processes: a loop of many would be slower than a task.
 steps() {
     local at
-    for at in /proc/[0-9]*; do
-        grep -qsF "SLURM_CONF=$SLURM_CONF" "$at/environ" || continue
+    for at in $(grep -lsF "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ); do
+        at=${at%/environ}
         if [ "$(cat "$at/comm" 2>/dev/null)" = slurmstepd ] || grep -qs 'SLURM_JOB_ID=' "$at/environ"; then
             echo "${at#/proc/}"
         fi
@@ -109,10 +110,11 @@ for _ in $(seq 100); do [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && break; sle
 
 if [ $full = yes ]; then
     what=(study idle-sibling)
-    task_time=20s
+    task_time=20s lost_time=20s
 else
     what=(study idle-sibling --load 2x24@fb-2x12-smt --runs 4)
-    task_time=1s
+    # Tasks of the node that dies have many runs, so that one is lost in the middle.
+    task_time=1s lost_time=5s
 fi
 cluster=(--engine slurm --task-time "$task_time" --partition main)
 runs_in() { find "$1" -name record.json 2>/dev/null | wc -l; }
@@ -148,14 +150,20 @@ one = json.load(sys.stdin)["submissions"][0]
 assert one["runs_left"] == 0 and one["tasks"] == {"done": sum(one["tasks"].values())}, one'
 
 say "the node dies in the middle"
-in_folder dies "${what[@]}" "${cluster[@]}" &
+in_folder dies "${what[@]}" --engine slurm --task-time "$lost_time" --partition main &
 waiting=$!
 wait_for_runs dies 3
 kill -9 "$slurmd"
+lost=$(steps)
 end_steps
 wait "$slurmd" 2>/dev/null || true
+[ -n "$lost" ] && [ -n "$(squeue -h --states=running)" ] || fail "no task was lost"
 before=$(runs_in "$scratch/dies/runs")
 [ "$before" -lt "$all" ] || fail "nothing was left to lose"
+# Slurm takes a node for dead that does not answer for SlurmdTimeout, and queues its tasks again.
+for _ in $(seq 300); do [[ "$(sinfo -h -o %T)" = down* ]] && break; sleep 0.2; done
+[[ "$(sinfo -h -o %T)" = down* ]] || fail "Slurm does not see that its node is dead: $(sinfo -h)"
+[ "$(runs_in "$scratch/dies/runs")" = "$before" ] || fail "a dead node made runs"
 start_slurmd
 wait "$waiting" || { cat "$scratch/dies.err" >&2; fail "the command did not survive its node"; }
 same dies

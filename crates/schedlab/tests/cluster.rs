@@ -7,7 +7,8 @@ use common::Lab;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// Runs every task of the array, unless a file `lose-JOB-TASK` asks that the node is lost.
+/// Runs every task of the array, unless a file `lose-JOB-TASK` asks that the node is lost. A file `restarts` says how
+/// often each was queued again before.
 const SBATCH: &str = r#"#!/bin/sh
 n=$(cat "$FAKE/next" 2>/dev/null || echo 1)
 echo $((n + 1)) >"$FAKE/next"
@@ -29,6 +30,7 @@ for part in $(echo "${range%%%*}" | tr , ' '); do
             echo "$n|$i|NODE_FAIL|0|n1|None|0|" >>"$FAKE/rows"
             continue
         fi
+        [ ! -e "$FAKE/restarts" ] || export SLURM_RESTART_COUNT=$(cat "$FAKE/restarts")
         SLURM_ARRAY_JOB_ID=$n SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_ON_NODE=1 \
             sh "$script" >>"$(echo "$out" | sed "s/%a/$i/")" 2>&1
         status=$?
@@ -126,7 +128,7 @@ fn a_lost_task_is_made_again_and_told_and_not_for_ever() {
     assert!(err.contains(told), "{err}");
 
     let cluster = Cluster::new();
-    ["lose-1-0", "lose-2-0", "lose-3-0"].map(|name| cluster.has(name));
+    ["lose-1-0", "lose-2-0", "lose-3-0"].iter().for_each(|name| cluster.has(name));
     let (_, err) = cluster.run(&words, 3);
     assert!(err.contains("task 0 of job 3: lost 3 times, at last: NODE_FAIL on n1"), "{err}");
     let (jobs, _) = cluster.run(&["jobs"], 0);
@@ -134,6 +136,17 @@ fn a_lost_task_is_made_again_and_told_and_not_for_ever() {
     assert!(jobs.contains("submitted 3 times"), "{jobs}");
     let (_, err) = cluster.run(&words, 0);
     assert!(err.contains("job 4: 11 runs"), "the same command submits what is missing: {err}");
+}
+
+#[test]
+fn what_slurm_made_again_before_the_first_look_is_told_by_the_task_itself() {
+    let cluster = Cluster::new();
+    let words = ["run", "small.toml", "--engine", "slurm"];
+    let (_, err) = cluster.run(&[&words[..], &["--out", "once"]].concat(), 0);
+    assert!(!err.contains("queued it again"), "{err}");
+    cluster.lab.write("restarts", "2\n");
+    let (_, err) = cluster.run(&words, 0);
+    assert!(err.contains("task 0 of job 2: Slurm has queued it again (2 times so far)"), "{err}");
 }
 
 #[test]

@@ -47,15 +47,21 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(report) = &own.report {
-        // That of a try before is not this one's.
+        // That of a try before is not this one's. Where this one can't be written, the one at the end is an error.
         let _ = std::fs::remove_file(report);
+        let _ = write(report, Worked::default(), None);
     }
     if let Some(results) = &own.results {
         temp::check_place(results).map_err(|e| e.context("--results"))?;
     }
     let worked = work(&own);
     if let Some(report) = &own.report {
-        tell(report, &worked)?;
+        let did = worked.as_ref().map(|(_, _, did)| did.clone()).unwrap_or_default();
+        let written = write(report, did, worked.as_ref().err().map(Failure::of));
+        // The error that the report would tell is the one to end with.
+        if worked.is_ok() {
+            written?;
+        }
     }
     let (parcel, store, worked) = worked?;
     if worked.interrupted {
@@ -100,24 +106,27 @@ fn work(own: &Own) -> Result<(Parcel, Store, Worked)> {
 
 /// CPUs that Slurm gave this job on this node.
 fn of_slurm() -> Option<u64> {
-    std::env::var("SLURM_CPUS_ON_NODE").ok()?.parse().ok().filter(|n| (1..=1024).contains(n))
+    of_env("SLURM_CPUS_ON_NODE").filter(|n| (1..=1024).contains(n))
 }
 
 /// Writes the report of a task.
-fn tell(file: &Path, worked: &Result<(Parcel, Store, Worked)>) -> Result<()> {
+fn write(file: &Path, worked: Worked, failed: Option<Failure>) -> Result<()> {
     let node = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let report = Report {
         schema: REPORT_SCHEMA.to_owned(),
-        job: std::env::var("SLURM_ARRAY_JOB_ID").ok().and_then(|j| j.parse().ok()).unwrap_or(0),
+        job: of_env("SLURM_ARRAY_JOB_ID").unwrap_or(0),
         node,
-        worked: worked.as_ref().map(|(_, _, w)| w.clone()).unwrap_or_default(),
-        failed: worked.as_ref().err().map(Failure::of),
+        // Slurm sets it from the second begin on.
+        restarts: of_env("SLURM_RESTART_COUNT").unwrap_or(0),
+        worked,
+        failed,
     };
     let text = serde_json::to_string(&report)
         .map_err(|e| Error::internal(format!("a report can't be written as JSON: {e}")))?;
-    match temp::write_whole(file, text.as_bytes()) {
-        // The error that the report would tell is the one to end with.
-        Err(_) if worked.is_err() => Ok(()),
-        written => written,
-    }
+    temp::write_whole(file, text.as_bytes())
+}
+
+/// A number that Slurm tells a task.
+fn of_env<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
 }

@@ -1,8 +1,8 @@
 //! The journal of submissions, in the store's folder: `OUT/slurm/<name>/`.
 //!
 //! A submission is a parcel (`plan.json`, whose hash is the name), the job's script, and `submission.json`, which says
-//! as which jobs its tasks were submitted. `tasks/N.json` is what task N reports at its end, and `logs/N.log` its
-//! output. All files but logs are renamed into place.
+//! as which jobs its tasks were submitted. `tasks/N.json` is what task N reports at its begin and its end, and
+//! `logs/N.log` its output. All files but logs are renamed into place.
 //!
 //! Commands that submit hold a lock on `OUT/slurm/lock`. An entry is written before sbatch is called, without a job's
 //! number, and again with it: a command that was killed in between leaves an entry by which the next one asks Slurm for
@@ -87,7 +87,7 @@ impl Submission {
     }
 }
 
-/// What a task says at its end.
+/// What a task says at its begin, before it has made a run, and again at its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -97,6 +97,9 @@ pub struct Report {
     pub job: u64,
     /// The node.
     pub node: String,
+    /// How often Slurm had queued the task again before this begin of it.
+    #[serde(default)]
+    pub restarts: u32,
     /// What it did.
     pub worked: Worked,
     /// Why it failed: exit code, message and remedy.
@@ -193,7 +196,7 @@ impl Journal {
     pub fn report_of(&self, name: &str, task: usize) -> PathBuf {
         self.folder_of(name).join("tasks").join(format!("{task}.json"))
     }
-    /// What a task said at the end of that job, if it has.
+    /// What a task said last in that job, if it has.
     pub fn report(&self, name: &str, task: usize, job: u64) -> Option<Report> {
         let text = fs::read_to_string(self.report_of(name, task)).ok()?;
         serde_json::from_str::<Report>(&text).ok().filter(|r| r.job == job)

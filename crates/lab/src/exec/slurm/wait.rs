@@ -156,9 +156,11 @@ impl Waiting<'_> {
         there.iter().for_each(|r| _ = self.pending.remove(r));
     }
 
-    /// Notes which submissions are done, others' runs in them included.
-    fn conclude(&self, watched: &BTreeSet<String>) -> Result<()> {
+    /// Tells what Slurm made again between two looks, and notes which submissions are done, others' runs in them
+    /// included.
+    fn conclude(&mut self, watched: &BTreeSet<String>) -> Result<()> {
         let _lock = self.journal.lock()?;
+        self.tell_reported()?;
         for mut submission in self.journal.all()?.into_iter().filter(|s| watched.contains(&s.name)) {
             let parcel = Parcel::read_any(&self.journal.plan_of(&submission.name))?;
             let is_there =
@@ -250,7 +252,10 @@ impl Waiting<'_> {
         };
         match verdict {
             Verdict::Going => {
-                self.tell_restarts(id, job, row);
+                if let Some(row) = row {
+                    self.odd_since.remove(&(id.clone(), job));
+                    self.tell_restarts(id, job, row.restarts);
+                }
                 Fate::Going
             }
             Verdict::Done if !odd(&mut self.odd_since, VISIBLE_WITHIN) => Fate::Going,
@@ -272,21 +277,32 @@ impl Waiting<'_> {
         }
     }
 
-    fn tell_restarts(&mut self, id: &TaskId, job: u64, row: Option<&Row>) {
-        let Some(row) = row else { return };
-        self.odd_since.remove(&(id.clone(), job));
-        if row.restarts == 0 {
-            return;
-        }
+    fn tell_restarts(&mut self, id: &TaskId, job: u64, times: u32) {
         let known = self.restarts.entry((id.clone(), job)).or_insert(0);
-        if *known < row.restarts {
-            *known = row.restarts;
-            let times = row.restarts;
+        if *known < times {
+            *known = times;
             self.session.progress.tell(&format!(
                 "task {} of job {job}: Slurm has queued it again ({times} times so far)",
                 id.1
             ));
         }
+    }
+
+    /// Tells the restarts that tasks report. A task that was queued again and has made its runs since the last look is
+    /// not asked about, and squeue forgets it after some minutes.
+    fn tell_reported(&mut self) -> Result<()> {
+        for submission in self.journal.all()? {
+            for task in 0..submission.tasks {
+                let id = (submission.name.clone(), task);
+                let Some((job, _)) = submission.last_of(task).filter(|_| self.tasks.contains_key(&id)) else {
+                    continue;
+                };
+                if let Some(report) = self.journal.report(&id.0, task, job) {
+                    self.tell_restarts(&id, job, report.restarts);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Submits lost tasks again, unless another command has.
