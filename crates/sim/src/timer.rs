@@ -7,6 +7,8 @@
 
 use crate::engine::NEVER;
 use schedlab_base::{GroupId, TaskId};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,18 +35,31 @@ pub struct Timer {
     pub fires: Fires,
 }
 
-/// The pending timers of a CPU, latest first.
+impl Ord for Timer {
+    /// The timer that is run first is the greatest. Numbers are unique, so the order is total.
+    fn cmp(&self, other: &Timer) -> Ordering {
+        (other.hard, other.number).cmp(&(self.hard, self.number))
+    }
+}
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Timer) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The pending timers of a CPU. A heap, since a CPU may have hundreds: in a sorted list every start would move half of
+/// them.
 #[derive(Clone, Debug)]
 pub struct TimerQueue {
     /// The time of the interrupt: kept beside the queue, for every step reads it.
     due: u64,
-    pending: Vec<Timer>,
+    pending: BinaryHeap<Timer>,
     started: u64,
 }
 
 impl Default for TimerQueue {
     fn default() -> TimerQueue {
-        TimerQueue { due: NEVER, pending: Vec::new(), started: 0 }
+        TimerQueue { due: NEVER, pending: BinaryHeap::new(), started: 0 }
     }
 }
 
@@ -53,9 +68,8 @@ impl TimerQueue {
     pub fn start(&mut self, fires: Fires, soft: u64, slack_ns: u64) -> u64 {
         self.started += 1;
         let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, fires };
-        let at = self.pending.partition_point(|t| (t.hard, t.number) > (timer.hard, timer.number));
-        self.pending.insert(at, timer);
-        self.look();
+        self.pending.push(timer);
+        self.due = self.due.min(timer.hard);
         timer.number
     }
     /// Cancels a timer that has not fired.
@@ -69,11 +83,12 @@ impl TimerQueue {
         self.due
     }
     fn look(&mut self) {
-        self.due = self.pending.last().map_or(NEVER, |t| t.hard);
+        self.due = self.pending.peek().map_or(NEVER, |t| t.hard);
     }
     /// Takes the next timer that may fire at `now`.
     pub fn expire(&mut self, now: u64) -> Option<Timer> {
-        let timer = self.pending.pop_if(|t| t.soft <= now);
+        let fires = self.pending.peek().is_some_and(|t| t.soft <= now);
+        let timer = fires.then(|| self.pending.pop()).flatten();
         self.look();
         timer
     }
@@ -118,6 +133,19 @@ mod tests {
         assert_eq!([500, 1_000, 1_001, 2_300].map(|soft| at(soft, false)), [1_000, 1_000, 2_000, 3_000]);
         assert_eq!([500, 1_300, 1_301, 2_300].map(|soft| at(soft, true)), [2_000, 2_000, 3_000, 3_000]);
         assert_eq!(at(u64::MAX, true), u64::MAX);
+    }
+
+    #[test]
+    fn timers_fire_in_the_order_of_their_hard_expiry_the_older_first() {
+        let mut q = TimerQueue::default();
+        for t in 0..100u32 {
+            q.start(wakes(t), u64::from(t * 37 % 10), u64::from(t % 3));
+        }
+        q.cancel(51);
+        let mut want: Vec<u32> = (0..100).filter(|t| *t != 50).collect();
+        want.sort_by_key(|t| t * 37 % 10 + t % 3);
+        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire(20)).map(|t| t.fires).collect();
+        assert_eq!(fired, want.into_iter().map(wakes).collect::<Vec<_>>());
     }
 
     #[test]

@@ -227,6 +227,7 @@ pub(crate) struct Groups {
     pub(super) group: usize,
     /// CPUs of it read.
     pub(super) read: usize,
+    /// Their sums, if `read` is not 0.
     pub(super) tally: spare::stats::Tally,
     /// `None` until the local group is complete.
     pub(super) seen: Option<(spare::busiest::DomainStats, GroupLoop)>,

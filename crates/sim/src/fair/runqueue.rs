@@ -34,8 +34,19 @@ struct Node {
 }
 
 /// A runqueue of the fair class at one level on one CPU.
+///
+/// The order of the fields is the order in memory: a balance pass reads the first two cache lines of many queues.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct CfsRq {
+    /// Load tracking of all attached entities, sleeping ones included.
+    pub avg: Pelt,
+    /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
+    pub util_est: u64,
+    /// Tasks on the queue and below, delayed ones included (`h_nr_queued`; before 6.14 named `h_nr_running`).
+    pub h_nr_queued: u32,
+    /// Runnable tasks on the queue and below (`h_nr_runnable`).
+    pub h_nr_running: u32,
     /// Its CPU.
     pub cpu: CpuId,
     /// The group's entity one level up, which stands for this queue; `None` at the root.
@@ -46,10 +57,6 @@ pub struct CfsRq {
     pub min_vruntime: i64,
     /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
     pub nr_running: u32,
-    /// Tasks on the queue and below, delayed ones included (`h_nr_queued`; before 6.14 named `h_nr_running`).
-    pub h_nr_queued: u32,
-    /// Runnable tasks on the queue and below (`h_nr_runnable`).
-    pub h_nr_running: u32,
     /// SCHED_IDLE tasks on the queue and below, and tasks of idle groups below (`h_nr_idle`, earlier
     /// `idle_h_nr_running`).
     pub h_nr_idle: u32,
@@ -63,12 +70,8 @@ pub struct CfsRq {
     pub skip: Option<EntityId>,
     /// Time of the last pick of the leftmost over `next`, ns (2.6.27).
     pub pair_since: u64,
-    /// Load tracking of all attached entities, sleeping ones included.
-    pub avg: Pelt,
     /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
     pub runnable: Pelt,
-    /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
-    pub util_est: u64,
     /// The queued entities' order under EEVDF; CFS has its own.
     pub timeline: Timeline,
     order: Vec<Node>,

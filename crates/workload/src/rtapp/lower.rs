@@ -4,7 +4,7 @@
 use super::check::Modes;
 use super::event::What;
 use super::json::Source;
-use super::program::{Script, Series, Thread};
+use super::program::{Code, Script, Series, Thread};
 use super::schema::{File, Task};
 use super::script::{Lowering, Shared};
 use crate::build::{Builder, MAX_TASKS};
@@ -35,15 +35,15 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
     let plan = plan(source, &file.tasks)?;
     let series = declare_series(b);
     let (shared, buffer) = (Shared::new(&file.tasks), file.buffer);
-    let mut lowering = Lowering { source, b: &mut *b, shared, buffer, modes, series };
+    let mut lowering = Lowering { source, b: &mut *b, shared, buffer, modes, steps: Vec::new() };
     let numbered = file.tasks.iter().enumerate();
-    let scripts: Vec<Arc<Script>> =
-        numbered.map(|(i, t)| lowering.script(i, t).map(Arc::new)).collect::<Result<_>>()?;
+    let scripts: Vec<Script> = numbered.map(|(i, t)| lowering.script(i, t)).collect::<Result<_>>()?;
+    let code = Arc::new(Code { steps: lowering.steps, series });
     let first = b.next_task().index();
     let id = |place: usize| TaskId::from(first + place);
     for planned in plan {
         let forks = planned.forks.iter().map(|f| f.iter().copied().map(id).collect()).collect();
-        let thread = Thread::new(Arc::clone(&scripts[planned.task]), forks);
+        let thread = Thread::new(Arc::clone(&code), &scripts[planned.task], forks);
         let task = b.task(planned.name, Box::new(thread))?;
         let of = &file.tasks[planned.task];
         let group = of.group.as_deref().map(|path| b.group(path)).transpose()?;
@@ -51,7 +51,7 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
         declared.group = group.unwrap_or(ROOT_GROUP);
         declared.attr = of.attr;
         declared.affinity = of.cpus.as_ref().map(|c| c.set.clone());
-        declared.footprint_kb = declared.footprint_kb.max(scripts[planned.task].touched_kb());
+        declared.footprint_kb = declared.footprint_kb.max(scripts[planned.task].touched_kb);
         declared.spawned_by = planned.parent.map(id);
     }
     let of_tasks = file.tasks.iter().filter_map(|t| t.cpus.as_ref());

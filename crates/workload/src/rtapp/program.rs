@@ -1,8 +1,11 @@
 //! A thread of an rt-app task: walks through the steps of its phases.
 //!
-//! All threads of a task share one [`Script`]; a [`Thread`] holds its place in it, its own timers, and the sub-machine
-//! it is in. Times are ns since the run's start, which is also the start of timers, as in rt-app: a timer's first
-//! activation is one period after the run's start (plus the task's delay), for forked threads too.
+//! The steps of all tasks of a file lie one behind the other in one [`Code`]; a [`Script`] says where a task's begin. A
+//! [`Thread`] holds its place among them, its own timers, and the sub-machine it is in. With thousands of tasks hardly
+//! anything of a thread is in a cache when it is asked for its next operation, so the answer reads few cache lines: the
+//! first one of the thread, and that of the step. Times are ns since the run's start, which is also the start of
+//! timers, as in rt-app: a timer's first activation is one period after the run's start (plus the task's delay), for
+//! forked threads too.
 //!
 //! Each thread records how late a sleep or a timer woke it, how early (slack) or late (lateness) it came to a timer,
 //! and per repetition of a phase its length and the wall time its run events took.
@@ -20,7 +23,7 @@ use std::sync::atomic::Ordering::SeqCst;
 #[derive(Clone, Copy, Debug)]
 pub enum Timer {
     /// Number n of the thread's own ("unique").
-    Own(usize),
+    Own(u32),
     /// Shared by all that name it.
     Shared(SlotId),
 }
@@ -69,19 +72,27 @@ pub enum Step {
     /// sched_yield.
     Yield,
     /// Start the next thread of fork site n.
-    Fork(usize),
+    Fork(u32),
+    /// The end of a repetition of a phase: back to its first step, or on to the next phase.
+    Again {
+        /// The phase's first step.
+        first: u32,
+        /// How often it is repeated (`None`: for ever).
+        loops: Option<u32>,
+        /// Whether any step of it is a run, so that the time of runs is recorded.
+        runs: bool,
+    },
+    /// The end of the last phase: back to the first one, or the end of the task.
+    Over {
+        /// The first phase's first step.
+        first: u32,
+        /// How often all phases are repeated (`None`: for ever).
+        loops: Option<u32>,
+    },
 }
 
-/// A phase: steps and repetitions (`None`: for ever).
-#[derive(Debug)]
-pub struct Phase {
-    /// The steps of each repetition.
-    pub steps: Vec<Step>,
-    /// How often.
-    pub loops: Option<u32>,
-    /// Whether any step is a run, so that the time of runs is recorded.
-    pub runs: bool,
-}
+// A periodic task has three steps, which fill little more than one cache line.
+const _: () = assert!(std::mem::size_of::<Step>() <= 24);
 
 /// Series of an rt-app workload.
 #[derive(Clone, Copy, Debug)]
@@ -98,13 +109,20 @@ pub struct Series {
     pub period: SeriesId,
 }
 
-/// The steps of all threads of a task.
+/// The steps of all tasks of a file.
 #[derive(Debug)]
+pub struct Code {
+    /// Task by task, and phase by phase.
+    pub steps: Vec<Step>,
+    /// The series that values are recorded to.
+    pub series: Series,
+}
+
+/// A task: the place of its steps, and the state in which its threads begin.
+#[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Phases in order.
-    pub phases: Vec<Phase>,
-    /// How often all phases are repeated (`None`: for ever).
-    pub loops: Option<u32>,
+    /// Its first step.
+    pub first: u32,
     /// When to start.
     pub delay: Ns,
     /// How many timers a thread has of its own.
@@ -113,102 +131,122 @@ pub struct Script {
     pub cpus: Option<u32>,
     /// Attributes it starts with.
     pub attr: Attr,
-    /// The series that values are recorded to.
-    pub series: Series,
-}
-
-impl Script {
     /// The most KB that any of its steps goes over.
-    pub fn touched_kb(&self) -> u32 {
-        let touched = self.phases.iter().flat_map(|p| &p.steps).map(|step| match step {
-            Step::Touch { kb, .. } => *kb,
-            _ => 0,
-        });
-        touched.max().unwrap_or(0)
-    }
+    pub touched_kb: u32,
 }
 
-/// The state of a step that is not done yet.
+/// What a thread is doing.
 #[derive(Debug)]
 enum Busy {
+    /// It has not begun.
+    New,
+    /// It waits for its start.
+    Delayed,
+    /// Between two steps.
     Free,
-    Locking(Locking),
-    Waiting(Waiting),
-    Arriving(Arriving),
+    /// Within a step of [`Thread::sync`].
+    Synced,
     /// Running since this time.
     Running(Ns),
     /// Sleeping until this time.
     Sleeping(Ns),
-}
-
-#[derive(PartialEq, Eq, Debug)]
-enum Stage {
-    New,
-    Delayed,
-    Going,
+    /// Its script is over.
     Done,
 }
 
-/// A thread of an rt-app task.
+/// A step that takes several operations.
 #[derive(Debug)]
+enum Sync {
+    Locking(Locking),
+    Waiting(Waiting),
+    Arriving(Arriving),
+}
+
+/// A thread of an rt-app task.
+///
+/// The order of the fields is the order in memory: a task that runs and waits for its timer needs the first line only.
+#[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Thread {
-    script: Arc<Script>,
+    code: Arc<Code>,
+    /// The next step.
+    at: u32,
+    repetition: u32,
+    busy: Busy,
+    /// When the repetition began.
+    began: Ns,
+    /// Wall time of its runs.
+    ran: Ns,
+    /// Its own timer number 0.
+    timer: Ns,
+    delay: Ns,
+    // Rarely read from here on.
+    pass: u32,
+    cpus: Option<u32>,
+    attr: Attr,
+    sync: Option<Sync>,
+    /// Its own timers from number 1 on.
+    timers: Vec<Ns>,
     /// Threads to start, per fork site, and how many of them were started.
     forks: Vec<(Vec<TaskId>, usize)>,
-    timers: Vec<Ns>,
-    attr: Attr,
-    cpus: Option<u32>,
-    stage: Stage,
-    pass: u32,
-    phase: usize,
-    repetition: u32,
-    step: usize,
-    busy: Busy,
-    began: Ns,
-    ran: Ns,
 }
+
+const _: () = assert!(std::mem::offset_of!(Thread, pass) <= 64);
 
 impl Thread {
     /// A thread at the beginning of the script. At fork site n it starts the threads `forks[n]` in turn.
-    pub fn new(script: Arc<Script>, forks: Vec<Vec<TaskId>>) -> Thread {
+    pub fn new(code: Arc<Code>, script: &Script, forks: Vec<Vec<TaskId>>) -> Thread {
         Thread {
-            timers: vec![Ns::ZERO; script.own_timers],
-            attr: script.attr,
-            cpus: script.cpus,
-            forks: forks.into_iter().map(|f| (f, 0)).collect(),
-            script,
-            stage: Stage::New,
-            pass: 0,
-            phase: 0,
+            code,
+            at: script.first,
             repetition: 0,
-            step: 0,
-            busy: Busy::Free,
+            busy: Busy::New,
             began: Ns::ZERO,
             ran: Ns::ZERO,
+            timer: Ns::ZERO,
+            delay: script.delay,
+            pass: 0,
+            cpus: script.cpus,
+            attr: script.attr,
+            sync: None,
+            timers: vec![Ns::ZERO; script.own_timers.saturating_sub(1)],
+            forks: forks.into_iter().map(|f| (f, 0)).collect(),
         }
     }
 
     /// Goes on with the last step; `None` once it is done.
     fn resume(&mut self, env: &mut dyn Env) -> Option<Op> {
-        let op = match &mut self.busy {
+        match self.busy {
             Busy::Free => return None,
-            Busy::Locking(l) => l.poll(env),
-            Busy::Waiting(w) => w.poll(env),
-            Busy::Arriving(a) => a.poll(env),
-            Busy::Running(since) => {
-                self.ran += env.now().since(*since);
-                None
-            }
+            Busy::Running(since) => self.ran += env.now().since(since),
             Busy::Sleeping(until) => {
-                let late = env.now().since(*until);
-                env.record(self.script.series.wakeup_latency, late.0);
-                None
+                let late = env.now().since(until);
+                env.record(self.code.series.wakeup_latency, late.0);
             }
-        };
-        if op.is_none() {
-            self.busy = Busy::Free;
+            Busy::Synced => {
+                let op = match &mut self.sync {
+                    Some(Sync::Locking(l)) => l.poll(env),
+                    Some(Sync::Waiting(w)) => w.poll(env),
+                    Some(Sync::Arriving(a)) => a.poll(env),
+                    None => None,
+                };
+                if op.is_some() {
+                    return op;
+                }
+                self.sync = None;
+            }
+            Busy::New => {
+                self.busy = Busy::Delayed;
+                if self.delay > Ns::ZERO {
+                    return Some(Op::SleepTo { at: self.delay });
+                }
+                self.began = env.now();
+            }
+            Busy::Delayed => self.began = env.now(),
+            Busy::Done => return Some(Op::Exit),
         }
-        op
+        self.busy = Busy::Free;
+        None
     }
 
     /// Begins a step and gives its operation. `None` when the step has none, or when only `resume` will give it.
@@ -233,33 +271,54 @@ impl Thread {
             }
             Step::Touch { kb, rounds } => Some(Op::Touch { kb, rounds }),
             Step::Timer { timer, period, mode } => self.timer(timer, period, mode, env),
-            Step::Lock(mutex) => self.enter(Busy::Locking(mutex.lock())),
+            Step::Lock(mutex) => self.enter(Sync::Locking(mutex.lock())),
             Step::Unlock(mutex) => mutex.unlock(env),
-            Step::Wait(condition, mutex) => self.enter(Busy::Waiting(condition.wait(mutex))),
+            Step::Wait(condition, mutex) => self.enter(Sync::Waiting(condition.wait(mutex))),
             Step::Signal(condition) => condition.signal(env),
             Step::Broadcast(condition) => condition.broadcast(env),
-            Step::Barrier(barrier) => self.enter(Busy::Arriving(barrier.arrive())),
+            Step::Barrier(barrier) => self.enter(Sync::Arriving(barrier.arrive())),
             Step::Yield => Some(Op::Yield),
             Step::Fork(site) => {
-                let (threads, started) = &mut self.forks[site];
+                let (threads, started) = &mut self.forks[site as usize];
                 *started += 1;
                 Some(Op::Spawn { task: threads[*started - 1] })
+            }
+            Step::Again { first, loops, runs } => {
+                self.end_repetition(first, loops, runs, env);
+                None
+            }
+            Step::Over { first, loops } => {
+                self.pass = self.pass.wrapping_add(1);
+                match loops == Some(self.pass) {
+                    true => self.busy = Busy::Done,
+                    false => self.at = first,
+                }
+                None
             }
         }
     }
 
-    fn enter(&mut self, busy: Busy) -> Option<Op> {
-        self.busy = busy;
+    fn enter(&mut self, sync: Sync) -> Option<Op> {
+        (self.busy, self.sync) = (Busy::Synced, Some(sync));
         None
     }
 
+    /// The thread's own timer number `n`.
+    fn own(&mut self, n: u32) -> &mut Ns {
+        match n {
+            0 => &mut self.timer,
+            n => &mut self.timers[n as usize - 1],
+        }
+    }
+
     fn timer(&mut self, timer: Timer, period: Ns, mode: Mode, env: &mut dyn Env) -> Option<Op> {
-        let first = self.script.delay;
+        let first = self.delay;
         let next = |last: Ns| if last == Ns::ZERO { first + period } else { last + period };
         let due = match timer {
             Timer::Own(n) => {
-                self.timers[n] = next(self.timers[n]);
-                self.timers[n]
+                let own = self.own(n);
+                *own = next(*own);
+                *own
             }
             Timer::Shared(slot) => {
                 let advance = |last| Some(next(Ns(last)).0);
@@ -269,39 +328,32 @@ impl Thread {
         };
         let now = env.now();
         if now < due {
-            env.record(self.script.series.slack, due.since(now).0);
+            env.record(self.code.series.slack, due.since(now).0);
             self.busy = Busy::Sleeping(due);
             return Some(Op::SleepTo { at: due });
         }
-        env.record(self.script.series.lateness, now.since(due).0);
+        env.record(self.code.series.lateness, now.since(due).0);
         if mode == Mode::Relative {
             match timer {
-                Timer::Own(n) => self.timers[n] = now,
+                Timer::Own(n) => *self.own(n) = now,
                 Timer::Shared(slot) => env.slot(slot).store(now.0, SeqCst),
             }
         }
         None
     }
 
-    /// Ends a repetition of the current phase and finds the next one.
-    fn end_repetition(&mut self, env: &mut dyn Env) {
-        let (series, phase) = (self.script.series, &self.script.phases[self.phase]);
+    /// Ends a repetition of a phase; the next one begins at `first` unless it was the last.
+    fn end_repetition(&mut self, first: u32, loops: Option<u32>, runs: bool, env: &mut dyn Env) {
         let now = env.now();
-        env.record(series.period, now.since(self.began).0);
-        if phase.runs {
-            env.record(series.run, self.ran.0);
+        env.record(self.code.series.period, now.since(self.began).0);
+        if runs {
+            env.record(self.code.series.run, self.ran.0);
         }
-        (self.began, self.ran, self.step) = (now, Ns::ZERO, 0);
+        (self.began, self.ran) = (now, Ns::ZERO);
         self.repetition = self.repetition.wrapping_add(1);
-        if phase.loops != Some(self.repetition) {
-            return;
-        }
-        (self.repetition, self.phase) = (0, self.phase + 1);
-        if self.phase == self.script.phases.len() {
-            (self.phase, self.pass) = (0, self.pass.wrapping_add(1));
-            if self.script.loops == Some(self.pass) {
-                self.stage = Stage::Done;
-            }
+        match loops == Some(self.repetition) {
+            true => self.repetition = 0,
+            false => self.at = first,
         }
     }
 }
@@ -309,31 +361,13 @@ impl Thread {
 impl Program for Thread {
     fn next(&mut self, env: &mut dyn Env) -> Op {
         loop {
-            match self.stage {
-                Stage::New => {
-                    self.stage = Stage::Delayed;
-                    if self.script.delay > Ns::ZERO {
-                        return Op::SleepTo { at: self.script.delay };
-                    }
-                }
-                Stage::Delayed => {
-                    self.stage = Stage::Going;
-                    self.began = env.now();
-                }
-                Stage::Done => return Op::Exit,
-                Stage::Going => {
-                    if let Some(op) = self.resume(env) {
-                        return op;
-                    }
-                    let Some(step) = self.script.phases[self.phase].steps.get(self.step).copied() else {
-                        self.end_repetition(env);
-                        continue;
-                    };
-                    self.step += 1;
-                    if let Some(op) = self.begin(step, env) {
-                        return op;
-                    }
-                }
+            if let Some(op) = self.resume(env) {
+                return op;
+            }
+            let step = self.code.steps[self.at as usize];
+            self.at += 1;
+            if let Some(op) = self.begin(step, env) {
+                return op;
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::check::{Modes, is_unique};
 use super::event::{Event, What};
 use super::json::Source;
-use super::program::{Phase, Script, Series, Step, Timer};
+use super::program::{Script, Step, Timer};
 use super::schema::{self, Task};
 use super::sync::{Barrier, Condition, Mutex};
 use crate::build::Builder;
@@ -76,16 +76,16 @@ pub struct Lowering<'a> {
     pub buffer: u64,
     /// Modes of all timers.
     pub modes: &'a Modes,
-    /// The series that values are recorded to.
-    pub series: Series,
+    /// The steps of the tasks so far.
+    pub steps: Vec<Step>,
 }
 
 /// A task's own state while it is lowered.
 struct Own<'t> {
     number: usize,
-    timers: BTreeMap<&'t str, usize>,
+    timers: BTreeMap<&'t str, u32>,
     held: BTreeSet<&'t str>,
-    fork_sites: usize,
+    fork_sites: u32,
 }
 
 /// The passes over a buffer of `buffer` bytes that touch `bytes` bytes: whole passes, then the rest. A part of a KB
@@ -99,7 +99,7 @@ fn passes(bytes: u64, buffer: u64) -> impl Iterator<Item = Step> {
 }
 
 impl Lowering<'_> {
-    /// The script of task number `number` of the file.
+    /// Appends the steps of task number `number` of the file, and gives its script.
     ///
     /// # Errors
     /// When a mutex is taken twice, is released or waited with while not held, or is kept over the end of a loop.
@@ -107,17 +107,27 @@ impl Lowering<'_> {
         let mut own = Own { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
         let moves = task.phases.iter().any(|p| p.cpus.is_some());
         let cpus = moves.then(|| self.shared.mask(task.cpus.as_ref().map(|c| &c.set), self.b));
-        let mut phases = Vec::new();
+        let first = self.next_step();
         for phase in &task.phases {
             let before = (phase.loops != Some(1)).then(|| own.held.clone());
-            phases.push(self.phase(task, phase, moves, &mut own)?);
+            self.phase(task, phase, moves, &mut own)?;
             if let Some(before) = before {
                 self.balanced(phase.at, "a repetition of this phase", &before, &own.held)?;
             }
         }
         self.balanced(task.at, &format!("task '{}'", task.name), &BTreeSet::new(), &own.held)?;
-        let (loops, delay, attr) = (task.loops, task.delay, task.attr);
-        Ok(Script { phases, loops, delay, own_timers: own.timers.len(), cpus, attr, series: self.series })
+        self.steps.push(Step::Over { first, loops: task.loops });
+        let touched = self.steps[first as usize..].iter().map(|step| match step {
+            Step::Touch { kb, .. } => *kb,
+            _ => 0,
+        });
+        let touched_kb = touched.max().unwrap_or(0);
+        let (delay, attr) = (task.delay, task.attr);
+        Ok(Script { first, delay, own_timers: own.timers.len(), cpus, attr, touched_kb })
+    }
+
+    fn next_step(&self) -> u32 {
+        self.steps.len() as u32
     }
 
     /// The same mutexes must be held before and after.
@@ -144,8 +154,8 @@ impl Lowering<'_> {
         phase: &'t schema::Phase,
         moves: bool,
         own: &mut Own<'t>,
-    ) -> Result<Phase> {
-        let mut steps = Vec::new();
+    ) -> Result<()> {
+        let (first, mut steps) = (self.next_step(), Vec::new());
         if moves {
             let cpus = phase.cpus.as_ref().or(task.cpus.as_ref());
             steps.push(Step::Cpus(self.shared.mask(cpus.map(|c| &c.set), self.b)));
@@ -155,7 +165,9 @@ impl Lowering<'_> {
             self.event(event, own, &mut steps)?;
         }
         let runs = steps.iter().any(|s| matches!(s, Step::Run(_) | Step::Spin(_)));
-        Ok(Phase { steps, loops: phase.loops, runs })
+        self.steps.extend(steps);
+        self.steps.push(Step::Again { first, loops: phase.loops, runs });
+        Ok(())
     }
 
     fn event<'t>(&mut self, event: &'t Event, own: &mut Own<'t>, steps: &mut Vec<Step>) -> Result<()> {
@@ -210,7 +222,7 @@ impl Lowering<'_> {
         if !is_unique(name) {
             return (Timer::Shared(self.shared.timer(name, self.b)), None);
         }
-        let next = own.timers.len();
+        let next = own.timers.len() as u32;
         (Timer::Own(*own.timers.entry(name).or_insert(next)), Some(own.number))
     }
 

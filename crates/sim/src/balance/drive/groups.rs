@@ -9,7 +9,7 @@ use crate::balance::era::Pass as Kind;
 use crate::balance::spare::busiest::{DomainStats, Verdict};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
-use crate::balance::spare::stats::{CpuSample, GroupStats, Tally};
+use crate::balance::spare::stats::{CpuSample, Tally};
 use crate::balance::spare::{DomainFacts, Later, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
@@ -56,6 +56,7 @@ impl System<'_> {
         }
     }
 
+    #[inline]
     fn sample_spare(&self, cpu: CpuId) -> CpuSample {
         let avg = &self.queues[self.root(cpu)].avg;
         CpuSample {
@@ -70,106 +71,116 @@ impl System<'_> {
     }
 
     /// Reads groups until time must pass; decides after the last group.
-    pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, mut g: Groups, at: &mut u64) {
-        let facts = self.spare_facts(p);
-        let nr_groups = self.fixed.domains.of_cpu[p.dst][p.level].groups.len();
-        while g.group < nr_groups {
-            let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[g.group];
-            let Some(stats) = self.read_group(by, p, &mut g, index, &facts, at) else {
-                p.stage = Stage::Groups(g);
-                return;
-            };
-            (g.group, g.read, g.tally) = (g.group + 1, 0, Tally::default());
-            let goes_on = match &mut g.seen {
-                None => {
-                    let (hints, cost) = self.read_hints(by, p);
-                    self.spend_on_stats(cost, at);
-                    let on = Shortcuts::of(self.fixed.kernel.features);
-                    let scan = GroupLoop::new(on, Kind::from(p.trigger), hints.as_ref());
-                    g.seen = Some((DomainStats::new(stats), scan));
-                    true
-                }
-                Some((seen, scan)) => {
-                    let goes_on = scan.take(seen, &facts, index, stats);
-                    p.groups_read = p.groups_read.saturating_add(1);
-                    goes_on
-                }
-            };
-            if !goes_on {
-                break;
-            }
-            if *at >= self.horizon && g.group < nr_groups {
-                p.stage = Stage::Groups(g);
-                return;
-            }
+    pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
+        let (facts, began) = (self.spare_facts(p), *at);
+        let over = self.read_groups_on(by, p, &facts, at);
+        let mut seen = None;
+        if over && let Stage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
+            scan.finish(all);
+            seen = Some(*all);
         }
-        match g.seen {
-            Some((mut seen, scan)) => {
-                scan.finish(&mut seen);
-                self.leave_hints(by, p, &seen, at);
-                self.decide_spare(p, &facts, &seen, *at);
-            }
-            None => self.end_balanced(p, *at, BalanceReason::NoBusiest),
+        if let Some(seen) = &seen {
+            self.leave_hints(by, p, seen, at);
+        }
+        self.stats.stats_ns += *at - began;
+        match seen {
+            Some(seen) => self.decide_spare(p, &facts, &seen, *at),
+            None if over => self.end_balanced(p, *at, BalanceReason::NoBusiest),
+            None => {}
         }
     }
 
-    /// Statistics of the loop's present group; `None` if time must pass first.
-    fn read_group(
-        &mut self,
-        by: CpuId,
-        p: &mut Pass,
-        g: &mut Groups,
-        index: u32,
-        facts: &DomainFacts,
-        at: &mut u64,
-    ) -> Option<GroupStats> {
-        let shares = self.has(Feature::IlbShare) && p.trigger == BalanceTrigger::Newidle && g.group > 0;
-        if shares
-            && g.read == 0
-            && let Some((stats, cost)) = self.gathered(by, p, index, *at)
-        {
-            self.spend_on_stats(cost, at);
-            return Some(stats);
-        }
+    /// The loop over groups; false if time must pass first. On a machine whose cores share one cache this is one CPU a
+    /// group, many million times a run: the pass's state stays in place, and statistics go from hand to hand by
+    /// reference.
+    fn read_groups_on(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> bool {
+        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
+        let (dst, level, trigger) = (*dst, *level, *trigger);
+        let Stage::Groups(g) = stage else { return false };
+        let shares = self.has(Feature::IlbShare);
+        let takes = shares && trigger == BalanceTrigger::Newidle;
+        let gives_to_idle =
+            facts.later.smt_balance && facts.groups_are_cores && trigger != BalanceTrigger::Busy;
         let batch = match self.fixed.kernel.tunables.probe_batch {
             0 => AT_ONCE,
             n => n as usize,
         };
-        let nr = self.fixed.domains.groups[index as usize].cpus.len();
-        let mut since = 0;
-        while g.read < nr {
-            let cpu = self.fixed.domains.groups[index as usize].cpus[g.read];
-            let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
-            self.spend_on_stats(cost, at);
-            p.visited = p.visited.saturating_add(1);
-            g.tally.add(&self.sample_spare(cpu));
-            g.read += 1;
-            since += 1;
-            if since >= batch && g.read < nr && *at >= self.horizon {
-                return None;
+        let nr_groups = self.fixed.domains.of_cpu[dst][level].groups.len();
+        while g.group < nr_groups {
+            let index = self.fixed.domains.of_cpu[dst][level].groups[g.group];
+            let local = g.group == 0;
+            let found =
+                if takes && !local && g.read == 0 { self.gathered(by, dst, level, index, *at) } else { None };
+            let stats = if let Some((stats, cost)) = found {
+                *at += cost;
+                stats
+            } else {
+                let Some(sums) = self.sum_group(by, g, index, batch, visited, at) else { return false };
+                let of_group = self.spare_group(index);
+                let stats = sums.close(&of_group, facts.imbalance_pct, gives_to_idle && !local);
+                if shares && !local {
+                    *at += self.leave_gathered(by, index, *at, stats);
+                }
+                stats
+            };
+            (g.group, g.read) = (g.group + 1, 0);
+            if let Some((seen, scan)) = &mut g.seen {
+                *groups_read = groups_read.saturating_add(1);
+                if !scan.take(seen, facts, index, &stats) {
+                    break;
+                }
+            } else {
+                let (hints, cost) = self.read_hints(by, dst, level, trigger);
+                *at += cost;
+                let on = Shortcuts::of(self.fixed.kernel.features);
+                let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
+                g.seen = Some((DomainStats::new(stats), scan));
+            }
+            if *at >= self.horizon && g.group < nr_groups {
+                return false;
             }
         }
-        let of_group = GroupFacts {
-            imbalanced: self.group_flags[index as usize],
-            capacity: self.group_capacity(index),
-            ..GroupFacts::of(nr as u32, self.fixed.group_capacity[index as usize])
-        };
-        let gives_to_idle = facts.later.smt_balance
-            && facts.groups_are_cores
-            && g.group > 0
-            && p.trigger != BalanceTrigger::Busy;
-        let stats = g.tally.close(&of_group, facts.imbalance_pct, gives_to_idle);
-        if self.has(Feature::IlbShare) && g.group > 0 {
-            let cost = self.leave_gathered(by, index, *at, stats);
-            self.spend_on_stats(cost, at);
+        true
+    }
+
+    /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
+    #[inline]
+    fn sum_group(
+        &mut self,
+        by: CpuId,
+        g: &mut Groups,
+        index: u32,
+        batch: usize,
+        visited: &mut u16,
+        at: &mut u64,
+    ) -> Option<Tally> {
+        let (from, nr) = (g.read, self.fixed.domains.groups[index as usize].cpus.len());
+        let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
+        while read < nr {
+            let cpu = self.fixed.domains.groups[index as usize].cpus[read];
+            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            tally.add(&self.sample_spare(cpu));
+            read += 1;
+            if read - from >= batch && read < nr && *at >= self.horizon {
+                break;
+            }
         }
-        Some(stats)
+        *visited = visited.saturating_add((read - from) as u16);
+        if read < nr {
+            (g.read, g.tally) = (read, tally);
+            return None;
+        }
+        Some(tally)
     }
 
     #[inline]
-    fn spend_on_stats(&mut self, cost_ns: u64, at: &mut u64) {
-        *at += cost_ns;
-        self.stats.stats_ns += cost_ns;
+    fn spare_group(&self, index: u32) -> GroupFacts {
+        let (at, weight) = (index as usize, self.fixed.domains.groups[index as usize].cpus.len());
+        GroupFacts {
+            imbalanced: self.group_flags[at],
+            capacity: self.group_capacity(index),
+            ..GroupFacts::of(weight as u32, self.fixed.group_capacity[at])
+        }
     }
 
     /// Stores a pass's hints for other CPUs: the overload flag at the top domain, scan depths and totals in the shared
@@ -184,8 +195,7 @@ impl System<'_> {
         }
         self.set_scan_depth(p, seen.sum_util);
         let on = Shortcuts::of(self.fixed.kernel.features);
-        let cost = self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
-        self.spend_on_stats(cost, at);
+        *at += self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
     }
 
     /// SIS_UTIL: a periodic pass over the cache-sized domain sets how far wakeups may scan (6.0+).

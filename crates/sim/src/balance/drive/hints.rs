@@ -21,19 +21,25 @@ impl System<'_> {
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// The hints of a pass's domain, if it has any and uses them, and the cost of reading them, ns.
-    pub fn read_hints(&mut self, by: CpuId, p: &Pass) -> (Option<SharedHints>, u64) {
+    /// The hints of the domain of a pass for `dst`, if it has any and uses them, and the cost of reading them, ns.
+    pub fn read_hints(
+        &mut self,
+        by: CpuId,
+        dst: CpuId,
+        level: usize,
+        trigger: BalanceTrigger,
+    ) -> (Option<SharedHints>, u64) {
         let obeys = self.has(Feature::IlbUtil) || self.has(Feature::IlbFast);
-        if p.trigger != BalanceTrigger::Newidle || !obeys {
+        if trigger != BalanceTrigger::Newidle || !obeys {
             return (None, 0);
         }
-        let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return (None, 0) };
+        let Some(at) = self.fixed.shared_of[dst][level] else { return (None, 0) };
         let (version, writer, hints) = {
             let s = &self.shared[at as usize];
             (s.version, s.writer, s.hints)
         };
         // The reading CPU has its own copy of the line; its record of the level holds the version of that copy.
-        let level = &mut self.cpus[p.dst].levels[p.level];
+        let level = &mut self.cpus[dst].levels[level];
         let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
         let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
         (Some(hints), cost)
@@ -59,8 +65,15 @@ impl System<'_> {
 
     /// ILB_SHARE: statistics of a group that are no older than this CPU's most expensive pass over the domain, and the
     /// cost of reading them.
-    pub fn gathered(&self, by: CpuId, p: &Pass, group: u32, at: u64) -> Option<(GroupStats, u64)> {
-        let window_ns = self.cpus[p.dst].levels[p.level].cost.max_ns;
+    pub fn gathered(
+        &self,
+        by: CpuId,
+        dst: CpuId,
+        level: usize,
+        group: u32,
+        at: u64,
+    ) -> Option<(GroupStats, u64)> {
+        let window_ns = self.cpus[dst].levels[level].cost.max_ns;
         let g = self.gathered.get(group as usize)?.as_ref()?;
         (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
     }

@@ -70,7 +70,7 @@ impl System<'_> {
                 Stage::Stats { .. } => self.read_groups(by, p, &mut at),
                 Stage::Queue { .. } => self.read_queues(by, p, &mut at),
                 Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance, &mut at),
-                Stage::Groups(groups) => self.read_spare_groups(by, p, groups, &mut at),
+                Stage::Groups(_) => self.read_spare_groups(by, p, &mut at),
                 Stage::Queues(queues) => self.read_spare_queues(by, p, queues, &mut at),
                 Stage::Take { src, amount } => self.take_tasks(by, p, src, amount, &mut at),
                 Stage::O1Groups { .. } => self.o1_read_groups(by, p, &mut at),

@@ -45,16 +45,18 @@ impl DomainStats {
 
     /// Considers the next group of the ring; `index` is the caller's name for it. Returns whether it became the
     /// busiest.
-    pub fn push(&mut self, domain: &DomainFacts, index: u32, group: GroupStats) -> bool {
+    #[inline]
+    pub fn push(&mut self, domain: &DomainFacts, index: u32, group: &GroupStats) -> bool {
         self.overload |= group.overload;
-        let busier = self.is_busier(domain, &group);
+        let busier = self.is_busier(domain, group);
         if busier {
-            self.busiest = Some((index, group));
+            self.busiest = Some((index, *group));
         }
         busier
     }
 
     /// Adds the group just pushed to the domain's totals.
+    #[inline]
     pub fn accumulate(&mut self, group: &GroupStats) {
         self.total_load += group.group_load;
         self.total_capacity += group.capacity;
@@ -62,6 +64,7 @@ impl DomainStats {
     }
 
     /// Whether `group` replaces the busiest so far. To be the first, a group needs only a fair task.
+    #[inline]
     fn is_busier(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         if group.sum_h_nr_running == 0 {
             return false;

@@ -37,7 +37,7 @@ fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
 fn seen(domain: &DomainFacts, local: GroupStats, others: &[GroupStats]) -> DomainStats {
     let mut s = DomainStats::new(local);
     for (i, g) in others.iter().enumerate() {
-        s.push(domain, i as u32 + 1, *g);
+        s.push(domain, i as u32 + 1, g);
         s.accumulate(g);
     }
     s
@@ -65,7 +65,7 @@ fn totals_are_of_the_groups_added_overload_of_the_groups_seen() {
     let mut s = DomainStats::new(group(HasSpare, 2, 1));
     assert_eq!((s.total_load, s.total_capacity, s.sum_util, s.overload), (1024, 2048, 1024, false));
     let full = group(Overloaded, 2, 5);
-    assert!(s.push(&MC, 4, full));
+    assert!(s.push(&MC, 4, &full));
     assert_eq!((s.total_load, s.overload), (1024, true), "not added up yet");
     s.accumulate(&full);
     assert_eq!((s.total_load, s.total_capacity, s.sum_util), (6144, 4096, 3072));
@@ -106,7 +106,7 @@ fn ties_of_each_type() {
 fn push_says_whether_the_busiest_changed() {
     let mut s = DomainStats::new(group(HasSpare, 2, 0));
     let pushed = [(0, false), (1, true), (1, false), (2, true), (1, false)]
-        .map(|(nr, became)| s.push(&MC, nr, group(HasSpare, 2, nr)) == became);
+        .map(|(nr, became)| s.push(&MC, nr, &group(HasSpare, 2, nr)) == became);
     assert_eq!(pushed, [true; 5]);
 }
 

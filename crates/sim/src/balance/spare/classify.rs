@@ -38,6 +38,7 @@ pub struct SpareFacts {
 
 /// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: misfit tasks and asymmetric
 /// packing, since all CPUs modelled are alike.
+#[inline]
 pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let pct = u64::from(f.imbalance_pct);
     let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);

@@ -144,21 +144,23 @@ impl GroupLoop {
     /// ends the loop or adds the group to the totals. Returns `true` if the loop goes on.
     ///
     /// The caller counts the group in `lb_sg_scan` in either case. A group at which the loop ends is not added up.
+    #[inline]
     pub fn take(
         &mut self,
         seen: &mut DomainStats,
         domain: &crate::balance::spare::DomainFacts,
         index: u32,
-        group: GroupStats,
+        group: &GroupStats,
     ) -> bool {
         let became_busiest = seen.push(domain, index, group);
-        self.ended = self.leaves(became_busiest, &seen.local, &group);
+        self.ended = self.leaves(became_busiest, &seen.local, group);
         if self.ended.is_none() {
-            seen.accumulate(&group);
+            seen.accumulate(group);
         }
         self.ended.is_none()
     }
 
+    #[inline]
     fn leaves(&mut self, became_busiest: bool, local: &GroupStats, group: &GroupStats) -> Option<Leave> {
         self.snapshot?;
         if self.fast && became_busiest && can_pull_busiest(local, group) {

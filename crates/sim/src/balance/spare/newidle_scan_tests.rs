@@ -43,7 +43,7 @@ fn scan(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>, tasks: &[u32]) -
     let mut read = 0;
     for (i, nr) in tasks.iter().enumerate() {
         read += 1;
-        if !l.take(&mut seen, &MC, i as u32 + 1, core(*nr)) {
+        if !l.take(&mut seen, &MC, i as u32 + 1, &core(*nr)) {
             break;
         }
     }
@@ -132,8 +132,8 @@ fn fast_asks_only_a_group_that_became_the_busiest() {
     let mut l = GroupLoop::new(on, Pass::Newidle, Some(&hints(0)));
     // The fuller group is taken even though the local one has no more idle CPUs than it.
     let stuck = GroupStats { group_type: SpareType::Imbalanced, idle_cpus: 2, ..core(1) };
-    assert!(l.take(&mut seen, &MC, 1, stuck));
-    assert!(l.take(&mut seen, &MC, 2, core(2)), "acceptable, but not the busiest");
+    assert!(l.take(&mut seen, &MC, 1, &stuck));
+    assert!(l.take(&mut seen, &MC, 2, &core(2)), "acceptable, but not the busiest");
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Tally {
 
     /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and the reading CPU is an
     /// idle one outside of it (6.6).
+    #[inline]
     pub fn close(&self, group: &GroupFacts, imbalance_pct: u32, gives_to_idle: bool) -> GroupStats {
         let group_type = since_5_5(&SpareFacts {
             util: self.util,
