@@ -121,7 +121,15 @@ fn the_first_failure_in_the_plan_s_order_is_told_whatever_the_jobs() {
     for jobs in [1, 3] {
         let (boots, failures) = (Boots { broken: "slow", ..Boots::default() }, Failures::default());
         let (store, progress) = (None, &failures);
-        let session = Session { executor: &boots, store, attach: &[], jobs, progress, stop: &stop };
+        let session = Session {
+            executor: &boots,
+            store,
+            attach: &[],
+            engine: Engine::Here,
+            jobs,
+            progress,
+            stop: &stop,
+        };
         let e = session.work_seated(&plan, 2).unwrap_err().to_string();
         assert!(e.contains("it broke at slow 1x2 1"), "{e}");
         let told = failures.0.into_inner().unwrap();

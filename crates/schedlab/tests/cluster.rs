@@ -84,6 +84,11 @@ impl Cluster {
     }
 }
 
+/// What was printed, but for the line that names the store's folder.
+fn comparison(printed: &str) -> Vec<&str> {
+    printed.lines().filter(|line| !line.starts_with("runs: kept in ")).collect()
+}
+
 #[test]
 fn a_cluster_gives_the_bytes_of_local_runs_and_the_same_comparison() {
     let cluster = Cluster::new();
@@ -92,7 +97,7 @@ fn a_cluster_gives_the_bytes_of_local_runs_and_the_same_comparison() {
     cluster.lab.write("small.toml", &text);
     let words = ["run", "small.toml", "--engine", "slurm", "--out", "there", "--time", "0:30:00"];
     let (there, err) = cluster.run(&words, 0);
-    assert_eq!(here, there);
+    assert_eq!(comparison(&here), comparison(&there));
     assert!(err.contains("12 runs made, 0 found") && err.contains("job 1: 11 runs in 1 tasks"), "{err}");
     let records = |out: &str| -> Vec<(String, Vec<u8>)> {
         cluster.stored(out).into_iter().filter(|(name, _)| name.ends_with("record.json")).collect()
@@ -135,7 +140,8 @@ fn a_lost_task_is_made_again_and_told_and_not_for_ever() {
     assert!(jobs.contains("11 left") && jobs.contains("task 0 failed: lost 3 times"), "{jobs}");
     assert!(jobs.contains("submitted 3 times"), "{jobs}");
     let (_, err) = cluster.run(&words, 0);
-    assert!(err.contains("job 4: 11 runs"), "the same command submits what is missing: {err}");
+    // No task has reported how long a run takes, so the command makes one more of the 11 itself.
+    assert!(err.contains("job 4: 10 runs"), "the same command submits what is missing: {err}");
 }
 
 #[test]
@@ -201,7 +207,8 @@ fn runs_are_carried_to_another_store_and_back() {
     let (_, err) = cluster.run(&["unpack", "x.results"], 0);
     assert!(err.contains("6 runs put into runs, 0 were there"), "{err}");
     let (there, err) = cluster.run(&["run", "small.toml"], 0);
-    assert!(here == there && err.contains("0 runs made, 12 found"), "{err}");
+    assert_eq!(comparison(&here), comparison(&there));
+    assert!(err.contains("0 runs made, 12 found"), "{err}");
     assert!(cluster.stored("here") == cluster.stored("runs"));
     let (_, err) = cluster.run(&["pack", "small.toml", "-o", "y.parcel"], 0);
     assert!(err.contains("nothing to pack") && !cluster.lab.path().join("y.parcel").exists(), "{err}");
