@@ -331,7 +331,7 @@ fn an_index_changes_no_byte_and_never_hides_a_record() {
         &["compare", "runs"],
         &["compare", "runs", "--json"],
         &["compare", "runs", "--json", "--metric", "wakeup_delay.p97.3", "--metric", "wakeup_delay.p99"],
-        &["compare", "runs", "--format", "csv", "--metric", "ttwu_count", "--metric", "migrations"],
+        &["compare", "runs", "--format", "csv", "--metric", "cpu0.ttwu_count", "--metric", "migrations"],
     ];
     let all = || asked.map(|words| lab.ok(words));
     let plain = all();

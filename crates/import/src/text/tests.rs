@@ -158,7 +158,7 @@ fn lines_that_are_no_records_are_told_apart() {
             "mine-7 [001] 1.0: sched_switch: prev_comm=a prev_pid=99999999 prev_prio=1 prev_state=S ==> next_comm=b next_pid=1 next_prio=1",
             Line::Unreadable,
         ),
-        ("mine-7 [4096] 1.0: sched_switch: x", Line::Foreign),
+        ("mine-7 [4096] 1.0: sched_switch: x", Line::Unreadable),
         ("mine-7 [001] 99999999999999999999.0: sched_switch: x", Line::Foreign),
     ] {
         assert_eq!(line(text.as_bytes()), want, "{text}");

@@ -53,15 +53,15 @@ fn a_burst_is_not_cut_where_the_cpu_was_lost_and_is_where_another_was_woken() {
 #[test]
 fn a_wakeup_that_comes_before_the_task_has_left_ends_its_next_sleep_at_once() {
     let events = [
-        (0, switch(None, Some(0), SwitchReason::FromIdle)),
-        (10, switch(None, Some(1), SwitchReason::FromIdle)),
-        (50, waking(0, Some(1))),
-        (60, switch(Some(0), None, SwitchReason::Blocked)),
-        (70, switch(None, Some(0), SwitchReason::FromIdle)),
+        (0, 0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (10, 1, switch(None, Some(1), SwitchReason::FromIdle)),
+        (50, 1, waking(0, Some(1))),
+        (60, 0, switch(Some(0), None, SwitchReason::Blocked)),
+        (70, 0, switch(None, Some(0), SwitchReason::FromIdle)),
     ];
-    let all = lowered(&events, |_| true);
-    assert_eq!(all.parts[0].steps, [Step::Run(Ns(60)), Step::Await, Step::Run(Ns(930))]);
-    assert_eq!(all.parts[1].steps, [Step::Run(Ns(40)), Step::Wake(0), Step::Run(Ns(950))]);
+    let all = lowered_on(&events);
+    assert_eq!(all.parts[0].steps, [Step::Run(Ns(60)), Step::Await, Step::Run(Ns(430))]);
+    assert_eq!(all.parts[1].steps, [Step::Run(Ns(40)), Step::Wake(0), Step::Run(Ns(450))]);
 }
 
 #[test]
