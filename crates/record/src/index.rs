@@ -37,12 +37,12 @@ pub const INDEX_FOLDER: &str = ".index";
 /// So many files are put together by the next writer.
 const MOST_FILES: usize = 8;
 
-/// What tells a record from another one in its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What tells a record from another one in its place. The order is that of time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Stamp {
-    size: u64,
     seconds: i64,
     nanoseconds: i64,
+    size: u64,
 }
 
 impl Stamp {
@@ -186,7 +186,10 @@ impl Index {
                         nanoseconds: nanoseconds.parse().ok()?,
                     };
                     let row = Row { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
-                    rows.insert(name.to_owned(), row);
+                    // Files come in no order of time: of two rows the later record's holds.
+                    if rows.get(name).is_none_or(|other| other.stamp <= row.stamp) {
+                        rows.insert(name.to_owned(), row);
+                    }
                 }
                 _ => return None,
             }

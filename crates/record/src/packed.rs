@@ -13,6 +13,8 @@ const COOKIE: u32 = 0x1c84_9313;
 const HEADER: usize = 40;
 /// Bytes of the longest number.
 const LONGEST: usize = 9;
+/// The largest value that has room in any histogram of three digits, whatever it gives as its largest.
+const ALWAYS: u64 = 2047;
 
 /// An encoded histogram that was checked.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ impl Packed {
             && long(32)? == 1f64.to_bits()
             && bytes.len() == HEADER + length;
         as_written.then_some(())?;
-        let last = bucket(long(24)?);
+        let last = bucket(long(24)?.max(ALWAYS));
         let (mut count, mut at) = (0u64, 0usize);
         let mut rest = &bytes[HEADER..];
         while !rest.is_empty() {

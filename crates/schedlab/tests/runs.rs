@@ -345,6 +345,8 @@ fn an_index_changes_no_byte_and_never_hides_a_record() {
     let folder = lab.path().join(cells["cells"][0]["folder"].as_str().unwrap());
     let record = folder.join("1/record.json");
     let text = std::fs::read(&record).unwrap();
+    // File systems count time by ticks of up to 10 ms.
+    std::thread::sleep(std::time::Duration::from_millis(20));
     std::fs::write(&record, &text).unwrap();
     assert!(check(0).contains("\"missing\": 1"), "{}", check(0));
     assert_eq!(all(), plain);
