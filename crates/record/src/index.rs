@@ -212,7 +212,7 @@ impl Index {
             machine: common.machine.clone(),
             drawn: own.drawn,
             kernel: common.kernel.clone(),
-            resolved: common.resolved.clone(),
+            resolved: common.resolved,
             guest: common.guest.clone(),
             variant: common.variant.clone(),
             workload: common.workload.clone(),

@@ -391,7 +391,7 @@ impl DigestWire {
         let DigestWire(unit, better, sum, low, high, digest) = self;
         let points = if digest.count > 0 { KEPT.len() } else { 0 };
         let sum = sum.number()?;
-        (digest.points.len() == points).then(|| Series {
+        (digest.points.len() == points).then_some(Series {
             unit,
             better,
             sum,

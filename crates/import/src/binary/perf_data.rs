@@ -172,12 +172,12 @@ fn records<A: Audience>(mut data: impl BufRead, head: &Head, rounds: &mut Rounds
             let start = held.first_chunk().and_then(start)?;
             Some((start, held.get(START..START + start.1)?))
         });
-        if let Some(((kind, length), body)) = whole {
-            if kind != AUXTRACE {
-                others += take(kind, body, number, head, rounds)?;
-                data.consume(START + length);
-                continue;
-            }
+        if let Some(((kind, length), body)) = whole
+            && kind != AUXTRACE
+        {
+            others += take(kind, body, number, head, rounds)?;
+            data.consume(START + length);
+            continue;
         }
         let mut bytes = [0; START];
         match read_all(&mut data, &mut bytes) {

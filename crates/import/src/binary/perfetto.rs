@@ -354,6 +354,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States
         Some(Thread { tid, comm, prio: Some(prio as i32) })
     };
     let mut at_ns = 0_u64;
+    #[allow(clippy::needless_range_loop)] // A row is what all columns have at its place.
     for nth in 0..columns[1].len() {
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(1));
@@ -362,6 +363,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States
         bundle.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what });
     }
     let mut at_ns = 0_u64;
+    #[allow(clippy::needless_range_loop)] // A row is what all columns have at its place.
     for nth in 0..columns[7].len() {
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(7));

@@ -21,9 +21,12 @@ pub(super) enum Id {
     Kick,
 }
 
+/// An event: its number, its name, and its fields by kind and name.
+type Described = (Id, &'static str, &'static [(char, &'static str)]);
+
 /// Name and fields of each, in the order of [`Id`]: `s` is a text, other letters numbers with sign (i, l) or without
 /// (u, h): i and u of 32 bits, l of 64, h of 16.
-const EVENTS: [(Id, &str, &[(char, &str)]); 13] = [
+const EVENTS: [Described; 13] = [
     (
         Id::Switch,
         "sched_switch",
