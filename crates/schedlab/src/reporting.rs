@@ -14,7 +14,7 @@ use schedlab_lab::strips::{Strips, kept};
 use schedlab_lab::{Backend, Cell, Comparison, Experiment, Options, Plan, Question, compare, plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
-use schedlab_report::html::{Report, Shown, page};
+use schedlab_report::html::{Report, Shown, counted, page};
 use schedlab_report::number::three;
 use schedlab_workload::command::one_line;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,11 +137,11 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
     temp::write_whole(file, html.as_bytes())?;
     let of = match shown.len() {
         0 => "no CPUs over time".to_owned(),
-        n => format!("{n} run{} over time", if n == 1 { "" } else { "s" }),
+        n => format!("{} over time", counted(n, "run")),
     };
     let size = three(html.len() as f64 / 1e6);
-    let cells = comparison.cells.len();
-    Ok(Written { words: format!("{size} MB, {cells} cells, {of}"), outcome: outcome(&comparison) })
+    let cells = counted(comparison.cells.len(), "cell");
+    Ok(Written { words: format!("{size} MB, {cells}, {of}"), outcome: outcome(&comparison) })
 }
 
 /// The command line that makes a cell's runs anew.
@@ -167,7 +167,8 @@ fn outcome(c: &Comparison) -> String {
     let count = |v: Verdict| c.comparisons.iter().filter(|r| r.verdict == v).count();
     let told: Vec<String> =
         all.into_iter().filter(|v| count(*v) > 0).map(|v| format!("{} {}", count(v), v.word())).collect();
-    format!("{} cells, {} comparisons: {}", c.cells.len(), c.comparisons.len(), told.join(", "))
+    let (cells, rows) = (counted(c.cells.len(), "cell"), counted(c.comparisons.len(), "comparison"));
+    format!("{cells}, {rows}: {}", told.join(", "))
 }
 
 /// Runs by the cells of their comparison, and their places in the store.

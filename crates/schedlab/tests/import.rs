@@ -250,6 +250,18 @@ fn a_run_that_is_there_already_is_told_and_parts_are_runs_of_their_own() {
 }
 
 #[test]
+fn timehist_has_its_heading_once_and_none_over_an_error() {
+    let lab = Lab::new();
+    lab.write("a.txt", FTRACE);
+    let told = lab.ok(&["timehist", "a.txt"]);
+    assert!(told.trim_start().starts_with("time"), "{told}");
+    assert_eq!(told.matches("sch delay").count(), 1, "{told}");
+    lab.write("b.txt", "no recording\n");
+    let (told, _) = lab.run(&["timehist", "b.txt"], 2);
+    assert_eq!(told, "");
+}
+
+#[test]
 fn names_of_several_lines_stay_in_their_row() {
     let lab = Lab::new();
     // Perfetto has names as they are; in text they would end the line.

@@ -88,7 +88,7 @@ impl Group<'_> {
 }
 
 /// "1 run", "3 runs".
-fn counted(n: usize, what: &str) -> String {
+pub fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 

@@ -49,24 +49,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::warn(&imported.losses.warnings());
         return out.finish();
     }
-    out.line(format_args!(
-        "{:>15} {:>6}  {:<NAME$}  {:>10} {:>10} {:>10}",
-        "time", "cpu", "task name", "wait time", "sch delay", "run time"
-    ));
-    out.line(format_args!(
-        "{:>15} {:>6}  {:<NAME$}  {:>10} {:>10} {:>10}",
-        "", "", "[tid/pid]", "(msec)", "(msec)", "(msec)"
-    ));
-    let dashes = |n| "-".repeat(n);
-    out.line(format_args!(
-        "{} {}  {}  {} {} {}",
-        dashes(15),
-        dashes(6),
-        dashes(NAME),
-        dashes(10),
-        dashes(10),
-        dashes(10)
-    ));
+    out.heading = heading();
     let mut text = RowText::default();
     let mut hist = Timehist::new(|row: Row<'_>| {
         if chosen.has(row.task) {
@@ -77,6 +60,17 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
     common::warn(&imported.losses.warnings());
     out.finish()
+}
+
+/// What the columns hold, their units, and a rule.
+fn heading() -> String {
+    let row = |[time, cpu, task, wait, delay, run]: [&str; 6]| {
+        format!("{time:>15} {cpu:>6}  {task:<NAME$}  {wait:>10} {delay:>10} {run:>10}\n")
+    };
+    let rule = [15, 6, NAME, 10, 10, 10].map(|n| "-".repeat(n));
+    row(["time", "cpu", "task name", "wait time", "sch delay", "run time"])
+        + &row(["", "", "[tid/pid]", "(msec)", "(msec)", "(msec)"])
+        + &row(rule.each_ref().map(String::as_str))
 }
 
 fn line(row: &Row<'_>, text: &mut RowText, out: &mut Out) {
@@ -158,24 +152,26 @@ fn summary<F: FnMut(Row<'_>)>(
 /// Standard output, written as rows come. A reader that has gone is no error.
 pub struct Out {
     to: BufWriter<io::Stdout>,
+    /// Written before the first row, or at the end: a recording that can't be read has no heading.
+    heading: String,
     failed: Option<io::Error>,
 }
 
 impl Out {
     /// Nothing written yet.
     pub fn new() -> Out {
-        Out { to: BufWriter::with_capacity(1 << 16, io::stdout()), failed: None }
+        Out { to: BufWriter::with_capacity(1 << 16, io::stdout()), heading: String::new(), failed: None }
     }
     /// Writes a line, unless writing has failed before.
     pub fn line(&mut self, text: fmt::Arguments<'_>) {
-        if self.failed.is_none()
-            && let Err(e) = self.to.write_fmt(text).and_then(|()| self.to.write_all(b"\n"))
-        {
-            self.failed = Some(e);
-        }
+        self.bytes(format!("{text}\n").as_bytes());
     }
     /// Writes bytes, unless writing has failed before.
     pub fn bytes(&mut self, bytes: &[u8]) {
+        if !self.heading.is_empty() {
+            let heading = std::mem::take(&mut self.heading);
+            self.bytes(heading.as_bytes());
+        }
         if self.failed.is_none()
             && let Err(e) = self.to.write_all(bytes)
         {
@@ -187,6 +183,7 @@ impl Out {
     /// # Errors
     /// When something could not be written, unless the reader had gone.
     pub fn finish(mut self) -> Result<()> {
+        self.bytes(&[]);
         let outcome = self.failed.take().map_or_else(|| self.to.flush(), Err);
         match outcome {
             Err(e) if e.kind() != ErrorKind::BrokenPipe => {
