@@ -186,10 +186,19 @@ fn words(step: &Step) -> String {
         .mean
         .map_or(String::new(), |mean| format!(", mean {} over {} runs", number::three(mean), step.runs));
     let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
-    // A failed build is told on the line below.
-    let told = |why: &String| why.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ");
-    let why = step.why.as_ref().map_or(String::new(), |w| format!(": {}", told(w)));
+    let why = step.why.as_deref().map_or(String::new(), |w| format!(": {}", in_one_line(w)));
     format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
+}
+
+/// What failed, and the compiler's first error; of other outputs their first line.
+fn in_one_line(why: &str) -> String {
+    let mut lines = why.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let rest: Vec<&str> = lines.collect();
+    match rest.iter().find(|l| l.contains("error:")).or(rest.first()) {
+        Some(told) => format!("{first} {told}"),
+        None => first.to_owned(),
+    }
 }
 
 fn print(out: &mut dyn std::io::Write, found: &Found, own: &Own) -> std::io::Result<()> {
@@ -206,5 +215,18 @@ fn print(out: &mut dyn std::io::Write, found: &Found, own: &Own) -> std::io::Res
             )?;
             many.iter().try_for_each(|c| writeln!(out, "  {}", c.words()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_one_line;
+
+    #[test]
+    fn a_failed_build_is_told_by_its_first_error() {
+        let why = "the build failed:\n    In file included from a.c:45:\n    b.c:7:1: error: unknown type\n    later";
+        assert_eq!(in_one_line(why), "the build failed: b.c:7:1: error: unknown type");
+        assert_eq!(in_one_line("it died:\n    Kernel panic"), "it died: Kernel panic");
+        assert_eq!(in_one_line("no boot"), "no boot");
     }
 }
