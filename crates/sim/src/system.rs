@@ -108,7 +108,7 @@ pub struct System<'s> {
     pub idle: Arena<CpuId, bool>,
     /// CPUs that are not halted; they slow their siblings down.
     pub active: Arena<CpuId, bool>,
-    /// The version of each CPU's line that each reader saw last.
+    /// Who has read each CPU's line since it changed.
     pub lines: Lines,
     /// Contents of the cores' private caches, by task.
     pub caches: Caches,

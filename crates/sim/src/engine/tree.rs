@@ -4,8 +4,9 @@
 //! an explicit, seed-dependent and otherwise arbitrary order. Times fit 51 bits of ns (26 days of simulated time).
 //! There is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
-//! Every node holds the keys of eight children, one cache line, and a child's key is the least of its own eight. No
-//! branch predictor foresees which key is the least, so comparisons select and do not branch.
+//! A node holds the least key of its four children, and lies at a quarter of their place. A turn walks from one leaf to
+//! the root twice; from level to level it waits for one comparison. No branch predictor foresees which key is the least,
+//! so comparisons select and do not branch.
 
 use super::NEVER;
 use schedlab_base::Stream;
@@ -13,19 +14,16 @@ use std::hint::select_unpredictable;
 
 const RANK_BITS: u32 = 13;
 const IDLE_KEY: u64 = u64::MAX;
-/// Children of a node.
-const ARITY: usize = 8;
-type Node = [u64; ARITY];
+/// Places of the largest tree: leaves from 4^7 on, inner nodes below.
+const PLACES: usize = 2 << 14;
 
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// Level by level: first the nodes that hold slots, last the root.
-    nodes: Vec<Node>,
-    /// The index in `nodes` at which each level begins.
-    levels: Vec<usize>,
-    /// The least key of all.
-    least: u64,
+    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Of constant length, so that a
+    /// place needs no check of bounds.
+    keys: Box<[u64; PLACES]>,
+    leaves: usize,
     rank_of: Vec<u16>,
     slot_of: Vec<u16>,
 }
@@ -35,16 +33,8 @@ fn lesser(a: u64, b: u64) -> u64 {
     select_unpredictable(a < b, a, b)
 }
 
-/// The least of a node's keys, in three rounds.
-#[inline]
-fn least_of(n: &Node) -> u64 {
-    let (a, b) = (lesser(n[0], n[1]), lesser(n[2], n[3]));
-    let (c, d) = (lesser(n[4], n[5]), lesser(n[6], n[7]));
-    lesser(lesser(a, b), lesser(c, d))
-}
-
 impl WinnerTree {
-    /// A tree of `slots` slots (at most 8192), none armed; `seed` decides how ties fall.
+    /// A tree of `slots` slots (1 to 8192), none armed; `seed` decides how ties fall.
     pub fn new(slots: usize, seed: Stream) -> WinnerTree {
         assert!(slots <= 1 << RANK_BITS, "{slots} slots do not fit the key");
         let mut slot_of: Vec<u16> = (0..slots as u16).collect();
@@ -55,16 +45,12 @@ impl WinnerTree {
         for (rank, slot) in slot_of.iter().enumerate() {
             rank_of[*slot as usize] = rank as u16;
         }
-        let (mut levels, mut nodes, mut wide) = (Vec::new(), 0, slots);
-        loop {
-            wide = wide.div_ceil(ARITY).max(1);
-            levels.push(nodes);
-            nodes += wide;
-            if wide == 1 {
-                break;
-            }
+        WinnerTree {
+            keys: Box::new([IDLE_KEY; PLACES]),
+            leaves: 4usize.pow(slots.next_power_of_two().ilog2().div_ceil(2)),
+            rank_of,
+            slot_of,
         }
-        WinnerTree { nodes: vec![[IDLE_KEY; ARITY]; nodes], levels, least: IDLE_KEY, rank_of, slot_of }
     }
 
     /// The key of `slot` at time `at`: the least key acts first.
@@ -79,52 +65,56 @@ impl WinnerTree {
         if key == IDLE_KEY { NEVER } else { key >> RANK_BITS }
     }
 
+    #[inline]
+    fn at(&mut self, place: usize) -> &mut u64 {
+        &mut self.keys[place % PLACES]
+    }
+
+    /// The least key of a place's three siblings.
+    #[inline]
+    fn of_siblings(&mut self, place: usize) -> u64 {
+        lesser(lesser(*self.at(place ^ 1), *self.at(place ^ 2)), *self.at(place ^ 3))
+    }
+
     /// Arms `slot` for `at`; [`NEVER`] disarms it.
     #[inline]
     pub fn arm(&mut self, slot: usize, at: u64) {
-        let (mut place, mut key) = (slot, self.key(slot, at));
-        for level in &self.levels {
-            let node = &mut self.nodes[level + place / ARITY];
-            if std::mem::replace(&mut node[place % ARITY], key) == key {
-                return;
-            }
-            key = least_of(node);
-            place /= ARITY;
+        let (mut place, mut key) = (self.leaves + slot, self.key(slot, at));
+        while std::mem::replace(self.at(place), key) != key && place > 1 {
+            key = lesser(self.of_siblings(place), key);
+            place /= 4;
         }
-        self.least = key;
     }
 
     /// Disarms `slot` and returns the least key of all others; the slot may act alone until then.
     /// [`put`](WinnerTree::put) arms it again.
     #[inline]
     pub fn take(&mut self, slot: usize) -> u64 {
-        let (mut place, mut least) = (slot, IDLE_KEY);
-        for level in &self.levels {
-            let node = &mut self.nodes[level + place / ARITY];
-            node[place % ARITY] = least;
-            least = least_of(node);
-            place /= ARITY;
+        let (mut place, mut least) = (self.leaves + slot, IDLE_KEY);
+        *self.at(place) = least;
+        while place > 1 {
+            least = lesser(self.of_siblings(place), least);
+            place /= 4;
+            *self.at(place) = least;
         }
-        self.least = least;
         least
     }
 
     /// Arms a slot that is disarmed. Its key can only lower the keys above it, so no level waits for the one below.
     #[inline]
     pub fn put(&mut self, slot: usize, at: u64) {
-        let (mut place, key) = (slot, self.key(slot, at));
-        for level in &self.levels {
-            let child = &mut self.nodes[level + place / ARITY][place % ARITY];
-            *child = lesser(key, *child);
-            place /= ARITY;
+        let (mut place, key) = (self.leaves + slot, self.key(slot, at));
+        while place > 0 {
+            let node = self.at(place);
+            *node = lesser(key, *node);
+            place /= 4;
         }
-        self.least = lesser(key, self.least);
     }
 
     /// The least key of all slots.
     #[inline]
     pub fn least(&self) -> u64 {
-        self.least
+        self.keys[1]
     }
 
     /// The slot and the time of a key; `None` for the key of no slot.
@@ -137,7 +127,7 @@ impl WinnerTree {
     /// The earliest slot and its time, if any is armed.
     #[inline]
     pub fn first(&self) -> Option<(usize, u64)> {
-        self.turn_of(self.least)
+        self.turn_of(self.least())
     }
 }
 
