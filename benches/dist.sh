@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds schedlab for packages: cargo's profile `dist` (all crates optimised as one), guided by a profile of its own runs. An
 # instrumented build makes the runs of the training set, llvm-profdata merges their profiles, and the last build reads them.
-# The result is target/dist/schedlab; `schedlab --version` should end in "dist, profile-guided". Results must be the same bytes
-# (benches/same.sh holds them). It has not been run to its end yet: neither its gain nor its time is known.
+# The result is dist/schedlab in target/HOST (rustc names the host); its `--version` ends in "dist, profile-guided)". Results must be
+# the same bytes (benches/same.sh holds them).
 # llvm-profdata must read the profiles of rustc's LLVM: rustup's component llvm-tools has it, or a package such as llvm-22.
 # Exit code 0: built, with or without a profile, as said. 1: something failed. 2: wrong option.
 set -euo pipefail
@@ -34,8 +34,9 @@ target=${CARGO_TARGET_DIR:-$here/target}
 host=$(rustc -vV | sed -n 's/^host: //p')
 major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 
+# With the target named, flags are not those of build scripts, which would write profiles of their own.
 build() { # FLAGS FOLDER
-    RUSTFLAGS="${RUSTFLAGS:-} $1" cargo build --profile dist -p schedlab --target-dir "$2"
+    RUSTFLAGS="${RUSTFLAGS:-} $1" cargo build --profile dist -p schedlab --target "$host" --target-dir "$2"
 }
 
 # One that reads the profiles of this rustc: those of other versions of LLVM refuse them.
@@ -55,7 +56,7 @@ profdata() {
 plain() {
     [ -z "${1:-}" ] || echo "dist: $1: built without a profile" >&2
     build "" "$target"
-    "$target/dist/schedlab" --version
+    "$target/$host/dist/schedlab" --version
     exit 0
 }
 
@@ -70,7 +71,7 @@ profdata=$(profdata) || plain "no llvm-profdata reads profiles of LLVM $major ('
 
 echo "dist: instrumented build" >&2
 build "-Cprofile-generate=$work/raw" "$target/instrumented"
-trained=$target/instrumented/dist/schedlab
+trained=$target/instrumented/$host/dist/schedlab
 run() { "$trained" "$@" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; echo "dist: failed: $*" >&2; exit 1; }; }
 
 # The training set: what users wait for. Both fair classes, small and large machines, programs of benchmarks and of rt-app
@@ -90,7 +91,7 @@ for kernel in v6.5 v6.12; do
 done
 recording=$(find "$here/crates/import/tests" -name '*.data' -size +20k | sort | head -n 1)
 [ -z "$recording" ] || run import "$recording" --out imported
-run study newidle --runs 3 --out studied --quiet
+run study idle-sibling --load 6x24 --machine fb-2x24-smt --runs 2 --out studied --quiet
 run compare studied
 cd "$here"
 
@@ -98,4 +99,4 @@ cd "$here"
 [ -z "$keep" ] || { mkdir -p "$keep" && cp "$work/schedlab.profdata" "$keep"; }
 echo "dist: optimised build" >&2
 build "-Cprofile-use=$work/schedlab.profdata" "$target"
-"$target/dist/schedlab" --version
+"$target/$host/dist/schedlab" --version
