@@ -1,5 +1,5 @@
 //! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors,
-//! keyed random draws.
+//! keyed random draws, rows of text.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
@@ -11,6 +11,7 @@ pub mod input;
 pub mod nearest;
 pub mod printable;
 pub mod random;
+pub mod row;
 pub mod temp;
 pub mod time;
 pub mod utc;
@@ -21,6 +22,7 @@ pub use backend::{Backend, Origin};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use random::Stream;
+pub use row::Row;
 pub use time::Ns;
 pub use version::Version;
 

@@ -4,34 +4,43 @@
 //! tracepoints do not say stands in lines of `tracing_mark_write`, as a kernel's own users write them: why a task was
 //! placed, why it had to give way, and how a balancer's passes ended.
 
+mod names;
 #[cfg(test)]
 mod tests;
 
-use crate::points::{self, Point, Points, Tracepoint};
+use crate::points::{self, Left, Point, Points, Tracepoint};
 use crate::{Cast, Event, EventKind, Sink};
-use schedlab_base::printable::name;
-use schedlab_base::{CpuId, Ns, TaskId};
+use names::Names;
+use schedlab_base::{CpuId, Ns, Row, TaskId};
 use std::io::{self, Write};
 
-/// A text that is being written.
+/// Bytes that are written at once: few enough to stay in a CPU's cache until then. Larger blocks take a file as long.
+const BLOCK: usize = 1 << 17;
+
+/// A text that is being written, in large blocks: `out` needs no buffer of its own.
 ///
 /// A failure to write ends the writing and is told by [`Text::finish`], since a sink has no way to tell it.
 pub struct Text<'a, W> {
     out: W,
-    cast: &'a Cast,
-    points: Points,
+    lines: Lines<'a>,
     marks: bool,
     details: bool,
     failed: Option<io::Error>,
 }
 
+/// The lines that are not written yet, and what is known for the next ones.
+struct Lines<'a> {
+    row: Row,
+    names: Names<'a>,
+    points: Points,
+}
+
 impl<'a, W: Write> Text<'a, W> {
     /// Begins a text.
     pub fn new(out: W, cast: &'a Cast) -> Text<'a, W> {
-        let mut text =
-            Text { out, cast, points: Points::default(), marks: true, details: false, failed: None };
-        text.failed = text.head().err();
-        text
+        let mut lines = Lines { row: Row::default(), names: Names::new(cast), points: Points::default() };
+        lines.head(cast.cpus);
+        Text { out, lines, marks: true, details: false, failed: None }
     }
     /// The same without lines that a kernel's tracepoints do not have.
     #[must_use]
@@ -50,159 +59,155 @@ impl<'a, W: Write> Text<'a, W> {
     /// # Errors
     /// What went wrong first while it was written.
     pub fn finish(mut self) -> io::Result<W> {
+        self.write();
         match self.failed {
             Some(e) => Err(e),
             None => self.out.flush().map(|()| self.out),
         }
     }
-
-    fn head(&mut self) -> io::Result<()> {
-        writeln!(self.out, "# tracer: nop\n#")?;
-        writeln!(self.out, "# entries-in-buffer/entries-written: 0/0   #P:{}\n#", self.cast.cpus)?;
-        writeln!(self.out, "#                                _-----=> irqs-off/BH-disabled")?;
-        writeln!(self.out, "#                               / _----=> need-resched")?;
-        writeln!(self.out, "#                              | / _---=> hardirq/softirq")?;
-        writeln!(self.out, "#                              || / _--=> preempt-depth")?;
-        writeln!(self.out, "#                              ||| / _-=> migrate-disable")?;
-        writeln!(self.out, "#                              |||| /     delay")?;
-        writeln!(self.out, "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION")?;
-        writeln!(self.out, "#              | |         |   |||||     |         |")
+    fn write(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(self.lines.row.bytes()).err();
+        }
+        self.lines.row.clear();
     }
+}
 
-    fn tid(&self, task: Option<TaskId>) -> u32 {
-        task.map_or(0, |t| self.cast.tid(t))
-    }
-    fn prio(&self, task: Option<TaskId>) -> i32 {
-        self.cast.prio(task)
+impl Lines<'_> {
+    fn head(&mut self, cpus: usize) {
+        let lines = [
+            "# tracer: nop\n#",
+            &format!("# entries-in-buffer/entries-written: 0/0   #P:{cpus}\n#"),
+            "#                                _-----=> irqs-off/BH-disabled",
+            "#                               / _----=> need-resched",
+            "#                              | / _---=> hardirq/softirq",
+            "#                              || / _--=> preempt-depth",
+            "#                              ||| / _-=> migrate-disable",
+            "#                              |||| /     delay",
+            "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION",
+            "#              | |         |   |||||     |         |",
+        ];
+        for line in lines {
+            self.row.text(line).text("\n");
+        }
     }
 
     /// Begins a line: the current task, CPU, flags, time.
-    fn begin(&mut self, at: Ns, cpu: CpuId, current: Option<TaskId>, irq: bool) -> io::Result<()> {
+    #[inline]
+    fn begin(&mut self, at: Ns, cpu: CpuId, current: Option<TaskId>, irq: bool) -> &mut Row {
         let (seconds, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
-        let flags = if irq { "..h.." } else { "....." };
-        let (tid, cpu) = (self.tid(current), cpu.0);
-        match current {
-            Some(task) => write!(self.out, "{:>16}", name(&self.cast.name(task)))?,
-            None => write!(self.out, "{:>16}", "<idle>")?,
-        }
-        write!(self.out, "-{tid:<7} [{cpu:03}] {flags} {seconds:>5}.{ns:09}: ")
+        self.row.text(self.names.of(current, cpu).current());
+        self.row.text(b"[").zeros::<3>(cpu.0).text(if irq { b"] ..h.. " } else { b"] ..... " });
+        self.row.right(5, seconds).text(b".").zeros::<9>(ns).text(b": ")
     }
 
-    fn comm(&mut self, task: Option<TaskId>, cpu: CpuId) -> io::Result<()> {
-        match task.map(|t| (t, self.cast.of(t))) {
-            Some((_, Some(actor))) => self.out.write_all(name(&actor.name).as_bytes()),
-            Some((task, None)) => write!(self.out, "task {}", task.index()),
-            None => write!(self.out, "swapper/{}", cpu.0),
-        }
-    }
-    /// `comm=... pid=... prio=...`
-    fn who(&mut self, task: TaskId) -> io::Result<()> {
-        write!(self.out, "comm=")?;
-        self.comm(Some(task), CpuId(0))?;
-        write!(self.out, " pid={} prio={}", self.tid(Some(task)), self.prio(Some(task)))
-    }
-
-    fn point(&mut self, p: &Tracepoint) -> io::Result<()> {
+    fn point(&mut self, p: &Tracepoint) {
         let irq = matches!(p.point, Point::Waking { irq: true, .. });
-        self.begin(p.at, p.cpu, p.current, irq)?;
+        self.begin(p.at, p.cpu, p.current, irq);
         match p.point {
             Point::Switch { prev, state, next } => {
-                write!(self.out, "sched_switch: prev_comm=")?;
-                self.comm(prev, p.cpu)?;
-                let state = if prev.is_some() { state.letters() } else { "R" };
-                write!(
-                    self.out,
-                    " prev_pid={} prev_prio={} prev_state={state} ==> next_comm=",
-                    self.tid(prev),
-                    self.prio(prev)
-                )?;
-                self.comm(next, p.cpu)?;
-                writeln!(self.out, " next_pid={} next_prio={}", self.tid(next), self.prio(next))
+                let letters = if prev.is_some() { state.letters() } else { "R" };
+                self.row.text(b"sched_switch: ").text(self.names.of(prev, p.cpu).prev()).text(letters);
+                self.row.text(b" ==> ").text(self.names.of(next, p.cpu).next());
+                if let (Some(gone), Left::Dead) = (prev, state) {
+                    self.names.forget(gone);
+                }
             }
-            Point::Waking { task, target, .. } => self.woken("sched_waking", task, target),
-            Point::Wakeup { task, target, new: false } => self.woken("sched_wakeup", task, target),
-            Point::Wakeup { task, target, new: true } => self.woken("sched_wakeup_new", task, target),
+            Point::Waking { task, target, .. } => self.woken("sched_waking: ", task, target),
+            Point::Wakeup { task, target, new: false } => self.woken("sched_wakeup: ", task, target),
+            Point::Wakeup { task, target, new: true } => self.woken("sched_wakeup_new: ", task, target),
             Point::Migrate { task, from, to } => {
-                write!(self.out, "sched_migrate_task: ")?;
-                self.who(task)?;
-                writeln!(self.out, " orig_cpu={} dest_cpu={}", from.0, to.0)
+                self.row.text(b"sched_migrate_task: ").text(self.names.of(Some(task), p.cpu).who());
+                self.row.text(b" orig_cpu=").number(from.0).text(b" dest_cpu=").number(to.0).text(b"\n");
             }
-            Point::NewTask { task } => {
-                write!(self.out, "sched_process_fork: comm=")?;
-                self.comm(p.current, p.cpu)?;
-                write!(self.out, " pid={} child_comm=", self.tid(p.current))?;
-                self.comm(Some(task), p.cpu)?;
-                writeln!(self.out, " child_pid={}", self.tid(Some(task)))
-            }
+            Point::NewTask { task } => self.forked(task, p),
             Point::Exit { task } => {
-                write!(self.out, "sched_process_exit: ")?;
-                self.who(task)?;
-                writeln!(self.out)
+                let who = self.names.of(Some(task), p.cpu).who();
+                self.row.text(b"sched_process_exit: ").text(who).text(b"\n");
             }
             Point::Idle { state } => {
                 let state = state.map_or(u32::MAX, u32::from);
-                writeln!(self.out, "cpu_idle: state={state} cpu_id={}", p.cpu.0)
+                self.row
+                    .text(b"cpu_idle: state=")
+                    .number(state)
+                    .text(b" cpu_id=")
+                    .number(p.cpu.0)
+                    .text(b"\n");
             }
         }
     }
-    fn woken(&mut self, name: &str, task: TaskId, target: CpuId) -> io::Result<()> {
-        write!(self.out, "{name}: ")?;
-        self.who(task)?;
-        writeln!(self.out, " target_cpu={:03}", target.0)
+    fn woken(&mut self, name: &str, task: TaskId, target: CpuId) {
+        self.row.text(name).text(self.names.of(Some(task), target).who());
+        self.row.text(b" target_cpu=").zeros::<3>(target.0).text(b"\n");
+    }
+    fn forked(&mut self, task: TaskId, p: &Tracepoint) {
+        let parent = p.current.map_or(0, |task| self.names.tid(task));
+        self.row.text(b"sched_process_fork: comm=").text(self.names.of(p.current, p.cpu).name());
+        self.row.text(b" pid=").number(parent);
+        self.row.text(b" child_comm=").text(self.names.of(Some(task), p.cpu).name());
+        self.row.text(b" child_pid=").number(self.names.tid(task)).text(b"\n");
     }
 
     /// What the kernel's tracepoints do not say.
-    fn mark(&mut self, event: &Event) -> io::Result<()> {
-        let about = |e: &Event, cast: &Cast| match e.kind {
-            EventKind::Placed { task, target, reason, probes } => Some(format!(
-                "placed {} on cpu {}: {}, {probes} probes",
-                cast.name(task),
-                target.0,
-                reason.name()
-            )),
+    fn mark(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Placed { task, target, reason, probes } => {
+                self.begin_mark(event).text(b"placed ");
+                self.row.text(self.names.of(Some(task), target).name()).text(b" on cpu ").number(target.0);
+                self.row.text(b": ").text(reason.name()).text(b", ").number(probes).text(b" probes\n");
+            }
             EventKind::Switch { prev: Some(prev), why, next }
                 if points::is_untold(why) && next != Some(prev) =>
             {
-                Some(format!("{} gave way: {}", cast.name(prev), why.name()))
+                self.begin_mark(event);
+                self.row.text(self.names.of(Some(prev), event.cpu).name());
+                self.row.text(b" gave way: ").text(why.name()).text(b"\n");
             }
             EventKind::Balance { level, trigger, why, moved, visited, took_ns, src } => {
-                let from = src.map_or_else(String::new, |src| format!(" from cpu {}", src.0));
-                Some(format!(
-                    "{} balance at level {level}: {}, moved {moved}{from}, read {visited} cpus in {took_ns} ns",
-                    trigger.name(),
-                    why.name()
-                ))
+                let row = self.begin_mark(event).text(trigger.name()).text(b" balance at level ");
+                row.number(level).text(b": ").text(why.name()).text(b", moved ").number(moved);
+                if let Some(src) = src {
+                    row.text(b" from cpu ").number(src.0);
+                }
+                row.text(b", read ").number(visited).text(b" cpus in ").number(took_ns).text(b" ns\n");
             }
             EventKind::Skip { level, why, .. } => {
-                Some(format!("no balance at level {level}: {}", why.name()))
+                let row = self.begin_mark(event).text(b"no balance at level ").number(level);
+                row.text(b": ").text(why.name()).text(b"\n");
             }
-            EventKind::Kick { why, .. } => Some(format!("kick: {}", why.name())),
-            _ => None,
-        };
-        let Some(said) = about(event, self.cast) else { return Ok(()) };
-        let current = self.points.current(event.cpu);
-        self.begin(event.at, event.cpu, current, false)?;
-        writeln!(self.out, "tracing_mark_write: {}", name(&said))
+            EventKind::Kick { why, .. } => {
+                self.begin_mark(event).text(b"kick: ").text(why.name()).text(b"\n");
+            }
+            _ => {}
+        }
     }
-    fn line(&mut self, event: &Event) -> io::Result<()> {
+    fn begin_mark(&mut self, event: &Event) -> &mut Row {
+        let current = self.points.current(event.cpu);
+        self.begin(event.at, event.cpu, current, false).text(b"tracing_mark_write: ")
+    }
+
+    fn event(&mut self, event: &Event, marks: bool) {
         if let EventKind::Lost { count } = event.kind {
-            return writeln!(self.out, "CPU:{} [LOST {count} EVENTS]", event.cpu.0);
+            self.row.text(b"CPU:").number(event.cpu.0).text(b" [LOST ").number(count).text(b" EVENTS]\n");
+            return;
         }
         // A reason stands before the switch: afterwards another task is current.
-        if self.marks {
-            self.mark(event)?;
+        if marks {
+            self.mark(event);
         }
         for point in self.points.of(event) {
-            self.point(&point)?;
+            self.point(&point);
         }
-        Ok(())
     }
 }
 
 impl<W: Write> Sink for Text<'_, W> {
     fn event(&mut self, event: &Event) {
         if self.failed.is_none() {
-            self.failed = self.line(event).err();
+            self.lines.event(event, self.marks);
+            if self.lines.row.bytes().len() >= BLOCK {
+                self.write();
+            }
         }
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}

@@ -75,20 +75,15 @@ fn heading() -> String {
 
 fn line(row: &Row<'_>, text: &mut RowText, out: &mut Out) {
     let (s, us) = (row.at_ns / 1_000_000_000, row.at_ns / 1_000 % 1_000_000);
-    text.begin();
-    text.number(s, 8, b' ');
-    text.text(b".");
-    text.number(us, 6, b'0');
-    text.text(b" [");
-    text.number(row.cpu.0.into(), 4, b'0');
-    text.text(b"]  ");
+    text.row.clear();
+    text.row.right(8, s).text(b".").zeros::<6>(us).text(b" [").zeros::<4>(row.cpu.0).text(b"]  ");
     text.task(row.task.tid, &row.task.name, row.task.process, || who(row.task));
     for (time, before) in [(row.wait, &b"  "[..]), (row.delay, b" "), (row.run, b" ")] {
-        text.text(before);
+        text.row.text(before);
         text.ms(time);
     }
-    text.text(b"\n");
-    out.bytes(text.bytes());
+    text.row.text(b"\n");
+    out.bytes(text.row.bytes());
 }
 
 /// A task as perf names it: `bash[12]`, `java[13/12]`.

@@ -1,15 +1,12 @@
-//! Rows of timehist, written without the machinery of formats: a recording has millions of them, and formats took half
-//! of the time.
+//! Cells of timehist's rows, of which a recording has millions: times, and names that are made once.
 
-use schedlab_base::Ns;
+use schedlab_base::{Ns, Row};
 use std::collections::BTreeMap;
 
 /// Columns of the task's name.
 pub const NAME: usize = 30;
 /// Columns of a time in ms.
 const TIME: usize = 10;
-/// Digits of a number.
-const DIGITS: usize = 20;
 
 /// A task's name in its column, and what it was made of.
 struct Known {
@@ -21,48 +18,20 @@ struct Known {
 /// The row that is being written, and the names by thread.
 #[derive(Default)]
 pub struct RowText {
-    bytes: Vec<u8>,
+    pub row: Row,
     known: BTreeMap<u32, Known>,
 }
 
 impl RowText {
-    /// Begins a row.
-    pub fn begin(&mut self) {
-        self.bytes.clear();
-    }
-    /// The row by now.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-    /// A text as it is.
-    pub fn text(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-    }
-    /// A number in at least `width` columns, filled up with `fill` from the left.
-    pub fn number(&mut self, mut number: u64, width: usize, fill: u8) {
-        let mut digits = [fill; DIGITS];
-        let mut at = DIGITS;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.bytes.extend_from_slice(&digits[at.min(DIGITS - width)..]);
-    }
     /// Milliseconds with three digits, or a dash.
     pub fn ms(&mut self, time: Option<Ns>) {
         match time {
             Some(Ns(ns)) => {
                 let us = ns.saturating_add(500) / 1000;
-                self.number(us / 1000, TIME - 4, b' ');
-                self.bytes.push(b'.');
-                self.number(us % 1000, 3, b'0');
+                self.row.right(TIME - 4, us / 1000).text(b".").zeros::<3>(us % 1000)
             }
-            None => self.text(b"         -"),
-        }
+            None => self.row.text(b"         -"),
+        };
     }
     /// A task's name in its column; `make` is asked when it is not known, or has changed.
     pub fn task(&mut self, tid: u32, name: &str, process: u32, make: impl FnOnce() -> String) {
@@ -75,7 +44,7 @@ impl RowText {
             let cell = format!("{:<NAME$}", make()).into_bytes();
             *known = Known { name: name.to_owned(), process, cell };
         }
-        self.bytes.extend_from_slice(&known.cell);
+        self.row.text(&known.cell);
     }
 }
 
@@ -84,25 +53,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_those_of_formats() {
-        let mut row = RowText::default();
-        for n in [0, 7, 999, 123_456, u64::MAX] {
-            row.begin();
-            row.number(n, 8, b' ');
-            row.number(n, 6, b'0');
-            assert_eq!(row.bytes(), format!("{n:>8}{n:06}").as_bytes());
-        }
+    fn cells_are_those_of_formats() {
+        let mut text = RowText::default();
         for ns in [0, 499, 500, 1_234_567, 999_999_999_999_999, u64::MAX] {
-            row.begin();
-            row.ms(Some(Ns(ns)));
+            text.row.clear();
+            text.ms(Some(Ns(ns)));
             let us = ns.saturating_add(500) / 1000;
-            assert_eq!(row.bytes(), format!("{:>10}", format!("{}.{:03}", us / 1000, us % 1000)).as_bytes());
+            let expected = format!("{:>10}", format!("{}.{:03}", us / 1000, us % 1000));
+            assert_eq!(text.row.bytes(), expected.as_bytes());
         }
-        row.begin();
-        row.ms(None);
-        row.task(7, "a", 0, || "a[7]".into());
-        row.task(7, "a", 0, || panic!("it is known"));
-        row.task(7, "b", 0, || "b[7]".into());
-        assert_eq!(row.bytes(), format!("{:>10}{:<30}{:<30}{:<30}", "-", "a[7]", "a[7]", "b[7]").as_bytes());
+        text.row.clear();
+        text.ms(None);
+        text.task(7, "a", 0, || "a[7]".into());
+        text.task(7, "a", 0, || panic!("it is known"));
+        text.task(7, "b", 0, || "b[7]".into());
+        let expected = format!("{:>10}{:<30}{:<30}{:<30}", "-", "a[7]", "a[7]", "b[7]");
+        assert_eq!(text.row.bytes(), expected.as_bytes());
     }
 }

@@ -117,7 +117,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let path = match &own.output {
         Some(path) if path == Path::new("-") => {
             let out = std::io::stdout().lock();
-            return of.write(BufWriter::new(out), &mut first, second.as_mut()).map(drop);
+            return of.write(out, &mut first, second.as_mut()).map(drop);
         }
         Some(path) => path.clone(),
         None => default_name(&record, of.other, own.format),
@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         let file = Beside::create(&path)?;
         let clone = file.file.try_clone().map_err(|e| Error::io(&path, "write", &e))?;
-        of.write(BufWriter::with_capacity(1 << 18, clone), &mut first, second.as_mut())?;
+        of.write(clone, &mut first, second.as_mut())?;
         file.put()?;
     }
     if !own.quiet {
@@ -234,7 +234,7 @@ impl Of<'_> {
                 schedlab_trace::perfetto::MOST_CPUS
             )));
         }
-        let mut file = Perfetto::new(out, &casts);
+        let mut file = Perfetto::new(BufWriter::with_capacity(1 << 18, out), &casts);
         let label = |letter: &str| if self.other.is_some() { format!("{letter}: ") } else { String::new() };
         let side = Side { label: label("A"), processes: processes(self.record, &cast), ..Side::default() };
         self.perfetto(&mut file, side, first)?;

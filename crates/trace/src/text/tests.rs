@@ -79,3 +79,89 @@ fn names_stay_in_their_line() {
     let text = String::from_utf8(text.finish().unwrap()).unwrap();
     assert!(text.lines().last().unwrap().contains("prev_comm=a\\u000ab prev_pid=7"), "{text}");
 }
+
+/// The lines of a text with these events on CPU 1, without its head.
+fn lines_of(kinds: &[EventKind]) -> Vec<String> {
+    let cast = Cast { cpus: 2, ..Cast::default() };
+    let mut text = Text::new(Vec::new(), &cast);
+    for &kind in kinds {
+        text.event(&Event { at: Ns(12_000_000_345), cpu: CpuId(1), kind });
+    }
+    let text = String::from_utf8(text.finish().unwrap()).unwrap();
+    text.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn reasons_of_the_balancer_have_their_numbers() {
+    use crate::{BalanceReason, BalanceTrigger, KickReason, SkipReason};
+    let balance = |src, moved| EventKind::Balance {
+        level: 2,
+        trigger: BalanceTrigger::Nohz,
+        why: BalanceReason::Moved,
+        moved,
+        visited: 104,
+        took_ns: u32::MAX,
+        src,
+    };
+    let lines = lines_of(&[
+        balance(Some(CpuId(1023)), 65_535),
+        balance(None, 0),
+        EventKind::Skip { level: 10, why: SkipReason::ShortIdle, have_ns: 1, need_ns: 2 },
+        EventKind::Kick { why: KickReason::TwoTasks, to: None },
+    ]);
+    let begin = "          <idle>-0       [001] .....    12.000000345: tracing_mark_write: ";
+    let said = [
+        "nohz balance at level 2: moved, moved 65535 from cpu 1023, read 104 cpus in 4294967295 ns",
+        "nohz balance at level 2: moved, moved 0, read 104 cpus in 4294967295 ns",
+        "no balance at level 10: short_idle",
+        "kick: two_tasks",
+    ];
+    assert_eq!(lines, said.map(|said| format!("{begin}{said}")));
+}
+
+#[test]
+fn a_text_of_many_blocks_is_whole_and_its_blocks_end_with_lines() {
+    struct Blocks(Vec<Vec<u8>>);
+    impl std::io::Write for Blocks {
+        fn write(&mut self, block: &[u8]) -> std::io::Result<usize> {
+            self.0.push(block.to_vec());
+            Ok(block.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let cast = Cast { cpus: 2, ..Cast::default() };
+    let mut text = Text::new(Blocks(Vec::new()), &cast);
+    for at in 0..5000 {
+        text.event(&Event { at: Ns(at), cpu: CpuId(0), kind: EventKind::IdleEnter { state: 1 } });
+    }
+    let blocks = text.finish().unwrap().0;
+    assert!((2..20).contains(&blocks.len()), "{}", blocks.len());
+    assert!(blocks.iter().all(|block| block.ends_with(b"\n")));
+    let text = String::from_utf8(blocks.concat()).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|l| l.contains("cpu_idle: state=1 cpu_id=0")).collect();
+    assert_eq!(lines.len(), 5000);
+    assert!(lines.iter().enumerate().all(|(at, line)| line.contains(&format!(" 0.{at:09}: "))));
+}
+
+#[test]
+fn a_failure_to_write_is_told_at_the_end() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let cast = Cast::default();
+    for events in [0, 5000] {
+        let mut text = Text::new(Full, &cast);
+        for at in 0..events {
+            text.event(&Event { at: Ns(at), cpu: CpuId(0), kind: EventKind::IdleEnter { state: 1 } });
+        }
+        assert_eq!(text.finish().err().map(|e| e.kind()), Some(std::io::ErrorKind::StorageFull));
+    }
+}
