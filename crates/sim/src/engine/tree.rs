@@ -4,9 +4,9 @@
 //! an explicit, seed-dependent and otherwise arbitrary order. Times fit 51 bits of ns (26 days of simulated time).
 //! There is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
-//! A node holds the least key of its four children, and lies at a quarter of their place. A turn walks from one leaf to
-//! the root twice; from level to level it waits for one comparison. No branch predictor foresees which key is the least,
-//! so comparisons select and do not branch.
+//! A node holds the least key of its four children, and lies at a quarter of their place. A turn walks from one leaf
+//! to the root twice; from level to level it waits for one comparison. No branch predictor foresees which key is the
+//! least, so comparisons select and do not branch.
 
 use super::NEVER;
 use schedlab_base::Stream;
@@ -20,8 +20,8 @@ const PLACES: usize = 2 << 14;
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Of constant length, so that a
-    /// place needs no check of bounds.
+    /// By place: the root is 1, the children of n are 4n to 4n + 3, slot s is `leaves` + s. Of constant length, so
+    /// that a place needs no check of bounds.
     keys: Box<[u64; PLACES]>,
     leaves: usize,
     rank_of: Vec<u16>,
