@@ -157,6 +157,7 @@ fn the_kernels_log_is_kept_beside_its_run() {
         progress: &Silent,
         stop: &stop,
         engine: Engine::Here,
+        outlines: false,
     };
     let done = session.work(&p).unwrap();
     assert_eq!(done.records.iter().filter(|r| r.guest.is_some()).count(), 12);

@@ -3,12 +3,15 @@
 mod common;
 
 use common::{Mock, SMALL, experiment, record};
+use schedlab_base::Ns;
 use schedlab_lab::plan::left_out;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::{
-    Backend, Engine, Options, Plan, Published, Question, Session, Silent, compare, compare_paths, plan,
+    Backend, Cell, Engine, Executor, Made, Options, Plan, Published, Question, Session, Silent, compare,
+    compare_paths, plan,
 };
-use schedlab_record::{Record, Store};
+use schedlab_record::{Interval, Record, Store};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn work(
@@ -26,6 +29,7 @@ fn work(
         progress: &Silent,
         stop: &stop,
         engine: Engine::Here,
+        outlines: false,
     }
     .work(plan)
 }
@@ -49,6 +53,50 @@ fn jobs_do_not_change_the_result() {
     assert_eq!(one, two);
     assert_eq!(one[0].seed, 1);
     assert_eq!((one[4].seed, one[4].variant.name.as_str()), (2, "fast"), "the second round goes backwards");
+}
+
+/// Records with an interval.
+struct WithInterval(Mock);
+
+impl Executor for WithInterval {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> schedlab_base::Result<Option<Made>> {
+        let mut made = self.0.run(cell, seed, stop)?;
+        let interval = Interval { start: Ns(seed), length: Ns(1), values: BTreeMap::new() };
+        made.iter_mut().for_each(|m| m.record.found.intervals.push(interval.clone()));
+        Ok(made)
+    }
+    fn parallel(&self, cell: &Cell) -> bool {
+        self.0.parallel(cell)
+    }
+}
+
+#[test]
+fn runs_in_a_store_may_stay_in_memory_as_outlines() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, stop, mock) =
+        (Store::create(dir.path()).unwrap(), AtomicBool::new(false), WithInterval(Mock::default()));
+    let p = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap();
+    let of = |store| Session {
+        executor: &mock,
+        store,
+        attach: &[],
+        jobs: 1,
+        progress: &Silent,
+        stop: &stop,
+        engine: Engine::Here,
+        outlines: true,
+    };
+    let whole = of(None).work(&p).unwrap().records;
+    assert!(whole.iter().all(|r| !r.found.intervals.is_empty()), "what is not stored stays whole");
+    let outlined = |mut r: Record| {
+        r.found.outline();
+        r
+    };
+    let outlines: Vec<Record> = whole.into_iter().map(outlined).collect();
+    for times in ["made", "found"] {
+        let records = of(Some(&store)).work(&p).unwrap().records;
+        assert!(records == outlines && records.iter().all(|r| r.found.intervals.is_empty()), "{times}");
+    }
 }
 
 #[test]

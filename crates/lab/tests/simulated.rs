@@ -39,6 +39,7 @@ fn records(jobs: usize) -> Vec<Record> {
         progress: &Silent,
         stop: &stop,
         engine: Engine::Here,
+        outlines: false,
     };
     session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
 }

@@ -94,6 +94,7 @@ fn work(plan: &Plan, boots: &Boots, store: Option<&Store>) -> schedlab_lab::Fini
         progress: &Silent,
         stop: &stop,
         engine: Engine::Here,
+        outlines: false,
     };
     session.work_seated(plan, 2).unwrap()
 }
@@ -126,6 +127,7 @@ fn the_first_failure_in_the_plan_s_order_is_told_whatever_the_jobs() {
             store,
             attach: &[],
             engine: Engine::Here,
+            outlines: false,
             jobs,
             progress,
             stop: &stop,

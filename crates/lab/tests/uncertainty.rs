@@ -47,6 +47,7 @@ fn work(plan: &Plan, executor: &dyn Executor, jobs: usize) -> Vec<Record> {
         progress: &Silent,
         stop: &stop,
         engine: Engine::Here,
+        outlines: false,
     };
     session.work(plan).unwrap_or_else(|e| panic!("{e}")).records
 }

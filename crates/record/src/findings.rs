@@ -44,6 +44,12 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Leaves what tables need, in little room: no waits and intervals, which are most of a record, and of each
+    /// histogram the buckets in use. [`RunDir::outline`](crate::RunDir::outline) reads the same of a stored run.
+    pub fn outline(&mut self) {
+        (self.waits, self.intervals) = (Vec::new(), Vec::new());
+        self.series.values_mut().for_each(Series::pack);
+    }
     /// Adds the findings of another observer of the same run. If both have a value of one name, `more`'s is
     /// kept. Its lists replace ours unless they are empty. Its warnings come after ours.
     pub fn add(&mut self, more: Findings) {

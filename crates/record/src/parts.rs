@@ -137,6 +137,9 @@ mod tests {
         without.found.waits.clear();
         without.found.intervals.clear();
         assert_eq!(outline(&text).unwrap(), without);
+        let mut made = full();
+        made.found.outline();
+        assert_eq!(made, without, "an outline of a record is the one read of it");
         let old = serde_json::to_string(&record(1)).unwrap();
         assert_eq!(whole(&old), Some(record(1)), "fields that may be missing");
     }

@@ -252,7 +252,19 @@ impl Series {
         }
         self.range.1
     }
+    /// Keeps the buckets in use only: some bytes each, where all buckets take 100 kB and more.
+    pub fn pack(&mut self) {
+        if let Body::Whole(_) = &self.body
+            && let Some(packed) = self.bytes().ok().and_then(|bytes| Packed::new(&bytes))
+        {
+            self.body = Body::Packed(packed);
+        }
+    }
     fn encode(&self) -> Result<String, String> {
+        Ok(STANDARD.encode(self.bytes()?))
+    }
+    /// The histogram as it is stored.
+    fn bytes(&self) -> Result<Vec<u8>, String> {
         let hist = match &self.body {
             Body::Whole(hist) => Cow::Borrowed(hist),
             Body::Packed(packed) => Cow::Owned(packed.unpack()),
@@ -260,7 +272,7 @@ impl Series {
         };
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(&*hist, &mut bytes).map_err(|e| e.to_string())?;
-        Ok(STANDARD.encode(bytes))
+        Ok(bytes)
     }
 }
 
@@ -410,6 +422,20 @@ mod tests {
         let mut s = Series::new("ns", Better::Lower);
         values.into_iter().for_each(|v| s.record(v));
         s
+    }
+
+    #[test]
+    fn a_packed_series_has_the_same_values_and_the_same_text() {
+        let mut whole = Series::new("ns", Better::Lower);
+        (0..3000u64).for_each(|i| whole.record(i * i * 977));
+        let mut packed = whole.clone();
+        packed.pack();
+        assert!(matches!(packed.body, Body::Packed(_)));
+        assert_eq!(packed, whole);
+        assert_eq!(packed.encode(), whole.encode());
+        packed.record(5);
+        whole.record(5);
+        assert_eq!(packed, whole, "it is unpacked where more is recorded");
     }
 
     #[test]

@@ -26,6 +26,7 @@ use schedlab_lab::{
 use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Options of experiments.
@@ -352,8 +353,11 @@ impl Making<'_> {
         let folders = Folders::of_plan(&plan.cells, store.root())?;
         let question = question(&experiment, &plan)?.kept_in(folders);
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
-        let is_row = |r: &&Record| self.seeds_a_boot.is_none() || r.backend == Backend::Vm;
-        let rows: Vec<Record> = finished.records.iter().filter(is_row).cloned().collect();
+        let of_guests = |r: &&Record| r.backend == Backend::Vm;
+        let rows = match self.seeds_a_boot {
+            Some(_) => Cow::Owned(finished.records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
+            None => Cow::Borrowed(&finished.records),
+        };
         let comparison = compare(&rows, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
         Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
@@ -371,6 +375,7 @@ impl Making<'_> {
             progress: &bar,
             stop: interrupt::stop_flag()?,
             engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
+            outlines: true,
         };
         let finished = match self.seeds_a_boot {
             Some(seeds) => session.work_seated(plan, seeds),

@@ -61,6 +61,7 @@ pub fn conduct_told(
         progress: &bar,
         stop,
         engine: Engine::Here,
+        outlines: false,
     }
     .work(&plan)?;
     drop(bar);

@@ -139,6 +139,9 @@ pub struct Session<'a> {
     pub stop: &'a AtomicBool,
     /// Where missing runs are made.
     pub engine: Engine<'a>,
+    /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole records
+    /// of 10,000 runs would take 10 GB.
+    pub outlines: bool,
 }
 
 /// Where the missing runs of a plan are made.
@@ -229,7 +232,7 @@ impl Session<'_> {
             let cell = &plan.cells[run.cell];
             match store.get(&hashes[run.cell], run.seed) {
                 Some(dir) => {
-                    let record = dir.record()?;
+                    let record = self.read(&dir)?;
                     self.progress.done(cell, run.seed, Done::Found(&record));
                     Ok(Some((record, !made.contains(&at))))
                 }
@@ -248,6 +251,10 @@ impl Session<'_> {
         self.store.and_then(|s| s.get(hash, seed))
     }
 
+    fn read(&self, run: &RunDir) -> Result<Record> {
+        if self.outlines { run.outline() } else { run.record() }
+    }
+
     fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
@@ -261,12 +268,15 @@ impl Session<'_> {
 
     fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         if let Some(run) = self.stored(hash, seed) {
-            return Ok(Some((run.record()?, true)));
+            return Ok(Some((self.read(&run)?, true)));
         }
         let made = self.executor.run(cell, seed, self.stop);
-        let made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
-        if let (Some(made), Some(store)) = (&made, self.store) {
+        let mut made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
+        if let (Some(made), Some(store)) = (&mut made, self.store) {
             made.put(store, hash, seed, self.attach)?;
+            if self.outlines {
+                made.record.found.outline();
+            }
         }
         Ok(made.map(|made| (made.record, false)))
     }

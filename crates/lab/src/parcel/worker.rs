@@ -96,6 +96,7 @@ impl Worker<'_> {
             progress: self.progress,
             stop: self.stop,
             engine: Engine::Here,
+            outlines: false,
         };
         let finished = session.work(plan)?;
         worked.made += finished.records.len() - finished.found;

@@ -244,6 +244,7 @@ fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> 
         progress: &bar,
         stop: interrupt::stop_flag()?,
         engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
+        outlines: false,
     };
     let finished = session.work(plan);
     drop(bar);

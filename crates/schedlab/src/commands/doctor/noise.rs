@@ -57,6 +57,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
         progress: &bar,
         stop,
         engine: Engine::Here,
+        outlines: false,
     };
     let finished = session.work(&plan)?;
     drop(bar);
