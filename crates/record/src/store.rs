@@ -133,6 +133,10 @@ impl Store {
         if let Some(run) = self.get(cell_hash, seed) {
             return Ok(Stored::Kept(run));
         }
+        let mut names = extra.iter().map(|(name, _)| *name).chain(moved.map(|(name, _)| name));
+        if let Some(name) = names.find(|name| !is_name(name)) {
+            return Err(Error::internal(format!("'{name}' is no name of a file in a run's folder")));
+        }
         let place = self.place(cell_hash, seed);
         let cell = self.root.join(cell_hash);
         let _emptied = Emptied(&cell);
@@ -156,6 +160,11 @@ impl Store {
             Err(e) => Err(Error::io(&place, "put the run in", &e)),
         }
     }
+}
+
+/// Whether a path of that name lies directly in the folder that it is joined to.
+fn is_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|last| last == name)
 }
 
 /// A new run's folder in its cell's folder, which is made if it does not exist. Another writer that fails may

@@ -57,6 +57,20 @@ fn a_run_comes_back_as_it_went_in() {
 }
 
 #[test]
+fn a_file_that_would_lie_elsewhere_is_not_written() {
+    let (dir, store) = store();
+    let r = record(3);
+    let moved = dir.path().join("moved");
+    fs::write(&moved, "x").unwrap();
+    for name in ["../pwned", "/tmp/schedlab-pwned", "a/b", "a/", ".", "..", ""] {
+        assert!(store.put(&cell_hash(&r), 3, &r, &[(name, b"x")]).is_err(), "'{name}'");
+        assert!(store.put_with(&cell_hash(&r), 3, &r, &[], Some((name, &moved))).is_err(), "'{name}'");
+        assert_eq!(fs::read_dir(store.root()).unwrap().count(), 0, "'{name}'");
+    }
+    assert!(!Path::new("/tmp/schedlab-pwned").exists() && moved.exists());
+}
+
+#[test]
 fn the_first_run_is_kept() {
     let (_dir, store) = store();
     let (first, mut second) = (record(1), record(1));

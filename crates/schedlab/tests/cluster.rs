@@ -215,3 +215,22 @@ fn runs_are_carried_to_another_store_and_back() {
     let (_, err) = cluster.run(&["work", "x.parcel", "--task", "7"], 2);
     assert!(err.contains("no 7"), "{err}");
 }
+
+#[test]
+fn a_parcel_writes_nothing_but_runs() {
+    let lab = Lab::new();
+    lab.ok(&["pack", "small.toml", "-o", "x.parcel"]);
+    let parcel = fs::read_to_string(lab.path().join("x.parcel")).unwrap();
+    assert!(parcel.contains("\"name\":\"experiment.toml\""));
+    let absolute = lab.path().join("pwned").display().to_string();
+    for name in ["../../../pwned", &absolute, "", "record.json", "other"] {
+        lab.write(
+            "bad.parcel",
+            &parcel.replace("\"name\":\"experiment.toml\"", &format!("\"name\":\"{name}\"")),
+        );
+        let (_, err) = lab.run(&["work", "bad.parcel", "--out", "in/store"], 2);
+        let told = format!("bad.parcel: the parcel has a file '{name}', which no run has");
+        assert!(err.contains(&told), "{err}");
+        assert!(!lab.path().join("pwned").exists() && !lab.path().join("in").exists());
+    }
+}

@@ -17,6 +17,7 @@ use schedlab_base::{Backend, Error, Origin, Result, Spot, input};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, find_qemu};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
+use schedlab_record::holdings::is_cell;
 use schedlab_record::{MODEL, Observe, WATCHING, content_hash};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
@@ -333,6 +334,22 @@ impl Parcel {
             return Err(Error::input("the parcel has a run of a cell that it does not have")
                 .help("it is damaged: make it again")
                 .at(Spot::file(file)));
+        }
+        // These names become paths below the store.
+        for (at, Attached { name, .. }) in parcel.attach.iter().enumerate() {
+            if !results::is_beside(name) || parcel.attach[..at].iter().any(|a| a.name == *name) {
+                return Err(Error::input(format!("the parcel has a file '{name}', which no run has"))
+                    .help("'schedlab pack' of this version writes none such: make it again")
+                    .at(Spot::file(file)));
+            }
+        }
+        if let Some(cell) = parcel.cells.iter().find(|cell| !is_cell(&cell.hash)) {
+            return Err(Error::input(format!(
+                "the parcel has a cell '{}', which is no cell's name",
+                cell.hash
+            ))
+            .help("it is damaged: make it again")
+            .at(Spot::file(file)));
         }
         Ok(parcel)
     }

@@ -27,8 +27,13 @@ pub const SCHEMA: &str = "schedlab/results/1";
 /// The files that a run may have beside its record.
 const BESIDE: &[&str] = &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
 
+/// Whether a run has a file of that name beside its record.
+pub(super) fn is_beside(name: &str) -> bool {
+    BESIDE.contains(&name)
+}
+
 fn is_file_of_run(name: &str) -> bool {
-    name == RECORD_FILE || BESIDE.contains(&name)
+    name == RECORD_FILE || is_beside(name)
 }
 
 #[derive(Serialize, Deserialize)]

@@ -69,6 +69,29 @@ fn a_parcel_of_another_version_or_with_another_cell_is_refused() {
 }
 
 #[test]
+fn a_parcel_with_files_or_cells_that_no_run_has_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.parcel");
+    let made = parcel(&plan(1));
+    let refused = |parcel: &Parcel| {
+        std::fs::write(&file, parcel.text().unwrap()).unwrap();
+        let e = Parcel::read(&file).unwrap_err();
+        assert_eq!((e.kind().exit_code(), e.spot().map(|s| &s.file)), (2, Some(&file)), "{e}");
+        e.to_string()
+    };
+    let twice = [made.attach[0].clone(), made.attach[0].clone()];
+    for name in ["../../pwned", "/etc/pwned", "", "foo", "record.json", "./experiment.toml"] {
+        let attach = vec![Attached { name: name.to_owned(), text: String::new() }];
+        let told = refused(&Parcel { attach, ..made.clone() });
+        assert!(told.contains(&format!("the parcel has a file '{name}', which no run has")), "{told}");
+    }
+    assert!(refused(&Parcel { attach: twice.to_vec(), ..made.clone() }).contains("'experiment.toml'"));
+    let mut elsewhere = made;
+    elsewhere.cells[0].hash = "../elsewhere".to_owned();
+    assert!(refused(&elsewhere).contains("'../elsewhere', which is no cell's name"));
+}
+
+#[test]
 fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (there, here) = (dir.path().join("there"), dir.path().join("here"));
