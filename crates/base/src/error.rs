@@ -127,7 +127,11 @@ impl Error {
             Io::NotFound | Io::PermissionDenied | Io::IsADirectory | Io::InvalidData => ErrorKind::Input,
             _ => ErrorKind::Machine,
         };
-        Error::new(kind, format!("can't {doing} {}: {error}", path.display()))
+        let told = Error::new(kind, format!("can't {doing} {}: {error}", path.display()));
+        match error.kind() {
+            Io::StorageFull | Io::QuotaExceeded => told.help("make room there, then give the same command"),
+            _ => told,
+        }
     }
     /// There is no `name` among the things called `what`. The help offers the nearest of `known`, or lists each once.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {

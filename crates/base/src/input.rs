@@ -109,7 +109,8 @@ fn no_file(path: &Path, kind: &str) -> Error {
     Error::input(format!("can't read {}: it is {kind}", path.display())).help("give a regular file or a pipe")
 }
 
-fn too_long(path: &Path, limit_mb: u64) -> Error {
+/// The error of an input that is longer than its limit.
+pub fn too_long(path: &Path, limit_mb: u64) -> Error {
     Error::input(format!("longer than {limit_mb} MB"))
         .help(format!("{LIMIT_VARIABLE} sets another limit, as in {LIMIT_VARIABLE}={}", limit_mb * 4))
         .at(Spot::file(path))
@@ -124,7 +125,10 @@ fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String> {
 }
 
 /// The limit in force, MiB: the environment variable's, else the usual one.
-fn limit_mb(usual: u64) -> Result<u64> {
+///
+/// # Errors
+/// When the variable has no number.
+pub fn limit_mb(usual: u64) -> Result<u64> {
     std::env::var_os(LIMIT_VARIABLE).map_or(Ok(usual), |given| stated(&given.to_string_lossy()))
 }
 

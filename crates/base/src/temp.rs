@@ -326,7 +326,10 @@ mod tests {
     fn a_device_stays_one() {
         let full = Path::new("/dev/full");
         let e = write_whole(full, b"x").unwrap_err().to_string();
-        assert!(e.contains("/dev/full") && e.contains("No space left"), "{e}");
+        assert!(
+            e.contains("/dev/full") && e.contains("No space left") && e.contains("help: make room"),
+            "{e}"
+        );
         let null = Path::new("/dev/null");
         write_whole(null, b"x").unwrap();
         check_place(null).unwrap();

@@ -19,7 +19,7 @@ use crate::holdings::is_cell;
 use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
 use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record, content_hash};
-use schedlab_base::{Error, Ns, Origin, Result, Warning, temp};
+use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,8 @@ pub const INDEX_SCHEMA: &str = "schedlab/index/1";
 pub const INDEX_FOLDER: &str = ".index";
 /// So many files are put together by the next writer.
 const MOST_FILES: usize = 8;
+/// The longest file of an index unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
+const MAX_MB: u64 = 4096;
 
 /// What tells a record from another one in its place. The order is that of time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -153,7 +155,11 @@ impl Index {
         paths.sort();
         for path in paths {
             // A file may be gone by now: another process has put it together with others.
-            let Ok(bytes) = fs::read(&path) else { continue };
+            // Anything else under such a name is not ours: a pipe waits, a device gives bytes for ever.
+            if !fs::symlink_metadata(&path).is_ok_and(|about| about.is_file()) {
+                continue;
+            }
+            let Ok(bytes) = input::bytes_up_to(&path, MAX_MB) else { continue };
             let text = String::from_utf8(bytes).unwrap_or_default();
             let file = index.files.len();
             index.files.push(Indexed { path, text, cells: Vec::new() });
@@ -343,11 +349,30 @@ impl Text {
     fn write(self, root: &Path) -> Result<PathBuf> {
         let text = head(&self.body) + "\n" + &self.body;
         let folder = root.join(INDEX_FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
+        fs::create_dir_all(&folder)
+            .map_err(|e| failed(&folder, Error::io(&folder, "create the folder", &e)))?;
+        // A killed writer's file had the name of its content, which no other writer has.
+        temp::clear_left(&folder, ".");
         let path = folder.join(content_hash(text.as_bytes()) + ".rows");
-        temp::write_whole(&path, text.as_bytes())?;
+        let limit_mb = input::limit_mb(MAX_MB)?;
+        if text.len() as u64 > limit_mb << 20 {
+            // It would not be read.
+            return Err(input::too_long(&path, limit_mb));
+        }
+        temp::write_whole(&path, text.as_bytes()).map_err(|e| failed(&folder, e))?;
         Ok(path)
     }
+}
+
+/// The error of an index that can't be written, with its remedy.
+fn failed(folder: &Path, e: Error) -> Error {
+    if folder.exists() && !folder.is_dir() {
+        return e.help("a file has the place of the index's folder: move it away");
+    }
+    if e.remedy().is_some() {
+        return e;
+    }
+    e.help("the index is written into the store, which needs the right to; without an index all works, but slower")
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

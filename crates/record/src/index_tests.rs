@@ -127,9 +127,40 @@ fn a_store_that_takes_no_index_is_as_it_was() {
     let lab = Lab::new(1);
     fs::write(lab.root().join(INDEX_FOLDER), "a file in its place").unwrap();
     let read = Read::outline(&lab.runs[0]).unwrap();
-    assert!(lab.index().add(&[(&lab.runs[0], &read)]).is_err());
+    let e = lab.index().add(&[(&lab.runs[0], &read)]).unwrap_err();
+    assert!(e.remedy().is_some_and(|help| help.contains("move it away")), "{e}");
     assert!(lab.index().get(&lab.runs[0]).is_none());
     assert_eq!(store::list(&lab.root()).unwrap(), lab.runs);
+}
+
+#[test]
+fn a_killed_writer_s_file_goes_with_the_next_one_and_a_young_one_stays() {
+    let lab = Lab::new(2);
+    lab.add(0..1);
+    let folder = lab.root().join(INDEX_FOLDER);
+    let [left, young] = ["0123", "4567"].map(|name| folder.join(format!(".{name}.rows.77.0.tmp")));
+    [&left, &young].iter().for_each(|path| fs::write(path, "half").unwrap());
+    let old = std::time::SystemTime::now() - 2 * temp::LEFT_AFTER;
+    fs::File::open(&left).unwrap().set_modified(old).unwrap();
+    lab.add(1..2);
+    assert!(!left.exists() && young.exists());
+    assert_eq!(lab.index().len(), 2);
+}
+
+#[test]
+fn only_files_are_read_as_parts_of_an_index() {
+    let lab = Lab::new(1);
+    lab.add(0..1);
+    let folder = lab.root().join(INDEX_FOLDER);
+    std::os::unix::fs::symlink("/dev/zero", folder.join("zero.rows")).unwrap();
+    fs::create_dir(folder.join("folder.rows")).unwrap();
+    // A pipe without a writer: opening it would wait for ever.
+    let pipe = folder.join("pipe.rows");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (send, opened) = std::sync::mpsc::channel();
+    let root = lab.root();
+    std::thread::spawn(move || send.send(Index::open(&root).len()));
+    assert_eq!(opened.recv_timeout(std::time::Duration::from_secs(30)), Ok(1));
 }
 
 #[test]
