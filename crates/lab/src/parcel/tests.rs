@@ -137,3 +137,30 @@ fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
         assert!(of(&there) == of(&here), "{name} of seed {seed}");
     }
 }
+
+#[test]
+fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    let mut parcel = parcel(&plan(1));
+    let stop = AtomicBool::new(false);
+    for together in [false, true] {
+        let seed = 7 + u64::from(together);
+        parcel.tasks = vec![Task { together, blocks: vec![vec![(0, seed), (0, seed), (0, seed)]] }];
+        let worker = Worker { executor: &EXECUTOR, store: &store, jobs: 1, progress: &Silent, stop: &stop };
+        let worked = worker.work(&parcel, None).unwrap();
+        assert_eq!((worked.made, worked.found), (1, 2));
+        let walls: u64 = worked.wall_s.values().map(|(runs, _)| runs).sum();
+        assert_eq!(walls, 1, "made once");
+    }
+    // The second block's cell would be refused if it was planned.
+    parcel.cells[1].load = "another".to_owned();
+    let stopped = AtomicBool::new(true);
+    for together in [false, true] {
+        parcel.tasks = vec![Task { together, blocks: vec![vec![(0, 20)], vec![(1, 21)]] }];
+        let worker =
+            Worker { executor: &EXECUTOR, store: &store, jobs: 1, progress: &Silent, stop: &stopped };
+        let worked = worker.work(&parcel, None).unwrap();
+        assert_eq!((worked.made, worked.interrupted), (0, true));
+    }
+}

@@ -10,7 +10,7 @@ use crate::validate::{Again, Probing};
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -65,9 +65,11 @@ impl Worker<'_> {
         }
         let clocked = Clocked { inner: self.executor, wall_s: Mutex::default() };
         let mut worked = Worked::default();
-        for (together, runs) in tasks.iter().flat_map(|t| t.blocks.iter().map(|b| (t.together, b))) {
-            let most = if together { runs.len().max(1) } else { AT_ONCE };
-            for part in runs.chunks(most) {
+        'blocks: for (together, runs) in tasks.iter().flat_map(|t| t.blocks.iter().map(|b| (t.together, b))) {
+            let once = once(parcel, runs);
+            worked.found += runs.len() - once.len();
+            let most = if together { once.len().max(1) } else { AT_ONCE };
+            for part in once.chunks(most) {
                 let plan = parcel.plan(part)?;
                 match (together, parcel.how) {
                     (true, How { validation: true, .. }) => {
@@ -77,7 +79,7 @@ impl Worker<'_> {
                     (false, _) => self.part(&clocked, parcel, &plan, &mut worked)?,
                 }
                 if worked.interrupted {
-                    break;
+                    break 'blocks;
                 }
             }
         }
@@ -105,7 +107,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Runs of a block, one after the other, stored at its end.
+    /// Runs of a block, one after the other, stored at its end. A kill while they are being stored leaves a part.
     fn block(
         &self,
         executor: &dyn Executor,
@@ -140,6 +142,12 @@ impl Worker<'_> {
         worked.made += made.len();
         Ok(())
     }
+}
+
+/// A block's runs, each once. The store has no more of them, and finds them only once they are stored.
+fn once(parcel: &Parcel, runs: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let mut seen = BTreeSet::new();
+    runs.iter().copied().filter(|(cell, seed)| seen.insert((&parcel.cells[*cell].hash, *seed))).collect()
 }
 
 fn attached(parcel: &Parcel) -> Vec<(&str, &[u8])> {
