@@ -92,6 +92,18 @@ impl Store {
         })?;
         Ok(Store { root: root.to_owned() })
     }
+    /// The store in `root`, a folder that is there.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn open(root: &Path) -> Result<Store> {
+        let about = fs::metadata(root).map_err(|e| Error::io(root, "read", &e));
+        let help = "--out names the folder with the runs";
+        if !about.map_err(|e| e.help(help))?.is_dir() {
+            return Err(Error::input(format!("{} is no folder", root.display())).help(help));
+        }
+        Ok(Store { root: root.to_owned() })
+    }
     /// The folder with the runs.
     pub fn root(&self) -> &Path {
         &self.root

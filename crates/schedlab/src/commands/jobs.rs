@@ -33,8 +33,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    std::fs::metadata(&own.out).map_err(|e| Error::io(&own.out, "read", &e))?;
-    let store = Store::create(&own.out)?;
+    let store = Store::open(&own.out)?;
     let (mut all, silent) =
         Journal::find(&own.out).map_or(Ok((Vec::new(), None)), |journal| told(&journal, &store))?;
     if let Some(word) = &own.experiment {
