@@ -6,8 +6,11 @@
 //! model included. The worker computes it again and refuses a cell whose hash is another one.
 //!
 //! A task's runs are in blocks. The runs of a block are made in order. In a live task (`together`) a block is an
-//! interleaved round trip of the variants (A B B A); it is stored as a whole, so that all of it is from one node.
+//! interleaved round trip of the variants (A B B A); its runs are stored when all of them are made, so that all of
+//! it is from one node. A worker that is killed while it stores them leaves a part of the block.
+//! The next task makes the rest, maybe on another node.
 
+pub mod place;
 pub mod results;
 pub mod worker;
 
@@ -107,7 +110,7 @@ pub struct Attached {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Whether a block is stored as a whole, and its runs are made one at a time.
+    /// Whether a block is stored at its end, and its runs are made one at a time.
     pub together: bool,
     /// Blocks of runs, each a cell's index and a seed.
     pub blocks: Vec<Vec<(usize, u64)>>,

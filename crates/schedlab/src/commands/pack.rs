@@ -7,6 +7,7 @@ use crate::{cluster, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_lab::experiment::load;
+use schedlab_lab::parcel::{self, place};
 use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -40,7 +41,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input("pack has no engine: another machine makes the runs with 'schedlab work'")
             .help("leave --engine out"));
     }
-    temp::check_place(&own.parcel).map_err(|e| e.context("--parcel"))?;
+    place::check(&own.parcel, parcel::SCHEMA, &own.file).map_err(|e| e.context("--parcel"))?;
     let name = own.file.to_str().filter(|name| STUDIES.iter().any(|(study, _)| study == name));
     let experiment = match name.filter(|_| !own.file.exists()) {
         Some(study) => studies::find(study)?,

@@ -8,7 +8,7 @@ use schedlab_base::{Error, ErrorKind, Result, temp};
 use schedlab_lab::Progress;
 use schedlab_lab::exec::slurm::journal::{Failure, REPORT_SCHEMA, Report};
 use schedlab_lab::parcel::worker::{Worked, Worker};
-use schedlab_lab::parcel::{Parcel, results};
+use schedlab_lab::parcel::{Parcel, place, results};
 use schedlab_record::Store;
 use std::path::{Path, PathBuf};
 
@@ -51,8 +51,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let _ = std::fs::remove_file(report);
         let _ = write(report, Worked::default(), None);
     }
-    if let Some(results) = &own.results {
-        temp::check_place(results).map_err(|e| e.context("--results"))?;
+    if let Some(file) = &own.results {
+        place::check(file, results::SCHEMA, &own.file).map_err(|e| e.context("--results"))?;
     }
     let worked = work(&own);
     if let Some(report) = &own.report {

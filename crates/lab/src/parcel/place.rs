@@ -1,0 +1,36 @@
+//! The places of files that carry parcels and results: new ones, and those of earlier files of the same kind.
+//!
+//! An experiment, a machine file or a parcel is easily named where the result belongs, and would be gone.
+
+use schedlab_base::{Error, Result, temp};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// Checks that a file of a schema may be written for `input` to `place`, before the work that fills it. A device or a
+/// pipe is written into.
+///
+/// # Errors
+/// The input's own place, a place that has another file, and as [`temp::check_place`].
+pub fn check(place: &Path, schema: &str, input: &Path) -> Result<()> {
+    temp::check_place(place)?;
+    let shown = place.display();
+    if fs::canonicalize(place).is_ok_and(|place| fs::canonicalize(input).is_ok_and(|input| input == place)) {
+        return Err(Error::input(format!("{shown} is the file that is read")).help("name another file"));
+    }
+    if fs::metadata(place).is_ok_and(|about| about.is_file() && about.len() > 0) && !begins(place, schema)? {
+        return Err(Error::input(format!("{shown} is there, and is not what would be written in its place"))
+            .help("name another file, or move that one away"));
+    }
+    Ok(())
+}
+
+/// Whether a file begins like one of the schema, of any number.
+fn begins(file: &Path, schema: &str) -> Result<bool> {
+    let kind = schema.rsplit_once('/').map_or(schema, |(kind, _)| kind);
+    let wanted = format!("{{\"schema\":\"{kind}/");
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(wanted.len() as u64).read_to_end(&mut bytes));
+    read.map_err(|e| Error::io(file, "read", &e))?;
+    Ok(bytes == wanted.as_bytes())
+}
