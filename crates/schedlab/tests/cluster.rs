@@ -234,3 +234,77 @@ fn a_parcel_writes_nothing_but_runs() {
         assert!(!lab.path().join("pwned").exists() && !lab.path().join("in").exists());
     }
 }
+
+#[test]
+fn no_file_of_another_kind_is_overwritten() {
+    let lab = Lab::new();
+    let read = |name: &str| fs::read(lab.path().join(name)).unwrap();
+    let refused = |words: &[&str], file: &str| {
+        let before = read(file);
+        let (_, err) = lab.run(words, 2);
+        assert_eq!(read(file), before, "{err}");
+        err
+    };
+    let err = refused(&["pack", "small.toml", "-o", "./small.toml"], "small.toml");
+    assert!(err.contains("--parcel: ./small.toml is the file that is read"), "{err}");
+    lab.write("notes", "mine");
+    let err = refused(&["pack", "small.toml", "-o", "notes"], "notes");
+    assert!(err.contains("notes is there, and is not what") && err.contains("name another file"), "{err}");
+    // An empty file and an earlier parcel are written over.
+    lab.write("x.parcel", "");
+    lab.ok(&["pack", "small.toml", "-o", "x.parcel"]);
+    lab.ok(&["pack", "small.toml", "-o", "x.parcel"]);
+    std::os::unix::fs::symlink("x.parcel", lab.path().join("link")).unwrap();
+    for results in ["x.parcel", "link"] {
+        let err = refused(&["work", "x.parcel", "--results", results], "x.parcel");
+        assert!(err.contains("is the file that is read"), "{err}");
+    }
+    fs::hard_link(lab.path().join("x.parcel"), lab.path().join("hard")).unwrap();
+    refused(&["work", "x.parcel", "--results", "hard"], "x.parcel");
+    refused(&["work", "x.parcel", "--results", "small.toml"], "small.toml");
+    assert!(!lab.path().join("runs").exists());
+}
+
+#[test]
+fn unpack_refuses_what_it_can_not_read_twice_or_at_all() {
+    let lab = Lab::new();
+    let (_, err) = lab.run(&["unpack", "/dev/zero"], 2);
+    assert!(err.contains("/dev/zero: it is a device"), "{err}");
+    // Nobody writes into the pipe: opening it would wait for ever.
+    assert!(std::process::Command::new("mkfifo").arg(lab.path().join("pipe")).status().unwrap().success());
+    let (_, err) = lab.run(&["unpack", "pipe"], 2);
+    assert!(err.contains("it is a pipe, and it is read twice") && err.contains("to a file"), "{err}");
+    fs::File::create(lab.path().join("disk")).unwrap().set_len(8 << 30).unwrap();
+    let (_, err) = lab.run(&["unpack", "disk"], 2);
+    assert!(err.contains("disk:1:1: not a file of results: its first line is longer"), "{err}");
+
+    lab.ok(&["pack", "small.toml", "-o", "x.parcel"]);
+    lab.ok(&["work", "x.parcel", "--out", "far", "--results", "x.results"]);
+    let mut bytes = fs::read(lab.path().join("x.results")).unwrap();
+    let head = bytes.iter().position(|b| *b == b'\n').unwrap() + 1;
+    fs::write(lab.path().join("long"), [&bytes[..head], &vec![b' '; 2 << 20], b"\n"].concat()).unwrap();
+    let output = lab.command(&["unpack", "long"]).env("SCHEDLAB_MAX_INPUT_MB", "1").output().unwrap();
+    let (_, err) = common::texts(&output);
+    assert!(
+        output.status.code() == Some(2) && err.contains("long:2:1: the run's line is longer than 1 MB"),
+        "{err}"
+    );
+    bytes[head + 12] = 0xff;
+    fs::write(lab.path().join("bytes"), &bytes).unwrap();
+    let (_, err) = lab.run(&["unpack", "bytes"], 2);
+    assert!(err.contains("bytes:2:1: not a whole run") && err.contains("carry it again"), "{err}");
+    let text = String::from_utf8(fs::read(lab.path().join("x.results")).unwrap()).unwrap();
+    lab.write("other", &text.replacen("schedlab/results/1", "schedlab/results/9", 1));
+    let (_, err) = lab.run(&["unpack", "other"], 2);
+    assert!(err.contains("schedlab/results/9") && err.contains("use the same schedlab"), "{err}");
+    assert!(common::files(&lab.path().join("runs")).is_empty());
+}
+
+#[test]
+fn jobs_of_what_is_no_store_are_refused_and_nothing_is_made() {
+    let lab = Lab::new();
+    let (_, err) = lab.run(&["jobs", "--out", "small.toml"], 2);
+    assert!(err.contains("small.toml is no folder") && err.contains("--out names the folder"), "{err}");
+    let (_, err) = lab.run(&["jobs", "--out", "no/such"], 2);
+    assert!(err.contains("no/such") && !lab.path().join("no").exists(), "{err}");
+}

@@ -11,18 +11,21 @@ use crate::validate::case::CASE_FILE;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use schedlab_base::temp::Beside;
-use schedlab_base::{Error, Result, Spot};
+use schedlab_base::{Error, Result, Spot, input};
 use schedlab_record::holdings::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
-use schedlab_record::store::RECORD_FILE;
+use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
 use schedlab_record::{Record, Store, Stored, cell_hash, content_hash, version_of};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// The schema of files of results.
 pub const SCHEMA: &str = "schedlab/results/1";
+/// The longest first line, bytes. It has three versions and a number; a disk image ends here, not in memory.
+const MAX_HEAD: u64 = 64 << 10;
 
 /// The files that a run may have beside its record.
 const BESIDE: &[&str] = &[EXPERIMENT_FILE, CASE_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
@@ -125,7 +128,7 @@ pub struct Unpacked {
 /// A file that is not whole or not ours, results of another version, a checksum, cell or seed that is not that of the
 /// record, and a store that can't take a run.
 pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
-    let mut source = File::open(file).map_err(|e| Error::io(file, "read", &e))?;
+    let mut source = opened(file)?;
     each(file, &source, &mut |_, _| Ok(()))?;
     source.rewind().map_err(|e| Error::io(file, "read", &e))?;
     let mut done = Unpacked::default();
@@ -154,32 +157,79 @@ struct Checked {
     files: Vec<(String, Vec<u8>)>,
 }
 
+/// Opens a regular file.
+fn opened(file: &Path) -> Result<File> {
+    let is_pipe = |m: std::fs::Metadata| m.file_type().is_fifo();
+    let pipe = || {
+        Error::input(format!("can't read {}: it is a pipe, and it is read twice", file.display()))
+            .help("write what it gives to a file, and name that")
+    };
+    // Opening a pipe waits for its writer. Its path may come to name another file in between.
+    if std::fs::metadata(file).is_ok_and(is_pipe) {
+        return Err(pipe());
+    }
+    let source = input::open(file)?;
+    if source.metadata().is_ok_and(is_pipe) { Err(pipe()) } else { Ok(source) }
+}
+
+/// The lines of a file of results.
+struct Lines<'a> {
+    file: &'a Path,
+    source: BufReader<&'a File>,
+    /// The next line's, from 0.
+    nr: usize,
+}
+
+impl Lines<'_> {
+    /// The next line and its number, of so many bytes at most; none at the end. A longer one is an error by `long`.
+    fn next(&mut self, most: u64, long: impl FnOnce() -> Error) -> Result<Option<(usize, Vec<u8>)>> {
+        let mut line = Vec::new();
+        let read = self.source.by_ref().take(most + 1).read_until(b'\n', &mut line);
+        let read = read.map_err(|e| Error::io(self.file, "read", &e))?;
+        let nr = self.nr;
+        self.nr += 1;
+        if read as u64 > most {
+            return Err(long().at(spot(self.file, nr)));
+        }
+        Ok((read > 0).then_some((nr, line)))
+    }
+}
+
+fn spot(file: &Path, nr: usize) -> Spot {
+    Spot { file: file.to_owned(), line_column: Some((nr + 1, 1)) }
+}
+
 /// Calls `take` for each run of a file, checked.
 fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Result<()>) -> Result<()> {
-    let mut lines = BufReader::new(source).lines().enumerate();
-    let at = |e: Error, nr: usize| e.at(Spot { file: file.to_owned(), line_column: Some((nr + 1, 1)) });
+    let limit_mb = input::limit_mb(MAX_RECORD_MB)?;
+    let mut lines = Lines { file, source: BufReader::new(source), nr: 0 };
+    let at = |e: Error, nr: usize| e.at(spot(file, nr));
     let damaged = |text: String| {
         Error::input(text).help("the file is damaged or not whole: carry it again, or write it again")
     };
-    let mut next = || lines.next().map(|(nr, l)| l.map(|l| (nr, l)).map_err(|e| Error::io(file, "read", &e)));
-    let Some(first) = next() else {
+    let other = |why: String| {
+        Error::input(format!("not a file of results: {why}"))
+            .help("'schedlab work PARCEL --results FILE' writes one")
+    };
+    let long = || other(format!("its first line is longer than {MAX_HEAD} bytes"));
+    let Some((_, first)) = lines.next(MAX_HEAD, long)? else {
         return Err(damaged("the file is empty".to_owned()).at(Spot::file(file)));
     };
-    let (_, first) = first?;
-    let head: Head = serde_json::from_str(&first).map_err(|e| {
-        let text = format!("not a file of results: {e}");
-        at(Error::input(text).help("'schedlab work PARCEL --results FILE' writes one"), 0)
-    })?;
+    let head: Head = serde_json::from_slice(&first).map_err(|e| at(other(e.to_string()), 0))?;
     if head.schema != SCHEMA {
         let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
-        return Err(at(Error::input(text), 0));
+        return Err(at(Error::input(text).help("use the same schedlab on both sides"), 0));
     }
     head.version.check("the file").map_err(|e| at(e, 0))?;
+    let long = || {
+        let help =
+            format!("{name} sets another limit, as in {name}={}", limit_mb * 4, name = input::LIMIT_VARIABLE);
+        Error::input(format!("the run's line is longer than {limit_mb} MB")).help(help)
+    };
     let mut runs = 0;
-    while let Some(found) = next() {
-        let (nr, text) = found?;
+    while let Some((nr, text)) = lines.next(limit_mb << 20, long)? {
         let line: Line =
-            serde_json::from_str(&text).map_err(|e| at(damaged(format!("not a whole run: {e}")), nr))?;
+            serde_json::from_slice(&text).map_err(|e| at(damaged(format!("not a whole run: {e}")), nr))?;
         let run = checked(&line).map_err(|text| at(damaged(text), nr))?;
         take(&line, &run)?;
         runs += 1;
