@@ -5,18 +5,21 @@
 //! `logs/N.log` its output. All files but logs are renamed into place.
 //!
 //! Commands that submit hold a lock on `OUT/slurm/lock`. An entry is written before sbatch is called, without a job's
-//! number, and again with it: a command that was killed in between leaves an entry by which the next one asks Slurm for
-//! the job's name.
+//! number, and again with it: a command that was killed in between, or a sbatch that did not say what Slurm did, leaves
+//! an entry by which the next command asks Slurm for the job's name. A name is one of this folder and this submission.
 
-use super::ask;
+use super::ask::{NotTaken, Slurm};
 use crate::parcel::Parcel;
 use crate::parcel::worker::Worked;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, Spot, input};
+use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The schema of an entry.
 pub const SCHEMA: &str = "schedlab/submission/1";
@@ -37,6 +40,8 @@ pub struct Submission {
     pub schema: String,
     /// Its folder's name.
     pub name: String,
+    /// The place of its journal ([`Journal::place`]). Jobs of a journal that was copied here bring no runs here.
+    pub place: String,
     /// The experiment's name.
     pub experiment: String,
     /// Number of tasks.
@@ -61,6 +66,8 @@ pub struct Submission {
 pub struct Job {
     /// Its number; `None` while it is being submitted.
     pub number: Option<u64>,
+    /// A part of its name that no other submission has.
+    pub mark: String,
     /// Its tasks.
     pub tasks: Vec<usize>,
     /// When, in seconds since 1970.
@@ -81,9 +88,19 @@ impl Submission {
     pub fn numbers(&self) -> Vec<u64> {
         self.jobs.iter().filter_map(|j| j.number).collect()
     }
-    /// The name of its job of that index.
-    fn job_name(&self, index: usize) -> String {
-        format!("schedlab-{}-{index}", self.name)
+    /// The name of a job of it.
+    fn job_name(&self, job: &Job) -> String {
+        format!("schedlab-{}-{}-{}", self.name, self.place, job.mark)
+    }
+}
+
+impl Job {
+    /// A job that is about to be submitted.
+    fn new(tasks: Vec<usize>, now_s: u64) -> Job {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let host = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mark = content_hash(format!("{host} {} {since}", std::process::id()).as_bytes());
+        Job { number: None, mark: mark[..12].to_owned(), tasks, submitted_s: now_s }
     }
 }
 
@@ -166,6 +183,11 @@ impl Journal {
     pub fn find(out: &Path) -> Option<Journal> {
         let folder = std::path::absolute(out.join(FOLDER)).ok()?;
         folder.is_dir().then_some(Journal { folder })
+    }
+    /// A name of its folder, by the real path.
+    pub fn place(&self) -> String {
+        let real = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        content_hash(real.as_os_str().as_bytes())[..12].to_owned()
     }
     /// Waits for the right to submit.
     ///
@@ -251,36 +273,46 @@ impl Journal {
     /// Submits tasks of a submission as a new job. The lock is held.
     ///
     /// # Errors
-    /// When Slurm refuses, or the entry can't be written; no job is left then.
-    pub fn submit(&self, submission: &mut Submission, tasks: Vec<usize>, now_s: u64) -> Result<u64> {
+    /// When Slurm refuses, or the entry can't be written; no job is left then. And when Slurm does not say whether it
+    /// took the job: its entry is left without a number then, for [`Journal::settle`].
+    pub fn submit(
+        &self,
+        slurm: Slurm<'_>,
+        submission: &mut Submission,
+        tasks: Vec<usize>,
+        now_s: u64,
+    ) -> Result<u64> {
         let index = submission.jobs.len();
-        let args = self.sbatch(submission, &tasks, index);
-        submission.jobs.push(Job { number: None, tasks, submitted_s: now_s });
+        submission.jobs.push(Job::new(tasks, now_s));
+        let job = &submission.jobs[index];
+        let (name, args) = (submission.job_name(job), self.sbatch(submission, job));
         self.save(submission)?;
-        let number = match ask::submit(&args) {
+        let number = match slurm.submit(&args) {
             Ok(number) => number,
-            Err(e) => {
+            Err(NotTaken { error, sure: true }) => {
                 submission.jobs.pop();
                 self.save(submission)?;
-                return Err(e);
+                return Err(error);
             }
+            // A busy controller takes a job after sbatch has given up.
+            Err(NotTaken { error, sure: false }) => slurm.job_named(&name).ok().flatten().ok_or(error)?,
         };
         submission.jobs[index].number = Some(number);
         if let Err(e) = self.save(submission) {
-            ask::cancel(number);
+            slurm.cancel(number);
             return Err(e);
         }
         Ok(number)
     }
-    fn sbatch(&self, submission: &Submission, tasks: &[usize], index: usize) -> Vec<String> {
+    fn sbatch(&self, submission: &Submission, job: &Job) -> Vec<String> {
         let folder = self.folder_of(&submission.name);
         let throttle = submission.at_once.map_or_else(String::new, |n| format!("%{n}"));
         // A per cent sign begins a field of sbatch's patterns.
         let logs = self.logs_of(&submission.name).display().to_string().replace('%', "%%");
         let own = [
             "--parsable".to_owned(),
-            format!("--job-name={}", submission.job_name(index)),
-            format!("--array={}{throttle}", ranges(tasks)),
+            format!("--job-name={}", submission.job_name(job)),
+            format!("--array={}{throttle}", ranges(&job.tasks)),
             format!("--output={logs}/%a.log"),
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
@@ -290,20 +322,26 @@ impl Journal {
         let script = folder.join(SCRIPT_FILE).display().to_string();
         own.into_iter().chain(submission.options.iter().cloned()).chain([script]).collect()
     }
-    /// Asks Slurm for the numbers of jobs that a killed command submitted without noting them. Entries of jobs that
-    /// Slurm does not know go. The lock is held.
+    /// Asks Slurm for the numbers of jobs that were submitted without noting them. Entries of jobs that Slurm does not
+    /// know go, and so does a submission that has none left. The lock is held.
     ///
     /// # Errors
-    /// When an entry can't be written.
-    pub fn settle(&self, submission: &mut Submission) -> Result<()> {
-        if submission.jobs.iter().all(|j| j.number.is_some()) {
+    /// When Slurm can't be asked, or an entry can't be written.
+    pub fn settle(&self, slurm: Slurm<'_>, submission: &mut Submission) -> Result<()> {
+        if submission.jobs.iter().all(|j| j.number.is_some()) || submission.place != self.place() {
             return Ok(());
         }
-        let names: Vec<String> = (0..submission.jobs.len()).map(|n| submission.job_name(n)).collect();
-        for (job, name) in submission.jobs.iter_mut().zip(&names) {
-            job.number = job.number.or_else(|| ask::job_named(name));
+        for at in 0..submission.jobs.len() {
+            if submission.jobs[at].number.is_none() {
+                let name = submission.job_name(&submission.jobs[at]);
+                submission.jobs[at].number = slurm.job_named(&name)?;
+            }
         }
         submission.jobs.retain(|j| j.number.is_some());
+        if submission.jobs.is_empty() {
+            let folder = self.folder_of(&submission.name);
+            return fs::remove_dir_all(&folder).map_err(|e| Error::io(&folder, "remove", &e));
+        }
         self.save(submission)
     }
 }
@@ -363,10 +401,13 @@ mod tests {
 
     #[test]
     fn the_last_job_of_a_task_counts_and_a_task_that_was_given_up_is_free() {
-        let job = |number, tasks: &[usize]| Job { number, tasks: tasks.to_vec(), submitted_s: 0 };
+        let job = |number, tasks: &[usize]| Job { number, ..Job::new(tasks.to_vec(), 0) };
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
         let mut s = Submission {
             schema: SCHEMA.to_owned(),
             name: "x-1".to_owned(),
+            place: journal.place(),
             experiment: "x".to_owned(),
             tasks: 4,
             options: Vec::new(),
@@ -380,10 +421,20 @@ mod tests {
         assert!(s.claims(1) && !s.claims(3));
         s.given_up.insert(1, "failed".to_owned());
         assert!(!s.claims(1));
-        let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::create(dir.path()).unwrap();
-        let args = journal.sbatch(&s, &[1], 2);
+        let again = job(None, &[1]);
+        let args = journal.sbatch(&s, &again);
         assert!(args.contains(&"--array=1%2".to_owned()) && args.last().unwrap().ends_with("x-1/job.sh"));
-        assert!(args.contains(&"--job-name=schedlab-x-1-2".to_owned()), "{args:?}");
+        let name = format!("--job-name=schedlab-x-1-{}-{}", journal.place(), again.mark);
+        assert!(args.contains(&name), "{args:?}");
+    }
+
+    #[test]
+    fn two_submissions_and_two_stores_share_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| Journal::create(&dir.path().join(name)).unwrap());
+        assert_ne!(a.place(), b.place());
+        std::os::unix::fs::symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+        assert_eq!(Journal::find(&dir.path().join("link")).unwrap().place(), a.place());
+        assert_ne!(Job::new(vec![0], 7).mark, Job::new(vec![0], 7).mark);
     }
 }

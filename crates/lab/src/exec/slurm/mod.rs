@@ -15,6 +15,7 @@ mod wait;
 pub use options::{Options, is_flag, option_of, value_of};
 pub use wait::{TaskState, Told, told};
 
+use self::ask::Slurm;
 use super::{Executor, Session};
 use crate::cell::Cell;
 use crate::parcel::{Contents, How, Parcel, Task};
@@ -74,12 +75,14 @@ impl Cluster {
             self.options.check_live()?;
         }
         let schedlab = self.executable()?;
-        let most = ask::max_array()?;
+        ask::check_environment()?;
+        let slurm = Slurm::new(session.stop);
+        let most = slurm.max_array()?;
         let journal = Journal::create(wanted.store.root())?;
         let watched = {
             let _lock = journal.lock()?;
             let mut all = journal.all()?;
-            all.iter_mut().try_for_each(|s| journal.settle(s))?;
+            all.iter_mut().try_for_each(|s| journal.settle(slurm, s))?;
             let claims = claimed(&journal, &all, wanted)?;
             let free = wanted.missing.iter().copied().filter(|r| !claims.runs.contains(r));
             // Another command may have ended since the runs were counted.
@@ -97,8 +100,15 @@ impl Cluster {
                     .progress
                     .tell(&format!("{runs} runs are in jobs submitted before: {}", jobs.join(", ")));
             }
-            let made =
-                Submitting { cluster: self, journal: &journal, wanted, session, schedlab: &schedlab, most };
+            let made = Submitting {
+                cluster: self,
+                journal: &journal,
+                slurm,
+                wanted,
+                session,
+                schedlab: &schedlab,
+                most,
+            };
             watched.extend(made.submit(free)?);
             watched
         };
@@ -166,6 +176,7 @@ fn claimed(journal: &Journal, all: &[Submission], wanted: &Wanted<'_>) -> Result
 struct Submitting<'a> {
     cluster: &'a Cluster,
     journal: &'a Journal,
+    slurm: Slurm<'a>,
     wanted: &'a Wanted<'a>,
     session: &'a Session<'a>,
     schedlab: &'a Path,
@@ -218,6 +229,7 @@ impl Submitting<'_> {
         let mut submission = Submission {
             schema: SCHEMA.to_owned(),
             name: name.clone(),
+            place: self.journal.place(),
             experiment: self.cluster.experiment.clone(),
             tasks: nr,
             options: options.sbatch(live),
@@ -227,8 +239,8 @@ impl Submitting<'_> {
             given_up: BTreeMap::new(),
             done: false,
         };
-        let submitted = self.journal.submit(&mut submission, (0..nr).collect(), now_s());
-        if submitted.is_err() {
+        let submitted = self.journal.submit(self.slurm, &mut submission, (0..nr).collect(), now_s());
+        if submitted.is_err() && submission.jobs.is_empty() {
             // Nothing was submitted: the entry would be one of nothing.
             let _ = std::fs::remove_dir_all(self.journal.folder_of(&name));
         }
