@@ -8,16 +8,19 @@
 //! number, and again with it: a command that was killed in between, or a sbatch that did not say what Slurm did, leaves
 //! an entry by which the next command asks Slurm for the job's name. A name is one of this folder and this submission.
 
-use super::ask::{NotTaken, Slurm};
+use super::ask::{NotTaken, Slurm, own_uid};
 use crate::parcel::Parcel;
 use crate::parcel::worker::Worked;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, Spot, input};
 use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -80,6 +83,10 @@ impl Submission {
         let of = || self.jobs.iter().filter(|j| j.number.is_some() && j.tasks.contains(&task));
         of().next_back().and_then(|j| j.number).map(|number| (number, of().count() as u32))
     }
+    /// The tasks that were submitted.
+    pub fn submitted(&self) -> BTreeSet<usize> {
+        self.jobs.iter().flat_map(|j| j.tasks.iter().copied()).collect()
+    }
     /// Whether a task is under way, or may be.
     pub fn claims(&self, task: usize) -> bool {
         !self.done && !self.given_up.contains_key(&task) && self.last_of(task).is_some()
@@ -98,8 +105,8 @@ impl Job {
     /// A job that is about to be submitted.
     fn new(tasks: Vec<usize>, now_s: u64) -> Job {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let host = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let mark = content_hash(format!("{host} {} {since}", std::process::id()).as_bytes());
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mark = content_hash(format!("{boot} {} {since}", std::process::id()).as_bytes());
         Job { number: None, mark: mark[..12].to_owned(), tasks, submitted_s: now_s }
     }
 }
@@ -171,12 +178,13 @@ impl Journal {
     /// The journal of the store in `out`, which is made if it does not exist.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be made, or has a path that Slurm can't take.
     pub fn create(out: &Path) -> Result<Journal> {
         let folder = out.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
         // Nodes know it by this path, whatever folder they are in.
         let folder = std::path::absolute(&folder).map_err(|e| Error::io(&folder, "find", &e))?;
+        check_path(&folder).map_err(|e| e.help("--out names a store with another path"))?;
+        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
         Ok(Journal { folder })
     }
     /// The journal of the store in `out`, if it has one.
@@ -192,22 +200,38 @@ impl Journal {
     /// Waits for the right to submit.
     ///
     /// # Errors
-    /// When the file system has no locks.
+    /// When the file system has no locks, or the folder is another user's.
     pub fn lock(&self) -> Result<Lock> {
         let path = self.folder.join("lock");
-        let failed = |e: std::io::Error| {
-            Error::io(&path, "lock", &e).help("submitting needs a folder on a file system with locks")
-        };
+        let failed = |e: io::Error| self.unlocked(&path, &e);
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(Lock(file))
+    }
+    fn unlocked(&self, path: &Path, e: &io::Error) -> Error {
+        /// ENOLCK: the server keeps no locks. ENOSYS and EOPNOTSUPP have a kind.
+        const NO_LOCKS: i32 = 37;
+        let error = Error::io(path, "lock", e);
+        if e.kind() == io::ErrorKind::Unsupported || e.raw_os_error() == Some(NO_LOCKS) {
+            return error.help("submitting needs a folder on a file system with locks");
+        }
+        if e.kind() != io::ErrorKind::PermissionDenied {
+            return error;
+        }
+        let owner = fs::metadata(&self.folder)
+            .map_or_else(|_| "its owner".to_owned(), |m| format!("user {}", m.uid()));
+        error.help(format!(
+            "{owner} owns {}, and this is user {}: submitting needs the right to write there; --out names another store",
+            self.folder.display(),
+            own_uid()
+        ))
     }
     /// The folder of a submission.
     pub fn folder_of(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
-    /// The parcel of a submission.
-    pub fn plan_of(&self, name: &str) -> PathBuf {
+    /// Place of a submission's parcel.
+    fn plan_of(&self, name: &str) -> PathBuf {
         self.folder_of(name).join(PLAN_FILE)
     }
     /// Folder of the logs of a submission's tasks.
@@ -228,21 +252,71 @@ impl Journal {
     /// # Errors
     /// When one can't be read.
     pub fn all(&self) -> Result<Vec<Submission>> {
-        let mut all = Vec::new();
+        let (all, damaged) = self.readable()?;
+        damaged.into_iter().next().map_or(Ok(all), Err)
+    }
+    /// The entries that can be read, by time, and the errors of the others.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn readable(&self) -> Result<(Vec<Submission>, Vec<Error>)> {
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
         let entries = fs::read_dir(&self.folder).map_err(|e| Error::io(&self.folder, "read", &e))?;
         for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
-            let file = entry.path().join(ENTRY_FILE);
-            let Some(text) = input::text_if_there(&file)? else { continue };
-            let read = serde_json::from_str::<Submission>(&text);
-            all.push(read.map_err(|e| {
-                Error::input(format!("not an entry of this version: {e}"))
-                    .help("if its jobs have ended, take its folder away")
-                    .at(Spot::file(&file))
-            })?);
+            match self.entry(&entry.path()) {
+                Ok(submission) => all.extend(submission),
+                Err(e) => damaged.push(e),
+            }
         }
         let when = |s: &Submission| s.jobs.first().map_or(0, |j| j.submitted_s);
-        all.sort_by(|a, b| (when(a), &a.name).cmp(&(when(b), &b.name)));
-        Ok(all)
+        all.sort_by(|a: &Submission, b: &Submission| (when(a), &a.name).cmp(&(when(b), &b.name)));
+        damaged.sort_by_key(Error::to_string);
+        Ok((all, damaged))
+    }
+    /// The entry in a folder, if there is one. The folder gives its name.
+    fn entry(&self, folder: &Path) -> Result<Option<Submission>> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let file = folder.join(ENTRY_FILE);
+        let Some(text) = input::text_if_there(&file)? else { return Ok(None) };
+        let wrong = |why: String| {
+            Error::input(format!("not an entry of this version: {why}"))
+                .help("if its jobs have ended, take its folder away")
+                .at(Spot::file(&file))
+        };
+        let head: Head = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        if head.schema != SCHEMA {
+            return Err(wrong(format!("schema is '{}', and '{SCHEMA}' was expected", head.schema)));
+        }
+        let mut submission: Submission = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let name = folder.file_name().and_then(OsStr::to_str);
+        name.ok_or_else(|| wrong("its folder's name is not UTF-8".to_owned()))?
+            .clone_into(&mut submission.name);
+        // Jobs of a journal that was copied bring their runs to the folder from which they were submitted.
+        submission.done |= submission.place != self.place();
+        Ok(Some(submission))
+    }
+    /// The parcel of a submission.
+    ///
+    /// # Errors
+    /// When it can't be read, or is of other tasks.
+    pub fn parcel(&self, submission: &Submission) -> Result<Parcel> {
+        let file = self.plan_of(&submission.name);
+        let parcel = Parcel::read_any(&file)?;
+        let (nr, said) = (parcel.tasks.len(), submission.tasks);
+        let beyond = submission.submitted().into_iter().find(|task| *task >= nr);
+        if nr == said && beyond.is_none() {
+            return Ok(parcel);
+        }
+        let text = match beyond {
+            Some(task) if nr == said => {
+                format!("the parcel has {nr} tasks, and {ENTRY_FILE} has a task {task}")
+            }
+            _ => format!("the parcel has {nr} tasks, and {ENTRY_FILE} beside it says {said}"),
+        };
+        Err(Error::input(text).help("if its jobs have ended, take its folder away").at(Spot::file(&file)))
     }
     /// Writes an entry.
     ///
@@ -267,7 +341,7 @@ impl Journal {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
         }
         write_whole(&folder.join(PLAN_FILE), text.as_bytes())?;
-        write_whole(&folder.join(SCRIPT_FILE), script(&folder, schedlab).as_bytes())?;
+        write_whole(&folder.join(SCRIPT_FILE), self.script(&name, schedlab).as_bytes())?;
         Ok(name)
     }
     /// Submits tasks of a submission as a new job. The lock is held.
@@ -303,6 +377,21 @@ impl Journal {
             return Err(e);
         }
         Ok(number)
+    }
+    /// A job's script. Slurm carries it to the node, so it can tell that the folder is not there. The store is named by
+    /// its own path: the journal's folder may be a link to elsewhere.
+    fn script(&self, name: &str, schedlab: &Path) -> String {
+        let (folder, schedlab) = (quoted(&self.folder_of(name)), quoted(schedlab));
+        let store = quoted(self.folder.parent().unwrap_or(&self.folder));
+        format!(
+            "#!/bin/sh\n\
+             # A task of schedlab: docs/cluster.md\n\
+             cd {folder} && [ -r {PLAN_FILE} ] || {{ echo \"$(uname -n) does not have\" {folder} >&2; \
+             exit {no_folder}; }}\n\
+             exec {schedlab} work {PLAN_FILE} --task \"$SLURM_ARRAY_TASK_ID\" --out {store} \\\n  \
+               --report \"tasks/$SLURM_ARRAY_TASK_ID.json\" --quiet\n",
+            no_folder = super::verdict::NO_FOLDER
+        )
     }
     fn sbatch(&self, submission: &Submission, job: &Job) -> Vec<String> {
         let folder = self.folder_of(&submission.name);
@@ -346,17 +435,29 @@ impl Journal {
     }
 }
 
-/// The job's script. Slurm carries it to the node, so it can tell that the folder is not there.
-fn script(folder: &Path, schedlab: &Path) -> String {
-    let (folder, schedlab) = (quoted(folder), quoted(schedlab));
-    format!(
-        "#!/bin/sh\n\
-         # A task of schedlab: docs/cluster.md\n\
-         cd {folder} && [ -r {PLAN_FILE} ] || {{ echo \"$(uname -n) does not have\" {folder} >&2; exit {no_folder}; }}\n\
-         exec {schedlab} work {PLAN_FILE} --task \"$SLURM_ARRAY_TASK_ID\" --out ../.. \\\n  \
-           --report \"tasks/$SLURM_ARRAY_TASK_ID.json\" --quiet\n",
-        no_folder = super::verdict::NO_FOLDER
-    )
+/// Checks that Slurm takes a path as it is, in its options and in a job's script. A backslash turns off the fields of
+/// `--output`.
+///
+/// # Errors
+/// When it has something else.
+pub fn check_path(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let Some(text) = path.to_str() else {
+        let bytes = path.as_os_str().as_bytes();
+        let at = std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), |_| 0);
+        let text =
+            format!("{shown} has byte 0x{:02x}, which is not UTF-8: Slurm's jobs can't have it", bytes[at]);
+        return Err(Error::input(text));
+    };
+    match text.chars().find(|c| *c == '\\' || c.is_control()) {
+        None => Ok(()),
+        Some('\\') => Err(Error::input(format!("{shown} has a backslash: Slurm's jobs can't have it"))),
+        Some(c) => {
+            let text =
+                format!("{shown} has the control character U+{:04X}: Slurm's jobs can't have it", c as u32);
+            Err(Error::input(text))
+        }
+    }
 }
 
 /// A path as one word of a shell.
@@ -383,6 +484,8 @@ pub fn ranges(tasks: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parcel::{Contents, How, Task};
+    use crate::plan::Plan;
 
     #[test]
     fn indices_are_told_as_ranges() {
@@ -392,11 +495,31 @@ mod tests {
 
     #[test]
     fn a_path_stays_one_word_of_the_script() {
-        let text = script(Path::new("/a b/it's"), Path::new("/x;y"));
-        assert!(
-            text.contains("cd '/a b/it'\\''s' &&") && text.contains("exec '/x;y' work plan.json"),
-            "{text}"
-        );
+        let journal = Journal { folder: PathBuf::from("/a b/it's/slurm") };
+        let text = journal.script("x-1", Path::new("/x;y"));
+        for part in
+            ["cd '/a b/it'\\''s/slurm/x-1' &&", "exec '/x;y' work plan.json", "--out '/a b/it'\\''s' "]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_slurm_would_take_for_another_is_refused_by_its_character() {
+        for good in ["/a b/it's", "/50%/ü;$x\"*"] {
+            check_path(Path::new(good)).unwrap();
+        }
+        for (bad, named) in [
+            (&b"/a\\b"[..], "has a backslash"),
+            (b"/a\xffb", "has byte 0xff"),
+            (b"/a\nb", "control character U+000A"),
+        ] {
+            let e = check_path(Path::new(OsStr::from_bytes(bad))).unwrap_err();
+            assert!(e.kind() == ErrorKind::Input && e.message().contains(named), "{e}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let bad = dir.path().join("a\\b");
+        assert!(Journal::create(&bad).is_err() && !bad.exists());
     }
 
     #[test]
@@ -436,5 +559,86 @@ mod tests {
         std::os::unix::fs::symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
         assert_eq!(Journal::find(&dir.path().join("link")).unwrap().place(), a.place());
         assert_ne!(Job::new(vec![0], 7).mark, Job::new(vec![0], 7).mark);
+    }
+
+    #[test]
+    fn a_lock_that_fails_has_the_remedy_of_its_cause() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
+        let help = |errno| {
+            let e = journal.unlocked(Path::new("lock"), &io::Error::from_raw_os_error(errno));
+            e.remedy().unwrap_or("none").to_owned()
+        };
+        for no_locks in [37, 38, 95] {
+            assert!(help(no_locks).contains("with locks"), "{no_locks}");
+        }
+        assert!(help(13).starts_with(&format!("user {} owns", own_uid())), "{}", help(13));
+        assert_eq!(help(28), "none");
+    }
+
+    /// A journal with one entry, whose text is changed by `change`.
+    fn changed(journal: &Journal, name: &str, change: impl Fn(&mut serde_json::Value)) {
+        let submission = Submission {
+            schema: SCHEMA.to_owned(),
+            name: name.to_owned(),
+            place: journal.place(),
+            experiment: "x".to_owned(),
+            tasks: 1,
+            options: Vec::new(),
+            at_once: None,
+            most_tries: 3,
+            jobs: vec![Job { number: Some(7), ..Job::new(vec![0], 5) }],
+            given_up: BTreeMap::new(),
+            done: false,
+        };
+        let mut value = serde_json::to_value(&submission).unwrap();
+        change(&mut value);
+        fs::create_dir_all(journal.folder_of(name)).unwrap();
+        fs::write(journal.folder_of(name).join(ENTRY_FILE), value.to_string()).unwrap();
+    }
+
+    #[test]
+    fn an_entry_is_checked_and_bad_ones_do_not_hide_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
+        changed(&journal, "good", |v| v["name"] = "../../../etc".into());
+        let all = journal.all().unwrap();
+        assert_eq!((all.len(), all[0].name.as_str()), (1, "good"), "the folder names it");
+        changed(&journal, "older", |v| v["schema"] = "schedlab/submission/0".into());
+        fs::create_dir(journal.folder_of("cut")).unwrap();
+        fs::write(journal.folder_of("cut").join(ENTRY_FILE), "{").unwrap();
+        let (read, damaged) = journal.readable().unwrap();
+        assert_eq!((read.len(), damaged.len()), (1, 2));
+        assert!(damaged[1].to_string().contains("schema is 'schedlab/submission/0'"), "{}", damaged[1]);
+        assert!(journal.all().is_err(), "runs that may be under way are not submitted again");
+    }
+
+    #[test]
+    fn an_entry_and_its_parcel_have_the_same_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
+        let contents = Contents { experiment: "x", how: How::default(), attach: &[] };
+        let plan = Plan { cells: Vec::new(), runs: Vec::new(), warnings: Vec::new() };
+        let parcel = Parcel::of(&plan, vec![Task::default()], &contents).unwrap();
+        let read = |change: fn(&mut serde_json::Value)| {
+            changed(&journal, "x", change);
+            fs::write(journal.plan_of("x"), parcel.text().unwrap()).unwrap();
+            journal.parcel(&journal.all().unwrap()[0]).map(|p| p.tasks.len())
+        };
+        assert_eq!(read(|_| ()).unwrap(), 1);
+        let e = read(|v| v["tasks"] = 99_999_999_999_999_u64.into()).unwrap_err();
+        assert!(e.message().contains("1 tasks, and submission.json beside it says 99999999999999"), "{e}");
+        let e = read(|v| v["jobs"][0]["tasks"] = serde_json::json!([0, 1])).unwrap_err();
+        assert!(e.message().contains("has a task 1"), "{e}");
+    }
+
+    #[test]
+    fn jobs_of_a_copied_journal_have_no_runs_of_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| Journal::create(&dir.path().join(name)).unwrap());
+        changed(&a, "x", |_| ());
+        fs::create_dir(b.folder_of("x")).unwrap();
+        fs::copy(a.folder_of("x").join(ENTRY_FILE), b.folder_of("x").join(ENTRY_FILE)).unwrap();
+        assert!(a.all().unwrap()[0].claims(0) && !b.all().unwrap()[0].claims(0));
     }
 }

@@ -13,7 +13,7 @@ mod verdict;
 mod wait;
 
 pub use options::{Options, is_flag, option_of, value_of};
-pub use wait::{TaskState, Told, told};
+pub use wait::{Shown, TaskState, Told, told};
 
 use self::ask::Slurm;
 use super::{Executor, Session};
@@ -83,6 +83,7 @@ impl Cluster {
             let _lock = journal.lock()?;
             let mut all = journal.all()?;
             all.iter_mut().try_for_each(|s| journal.settle(slurm, s))?;
+            all.retain(|s| !s.jobs.is_empty());
             let claims = claimed(&journal, &all, wanted)?;
             let free = wanted.missing.iter().copied().filter(|r| !claims.runs.contains(r));
             // Another command may have ended since the runs were counted.
@@ -117,13 +118,13 @@ impl Cluster {
 
     /// The executable that the nodes start.
     fn executable(&self) -> Result<PathBuf> {
-        if let Some(named) = &self.options.schedlab {
-            return Ok(named.clone());
-        }
-        let own = std::env::current_exe().ok().filter(|path| path.is_file());
-        own.ok_or_else(|| {
-            Error::machine("the place of this executable is not known").help("--schedlab PATH names it")
-        })
+        let help = "--schedlab PATH names it";
+        let own = || std::env::current_exe().ok().filter(|path| path.is_file());
+        let named = self.options.schedlab.clone().or_else(own);
+        let path =
+            named.ok_or_else(|| Error::machine("the place of this executable is not known").help(help))?;
+        journal::check_path(&path).map_err(|e| e.help(help))?;
+        Ok(path)
     }
 }
 
@@ -158,8 +159,8 @@ fn claimed(journal: &Journal, all: &[Submission], wanted: &Wanted<'_>) -> Result
         })
         .collect();
     let mut claims = Claims { runs: BTreeSet::new(), submissions: BTreeSet::new() };
-    for submission in all.iter().filter(|s| (0..s.tasks).any(|t| s.claims(t))) {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+    for submission in all.iter().filter(|s| s.submitted().into_iter().any(|t| s.claims(t))) {
+        let parcel = journal.parcel(submission)?;
         for (_, task) in parcel.tasks.iter().enumerate().filter(|(n, _)| submission.claims(*n)) {
             for (cell, seed) in task.runs() {
                 if let Some(run) = missing.get(&(parcel.cells[cell].hash.as_str(), seed)) {
@@ -260,7 +261,7 @@ impl Submitting<'_> {
     fn known(&self, runs: &mut Vec<usize>) -> Result<Known> {
         let mut known = Known::new();
         for submission in self.journal.all()? {
-            for task in 0..submission.tasks {
+            for task in submission.submitted() {
                 let report = submission
                     .last_of(task)
                     .and_then(|(job, _)| self.journal.report(&submission.name, task, job));

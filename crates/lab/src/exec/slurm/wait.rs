@@ -9,7 +9,6 @@ use super::journal::{Journal, Submission};
 use super::verdict::{Verdict, of_row};
 use super::{Wanted, now_s};
 use crate::exec::Session;
-use crate::parcel::Parcel;
 use crate::plan::Run;
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
@@ -100,7 +99,7 @@ fn tasks_of(
         journal.all()?.into_iter().filter(|s| watched.contains(&s.name)).collect();
     let mut tasks: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
     for submission in claiming {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+        let parcel = journal.parcel(&submission)?;
         for (nr, task) in parcel.tasks.iter().enumerate().filter(|(n, _)| submission.claims(*n)) {
             for (cell, seed) in task.runs() {
                 if let Some(run) = missing.get(&(parcel.cells[cell].hash.as_str(), seed)) {
@@ -161,7 +160,7 @@ impl Waiting<'_> {
         let _lock = self.journal.lock()?;
         self.tell_reported()?;
         for mut submission in self.journal.all()?.into_iter().filter(|s| watched.contains(&s.name)) {
-            let parcel = Parcel::read_any(&self.journal.plan_of(&submission.name))?;
+            let parcel = self.journal.parcel(&submission)?;
             let is_there =
                 |(cell, seed): (usize, u64)| self.wanted.store.get(&parcel.cells[cell].hash, seed).is_some();
             if parcel.tasks.iter().flat_map(|t| t.runs()).all(is_there) {
@@ -294,7 +293,7 @@ impl Waiting<'_> {
     /// not asked about, and squeue forgets it after some minutes.
     fn tell_reported(&mut self) -> Result<()> {
         for submission in self.journal.all()? {
-            for task in 0..submission.tasks {
+            for task in submission.submitted() {
                 let id = (submission.name.clone(), task);
                 let Some((job, _)) = submission.last_of(task).filter(|_| self.tasks.contains_key(&id)) else {
                     continue;
@@ -487,27 +486,45 @@ pub struct Told {
     pub logs: std::path::PathBuf,
 }
 
-/// All submissions of a store, the oldest first; and Slurm's words, if it could not be asked.
+/// The submissions of a store as `schedlab jobs` shows them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// The oldest first.
+    pub submissions: Vec<Told>,
+    /// Slurm's words, if it could not be asked.
+    pub silent: Option<String>,
+    /// What is wrong with entries that can't be shown.
+    pub damaged: Vec<Error>,
+}
+
+/// All submissions of a store.
 ///
 /// # Errors
-/// When an entry or a parcel can't be read.
-pub fn told(journal: &Journal, store: &Store) -> Result<(Vec<Told>, Option<String>)> {
-    let all = journal.all()?;
-    let mut counted = Vec::new();
-    for submission in &all {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+/// When the journal's folder can't be read.
+pub fn told(journal: &Journal, store: &Store) -> Result<Shown> {
+    let (entries, mut damaged) = journal.readable()?;
+    let (mut all, mut counted) = (Vec::new(), Vec::new());
+    for submission in entries {
+        let parcel = match journal.parcel(&submission) {
+            Ok(parcel) => parcel,
+            Err(e) => {
+                damaged.push(e);
+                continue;
+            }
+        };
         let left = |task: &crate::parcel::Task| {
             task.runs().filter(|(cell, seed)| store.get(&parcel.cells[*cell].hash, *seed).is_none()).count()
         };
         let left: Vec<usize> = parcel.tasks.iter().map(left).collect();
         counted.push((parcel.runs(), left));
+        all.push(submission);
     }
     let mut asked: BTreeSet<(u64, u64)> = BTreeSet::new();
     for (s, (_, left)) in all.iter().zip(&counted) {
         let open = left.iter().enumerate().filter(|(_, left)| **left > 0);
         asked.extend(open.filter_map(|(task, _)| Some((s.last_of(task)?.0, task as u64))));
     }
-    let (rows, words) = match rows_of(Slurm::new(&AtomicBool::new(false)), &asked) {
+    let (rows, silent) = match rows_of(Slurm::new(&AtomicBool::new(false)), &asked) {
         Ok(Ok(rows)) => (rows, None),
         Ok(Err(words)) => (BTreeMap::new(), Some(words)),
         Err(e) => (BTreeMap::new(), Some(e.message().to_owned())),
@@ -530,7 +547,7 @@ pub fn told(journal: &Journal, store: &Store) -> Result<(Vec<Told>, Option<Strin
             logs: journal.logs_of(&s.name),
         }
     };
-    Ok((all.iter().zip(&counted).map(one).collect(), words))
+    Ok(Shown { submissions: all.iter().zip(&counted).map(one).collect(), silent, damaged })
 }
 
 fn state(s: &Submission, task: usize, left: usize, rows: &BTreeMap<(u64, u64), Row>) -> TaskState {
