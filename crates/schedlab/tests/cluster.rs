@@ -5,25 +5,14 @@ mod common;
 
 use common::Lab;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// Runs every task of the array, unless a file `lose-JOB-TASK` asks that the node is lost. A file `restarts` says how
+/// Runs every task of an array, unless a file `lose-JOB-TASK` asks that the node is lost. A file `restarts` says how
 /// often each was queued again before.
-const SBATCH: &str = r#"#!/bin/sh
-n=$(cat "$FAKE/next" 2>/dev/null || echo 1)
-echo $((n + 1)) >"$FAKE/next"
-echo "$@" >>"$FAKE/args"
-for arg in "$@"; do
-    case $arg in
-        --array=*) range=${arg#--array=} ;;
-        --output=*) out=${arg#--output=} ;;
-        --partition=nope)
-            echo "sbatch: error: invalid partition specified: nope" >&2
-            echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2
-            exit 1 ;;
-    esac
-    script=$arg
-done
+const RUNS: &str = r#"#!/bin/sh
+n=$1 range=$2 out=$3 script=$4
 for part in $(echo "${range%%%*}" | tr , ' '); do
     for i in $(seq "${part%-*}" "${part#*-}"); do
         if [ -e "$FAKE/lose-$n-$i" ]; then
@@ -39,9 +28,58 @@ for part in $(echo "${range%%%*}" | tr , ' '); do
         echo "$n|$i|$state|$((status * 256))|n1|None|0|" >>"$FAKE/rows"
     done
 done
+"#;
+/// Runs an array at once. With a file `hold` it is queued until squeue is asked for its tasks, with a file `late` too,
+/// and sbatch does not say so; with a file `untaken` there is no job. The last two count once.
+const SBATCH: &str = r#"#!/bin/sh
+n=$(cat "$FAKE/next" 2>/dev/null || echo 1)
+echo "$@" >>"$FAKE/args"
+echo "wait=$SBATCH_WAIT" >>"$FAKE/env"
+for arg in "$@"; do
+    case $arg in
+        --array=*) range=${arg#--array=} ;;
+        --output=*) out=${arg#--output=} ;;
+        --job-name=*) name=${arg#--job-name=} ;;
+        --partition=nope)
+            echo "sbatch: error: invalid partition specified: nope" >&2
+            echo "sbatch: error: Batch job submission failed: Invalid partition name specified" >&2
+            exit 1 ;;
+    esac
+    script=$arg
+done
+times_out() {
+    echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+    exit 1
+}
+if [ -e "$FAKE/untaken" ]; then rm "$FAKE/untaken"; times_out; fi
+echo $((n + 1)) >"$FAKE/next"
+echo "$name $n" >>"$FAKE/names"
+if [ -e "$FAKE/hold" ] || [ -e "$FAKE/late" ]; then
+    echo "runs $n '$range' '$out' '$script'" >"$FAKE/queued"
+    if [ -e "$FAKE/late" ]; then rm "$FAKE/late"; times_out; fi
+else
+    runs "$n" "$range" "$out" "$script"
+fi
+[ ! -e "$FAKE/wrapped" ] || echo "20 of your jobs may run"
 echo "$n"
 "#;
-const SQUEUE: &str = "#!/bin/sh\ncat \"$FAKE/rows\" 2>/dev/null || true\n";
+/// With a file `away` it reaches no controller, and with a file `slow` it takes long.
+const SQUEUE: &str = r#"#!/bin/sh
+if [ -e "$FAKE/slow" ]; then touch "$FAKE/asked"; exec sleep 50; fi
+if [ -e "$FAKE/away" ]; then
+    echo "slurm_load_jobs error: Unable to contact slurm controller (connect failure)" >&2
+    exit 1
+fi
+for arg in "$@"; do
+    case $arg in --name=*) name=${arg#--name=} ;; esac
+done
+if [ -n "$name" ]; then
+    grep "^$name " "$FAKE/names" 2>/dev/null | sed "s/.* \(.*\)/\1|/"
+    exit 0
+fi
+if [ -e "$FAKE/queued" ]; then mv "$FAKE/queued" "$FAKE/begun"; sh "$FAKE/begun"; fi
+cat "$FAKE/rows" 2>/dev/null || true
+"#;
 const SCONTROL: &str = "#!/bin/sh\necho 'MaxArraySize            = 1001'\n";
 const SACCT: &str = "#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n";
 
@@ -53,8 +91,14 @@ impl Cluster {
     fn new() -> Cluster {
         let lab = Lab::new();
         fs::create_dir(lab.path().join("bin")).unwrap();
-        for (name, text) in [("sbatch", SBATCH), ("squeue", SQUEUE), ("scontrol", SCONTROL), ("sacct", SACCT)]
-        {
+        let programs = [
+            ("runs", RUNS),
+            ("sbatch", SBATCH),
+            ("squeue", SQUEUE),
+            ("scontrol", SCONTROL),
+            ("sacct", SACCT),
+        ];
+        for (name, text) in programs {
             let path = lab.path().join("bin").join(name);
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -62,13 +106,40 @@ impl Cluster {
         Cluster { lab }
     }
     fn run(&self, words: &[&str], code: i32) -> (String, String) {
-        let bin = self.lab.path().join("bin");
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        self.run_with(&[], words, code)
+    }
+    fn path(&self) -> String {
+        format!("{}:{}", self.lab.path().join("bin").display(), std::env::var("PATH").unwrap())
+    }
+    /// Runs it with variables of the environment.
+    fn run_with(&self, vars: &[(&str, &str)], words: &[&str], code: i32) -> (String, String) {
         let mut command = self.lab.command(words);
-        let output = command.env("PATH", path).env("FAKE", self.lab.path()).output().unwrap();
+        command.env("PATH", self.path()).env("FAKE", self.lab.path()).envs(vars.iter().copied());
+        let output = command.output().unwrap();
         let (out, err) = common::texts(&output);
         assert_eq!(output.status.code(), Some(code), "schedlab {words:?}\n{out}\n{err}");
         (out, err)
+    }
+    /// Starts it, and does not wait for it.
+    fn start(&self, words: &[&str]) -> Child {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("schedlab"));
+        command.current_dir(self.lab.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("PATH", self.path()).env("FAKE", self.lab.path()).spawn().unwrap()
+    }
+    /// Waits until a file is there.
+    fn wait_for(&self, name: &str) {
+        let began = Instant::now();
+        while !self.lab.path().join(name).exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "no {name}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    /// How often sbatch was called.
+    fn submissions(&self) -> usize {
+        self.told("args").lines().count()
+    }
+    fn has_not(&self, name: &str) {
+        fs::remove_file(self.lab.path().join(name)).unwrap();
     }
     fn has(&self, name: &str) {
         fs::write(self.lab.path().join(name), "").unwrap();
@@ -307,4 +378,127 @@ fn jobs_of_what_is_no_store_are_refused_and_nothing_is_made() {
     assert!(err.contains("small.toml is no folder") && err.contains("--out names the folder"), "{err}");
     let (_, err) = lab.run(&["jobs", "--out", "no/such"], 2);
     assert!(err.contains("no/such") && !lab.path().join("no").exists(), "{err}");
+}
+
+const WORDS: [&str; 4] = ["run", "small.toml", "--engine", "slurm"];
+
+#[test]
+fn a_job_that_slurm_took_without_saying_so_is_found_by_its_name() {
+    let cluster = Cluster::new();
+    cluster.has("late");
+    cluster.has("wrapped");
+    let (_, err) = cluster.run(&WORDS, 0);
+    assert!(err.contains("job 1: 11 runs") && err.contains("12 runs made"), "{err}");
+    assert_eq!(cluster.submissions(), 1);
+    // A line before the number is no number.
+    let (_, err) = cluster.run(&[&WORDS[..], &["--out", "other"]].concat(), 0);
+    assert!(err.contains("job 2: 11 runs"), "{err}");
+    assert_eq!(cluster.submissions(), 2);
+}
+
+#[test]
+fn a_job_is_not_submitted_twice_while_slurm_does_not_answer() {
+    let cluster = Cluster::new();
+    ["late", "away"].iter().for_each(|name| cluster.has(name));
+    let (_, err) = cluster.run(&WORDS, 3);
+    assert!(err.contains("may or may not have taken the job") && err.contains("scontrol ping"), "{err}");
+    assert!(!err.contains("--partition"), "{err}");
+    let (_, err) = cluster.run(&WORDS, 3);
+    assert!(err.contains("can't be asked whether it has job schedlab-"), "{err}");
+    assert_eq!(cluster.submissions(), 1);
+    cluster.has_not("away");
+    let (_, err) = cluster.run(&WORDS, 0);
+    assert!(err.contains("11 runs are in jobs submitted before: 1"), "{err}");
+    assert_eq!(cluster.submissions(), 1);
+}
+
+#[test]
+fn another_stores_job_of_the_same_experiment_is_not_taken() {
+    let cluster = Cluster::new();
+    cluster.run(&[&WORDS[..], &["--out", "one"]].concat(), 0);
+    cluster.has("untaken");
+    let other = [&WORDS[..], &["--out", "other"]].concat();
+    cluster.run(&other, 3);
+    let (_, err) = cluster.run(&other, 0);
+    assert!(err.contains("job 2: ") && !err.contains("submitted before"), "{err}");
+    let names = cluster.told("names");
+    let mut names: Vec<&str> = names.lines().filter_map(|l| l.split(' ').next()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 2, "{names:?}");
+    // What had no job has no entry.
+    let (jobs, _) = cluster.run(&["jobs", "--out", "other"], 0);
+    assert_eq!(jobs.matches("small: job").count(), 1, "{jobs}");
+}
+
+#[test]
+fn a_copied_store_has_no_part_in_the_jobs_of_the_first() {
+    let cluster = Cluster::new();
+    cluster.has("hold");
+    cluster.has("away");
+    let mut first = cluster.start(&WORDS);
+    cluster.wait_for("names");
+    cluster.wait_for("queued");
+    std::thread::sleep(Duration::from_millis(300));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let copied = Command::new("cp").args(["-r", "runs", "copy"]).current_dir(cluster.lab.path()).status();
+    assert!(copied.unwrap().success());
+    ["hold", "away", "queued"].iter().for_each(|name| cluster.has_not(name));
+    let (_, err) = cluster.run(&[&WORDS[..], &["--out", "copy"]].concat(), 0);
+    assert!(err.contains("job 2: ") && !err.contains("submitted before"), "{err}");
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_slow_slurm() {
+    let cluster = Cluster::new();
+    cluster.has("hold");
+    cluster.has("slow");
+    let child = cluster.start(&WORDS);
+    cluster.wait_for("asked");
+    let began = Instant::now();
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let (_, err) = common::texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("11 runs are left to the jobs, which go on"), "{err}");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_job_around_the_command_tells_its_own_jobs_nothing() {
+    let cluster = Cluster::new();
+    let (_, err) = cluster.run_with(&[("SLURM_RESTART_COUNT", "7"), ("SBATCH_WAIT", "1")], &WORDS, 0);
+    assert!(!err.contains("queued it again"), "{err}");
+    assert_eq!(cluster.told("env"), "wait=\n");
+    let elsewhere = [&WORDS[..], &["--out", "elsewhere"]].concat();
+    let (_, err) = cluster.run_with(&[("SBATCH_CLUSTERS", "far")], &elsewhere, 2);
+    assert!(err.contains("SBATCH_CLUSTERS is 'far'") && err.contains("unset"), "{err}");
+}
+
+#[test]
+fn paths_reach_the_nodes_or_are_refused() {
+    let cluster = Cluster::new();
+    let (_, err) = cluster.run(&[&WORDS[..], &["--out", "a\\b"]].concat(), 2);
+    assert!(err.contains("has a backslash"), "{err}");
+    // A relative path is one of the folder where the command runs; the journal may be a link to elsewhere.
+    symlink(assert_cmd::cargo::cargo_bin("schedlab"), cluster.lab.path().join("mine")).unwrap();
+    ["linked", "elsewhere"].iter().for_each(|d| fs::create_dir(cluster.lab.path().join(d)).unwrap());
+    symlink("../elsewhere", cluster.lab.path().join("linked/slurm")).unwrap();
+    let (_, err) = cluster.run(&[&WORDS[..], &["--schedlab", "./mine", "--out", "linked"]].concat(), 0);
+    assert!(err.contains("12 runs made, 0 found"), "{err}");
+}
+
+#[test]
+fn an_entry_that_can_not_be_read_is_told_and_hides_no_other() {
+    let cluster = Cluster::new();
+    cluster.run(&WORDS, 0);
+    fs::create_dir(cluster.lab.path().join("runs/slurm/cut")).unwrap();
+    cluster.lab.write("runs/slurm/cut/submission.json", "{");
+    let (jobs, err) = cluster.run(&["jobs"], 0);
+    assert!(jobs.contains("small: job 1,"), "{jobs}");
+    assert!(
+        err.contains("warning: an entry is left out: ") && err.contains("slurm/cut/submission.json"),
+        "{err}"
+    );
 }

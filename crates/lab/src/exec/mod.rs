@@ -139,8 +139,8 @@ pub struct Session<'a> {
     pub stop: &'a AtomicBool,
     /// Where missing runs are made.
     pub engine: Engine<'a>,
-    /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole records
-    /// of 10,000 runs would take 10 GB.
+    /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole
+    /// records of 10,000 runs would take 10 GB.
     pub outlines: bool,
 }
 

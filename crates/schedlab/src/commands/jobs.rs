@@ -5,7 +5,7 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, utc};
 use schedlab_lab::exec::slurm::journal::Journal;
-use schedlab_lab::exec::slurm::{TaskState, Told, told};
+use schedlab_lab::exec::slurm::{Shown, TaskState, Told, told};
 use schedlab_lab::experiment::load;
 use schedlab_record::Store;
 use schedlab_report::text::wrap;
@@ -34,8 +34,11 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let store = Store::open(&own.out)?;
-    let (mut all, silent) =
-        Journal::find(&own.out).map_or(Ok((Vec::new(), None)), |journal| told(&journal, &store))?;
+    let shown = Journal::find(&own.out).map_or(Ok(Shown::default()), |journal| told(&journal, &store))?;
+    let mut all = shown.submissions;
+    for error in &shown.damaged {
+        output::note(&format!("warning: an entry is left out: {error}"));
+    }
     if let Some(word) = &own.experiment {
         let name = match Path::new(word).is_file() {
             true => load(Path::new(word))?.name,
@@ -47,7 +50,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         all.retain(|t| t.experiment == name);
     }
-    if let Some(words) = &silent {
+    if let Some(words) = &shown.silent {
         output::note(&format!("warning: Slurm was not asked: {words}"));
     }
     if own.json {

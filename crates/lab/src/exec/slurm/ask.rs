@@ -2,10 +2,18 @@
 //!
 //! squeue knows jobs until some minutes after their end, sacct knows them for ever where the cluster keeps accounts.
 //! Both are asked for named fields.
+//!
+//! A program may be slow: the controller is busy, or away. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop flag
+//! is set. What has not ended by then counts as a Slurm that does not answer.
 
 use schedlab_base::{Error, ErrorKind, Result};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 /// Fields of squeue, in the order of [`parse_squeue`].
 const SQUEUE: &str = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,NodeList:|,Reason:|,RestartCnt:|";
@@ -13,6 +21,19 @@ const SQUEUE: &str = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,NodeList:|,
 const SACCT: &str = "JobID,State,ExitCode,NodeList";
 /// Tasks of an array, where a cluster does not tell its limit.
 const USUAL_ARRAY: usize = 1000;
+/// A program that has not ended after this time does not answer.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The same once the stop flag is set, from then on.
+const LIMIT_STOPPED: Duration = Duration::from_secs(3);
+/// The output of a program that has ended is waited for so long: a process that it left behind may hold the pipe.
+const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks whether a program has ended.
+const NAP: Duration = Duration::from_millis(10);
+/// Variables of a job around this command, which sbatch would hand to our jobs; and one that would have sbatch wait for
+/// the job's end, with the journal's lock held.
+const KEPT_FROM_SLURM: [&str; 2] = ["SLURM_RESTART_COUNT", "SBATCH_WAIT"];
+/// What to do when Slurm does not answer.
+const PING: &str = "'scontrol ping' tells whether the cluster's controller answers";
 
 /// What Slurm says of a task.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -87,25 +108,239 @@ pub fn parse_max_array(config: &str) -> usize {
 
 /// What a program said.
 struct Said {
-    ok: bool,
+    /// How it ended; `None` if it was too slow.
+    status: Option<ExitStatus>,
     out: String,
     err: String,
 }
 
-fn call(program: &str, args: &[String]) -> Result<Said> {
-    // Ctrl-C is for the command that waits, not for a submission under way.
-    let output = Command::new(program).args(args).stdin(Stdio::null()).process_group(0).output();
-    let output = output.map_err(|e| {
-        if e.kind() == std::io::ErrorKind::NotFound {
-            return Error::machine(format!("{program} is not here, and --engine slurm submits with it")).help(
-                "run this where the cluster's jobs are submitted; without --engine slurm the runs are made here, \
-                 and 'schedlab pack' carries them to other machines",
-            );
+impl Said {
+    fn ok(&self) -> bool {
+        self.status.is_some_and(|s| s.success())
+    }
+    /// Whether it could not reach Slurm, which may pass.
+    fn is_away(&self) -> bool {
+        const WORDS: [&str; 5] = [
+            "Unable to contact slurm controller",
+            "Socket timed out",
+            "Connection refused",
+            "Connection timed out",
+            "Zero Bytes were",
+        ];
+        // A program without an exit code was killed, so what it did is not known either.
+        self.status.is_none_or(|s| s.code().is_none()) || WORDS.iter().any(|words| self.err.contains(words))
+    }
+    fn complaint(&self) -> String {
+        complaint(&self.err)
+    }
+}
+
+/// What a sbatch that gave no number did.
+pub struct NotTaken {
+    /// Its error.
+    pub error: Error,
+    /// Whether it is sure that Slurm has not taken the job.
+    pub sure: bool,
+}
+
+/// Checks that all of Slurm's programs ask the same cluster.
+///
+/// # Errors
+/// When sbatch would submit to another one than squeue asks.
+pub fn check_environment() -> Result<()> {
+    match std::env::var_os("SBATCH_CLUSTERS") {
+        None => Ok(()),
+        Some(named) => {
+            let named = named.to_string_lossy();
+            Err(Error::input(format!(
+                "SBATCH_CLUSTERS is '{named}', and squeue asks the cluster of this machine"
+            ))
+            .help("unset SBATCH_CLUSTERS, and start the command on a machine of that cluster"))
         }
-        Error::machine(format!("can't start {program}: {e}"))
-    })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Said { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) })
+    }
+}
+
+/// This user.
+pub fn own_uid() -> u32 {
+    std::fs::metadata("/proc/self").map_or(0, |m| m.uid())
+}
+
+/// Reads a pipe to its end, beside the process that writes it.
+fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error counts.
+        let _ = pipe.map(|mut p| p.read_to_end(&mut bytes));
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Slurm, as its programs give access to it.
+#[derive(Clone, Copy)]
+pub struct Slurm<'a> {
+    /// Shortens the waiting for a program when it becomes true.
+    stop: &'a AtomicBool,
+    limit: Duration,
+}
+
+impl Slurm<'_> {
+    /// Slurm, for a command that `stop` ends.
+    pub fn new(stop: &AtomicBool) -> Slurm<'_> {
+        Slurm { stop, limit: LIMIT }
+    }
+
+    fn call(&self, program: &str, args: &[String]) -> Result<Said> {
+        let mut command = Command::new(program);
+        KEPT_FROM_SLURM.iter().for_each(|name| _ = command.env_remove(name));
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for the command that waits, not for a submission under way.
+        let started = command.process_group(0).spawn();
+        let mut child = started.map_err(|e| {
+            if e.kind() == std::io::ErrorKind::NotFound {
+                return Error::machine(format!("{program} is not here, and --engine slurm submits with it")).help(
+                    "run this where the cluster's jobs are submitted; without --engine slurm the runs are made here, \
+                     and 'schedlab pack' carries them to other machines",
+                );
+            }
+            Error::machine(format!("can't start {program}: {e}"))
+        })?;
+        let (out, err) = (drained(child.stdout.take()), drained(child.stderr.take()));
+        let began = Instant::now();
+        let mut stopped: Option<Instant> = None;
+        loop {
+            let ended = child.try_wait();
+            if let Some(status) =
+                ended.map_err(|e| Error::machine(format!("can't wait for {program}: {e}")))?
+            {
+                let text = |pipe: Receiver<String>| pipe.recv_timeout(OUTPUT_WITHIN).unwrap_or_default();
+                return Ok(Said { status: Some(status), out: text(out), err: text(err) });
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                stopped.get_or_insert_with(Instant::now);
+            }
+            if began.elapsed() > self.limit || stopped.is_some_and(|at| at.elapsed() > LIMIT_STOPPED) {
+                // It may have ended by itself just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                let err = format!("{program} gives no answer within {}s", began.elapsed().as_secs());
+                return Ok(Said { status: None, out: String::new(), err });
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Submits a job; its number.
+    ///
+    /// # Errors
+    /// When there is no sbatch, or it refuses, with Slurm's words; and when it does not say what Slurm did.
+    pub fn submit(&self, args: &[String]) -> std::result::Result<u64, NotTaken> {
+        let said = self.call("sbatch", args).map_err(|error| NotTaken { error, sure: true })?;
+        if !said.ok() && !said.is_away() {
+            let help = "options: --partition, --constraint, --account, --time, or [slurm] in the experiment";
+            let error = Error::input(format!("Slurm does not take the job: {}", said.complaint())).help(help);
+            return Err(NotTaken { error, sure: true });
+        }
+        match parse_number(&said.out) {
+            Some(number) if said.ok() => Ok(number),
+            _ => Err(NotTaken { error: self.unsure(&said), sure: false }),
+        }
+    }
+    /// The error of a sbatch after which a job may be there or not.
+    fn unsure(&self, said: &Said) -> Error {
+        let help = format!("{PING}; the same command looks for the job before it submits another");
+        if said.status.is_none() && self.stop.load(Ordering::Relaxed) {
+            let text = "interrupted before Slurm said whether it took the job";
+            return Error::new(ErrorKind::CheckFailed, text).help(help);
+        }
+        let words = match said.ok() {
+            true => format!("sbatch printed '{}' and no job's number", said.out.trim()),
+            false => said.complaint(),
+        };
+        Error::machine(format!("Slurm may or may not have taken the job: {words}")).help(help)
+    }
+
+    /// The most tasks of an array here.
+    ///
+    /// # Errors
+    /// When there is no Slurm, or it can't be reached.
+    pub fn max_array(&self) -> Result<usize> {
+        let said = self.call("scontrol", &["show".to_owned(), "config".to_owned()])?;
+        if !said.ok() {
+            return Err(Error::machine(format!("Slurm can't be asked: {}", said.complaint())).help(PING));
+        }
+        Ok(parse_max_array(&said.out))
+    }
+
+    /// The tasks of these jobs that squeue knows; `Err` with its words if Slurm can't be reached.
+    ///
+    /// # Errors
+    /// When there is no squeue, or it refuses.
+    pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<Row>, String>> {
+        let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
+        let args = ["--noheader", "--array", "--states=all"].map(str::to_owned);
+        let which = [format!("--jobs={}", numbers.join(",")), format!("--Format={SQUEUE}")];
+        let said = self.call("squeue", &args.into_iter().chain(which).collect::<Vec<_>>())?;
+        if said.ok() {
+            return Ok(Ok(parse_squeue(&said.out)));
+        }
+        if said.err.contains("Invalid job id") {
+            return Ok(Ok(Vec::new()));
+        }
+        if said.is_away() {
+            return Ok(Err(said.complaint()));
+        }
+        Err(Error::machine(format!("squeue refuses: {}", said.complaint())))
+    }
+
+    /// The tasks of these jobs in the cluster's accounts; `None` if it keeps none.
+    pub fn accounted(&self, jobs: &[u64]) -> Option<Vec<Row>> {
+        let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
+        let args = ["--noheader", "--parsable2", "--allocations"].map(str::to_owned);
+        let which = [format!("--jobs={}", numbers.join(",")), format!("--format={SACCT}")];
+        let said = self.call("sacct", &args.into_iter().chain(which).collect::<Vec<_>>()).ok()?;
+        said.ok().then(|| parse_sacct(&said.out))
+    }
+
+    /// The number of this user's job of that name; `None` if Slurm knows none. A job that only accounts would know has
+    /// ended, so accounts may be missing.
+    ///
+    /// # Errors
+    /// When Slurm can't be asked.
+    pub fn job_named(&self, name: &str) -> Result<Option<u64>> {
+        let which = [format!("--name={name}"), format!("--user={}", own_uid())];
+        let args = ["--noheader", "--states=all", "--Format=ArrayJobID:|"].map(str::to_owned);
+        let args: Vec<String> = args.into_iter().chain(which.clone()).collect();
+        let said = self.call("squeue", &args)?;
+        if !said.ok() {
+            let text = format!("Slurm can't be asked whether it has job {name}: {}", said.complaint());
+            return Err(Error::machine(text).help(PING));
+        }
+        if let Some(number) = parse_job(&said.out) {
+            return Ok(Some(number));
+        }
+        let args = ["--noheader", "--parsable2", "--allocations", "--format=JobID", "--starttime=now-7days"];
+        let args: Vec<String> = args.map(str::to_owned).into_iter().chain(which).collect();
+        let said = self.call("sacct", &args).ok().filter(Said::ok);
+        Ok(said.and_then(|s| parse_job(&s.out)))
+    }
+
+    /// Cancels a job. What can't be cancelled has ended.
+    pub fn cancel(&self, job: u64) {
+        let _ = self.call("scancel", &[job.to_string()]);
+    }
+}
+
+/// The number that sbatch --parsable prints, `NUMBER` or `NUMBER;CLUSTER`. A wrapper around sbatch may print lines of
+/// its own.
+pub fn parse_number(out: &str) -> Option<u64> {
+    out.lines().rev().find_map(|line| line.trim().split(';').next()?.parse().ok())
+}
+
+/// The first job's number of a list of jobs or tasks.
+fn parse_job(out: &str) -> Option<u64> {
+    out.lines().find_map(|line| line.trim().split(['_', '|']).next()?.parse().ok())
 }
 
 /// A program's complaint in one line. sbatch often says the same twice; the first line is the one that names the thing.
@@ -120,95 +355,6 @@ pub fn complaint(err: &str) -> String {
     let first =
         lines.iter().find(general).or(lines.first()).cloned().unwrap_or_else(|| "no words".to_owned());
     first.trim_start_matches("Batch job submission failed: ").to_owned()
-}
-
-/// Whether Slurm could not be reached at all, which may pass.
-fn is_away(err: &str) -> bool {
-    ["Unable to contact slurm controller", "Socket timed out", "Connection refused", "Zero Bytes were"]
-        .iter()
-        .any(|words| err.contains(words))
-}
-
-/// Submits a job; its number.
-///
-/// # Errors
-/// When there is no sbatch, or it refuses, with Slurm's words.
-pub fn submit(args: &[String]) -> Result<u64> {
-    let said = call("sbatch", args)?;
-    if !said.ok {
-        let kind = if is_away(&said.err) { ErrorKind::Machine } else { ErrorKind::Input };
-        let help = "options: --partition, --constraint, --account, --time, or [slurm] in the experiment";
-        return Err(
-            Error::new(kind, format!("Slurm does not take the job: {}", complaint(&said.err))).help(help)
-        );
-    }
-    let number = said.out.trim().split(';').next().and_then(|n| n.parse().ok());
-    number.ok_or_else(|| Error::machine(format!("sbatch printed '{}' and no job's number", said.out.trim())))
-}
-
-/// The most tasks of an array here.
-///
-/// # Errors
-/// When there is no Slurm, or it can't be reached.
-pub fn max_array() -> Result<usize> {
-    let said = call("scontrol", &["show".to_owned(), "config".to_owned()])?;
-    if !said.ok {
-        return Err(Error::machine(format!("Slurm can't be asked: {}", complaint(&said.err)))
-            .help("'scontrol ping' tells whether the cluster's controller answers"));
-    }
-    Ok(parse_max_array(&said.out))
-}
-
-/// The tasks of these jobs that squeue knows; `Err` with its words if Slurm can't be reached.
-///
-/// # Errors
-/// When there is no squeue, or it refuses.
-pub fn queued(jobs: &[u64]) -> Result<std::result::Result<Vec<Row>, String>> {
-    let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
-    let args = ["--noheader", "--array", "--states=all"].map(str::to_owned);
-    let which = [format!("--jobs={}", numbers.join(",")), format!("--Format={SQUEUE}")];
-    let said = call("squeue", &args.into_iter().chain(which).collect::<Vec<_>>())?;
-    if said.ok {
-        return Ok(Ok(parse_squeue(&said.out)));
-    }
-    if said.err.contains("Invalid job id") {
-        return Ok(Ok(Vec::new()));
-    }
-    if is_away(&said.err) {
-        return Ok(Err(complaint(&said.err)));
-    }
-    Err(Error::machine(format!("squeue refuses: {}", complaint(&said.err))))
-}
-
-/// The tasks of these jobs in the cluster's accounts; `None` if it keeps none.
-pub fn accounted(jobs: &[u64]) -> Option<Vec<Row>> {
-    let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
-    let args = ["--noheader", "--parsable2", "--allocations"].map(str::to_owned);
-    let which = [format!("--jobs={}", numbers.join(",")), format!("--format={SACCT}")];
-    let said = call("sacct", &args.into_iter().chain(which).collect::<Vec<_>>()).ok()?;
-    said.ok.then(|| parse_sacct(&said.out))
-}
-
-/// The number of a job of that name of this user, if Slurm knows one.
-pub fn job_named(name: &str) -> Option<u64> {
-    let number = |out: &str| {
-        let word = out.lines().map(str::trim).find(|l| !l.is_empty())?;
-        word.split(['_', '|']).next()?.parse().ok()
-    };
-    let args = ["--noheader", "--states=all", "--Format=ArrayJobID:|"].map(str::to_owned);
-    let args: Vec<String> = args.into_iter().chain([format!("--name={name}")]).collect();
-    let queued = call("squeue", &args).ok().filter(|s| s.ok).and_then(|s| number(&s.out));
-    queued.or_else(|| {
-        let args = ["--noheader", "--parsable2", "--allocations", "--format=JobID", "--starttime=now-7days"];
-        let args: Vec<String> =
-            args.map(str::to_owned).into_iter().chain([format!("--name={name}")]).collect();
-        call("sacct", &args).ok().filter(|s| s.ok).and_then(|s| number(&s.out))
-    })
-}
-
-/// Cancels a job. What can't be cancelled has ended.
-pub fn cancel(job: u64) {
-    let _ = call("scancel", &[job.to_string()]);
 }
 
 #[cfg(test)]
@@ -255,5 +401,30 @@ mod tests {
         let once = "sbatch: error: Batch job submission failed: Invalid feature specification\n";
         assert_eq!(complaint(once), "Invalid feature specification");
         assert_eq!(complaint("\n"), "no words");
+    }
+
+    #[test]
+    fn the_number_of_a_job_is_the_last_line_that_is_one() {
+        assert_eq!(parse_number("sbatch: 20 jobs are yours\n4711;c1\n"), Some(4711));
+        assert_eq!(parse_number("5\n6\n"), Some(6));
+        assert_eq!((parse_number(""), parse_number("Submitted batch job 7")), (None, None));
+        assert_eq!(parse_job("CLUSTER: c1\n12_[0-3]|\n13|\n"), Some(12));
+    }
+
+    #[test]
+    fn a_program_that_is_slow_counts_as_no_answer_and_ctrl_c_does_not_wait_for_its_limit() {
+        let stop = AtomicBool::new(false);
+        let slow = ["30".to_owned()];
+        let slurm = Slurm { stop: &stop, limit: Duration::from_millis(200) };
+        let began = Instant::now();
+        let said = slurm.call("sleep", &slow).unwrap();
+        assert!(!said.ok() && said.is_away(), "{}", said.err);
+        stop.store(true, Ordering::Relaxed);
+        let said = Slurm::new(&stop).call("sleep", &slow).unwrap();
+        assert!(said.is_away() && said.complaint().starts_with("sleep gives no answer"), "{}", said.err);
+        assert!(began.elapsed() < Duration::from_secs(20));
+        // What answers is heard, in full, though the flag is set.
+        let said = Slurm::new(&stop).call("seq", &["100000".to_owned()]).unwrap();
+        assert!(said.ok() && said.out.lines().count() == 100_000);
     }
 }

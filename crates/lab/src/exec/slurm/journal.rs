@@ -5,18 +5,24 @@
 //! `logs/N.log` its output. All files but logs are renamed into place.
 //!
 //! Commands that submit hold a lock on `OUT/slurm/lock`. An entry is written before sbatch is called, without a job's
-//! number, and again with it: a command that was killed in between leaves an entry by which the next one asks Slurm for
-//! the job's name.
+//! number, and again with it: a command that was killed in between, or a sbatch that did not say what Slurm did, leaves
+//! an entry by which the next command asks Slurm for the job's name. A name is one of this folder and this submission.
 
-use super::ask;
+use super::ask::{NotTaken, Slurm, own_uid};
 use crate::parcel::Parcel;
 use crate::parcel::worker::Worked;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, Spot, input};
+use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The schema of an entry.
 pub const SCHEMA: &str = "schedlab/submission/1";
@@ -37,6 +43,8 @@ pub struct Submission {
     pub schema: String,
     /// Its folder's name.
     pub name: String,
+    /// The place of its journal ([`Journal::place`]). Jobs of a journal that was copied here bring no runs here.
+    pub place: String,
     /// The experiment's name.
     pub experiment: String,
     /// Number of tasks.
@@ -61,6 +69,8 @@ pub struct Submission {
 pub struct Job {
     /// Its number; `None` while it is being submitted.
     pub number: Option<u64>,
+    /// A part of its name that no other submission has.
+    pub mark: String,
     /// Its tasks.
     pub tasks: Vec<usize>,
     /// When, in seconds since 1970.
@@ -73,6 +83,10 @@ impl Submission {
         let of = || self.jobs.iter().filter(|j| j.number.is_some() && j.tasks.contains(&task));
         of().next_back().and_then(|j| j.number).map(|number| (number, of().count() as u32))
     }
+    /// The tasks that were submitted.
+    pub fn submitted(&self) -> BTreeSet<usize> {
+        self.jobs.iter().flat_map(|j| j.tasks.iter().copied()).collect()
+    }
     /// Whether a task is under way, or may be.
     pub fn claims(&self, task: usize) -> bool {
         !self.done && !self.given_up.contains_key(&task) && self.last_of(task).is_some()
@@ -81,9 +95,19 @@ impl Submission {
     pub fn numbers(&self) -> Vec<u64> {
         self.jobs.iter().filter_map(|j| j.number).collect()
     }
-    /// The name of its job of that index.
-    fn job_name(&self, index: usize) -> String {
-        format!("schedlab-{}-{index}", self.name)
+    /// The name of a job of it.
+    fn job_name(&self, job: &Job) -> String {
+        format!("schedlab-{}-{}-{}", self.name, self.place, job.mark)
+    }
+}
+
+impl Job {
+    /// A job that is about to be submitted.
+    fn new(tasks: Vec<usize>, now_s: u64) -> Job {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let mark = content_hash(format!("{boot} {} {since}", std::process::id()).as_bytes());
+        Job { number: None, mark: mark[..12].to_owned(), tasks, submitted_s: now_s }
     }
 }
 
@@ -154,12 +178,13 @@ impl Journal {
     /// The journal of the store in `out`, which is made if it does not exist.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be made, or has a path that Slurm can't take.
     pub fn create(out: &Path) -> Result<Journal> {
         let folder = out.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
         // Nodes know it by this path, whatever folder they are in.
         let folder = std::path::absolute(&folder).map_err(|e| Error::io(&folder, "find", &e))?;
+        check_path(&folder).map_err(|e| e.help("--out names a store with another path"))?;
+        fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "create the folder", &e))?;
         Ok(Journal { folder })
     }
     /// The journal of the store in `out`, if it has one.
@@ -167,25 +192,46 @@ impl Journal {
         let folder = std::path::absolute(out.join(FOLDER)).ok()?;
         folder.is_dir().then_some(Journal { folder })
     }
+    /// A name of its folder, by the real path.
+    pub fn place(&self) -> String {
+        let real = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        content_hash(real.as_os_str().as_bytes())[..12].to_owned()
+    }
     /// Waits for the right to submit.
     ///
     /// # Errors
-    /// When the file system has no locks.
+    /// When the file system has no locks, or the folder is another user's.
     pub fn lock(&self) -> Result<Lock> {
         let path = self.folder.join("lock");
-        let failed = |e: std::io::Error| {
-            Error::io(&path, "lock", &e).help("submitting needs a folder on a file system with locks")
-        };
+        let failed = |e: io::Error| self.unlocked(&path, &e);
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(Lock(file))
+    }
+    fn unlocked(&self, path: &Path, e: &io::Error) -> Error {
+        /// ENOLCK: the server keeps no locks. ENOSYS and EOPNOTSUPP have a kind.
+        const NO_LOCKS: i32 = 37;
+        let error = Error::io(path, "lock", e);
+        if e.kind() == io::ErrorKind::Unsupported || e.raw_os_error() == Some(NO_LOCKS) {
+            return error.help("submitting needs a folder on a file system with locks");
+        }
+        if e.kind() != io::ErrorKind::PermissionDenied {
+            return error;
+        }
+        let owner = fs::metadata(&self.folder)
+            .map_or_else(|_| "its owner".to_owned(), |m| format!("user {}", m.uid()));
+        error.help(format!(
+            "{owner} owns {}, and this is user {}: submitting needs the right to write there; --out names another store",
+            self.folder.display(),
+            own_uid()
+        ))
     }
     /// The folder of a submission.
     pub fn folder_of(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
-    /// The parcel of a submission.
-    pub fn plan_of(&self, name: &str) -> PathBuf {
+    /// Place of a submission's parcel.
+    fn plan_of(&self, name: &str) -> PathBuf {
         self.folder_of(name).join(PLAN_FILE)
     }
     /// Folder of the logs of a submission's tasks.
@@ -206,21 +252,71 @@ impl Journal {
     /// # Errors
     /// When one can't be read.
     pub fn all(&self) -> Result<Vec<Submission>> {
-        let mut all = Vec::new();
+        let (all, damaged) = self.readable()?;
+        damaged.into_iter().next().map_or(Ok(all), Err)
+    }
+    /// The entries that can be read, by time, and the errors of the others.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn readable(&self) -> Result<(Vec<Submission>, Vec<Error>)> {
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
         let entries = fs::read_dir(&self.folder).map_err(|e| Error::io(&self.folder, "read", &e))?;
         for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
-            let file = entry.path().join(ENTRY_FILE);
-            let Some(text) = input::text_if_there(&file)? else { continue };
-            let read = serde_json::from_str::<Submission>(&text);
-            all.push(read.map_err(|e| {
-                Error::input(format!("not an entry of this version: {e}"))
-                    .help("if its jobs have ended, take its folder away")
-                    .at(Spot::file(&file))
-            })?);
+            match self.entry(&entry.path()) {
+                Ok(submission) => all.extend(submission),
+                Err(e) => damaged.push(e),
+            }
         }
         let when = |s: &Submission| s.jobs.first().map_or(0, |j| j.submitted_s);
-        all.sort_by(|a, b| (when(a), &a.name).cmp(&(when(b), &b.name)));
-        Ok(all)
+        all.sort_by(|a: &Submission, b: &Submission| (when(a), &a.name).cmp(&(when(b), &b.name)));
+        damaged.sort_by_key(Error::to_string);
+        Ok((all, damaged))
+    }
+    /// The entry in a folder, if there is one. The folder gives its name.
+    fn entry(&self, folder: &Path) -> Result<Option<Submission>> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let file = folder.join(ENTRY_FILE);
+        let Some(text) = input::text_if_there(&file)? else { return Ok(None) };
+        let wrong = |why: String| {
+            Error::input(format!("not an entry of this version: {why}"))
+                .help("if its jobs have ended, take its folder away")
+                .at(Spot::file(&file))
+        };
+        let head: Head = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        if head.schema != SCHEMA {
+            return Err(wrong(format!("schema is '{}', and '{SCHEMA}' was expected", head.schema)));
+        }
+        let mut submission: Submission = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let name = folder.file_name().and_then(OsStr::to_str);
+        name.ok_or_else(|| wrong("its folder's name is not UTF-8".to_owned()))?
+            .clone_into(&mut submission.name);
+        // Jobs of a journal that was copied bring their runs to the folder from which they were submitted.
+        submission.done |= submission.place != self.place();
+        Ok(Some(submission))
+    }
+    /// The parcel of a submission.
+    ///
+    /// # Errors
+    /// When it can't be read, or is of other tasks.
+    pub fn parcel(&self, submission: &Submission) -> Result<Parcel> {
+        let file = self.plan_of(&submission.name);
+        let parcel = Parcel::read_any(&file)?;
+        let (nr, said) = (parcel.tasks.len(), submission.tasks);
+        let beyond = submission.submitted().into_iter().find(|task| *task >= nr);
+        if nr == said && beyond.is_none() {
+            return Ok(parcel);
+        }
+        let text = match beyond {
+            Some(task) if nr == said => {
+                format!("the parcel has {nr} tasks, and {ENTRY_FILE} has a task {task}")
+            }
+            _ => format!("the parcel has {nr} tasks, and {ENTRY_FILE} beside it says {said}"),
+        };
+        Err(Error::input(text).help("if its jobs have ended, take its folder away").at(Spot::file(&file)))
     }
     /// Writes an entry.
     ///
@@ -245,42 +341,67 @@ impl Journal {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
         }
         write_whole(&folder.join(PLAN_FILE), text.as_bytes())?;
-        write_whole(&folder.join(SCRIPT_FILE), script(&folder, schedlab).as_bytes())?;
+        write_whole(&folder.join(SCRIPT_FILE), self.script(&name, schedlab).as_bytes())?;
         Ok(name)
     }
     /// Submits tasks of a submission as a new job. The lock is held.
     ///
     /// # Errors
-    /// When Slurm refuses, or the entry can't be written; no job is left then.
-    pub fn submit(&self, submission: &mut Submission, tasks: Vec<usize>, now_s: u64) -> Result<u64> {
+    /// When Slurm refuses, or the entry can't be written; no job is left then. And when Slurm does not say whether it
+    /// took the job: its entry is left without a number then, for [`Journal::settle`].
+    pub fn submit(
+        &self,
+        slurm: Slurm<'_>,
+        submission: &mut Submission,
+        tasks: Vec<usize>,
+        now_s: u64,
+    ) -> Result<u64> {
         let index = submission.jobs.len();
-        let args = self.sbatch(submission, &tasks, index);
-        submission.jobs.push(Job { number: None, tasks, submitted_s: now_s });
+        submission.jobs.push(Job::new(tasks, now_s));
+        let job = &submission.jobs[index];
+        let (name, args) = (submission.job_name(job), self.sbatch(submission, job));
         self.save(submission)?;
-        let number = match ask::submit(&args) {
+        let number = match slurm.submit(&args) {
             Ok(number) => number,
-            Err(e) => {
+            Err(NotTaken { error, sure: true }) => {
                 submission.jobs.pop();
                 self.save(submission)?;
-                return Err(e);
+                return Err(error);
             }
+            // A busy controller takes a job after sbatch has given up.
+            Err(NotTaken { error, sure: false }) => slurm.job_named(&name).ok().flatten().ok_or(error)?,
         };
         submission.jobs[index].number = Some(number);
         if let Err(e) = self.save(submission) {
-            ask::cancel(number);
+            slurm.cancel(number);
             return Err(e);
         }
         Ok(number)
     }
-    fn sbatch(&self, submission: &Submission, tasks: &[usize], index: usize) -> Vec<String> {
+    /// A job's script. Slurm carries it to the node, so it can tell that the folder is not there. The store is named by
+    /// its own path: the journal's folder may be a link to elsewhere.
+    fn script(&self, name: &str, schedlab: &Path) -> String {
+        let (folder, schedlab) = (quoted(&self.folder_of(name)), quoted(schedlab));
+        let store = quoted(self.folder.parent().unwrap_or(&self.folder));
+        format!(
+            "#!/bin/sh\n\
+             # A task of schedlab: docs/cluster.md\n\
+             cd {folder} && [ -r {PLAN_FILE} ] || {{ echo \"$(uname -n) does not have\" {folder} >&2; \
+             exit {no_folder}; }}\n\
+             exec {schedlab} work {PLAN_FILE} --task \"$SLURM_ARRAY_TASK_ID\" --out {store} \\\n  \
+               --report \"tasks/$SLURM_ARRAY_TASK_ID.json\" --quiet\n",
+            no_folder = super::verdict::NO_FOLDER
+        )
+    }
+    fn sbatch(&self, submission: &Submission, job: &Job) -> Vec<String> {
         let folder = self.folder_of(&submission.name);
         let throttle = submission.at_once.map_or_else(String::new, |n| format!("%{n}"));
         // A per cent sign begins a field of sbatch's patterns.
         let logs = self.logs_of(&submission.name).display().to_string().replace('%', "%%");
         let own = [
             "--parsable".to_owned(),
-            format!("--job-name={}", submission.job_name(index)),
-            format!("--array={}{throttle}", ranges(tasks)),
+            format!("--job-name={}", submission.job_name(job)),
+            format!("--array={}{throttle}", ranges(&job.tasks)),
             format!("--output={logs}/%a.log"),
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
@@ -290,35 +411,53 @@ impl Journal {
         let script = folder.join(SCRIPT_FILE).display().to_string();
         own.into_iter().chain(submission.options.iter().cloned()).chain([script]).collect()
     }
-    /// Asks Slurm for the numbers of jobs that a killed command submitted without noting them. Entries of jobs that
-    /// Slurm does not know go. The lock is held.
+    /// Asks Slurm for the numbers of jobs that were submitted without noting them. Entries of jobs that Slurm does not
+    /// know go, and so does a submission that has none left. The lock is held.
     ///
     /// # Errors
-    /// When an entry can't be written.
-    pub fn settle(&self, submission: &mut Submission) -> Result<()> {
-        if submission.jobs.iter().all(|j| j.number.is_some()) {
+    /// When Slurm can't be asked, or an entry can't be written.
+    pub fn settle(&self, slurm: Slurm<'_>, submission: &mut Submission) -> Result<()> {
+        if submission.jobs.iter().all(|j| j.number.is_some()) || submission.place != self.place() {
             return Ok(());
         }
-        let names: Vec<String> = (0..submission.jobs.len()).map(|n| submission.job_name(n)).collect();
-        for (job, name) in submission.jobs.iter_mut().zip(&names) {
-            job.number = job.number.or_else(|| ask::job_named(name));
+        for at in 0..submission.jobs.len() {
+            if submission.jobs[at].number.is_none() {
+                let name = submission.job_name(&submission.jobs[at]);
+                submission.jobs[at].number = slurm.job_named(&name)?;
+            }
         }
         submission.jobs.retain(|j| j.number.is_some());
+        if submission.jobs.is_empty() {
+            let folder = self.folder_of(&submission.name);
+            return fs::remove_dir_all(&folder).map_err(|e| Error::io(&folder, "remove", &e));
+        }
         self.save(submission)
     }
 }
 
-/// The job's script. Slurm carries it to the node, so it can tell that the folder is not there.
-fn script(folder: &Path, schedlab: &Path) -> String {
-    let (folder, schedlab) = (quoted(folder), quoted(schedlab));
-    format!(
-        "#!/bin/sh\n\
-         # A task of schedlab: docs/cluster.md\n\
-         cd {folder} && [ -r {PLAN_FILE} ] || {{ echo \"$(uname -n) does not have\" {folder} >&2; exit {no_folder}; }}\n\
-         exec {schedlab} work {PLAN_FILE} --task \"$SLURM_ARRAY_TASK_ID\" --out ../.. \\\n  \
-           --report \"tasks/$SLURM_ARRAY_TASK_ID.json\" --quiet\n",
-        no_folder = super::verdict::NO_FOLDER
-    )
+/// Checks that Slurm takes a path as it is, in its options and in a job's script. A backslash turns off the fields of
+/// `--output`.
+///
+/// # Errors
+/// When it has something else.
+pub fn check_path(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let Some(text) = path.to_str() else {
+        let bytes = path.as_os_str().as_bytes();
+        let at = std::str::from_utf8(bytes).map_or_else(|e| e.valid_up_to(), |_| 0);
+        let text =
+            format!("{shown} has byte 0x{:02x}, which is not UTF-8: Slurm's jobs can't have it", bytes[at]);
+        return Err(Error::input(text));
+    };
+    match text.chars().find(|c| *c == '\\' || c.is_control()) {
+        None => Ok(()),
+        Some('\\') => Err(Error::input(format!("{shown} has a backslash: Slurm's jobs can't have it"))),
+        Some(c) => {
+            let text =
+                format!("{shown} has the control character U+{:04X}: Slurm's jobs can't have it", c as u32);
+            Err(Error::input(text))
+        }
+    }
 }
 
 /// A path as one word of a shell.
@@ -343,47 +482,4 @@ pub fn ranges(tasks: &[usize]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indices_are_told_as_ranges() {
-        assert_eq!(ranges(&[3, 0, 1, 2, 7, 9, 8, 7]), "0-3,7-9");
-        assert_eq!(ranges(&[5]), "5");
-    }
-
-    #[test]
-    fn a_path_stays_one_word_of_the_script() {
-        let text = script(Path::new("/a b/it's"), Path::new("/x;y"));
-        assert!(
-            text.contains("cd '/a b/it'\\''s' &&") && text.contains("exec '/x;y' work plan.json"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn the_last_job_of_a_task_counts_and_a_task_that_was_given_up_is_free() {
-        let job = |number, tasks: &[usize]| Job { number, tasks: tasks.to_vec(), submitted_s: 0 };
-        let mut s = Submission {
-            schema: SCHEMA.to_owned(),
-            name: "x-1".to_owned(),
-            experiment: "x".to_owned(),
-            tasks: 4,
-            options: Vec::new(),
-            at_once: Some(2),
-            most_tries: 3,
-            jobs: vec![job(Some(5), &[0, 1, 2]), job(Some(9), &[1]), job(None, &[3])],
-            given_up: BTreeMap::new(),
-            done: false,
-        };
-        assert_eq!((s.last_of(1), s.last_of(2), s.last_of(3)), (Some((9, 2)), Some((5, 1)), None));
-        assert!(s.claims(1) && !s.claims(3));
-        s.given_up.insert(1, "failed".to_owned());
-        assert!(!s.claims(1));
-        let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::create(dir.path()).unwrap();
-        let args = journal.sbatch(&s, &[1], 2);
-        assert!(args.contains(&"--array=1%2".to_owned()) && args.last().unwrap().ends_with("x-1/job.sh"));
-        assert!(args.contains(&"--job-name=schedlab-x-1-2".to_owned()), "{args:?}");
-    }
-}
+mod tests;

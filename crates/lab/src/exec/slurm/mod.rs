@@ -13,8 +13,9 @@ mod verdict;
 mod wait;
 
 pub use options::{Options, is_flag, option_of, value_of};
-pub use wait::{TaskState, Told, told};
+pub use wait::{Shown, TaskState, Told, told};
 
+use self::ask::Slurm;
 use super::{Executor, Session};
 use crate::cell::Cell;
 use crate::parcel::{Contents, How, Parcel, Task};
@@ -74,12 +75,15 @@ impl Cluster {
             self.options.check_live()?;
         }
         let schedlab = self.executable()?;
-        let most = ask::max_array()?;
+        ask::check_environment()?;
+        let slurm = Slurm::new(session.stop);
+        let most = slurm.max_array()?;
         let journal = Journal::create(wanted.store.root())?;
         let watched = {
             let _lock = journal.lock()?;
             let mut all = journal.all()?;
-            all.iter_mut().try_for_each(|s| journal.settle(s))?;
+            all.iter_mut().try_for_each(|s| journal.settle(slurm, s))?;
+            all.retain(|s| !s.jobs.is_empty());
             let claims = claimed(&journal, &all, wanted)?;
             let free = wanted.missing.iter().copied().filter(|r| !claims.runs.contains(r));
             // Another command may have ended since the runs were counted.
@@ -97,8 +101,15 @@ impl Cluster {
                     .progress
                     .tell(&format!("{runs} runs are in jobs submitted before: {}", jobs.join(", ")));
             }
-            let made =
-                Submitting { cluster: self, journal: &journal, wanted, session, schedlab: &schedlab, most };
+            let made = Submitting {
+                cluster: self,
+                journal: &journal,
+                slurm,
+                wanted,
+                session,
+                schedlab: &schedlab,
+                most,
+            };
             watched.extend(made.submit(free)?);
             watched
         };
@@ -107,13 +118,13 @@ impl Cluster {
 
     /// The executable that the nodes start.
     fn executable(&self) -> Result<PathBuf> {
-        if let Some(named) = &self.options.schedlab {
-            return Ok(named.clone());
-        }
-        let own = std::env::current_exe().ok().filter(|path| path.is_file());
-        own.ok_or_else(|| {
-            Error::machine("the place of this executable is not known").help("--schedlab PATH names it")
-        })
+        let help = "--schedlab PATH names it";
+        let own = || std::env::current_exe().ok().filter(|path| path.is_file());
+        let named = self.options.schedlab.clone().or_else(own);
+        let path =
+            named.ok_or_else(|| Error::machine("the place of this executable is not known").help(help))?;
+        journal::check_path(&path).map_err(|e| e.help(help))?;
+        Ok(path)
     }
 }
 
@@ -148,8 +159,8 @@ fn claimed(journal: &Journal, all: &[Submission], wanted: &Wanted<'_>) -> Result
         })
         .collect();
     let mut claims = Claims { runs: BTreeSet::new(), submissions: BTreeSet::new() };
-    for submission in all.iter().filter(|s| (0..s.tasks).any(|t| s.claims(t))) {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+    for submission in all.iter().filter(|s| s.submitted().into_iter().any(|t| s.claims(t))) {
+        let parcel = journal.parcel(submission)?;
         for (_, task) in parcel.tasks.iter().enumerate().filter(|(n, _)| submission.claims(*n)) {
             for (cell, seed) in task.runs() {
                 if let Some(run) = missing.get(&(parcel.cells[cell].hash.as_str(), seed)) {
@@ -166,6 +177,7 @@ fn claimed(journal: &Journal, all: &[Submission], wanted: &Wanted<'_>) -> Result
 struct Submitting<'a> {
     cluster: &'a Cluster,
     journal: &'a Journal,
+    slurm: Slurm<'a>,
     wanted: &'a Wanted<'a>,
     session: &'a Session<'a>,
     schedlab: &'a Path,
@@ -218,6 +230,7 @@ impl Submitting<'_> {
         let mut submission = Submission {
             schema: SCHEMA.to_owned(),
             name: name.clone(),
+            place: self.journal.place(),
             experiment: self.cluster.experiment.clone(),
             tasks: nr,
             options: options.sbatch(live),
@@ -227,8 +240,8 @@ impl Submitting<'_> {
             given_up: BTreeMap::new(),
             done: false,
         };
-        let submitted = self.journal.submit(&mut submission, (0..nr).collect(), now_s());
-        if submitted.is_err() {
+        let submitted = self.journal.submit(self.slurm, &mut submission, (0..nr).collect(), now_s());
+        if submitted.is_err() && submission.jobs.is_empty() {
             // Nothing was submitted: the entry would be one of nothing.
             let _ = std::fs::remove_dir_all(self.journal.folder_of(&name));
         }
@@ -248,7 +261,7 @@ impl Submitting<'_> {
     fn known(&self, runs: &mut Vec<usize>) -> Result<Known> {
         let mut known = Known::new();
         for submission in self.journal.all()? {
-            for task in 0..submission.tasks {
+            for task in submission.submitted() {
                 let report = submission
                     .last_of(task)
                     .and_then(|(job, _)| self.journal.report(&submission.name, task, job));

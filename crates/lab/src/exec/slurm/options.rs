@@ -97,6 +97,11 @@ impl Options {
                     return Err(Error::input(format!("{key} is {value}: a task has 1s at least")));
                 }
             }
+            // A job begins in another folder. A name without a slash is looked for in the node's PATH.
+            "schedlab" if value.contains('/') => {
+                let path = std::path::absolute(value).map_err(|e| Error::io(value.as_ref(), "find", &e))?;
+                self.schedlab = Some(path);
+            }
             "schedlab" => self.schedlab = Some(PathBuf::from(value)),
             _ => {
                 self.passed.retain(|(name, _)| *name != known.name);
@@ -173,5 +178,16 @@ mod tests {
         options.check_live().unwrap();
         assert!(options.sbatch(true).contains(&"--exclusive".to_owned()));
         assert!(!options.sbatch(false).contains(&"--exclusive".to_owned()));
+    }
+
+    #[test]
+    fn a_relative_path_of_the_executable_is_made_absolute_and_a_name_stays() {
+        let set = |value| {
+            let mut options = Options::default();
+            options.set("schedlab", value).unwrap();
+            options.schedlab.unwrap()
+        };
+        assert_eq!(set("./x"), std::env::current_dir().unwrap().join("x"));
+        assert_eq!((set("/opt/x"), set("x")), (PathBuf::from("/opt/x"), PathBuf::from("x")));
     }
 }

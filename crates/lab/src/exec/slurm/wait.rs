@@ -4,19 +4,17 @@
 //! task that the cluster lost is submitted again, under the journal's lock, so that of two commands that wait one does
 //! it. A task that failed is given up, and the error is told when nothing else goes on.
 
-use super::ask::{self, Row};
+use super::ask::{Row, Slurm, own_uid};
 use super::journal::{Journal, Submission};
 use super::verdict::{Verdict, of_row};
 use super::{Wanted, now_s};
 use crate::exec::Session;
-use crate::parcel::Parcel;
 use crate::plan::Run;
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two looks: a twentieth of the time so far, within these bounds.
@@ -101,7 +99,7 @@ fn tasks_of(
         journal.all()?.into_iter().filter(|s| watched.contains(&s.name)).collect();
     let mut tasks: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
     for submission in claiming {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+        let parcel = journal.parcel(&submission)?;
         for (nr, task) in parcel.tasks.iter().enumerate().filter(|(n, _)| submission.claims(*n)) {
             for (cell, seed) in task.runs() {
                 if let Some(run) = missing.get(&(parcel.cells[cell].hash.as_str(), seed)) {
@@ -162,7 +160,7 @@ impl Waiting<'_> {
         let _lock = self.journal.lock()?;
         self.tell_reported()?;
         for mut submission in self.journal.all()?.into_iter().filter(|s| watched.contains(&s.name)) {
-            let parcel = Parcel::read_any(&self.journal.plan_of(&submission.name))?;
+            let parcel = self.journal.parcel(&submission)?;
             let is_there =
                 |(cell, seed): (usize, u64)| self.wanted.store.get(&parcel.cells[cell].hash, seed).is_some();
             if parcel.tasks.iter().flat_map(|t| t.runs()).all(is_there) {
@@ -224,29 +222,32 @@ impl Waiting<'_> {
 
     /// What Slurm says of these tasks; `None` while it can't be reached.
     fn rows(&mut self, asked: &BTreeSet<(u64, u64)>) -> Result<Option<BTreeMap<(u64, u64), Row>>> {
-        match rows_of(asked)? {
+        match rows_of(Slurm::new(self.session.stop), asked)? {
             Ok(rows) => {
                 self.away = false;
                 Ok(Some(rows))
             }
             Err(words) => {
-                if !std::mem::replace(&mut self.away, true) {
-                    self.session.progress.tell(&format!("Slurm does not answer, waiting for it: {words}"));
-                }
+                self.tell_away(&words);
                 Ok(None)
             }
+        }
+    }
+
+    fn tell_away(&mut self, words: &str) {
+        if !std::mem::replace(&mut self.away, true) {
+            self.session.progress.tell(&format!("Slurm does not answer, waiting for it: {words}"));
         }
     }
 
     fn fate(&mut self, id: &TaskId, job: u64, tries: u32, most: u32, row: Option<&Row>) -> Fate {
         let journal = self.journal;
         let failed = || journal.report(&id.0, id.1, job).and_then(|r| r.failed).filter(|f| f.code != 1);
-        let own_uid = std::fs::metadata("/proc/self").map_or(0, |m| m.uid());
         let odd = |waiting: &mut BTreeMap<(TaskId, u64), Instant>, bound: Duration| {
             waiting.entry((id.clone(), job)).or_insert_with(Instant::now).elapsed() > bound
         };
         let verdict = match row {
-            Some(row) => of_row(row, own_uid),
+            Some(row) => of_row(row, own_uid()),
             None if !odd(&mut self.odd_since, KNOWN_WITHIN) => Verdict::Going,
             None => Verdict::Lost("Slurm does not know it any more".to_owned()),
         };
@@ -292,7 +293,7 @@ impl Waiting<'_> {
     /// not asked about, and squeue forgets it after some minutes.
     fn tell_reported(&mut self) -> Result<()> {
         for submission in self.journal.all()? {
-            for task in 0..submission.tasks {
+            for task in submission.submitted() {
                 let id = (submission.name.clone(), task);
                 let Some((job, _)) = submission.last_of(task).filter(|_| self.tasks.contains_key(&id)) else {
                     continue;
@@ -305,12 +306,18 @@ impl Waiting<'_> {
         Ok(())
     }
 
-    /// Submits lost tasks again, unless another command has.
+    /// Submits lost tasks again, unless another command has. Where Slurm does not say whether it took them, the next
+    /// look asks.
     fn again(&mut self, name: &str, lost: &[(usize, u64, String)]) -> Result<()> {
         let _lock = self.journal.lock()?;
         let Some(mut submission) = self.journal.all()?.into_iter().find(|s| s.name == name) else {
             return Ok(());
         };
+        let slurm = Slurm::new(self.session.stop);
+        if let Err(e) = self.journal.settle(slurm, &mut submission) {
+            self.tell_away(e.message());
+            return Ok(());
+        }
         let still =
             |(task, job, _): &&(usize, u64, String)| submission.last_of(*task).map(|l| l.0) == Some(*job);
         let lost: Vec<&(usize, u64, String)> = lost.iter().filter(still).collect();
@@ -318,7 +325,13 @@ impl Waiting<'_> {
             return Ok(());
         }
         let tasks: Vec<usize> = lost.iter().map(|(task, ..)| *task).collect();
-        let number = self.journal.submit(&mut submission, tasks, now_s())?;
+        let number = match self.journal.submit(slurm, &mut submission, tasks, now_s()) {
+            Err(e) if submission.jobs.iter().any(|j| j.number.is_none()) => {
+                self.tell_away(e.message());
+                return Ok(());
+            }
+            other => other?,
+        };
         for (task, job, why) in lost {
             let (_, tries) = submission.last_of(*task).unwrap_or((0, 0));
             self.session.progress.tell(&format!(
@@ -357,7 +370,8 @@ impl Waiting<'_> {
 
     /// No node could begin this task, so the whole job is ended.
     fn bar(&self, submission: &Submission, id: &TaskId, job: u64, why: &str) -> Result<Error> {
-        submission.numbers().into_iter().for_each(ask::cancel);
+        let slurm = Slurm::new(self.session.stop);
+        submission.numbers().into_iter().for_each(|job| slurm.cancel(job));
         let name = &submission.name;
         let left = self
             .tasks
@@ -409,12 +423,12 @@ fn listed(root: &std::path::Path, hash: &str) -> BTreeSet<u64> {
 type Rows = std::result::Result<BTreeMap<(u64, u64), Row>, String>;
 
 /// What squeue and the accounts say of tasks, each a job and an index.
-fn rows_of(asked: &BTreeSet<(u64, u64)>) -> Result<Rows> {
+fn rows_of(slurm: Slurm<'_>, asked: &BTreeSet<(u64, u64)>) -> Result<Rows> {
     let jobs: Vec<u64> = asked.iter().map(|(job, _)| *job).collect::<BTreeSet<_>>().into_iter().collect();
     if jobs.is_empty() {
         return Ok(Ok(BTreeMap::new()));
     }
-    let queued = match ask::queued(&jobs)? {
+    let queued = match slurm.queued(&jobs)? {
         Ok(rows) => rows,
         Err(words) => return Ok(Err(words)),
     };
@@ -423,7 +437,7 @@ fn rows_of(asked: &BTreeSet<(u64, u64)>) -> Result<Rows> {
     // The accounts know who cancelled a task, and tasks that ended long ago.
     let open = |task: &(u64, u64)| rows.get(task).is_none_or(|row| row.state == "CANCELLED");
     if asked.iter().any(open) {
-        for row in ask::accounted(&jobs).into_iter().flatten() {
+        for row in slurm.accounted(&jobs).into_iter().flatten() {
             let there = rows.entry((row.job, row.task)).or_insert_with(|| row.clone());
             there.cancelled_by = there.cancelled_by.or(row.cancelled_by);
         }
@@ -472,27 +486,45 @@ pub struct Told {
     pub logs: std::path::PathBuf,
 }
 
-/// All submissions of a store, the oldest first; and Slurm's words, if it could not be asked.
+/// The submissions of a store as `schedlab jobs` shows them.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// The oldest first.
+    pub submissions: Vec<Told>,
+    /// Slurm's words, if it could not be asked.
+    pub silent: Option<String>,
+    /// What is wrong with entries that can't be shown.
+    pub damaged: Vec<Error>,
+}
+
+/// All submissions of a store.
 ///
 /// # Errors
-/// When an entry or a parcel can't be read.
-pub fn told(journal: &Journal, store: &Store) -> Result<(Vec<Told>, Option<String>)> {
-    let all = journal.all()?;
-    let mut counted = Vec::new();
-    for submission in &all {
-        let parcel = Parcel::read_any(&journal.plan_of(&submission.name))?;
+/// When the journal's folder can't be read.
+pub fn told(journal: &Journal, store: &Store) -> Result<Shown> {
+    let (entries, mut damaged) = journal.readable()?;
+    let (mut all, mut counted) = (Vec::new(), Vec::new());
+    for submission in entries {
+        let parcel = match journal.parcel(&submission) {
+            Ok(parcel) => parcel,
+            Err(e) => {
+                damaged.push(e);
+                continue;
+            }
+        };
         let left = |task: &crate::parcel::Task| {
             task.runs().filter(|(cell, seed)| store.get(&parcel.cells[*cell].hash, *seed).is_none()).count()
         };
         let left: Vec<usize> = parcel.tasks.iter().map(left).collect();
         counted.push((parcel.runs(), left));
+        all.push(submission);
     }
     let mut asked: BTreeSet<(u64, u64)> = BTreeSet::new();
     for (s, (_, left)) in all.iter().zip(&counted) {
         let open = left.iter().enumerate().filter(|(_, left)| **left > 0);
         asked.extend(open.filter_map(|(task, _)| Some((s.last_of(task)?.0, task as u64))));
     }
-    let (rows, words) = match rows_of(&asked) {
+    let (rows, silent) = match rows_of(Slurm::new(&AtomicBool::new(false)), &asked) {
         Ok(Ok(rows)) => (rows, None),
         Ok(Err(words)) => (BTreeMap::new(), Some(words)),
         Err(e) => (BTreeMap::new(), Some(e.message().to_owned())),
@@ -515,7 +547,7 @@ pub fn told(journal: &Journal, store: &Store) -> Result<(Vec<Told>, Option<Strin
             logs: journal.logs_of(&s.name),
         }
     };
-    Ok((all.iter().zip(&counted).map(one).collect(), words))
+    Ok(Shown { submissions: all.iter().zip(&counted).map(one).collect(), silent, damaged })
 }
 
 fn state(s: &Submission, task: usize, left: usize, rows: &BTreeMap<(u64, u64), Row>) -> TaskState {
