@@ -1,5 +1,5 @@
 //! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors,
-//! keyed random draws, rows of text.
+//! keyed random draws, rows of text, the own user.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
@@ -14,6 +14,7 @@ pub mod random;
 pub mod row;
 pub mod temp;
 pub mod time;
+pub mod user;
 pub mod utc;
 pub mod version;
 
@@ -24,6 +25,7 @@ pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use random::Stream;
 pub use row::Row;
 pub use time::Ns;
+pub use user::own_uid;
 pub use version::Version;
 
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,8 @@
 //! same model; otherwise it has those of a machine of no make. A measured value may lie outside the table's range.
 
 use crate::{CacheLevel, CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
-use schedlab_base::{Error, Ns, Result, input, temp};
+use schedlab_base::{Error, Ns, Result, input, own_uid, temp};
 use serde::{Deserialize, Serialize};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the folder of schedlab's state.
@@ -217,7 +216,7 @@ fn text_of(file: &Path) -> Result<Option<String>> {
 
 fn file() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let root = || std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    let root = || own_uid() == Some(0);
     named(STATE_VARIABLE)
         .or_else(|| root().then(|| PathBuf::from("/var/lib/schedlab")))
         .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))

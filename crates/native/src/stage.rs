@@ -4,7 +4,7 @@
 //! `{folder}` and `{port}` in the command's words and in the files stand for them. The folder is removed when the run
 //! is over, also when it failed. A run that was killed leaves its folder; the next one removes it.
 
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, own_uid};
 use schedlab_workload::CommandSpec;
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,7 +90,8 @@ impl Drop for Stage {
 
 /// Removes folders whose processes are gone.
 fn remove_stale(all: &Path) {
-    let own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == user());
+    let own =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && Some(m.uid()) == own_uid());
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(process) = name.to_str().and_then(|n| n.strip_prefix(NAME)) else { continue };
@@ -100,10 +101,6 @@ fn remove_stale(all: &Path) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-}
-
-fn user() -> u32 {
-    fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
 }
 
 #[cfg(test)]

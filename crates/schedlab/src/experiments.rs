@@ -24,7 +24,6 @@ use schedlab_lab::{
     plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
-use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -220,8 +219,9 @@ pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Par
     let making = options.making()?;
     let (plan, experiment) = making.planned(experiment)?;
     let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
-    let is_there =
-        |r: &Run| options.out.join(&hashes[r.cell]).join(r.seed.to_string()).join(RECORD_FILE).is_file();
+    // A store that is not there has no run, and is not made for a parcel.
+    let store = Store::open(&options.out).ok();
+    let is_there = |r: &Run| store.as_ref().is_some_and(|s| s.get(&hashes[r.cell], r.seed).is_some());
     let missing: Vec<usize> = (0..plan.runs.len()).filter(|at| !is_there(&plan.runs[*at])).collect();
     if missing.is_empty() {
         return Ok(None);

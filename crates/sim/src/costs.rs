@@ -136,4 +136,22 @@ mod tests {
         lines.dirty(a);
         assert_eq!(lines.read(a, a), Read::Hit, "one's own line is at hand");
     }
+
+    #[test]
+    fn each_of_more_readers_than_a_word_has_bits_has_a_copy_of_its_own() {
+        let one = two_sockets().cpus[0];
+        let cpus = (0..130).map(|c| Cpu { core: c, cluster: c, ..one }).collect();
+        let mut lines = Lines::new(&Topology { cpus, ..two_sockets() });
+        for _ in 0..2 {
+            // 1, 65 and 129 have the same bit in three words.
+            for reader in [1, 65, 129].map(CpuId) {
+                assert_eq!(
+                    [0, 1].map(|_| lines.read(reader, CpuId(7))),
+                    [Read::MissNear, Read::Hit],
+                    "{reader}"
+                );
+            }
+            lines.dirty(CpuId(7));
+        }
+    }
 }

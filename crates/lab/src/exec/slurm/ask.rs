@@ -6,9 +6,8 @@
 //! A program may be slow: the controller is busy, or away. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop flag
 //! is set. What has not ended by then counts as a Slurm that does not answer.
 
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, own_uid};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,9 +159,9 @@ pub fn check_environment() -> Result<()> {
     }
 }
 
-/// This user.
-pub fn own_uid() -> u32 {
-    std::fs::metadata("/proc/self").map_or(0, |m| m.uid())
+/// This user, as Slurm's programs are given a user; without /proc nobody's number.
+pub fn user() -> u32 {
+    own_uid().unwrap_or(u32::MAX)
 }
 
 /// Reads a pipe to its end, beside the process that writes it.
@@ -309,7 +308,7 @@ impl Slurm<'_> {
     /// # Errors
     /// When Slurm can't be asked.
     pub fn job_named(&self, name: &str) -> Result<Option<u64>> {
-        let which = [format!("--name={name}"), format!("--user={}", own_uid())];
+        let which = [format!("--name={name}"), format!("--user={}", user())];
         let args = ["--noheader", "--states=all", "--Format=ArrayJobID:|"].map(str::to_owned);
         let args: Vec<String> = args.into_iter().chain(which.clone()).collect();
         let said = self.call("squeue", &args)?;

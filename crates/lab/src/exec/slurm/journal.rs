@@ -8,7 +8,7 @@
 //! number, and again with it: a command that was killed in between, or a sbatch that did not say what Slurm did, leaves
 //! an entry by which the next command asks Slurm for the job's name. A name is one of this folder and this submission.
 
-use super::ask::{NotTaken, Slurm, own_uid};
+use super::ask::{NotTaken, Slurm, user};
 use crate::parcel::Parcel;
 use crate::parcel::worker::Worked;
 use schedlab_base::temp::write_whole;
@@ -161,7 +161,10 @@ impl Failure {
             _ => ErrorKind::Internal,
         };
         let error = Error::new(kind, self.message.as_str());
-        self.help.as_ref().map_or(Error::new(kind, self.message.as_str()), |help| error.help(help.as_str()))
+        match &self.help {
+            Some(help) => error.help(help.as_str()),
+            None => error,
+        }
     }
 }
 
@@ -223,7 +226,7 @@ impl Journal {
         error.help(format!(
             "{owner} owns {}, and this is user {}: submitting needs the right to write there; --out names another store",
             self.folder.display(),
-            own_uid()
+            user()
         ))
     }
     /// The folder of a submission.

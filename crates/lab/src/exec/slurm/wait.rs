@@ -4,7 +4,7 @@
 //! task that the cluster lost is submitted again, under the journal's lock, so that of two commands that wait one does
 //! it. A task that failed is given up, and the error is told when nothing else goes on.
 
-use super::ask::{Row, Slurm, own_uid};
+use super::ask::{Row, Slurm, user};
 use super::journal::{Journal, Submission};
 use super::verdict::{Verdict, of_row};
 use super::{Wanted, now_s};
@@ -247,7 +247,7 @@ impl Waiting<'_> {
             waiting.entry((id.clone(), job)).or_insert_with(Instant::now).elapsed() > bound
         };
         let verdict = match row {
-            Some(row) => of_row(row, own_uid()),
+            Some(row) => of_row(row, user()),
             None if !odd(&mut self.odd_since, KNOWN_WITHIN) => Verdict::Going,
             None => Verdict::Lost("Slurm does not know it any more".to_owned()),
         };

@@ -85,7 +85,7 @@ fn a_lock_that_fails_has_the_remedy_of_its_cause() {
     for no_locks in [37, 38, 95] {
         assert!(help(no_locks).contains("with locks"), "{no_locks}");
     }
-    assert!(help(13).starts_with(&format!("user {} owns", own_uid())), "{}", help(13));
+    assert!(help(13).starts_with(&format!("user {} owns", user())), "{}", help(13));
     // EIO.
     assert_eq!(help(5), "none");
 }
