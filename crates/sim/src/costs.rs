@@ -3,13 +3,15 @@
 
 use schedlab_base::CpuId;
 use schedlab_machine::{Costs, Distance, Topology};
+use std::hint::select_unpredictable;
 
 /// For each CPU's line, the CPUs that have read it since it last changed: what a cache's directory holds. The lines of
 /// 224 CPUs take 7 KB this way. A version for each pair would take 200 KB.
 pub struct Lines {
-    /// Bit sets of readers, `words` for each line.
+    /// Bit sets of readers, for each line a power of two of words.
     holders: Vec<u64>,
-    words: usize,
+    /// The power: log2 of the words for each line.
+    shift: u32,
     /// The cache of each CPU.
     cache: Vec<u32>,
     distance: Vec<Distance>,
@@ -35,15 +37,15 @@ impl Lines {
         for a in 0..n {
             distance.extend((0..n).map(|b| topology.distance(CpuId::from(a), CpuId::from(b))));
         }
-        let words = n.div_ceil(64);
         let cache = topology.cpus.iter().map(|c| c.llc).collect();
-        Lines { holders: vec![0; n * words], words, cache, distance, n }
+        let words = n.div_ceil(64).next_power_of_two();
+        Lines { holders: vec![0; n * words], shift: words.ilog2(), cache, distance, n }
     }
     /// `cpu` changed its line.
     #[inline]
     pub fn dirty(&mut self, cpu: CpuId) {
-        let at = cpu.index() * self.words;
-        self.holders[at..at + self.words].fill(0);
+        let at = cpu.index() << self.shift;
+        self.holders[at..at + (1 << self.shift)].fill(0);
     }
     /// Distance of two CPUs.
     #[inline]
@@ -53,16 +55,59 @@ impl Lines {
     /// `reader` reads `cpu`'s line.
     #[inline]
     pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> Read {
-        if reader == cpu {
+        self.by(reader).read(cpu)
+    }
+    /// The lines as `reader` sees them, for many reads.
+    #[inline]
+    pub fn by(&mut self, reader: CpuId) -> Reader<'_> {
+        Reader {
+            holders: &mut self.holders,
+            word: reader.index() / 64,
+            shift: self.shift,
+            bit: 1 << (reader.index() % 64),
+            cache: &self.cache[..self.n],
+            own_cache: self.cache[reader.index()],
+            reader,
+        }
+    }
+}
+
+/// One reader of all lines.
+pub struct Reader<'l> {
+    holders: &'l mut [u64],
+    word: usize,
+    shift: u32,
+    bit: u64,
+    cache: &'l [u32],
+    own_cache: u32,
+    reader: CpuId,
+}
+
+impl Reader<'_> {
+    /// It reads `cpu`'s line.
+    #[inline]
+    pub fn read(&mut self, cpu: CpuId) -> Read {
+        if self.reader == cpu {
             return Read::Hit;
         }
-        let holders = &mut self.holders[cpu.index() * self.words + reader.index() / 64];
-        let bit = 1 << (reader.index() % 64);
-        if *holders & bit != 0 {
+        let holders = &mut self.holders[cpu.index() << self.shift | self.word];
+        if *holders & self.bit != 0 {
             return Read::Hit;
         }
-        *holders |= bit;
-        if self.cache[reader.index()] == self.cache[cpu.index()] { Read::MissNear } else { Read::MissFar }
+        *holders |= self.bit;
+        if self.cache[cpu.index()] == self.own_cache { Read::MissNear } else { Read::MissFar }
+    }
+    /// It visits `cpu` in a balance pass; returns the cost, ns. Selects and does not branch: whether a line has changed
+    /// is not foreseeable.
+    #[inline]
+    pub fn visit_ns(&mut self, costs: &Costs, cpu: CpuId) -> u64 {
+        let holders = &mut self.holders[cpu.index() << self.shift | self.word];
+        // The bit of one's own line means nothing: it is always a hit.
+        let hit = (self.reader == cpu) | (*holders & self.bit != 0);
+        *holders |= self.bit;
+        let near = self.cache[cpu.index()] == self.own_cache;
+        let miss_ns = select_unpredictable(near, costs.visit_miss_near_ns, costs.visit_miss_far_ns);
+        select_unpredictable(hit, costs.visit_hit_ns, miss_ns)
     }
 }
 
@@ -115,7 +160,7 @@ pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_machine::{Arch, Cpu, topology::RECLAIM_DISTANCE};
+    use schedlab_machine::{Arch, Cpu, Machine, topology::RECLAIM_DISTANCE};
 
     fn two_sockets() -> Topology {
         let cpu = |c: u32| Cpu { package: c / 2, node: c / 2, llc: c / 2, cluster: c, core: c, thread: 0 };
@@ -135,6 +180,23 @@ mod tests {
         assert_eq!(lines.read(a, b), Read::MissNear);
         lines.dirty(a);
         assert_eq!(lines.read(a, a), Read::Hit, "one's own line is at hand");
+    }
+
+    #[test]
+    fn a_visit_costs_what_its_read_costs() {
+        let costs = Machine::load("nodes-2x4").expect("a machine").costs;
+        let distinct = [costs.visit_hit_ns, costs.visit_miss_near_ns, costs.visit_miss_far_ns];
+        assert!(distinct.is_sorted() && distinct[0] < distinct[1] && distinct[1] < distinct[2]);
+        let (mut by_read, mut by_visit) = (Lines::new(&two_sockets()), Lines::new(&two_sockets()));
+        for step in 0..200u32 {
+            let (reader, cpu) = (CpuId(step * 7 % 4), CpuId(step * 5 % 11 % 4));
+            if step % 3 == 0 {
+                by_read.dirty(cpu);
+                by_visit.dirty(cpu);
+            }
+            let cost = visit_ns(&costs, by_read.read(reader, cpu));
+            assert_eq!(by_visit.by(reader).visit_ns(&costs, cpu), cost, "step {step}: {reader} visits {cpu}");
+        }
     }
 
     #[test]

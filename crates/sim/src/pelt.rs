@@ -67,7 +67,10 @@ fn decay(value: u64, periods: u64) -> u64 {
 }
 
 /// Averages of one entity, or of a runqueue as the sum of its entities, blocked ones included.
+///
+/// The averages come last in memory: in a queue they lie beside the other fields that a balance pass reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct Pelt {
     /// Time of the last update, ns, in whole units.
     pub last_update_ns: u64,
@@ -75,14 +78,14 @@ pub struct Pelt {
     pub period_contrib: u64,
     /// Sum behind `load_avg`, weight included.
     pub load_sum: u64,
-    /// Load average: the weight, for an entity that is always runnable.
-    pub load_avg: u64,
     /// Sum behind `runnable_avg`.
     pub runnable_sum: u64,
-    /// Average number runnable, times 1024 (5.7+).
-    pub runnable_avg: u64,
     /// Sum behind `util_avg`.
     pub util_sum: u64,
+    /// Load average: the weight, for an entity that is always runnable.
+    pub load_avg: u64,
+    /// Average number runnable, times 1024 (5.7+).
+    pub runnable_avg: u64,
     /// Utilisation: 1024 for an entity that always runs.
     pub util_avg: u64,
 }

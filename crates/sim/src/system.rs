@@ -7,6 +7,7 @@ use crate::balance::capacity::cpu_capacity;
 use crate::balance::era::Balancer;
 use crate::balance::idlest_cpu::Chooser;
 use crate::balance::interval::Clock;
+use crate::balance::members::GroupCpus;
 use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::state::{LevelState, NohzState, remember_boot};
@@ -43,6 +44,8 @@ pub struct Fixed<'s> {
     pub machine: &'s Machine,
     /// Its domains under this kernel.
     pub domains: Domains,
+    /// The CPUs of its groups.
+    pub group_cpus: GroupCpus,
     /// Version, features, tunables.
     pub kernel: Kernel,
     /// The version's mechanisms.
@@ -296,6 +299,7 @@ impl<'s> System<'s> {
                 group_capacity,
                 shared_of,
                 cutoffs: by_domain(&kernel, topology, &domains),
+                group_cpus: GroupCpus::new(&domains.groups),
                 domains,
                 kernel,
                 fair: Class::fair(&history),

@@ -14,6 +14,7 @@ pub mod era;
 pub mod idlest;
 pub mod idlest_cpu;
 pub mod interval;
+pub mod members;
 pub mod newidle_dice;
 pub mod newidle_gate;
 pub mod nohz;

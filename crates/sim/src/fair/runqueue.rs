@@ -8,6 +8,7 @@ use super::eevdf::timeline::Timeline;
 use super::entity::EntityId;
 use crate::pelt::Pelt;
 use schedlab_base::{CpuId, Id};
+use std::mem::offset_of;
 
 /// A cfs_rq's place in the arena; the root queue of CPU n is number n.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +36,17 @@ struct Node {
 
 /// A runqueue of the fair class at one level on one CPU.
 ///
-/// The order of the fields is the order in memory: a balance pass reads the first two cache lines of many queues.
+/// The order of the fields is the order in memory: a balance pass reads the second cache line of many queues, from
+/// `avg.load_avg` to `h_nr_running`.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct CfsRq {
+    /// The group's entity one level up, which stands for this queue; `None` at the root.
+    pub owner: Option<EntityId>,
+    /// The running entity, which is not in the order.
+    pub curr: Option<EntityId>,
+    /// Monotonic floor of virtual time, ns (CFS).
+    pub min_vruntime: i64,
     /// Load tracking of all attached entities, sleeping ones included.
     pub avg: Pelt,
     /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
@@ -49,12 +57,6 @@ pub struct CfsRq {
     pub h_nr_running: u32,
     /// Its CPU.
     pub cpu: CpuId,
-    /// The group's entity one level up, which stands for this queue; `None` at the root.
-    pub owner: Option<EntityId>,
-    /// The running entity, which is not in the order.
-    pub curr: Option<EntityId>,
-    /// Monotonic floor of virtual time, ns (CFS).
-    pub min_vruntime: i64,
     /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
     pub nr_running: u32,
     /// SCHED_IDLE tasks on the queue and below, and tasks of idle groups below (`h_nr_idle`, earlier
@@ -166,6 +168,8 @@ impl CfsRq {
         }
     }
 }
+
+const _: () = assert!(offset_of!(CfsRq, avg.load_avg) == 64 && offset_of!(CfsRq, h_nr_running) < 128);
 
 #[cfg(test)]
 mod tests {

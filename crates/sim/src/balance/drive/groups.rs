@@ -3,25 +3,22 @@
 //!
 //! Every CPU visited costs time, and a group's statistics hold the values of its CPUs at the instants they were read.
 //! D001's shortcuts end the loop over groups early; the totals are then those that a periodic pass stored.
+//! `ring` has the loop that most groups take.
 
+use super::ring::Next;
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;
 use crate::balance::spare::busiest::{DomainStats, Verdict};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
-use crate::balance::spare::stats::{CpuSample, Tally};
-use crate::balance::spare::{DomainFacts, Later, turn};
+use crate::balance::spare::stats::Tally;
+use crate::balance::spare::{DomainFacts, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
-
-/// CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one instant. A whole
-/// node read at one instant would be seen as of some 10 us earlier; newidle passes, which trigger each other through
-/// the overload flag, would be half as many.
-const AT_ONCE: usize = 16;
 
 impl System<'_> {
     /// A newidle pass gives up at once if work has come. Returns whether the pass may go on.
@@ -38,41 +35,9 @@ impl System<'_> {
         turn.is_ok()
     }
 
-    fn spare_facts(&self, p: &Pass) -> DomainFacts {
-        let levels = &self.fixed.domains.of_cpu[p.dst];
-        let domain = &levels[p.level];
-        let child = p.level.checked_sub(1).map(|below| &levels[below].params);
-        DomainFacts {
-            imbalance_pct: domain.params.imbalance_pct,
-            prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
-            groups_are_cores: child.is_some_and(|c| c.share_capacity),
-            share_llc: domain.params.share_llc,
-            numa: domain.params.numa,
-            later: Later {
-                cores_last_when_full: self.fixed.history.cores_last_when_full,
-                smt_balance: self.fixed.history.smt_balance,
-            },
-            imb_numa_nr: domain.imb_numa_nr,
-        }
-    }
-
-    #[inline]
-    fn sample_spare(&self, cpu: CpuId) -> CpuSample {
-        let avg = &self.queues[self.root(cpu)].avg;
-        CpuSample {
-            cpu,
-            load: avg.load_avg,
-            util: self.cfs_util(cpu),
-            runnable: avg.runnable_avg,
-            nr_running: self.nr_running[cpu],
-            h_nr_running: self.h_nr_balanced(cpu),
-            idle: self.idle[cpu],
-        }
-    }
-
     /// Reads groups until time must pass; decides after the last group.
     pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let (facts, began) = (self.spare_facts(p), *at);
+        let (facts, began) = (self.fixed.spare_facts(p.dst, p.level), *at);
         let over = self.read_groups_on(by, p, &facts, at);
         let mut seen = None;
         if over && let Stage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
@@ -90,57 +55,57 @@ impl System<'_> {
         }
     }
 
-    /// The loop over groups; false if time must pass first. On a machine whose cores share one cache this is one CPU a
-    /// group, many million times a run: the pass's state stays in place, and statistics go from hand to hand by
-    /// reference.
+    /// The loop over groups; false if time must pass first.
     fn read_groups_on(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> bool {
-        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
-        let (dst, level, trigger) = (*dst, *level, *trigger);
-        let Stage::Groups(g) = stage else { return false };
-        let shares = self.has(Feature::IlbShare);
-        let takes = shares && trigger == BalanceTrigger::Newidle;
-        let gives_to_idle =
-            facts.later.smt_balance && facts.groups_are_cores && trigger != BalanceTrigger::Busy;
-        let batch = match self.fixed.kernel.tunables.probe_batch {
-            0 => AT_ONCE,
-            n => n as usize,
-        };
-        let nr_groups = self.fixed.domains.of_cpu[dst][level].groups.len();
-        while g.group < nr_groups {
-            let index = self.fixed.domains.of_cpu[dst][level].groups[g.group];
-            let local = g.group == 0;
-            let found =
-                if takes && !local && g.read == 0 { self.gathered(by, dst, level, index, *at) } else { None };
-            let stats = if let Some((stats, cost)) = found {
-                *at += cost;
-                stats
-            } else {
-                let Some(sums) = self.sum_group(by, g, index, batch, visited, at) else { return false };
-                let of_group = self.spare_group(index);
-                let stats = sums.close(&of_group, facts.imbalance_pct, gives_to_idle && !local);
-                if shares && !local {
-                    *at += self.leave_gathered(by, index, *at, stats);
-                }
-                stats
-            };
-            (g.group, g.read) = (g.group + 1, 0);
-            if let Some((seen, scan)) = &mut g.seen {
-                *groups_read = groups_read.saturating_add(1);
-                if !scan.take(seen, facts, index, &stats) {
-                    break;
-                }
-            } else {
-                let (hints, cost) = self.read_hints(by, dst, level, trigger);
-                *at += cost;
-                let on = Shortcuts::of(self.fixed.kernel.features);
-                let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
-                g.seen = Some((DomainStats::new(stats), scan));
-            }
-            if *at >= self.horizon && g.group < nr_groups {
-                return false;
+        loop {
+            let next = if self.plain_groups() { self.sight().read_ring(by, p, at) } else { Next::Group };
+            let next = if next == Next::Group { self.read_group(by, p, facts, at) } else { next };
+            match next {
+                Next::Pause => return false,
+                Next::Complete => return true,
+                Next::Group => {}
             }
         }
-        true
+    }
+
+    /// Reads the next group of whatever kind.
+    pub(super) fn read_group(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> Next {
+        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
+        let (dst, level, trigger) = (*dst, *level, *trigger);
+        let Stage::Groups(g) = stage else { return Next::Complete };
+        let groups = &self.fixed.domains.of_cpu[dst][level].groups;
+        let (nr_groups, Some(index)) = (groups.len(), groups.get(g.group).copied()) else {
+            return Next::Complete;
+        };
+        let (local, shares) = (g.group == 0, self.has(Feature::IlbShare));
+        let takes = shares && trigger == BalanceTrigger::Newidle && !local && g.read == 0;
+        let found = if takes { self.gathered(by, dst, level, index, *at) } else { None };
+        let stats = if let Some((stats, cost)) = found {
+            *at += cost;
+            stats
+        } else {
+            let Some(sums) = self.sum_group(by, g, index, visited, at) else { return Next::Pause };
+            let to_idle = facts.gives_to_idle(Kind::from(trigger)) && !local;
+            let stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
+            if shares && !local {
+                *at += self.leave_gathered(by, index, *at, stats);
+            }
+            stats
+        };
+        (g.group, g.read) = (g.group + 1, 0);
+        if let Some((seen, scan)) = &mut g.seen {
+            *groups_read = groups_read.saturating_add(1);
+            if !scan.take(seen, facts, index, &stats) {
+                return Next::Complete;
+            }
+        } else {
+            let (hints, cost) = self.read_hints(by, dst, level, trigger);
+            *at += cost;
+            let on = Shortcuts::of(self.fixed.kernel.features);
+            let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
+            g.seen = Some((DomainStats::new(stats), scan));
+        }
+        if *at >= self.horizon && g.group < nr_groups { Next::Pause } else { Next::Group }
     }
 
     /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
@@ -150,16 +115,16 @@ impl System<'_> {
         by: CpuId,
         g: &mut Groups,
         index: u32,
-        batch: usize,
         visited: &mut u16,
         at: &mut u64,
     ) -> Option<Tally> {
         let (from, nr) = (g.read, self.fixed.domains.groups[index as usize].cpus.len());
+        let batch = self.fixed.at_once();
         let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
             *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
-            tally.add(&self.sample_spare(cpu));
+            tally.add(&self.sight().sample(cpu));
             read += 1;
             if read - from >= batch && read < nr && *at >= self.horizon {
                 break;

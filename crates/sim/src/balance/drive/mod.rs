@@ -9,6 +9,7 @@ mod nohz;
 mod pass;
 mod periodic;
 mod push;
+mod ring;
 mod take;
 mod take_spare;
 mod tell;

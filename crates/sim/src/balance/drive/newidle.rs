@@ -61,6 +61,11 @@ impl System<'_> {
 
     /// Goes on with the pass, or up to the next domain, or on to the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
+        let (at, pauses) = self.read_on(cpu, |c| &mut c.newidle.pass);
+        if pauses {
+            self.cpus[cpu].task.ends = at;
+            return;
+        }
         let mut n = self.cpus[cpu].newidle;
         if std::mem::take(&mut n.ending) {
             // On CPUs that take turns, this last step may have lasted through turns of others: the present time counts.
@@ -69,7 +74,7 @@ impl System<'_> {
         if !n.pass.running() && !self.next_level(cpu, &mut n) {
             return self.end_newidle(cpu, &n);
         }
-        let at = match self.pass_step(cpu, &mut n.pass) {
+        let at = match self.pass_step(cpu, &mut n.pass, at) {
             Progress::Until(at) => at,
             Progress::Over(at) => {
                 n.ending = true;

@@ -60,9 +60,8 @@ impl System<'_> {
         Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
     }
 
-    /// Goes on with a pass by `by`, whose next step is due.
-    pub fn pass_step(&mut self, by: CpuId, p: &mut Pass) -> Progress {
-        let mut at = self.now;
+    /// Goes on with a pass by `by`, whose next step is due; it has come to `at` already.
+    pub fn pass_step(&mut self, by: CpuId, p: &mut Pass, mut at: u64) -> Progress {
         loop {
             match p.stage {
                 Stage::Idle => return Progress::Over(at),

@@ -100,10 +100,15 @@ impl System<'_> {
 
     /// One step of the softirq.
     pub fn soft_step(&mut self, cpu: CpuId) {
+        let (at, pauses) = self.read_on(cpu, |c| &mut c.periodic.pass);
+        if pauses {
+            self.cpus[cpu].soft.ends = at;
+            return;
+        }
         let mut p = self.cpus[cpu].periodic;
         let at = 'step: {
             let progress = if p.pass.running() || self.next_due(cpu, &mut p) {
-                self.pass_step(cpu, &mut p.pass)
+                self.pass_step(cpu, &mut p.pass, at)
             } else if let Some(cost) = self.next_cpu(cpu, &mut p) {
                 break 'step self.now + cost;
             } else {

@@ -2,13 +2,15 @@
 //!
 //! Mirrors `update_sd_lb_stats`, `update_sd_pick_busiest` and `find_busiest_group` of 6.5. The local group is first in
 //! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
-//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two.
+//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two. A loop
+//! without shortcuts hands over sums instead, and the totals of many groups at once.
 
 use super::DomainFacts;
 use super::classify::SpareType;
 use super::imbalance::{self, Amount, How};
-use super::stats::GroupStats;
-use crate::balance::capacity::SCALE;
+use super::rank::Claim;
+use super::stats::{GroupStats, Tally};
+use crate::balance::capacity::{GroupFacts, SCALE};
 use crate::balance::era::Pass;
 
 /// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
@@ -18,6 +20,10 @@ pub struct DomainStats {
     pub local: GroupStats,
     /// The busiest other group, by the caller's name for it.
     pub busiest: Option<(u32, GroupStats)>,
+    /// Its rank; 0 without one.
+    rank: u64,
+    /// Groups considered.
+    considered: u32,
     /// Sum of the groups' loads.
     pub total_load: u64,
     /// Sum of the groups' capacities.
@@ -34,6 +40,8 @@ impl DomainStats {
         let mut stats = DomainStats {
             local,
             busiest: None,
+            rank: 0,
+            considered: 0,
             total_load: 0,
             total_capacity: 0,
             overload: local.overload,
@@ -48,43 +56,57 @@ impl DomainStats {
     #[inline]
     pub fn push(&mut self, domain: &DomainFacts, index: u32, group: &GroupStats) -> bool {
         self.overload |= group.overload;
-        let busier = self.is_busier(domain, group);
+        self.consider(domain, index, &Claim::from(group), || *group)
+    }
+
+    #[inline]
+    fn consider(
+        &mut self,
+        domain: &DomainFacts,
+        index: u32,
+        claim: &Claim,
+        stats: impl FnOnce() -> GroupStats,
+    ) -> bool {
+        self.considered += 1;
+        let rank = claim.rank(domain, self.considered);
+        let busier = rank > self.rank;
         if busier {
-            self.busiest = Some((index, *group));
+            self.rank = rank;
+            self.busiest = Some((index, stats()));
         }
         busier
     }
 
-    /// Adds the group just pushed to the domain's totals.
+    /// Considers the next group of the ring by its CPUs' sums: its statistics are made only if it becomes the busiest.
+    /// The caller adds it to the totals. `to_idle`: if it is a core, the reading CPU is an idle one outside of it (6.6).
+    #[inline]
+    pub fn consider_sums(
+        &mut self,
+        domain: &DomainFacts,
+        index: u32,
+        sums: &Tally,
+        group: &GroupFacts,
+        to_idle: bool,
+    ) {
+        let kind = sums.group_type(group, domain.imbalance_pct, to_idle);
+        self.consider(domain, index, &sums.claim(group, kind), || sums.stats(group, kind));
+    }
+
+    /// Adds the totals of groups.
+    #[inline]
+    pub fn add_totals(&mut self, of: &Totals) {
+        self.overload |= of.overload;
+        self.total_load += of.load;
+        self.total_capacity += of.capacity;
+        self.sum_util += of.util;
+    }
+
+    /// Adds the group just considered to the domain's totals.
     #[inline]
     pub fn accumulate(&mut self, group: &GroupStats) {
         self.total_load += group.group_load;
         self.total_capacity += group.capacity;
         self.sum_util += group.group_util;
-    }
-
-    /// Whether `group` replaces the busiest so far. To be the first, a group needs only a fair task.
-    #[inline]
-    fn is_busier(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
-        if group.sum_h_nr_running == 0 {
-            return false;
-        }
-        let Some((_, best)) = &self.busiest else { return true };
-        if group.group_type != best.group_type {
-            return group.group_type > best.group_type;
-        }
-        let has_less_room = group.idle_cpus < best.idle_cpus
-            || (group.idle_cpus == best.idle_cpus && group.sum_nr_running > best.sum_nr_running);
-        match group.group_type {
-            SpareType::Overloaded => group.avg_load > best.avg_load,
-            SpareType::Imbalanced => false,
-            // Cores without an idle thread are like full groups, of which the first core stays.
-            SpareType::SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
-            // Full groups have no averages to compare. Before 6.5 the first one stays. Since 6.5 the last one does,
-            // except that of cores, whose threads slow each other down, the first one stays.
-            SpareType::FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
-            SpareType::HasSpare => has_less_room,
-        }
     }
 
     /// Load of the domain per whole CPU of capacity.
@@ -161,6 +183,26 @@ impl DomainStats {
             }
             () => Ok(()),
         }
+    }
+}
+
+/// Sums over groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    load: u64,
+    capacity: u64,
+    util: u64,
+    overload: bool,
+}
+
+impl Totals {
+    /// Adds a group.
+    #[inline]
+    pub fn add(&mut self, sums: &Tally, group: &GroupFacts) {
+        self.load += sums.load;
+        self.capacity += group.capacity;
+        self.util += sums.util;
+        self.overload |= sums.overload;
     }
 }
 

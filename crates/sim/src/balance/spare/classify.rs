@@ -1,5 +1,7 @@
 //! The type of a group since 5.5: it has room, is full, or is stuck. Used by passes and by the placement of new tasks.
 
+use std::hint::select_unpredictable;
+
 /// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SpareType {
@@ -43,13 +45,13 @@ pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let pct = u64::from(f.imbalance_pct);
     let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);
     let full_by_runnable = f.capacity * pct < f.runnable * 100;
-    match () {
-        () if f.nr_running > f.weight && (full_by_util || full_by_runnable) => SpareType::Overloaded,
-        () if f.imbalanced => SpareType::Imbalanced,
-        () if f.shared_core => SpareType::SharedCore,
-        () if f.nr_running < f.weight || (!full_by_runnable && room_by_util) => SpareType::HasSpare,
-        () => SpareType::FullyBusy,
-    }
+    let overloaded = (f.nr_running > f.weight) & (full_by_util | full_by_runnable);
+    let has_room = (f.nr_running < f.weight) | (!full_by_runnable & room_by_util);
+    // Selected, not branched: no predictor foresees the type of the next of 64 groups.
+    let by_room = select_unpredictable(has_room, SpareType::HasSpare, SpareType::FullyBusy);
+    let by_core = if f.shared_core { SpareType::SharedCore } else { by_room };
+    let by_flag = if f.imbalanced { SpareType::Imbalanced } else { by_core };
+    select_unpredictable(overloaded, SpareType::Overloaded, by_flag)
 }
 
 #[cfg(test)]

@@ -19,8 +19,11 @@ pub mod imbalance;
 pub mod newidle_scan;
 pub mod nohz;
 pub mod queue;
+pub mod rank;
 pub mod stats;
 pub mod turn;
+
+use crate::balance::era::Pass;
 
 /// The facts about a domain that the rules depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +42,14 @@ pub struct DomainFacts {
     pub later: Later,
     /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
     pub imb_numa_nr: u32,
+}
+
+impl DomainFacts {
+    /// Whether groups other than the local one are cores that would give a task to an idle CPU (6.6).
+    #[inline]
+    pub fn gives_to_idle(&self, pass: Pass) -> bool {
+        self.later.smt_balance && self.groups_are_cores && pass != Pass::Busy
+    }
 }
 
 /// Rules that some kernels with this balancer lack.

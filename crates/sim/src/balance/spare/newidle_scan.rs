@@ -173,6 +173,12 @@ impl GroupLoop {
         None
     }
 
+    /// Whether it reads all groups, whatever it finds.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.snapshot.is_none()
+    }
+
     /// Why the loop ended early, if it did.
     pub fn ended(&self) -> Option<Leave> {
         self.ended

@@ -4,6 +4,7 @@
 //! There is no bias: every CPU counts with its values at the instant it is read.
 
 use super::classify::{SpareFacts, SpareType, since_5_5};
+use super::rank::Claim;
 use crate::balance::capacity::{GroupFacts, SCALE};
 use schedlab_base::CpuId;
 
@@ -30,13 +31,16 @@ pub struct CpuSample {
 /// Sums over the CPUs of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    load: u64,
-    util: u64,
+    /// Sum of load averages.
+    pub load: u64,
+    /// Sum of utilisation.
+    pub util: u64,
     runnable: u64,
     nr_running: u32,
     h_nr_running: u32,
     idle_cpus: u32,
-    overload: bool,
+    /// Whether some CPU has two runnable tasks.
+    pub overload: bool,
 }
 
 impl Tally {
@@ -56,7 +60,18 @@ impl Tally {
     /// idle one outside of it (6.6).
     #[inline]
     pub fn close(&self, group: &GroupFacts, imbalance_pct: u32, gives_to_idle: bool) -> GroupStats {
-        let group_type = since_5_5(&SpareFacts {
+        self.stats(group, self.group_type(group, imbalance_pct, gives_to_idle))
+    }
+
+    /// The group's type.
+    #[inline]
+    pub(super) fn group_type(
+        &self,
+        group: &GroupFacts,
+        imbalance_pct: u32,
+        gives_to_idle: bool,
+    ) -> SpareType {
+        since_5_5(&SpareFacts {
             util: self.util,
             runnable: self.runnable,
             capacity: group.capacity,
@@ -64,8 +79,25 @@ impl Tally {
             weight: group.weight,
             imbalanced: group.imbalanced,
             imbalance_pct,
-            shared_core: gives_to_idle && self.h_nr_running > 1,
-        });
+            shared_core: gives_to_idle & (self.h_nr_running > 1),
+        })
+    }
+
+    /// What decides whether a group of this type is the busiest.
+    #[inline]
+    pub(super) fn claim(&self, group: &GroupFacts, group_type: SpareType) -> Claim {
+        Claim {
+            group_type,
+            // A single CPU without real-time tasks, as most groups of long rings are, takes no division.
+            avg_load: if group.capacity == SCALE { self.load } else { self.load * SCALE / group.capacity },
+            sum_nr_running: self.nr_running,
+            sum_h_nr_running: self.h_nr_running,
+            idle_cpus: self.idle_cpus,
+        }
+    }
+
+    /// The statistics of a group of this type.
+    pub(super) fn stats(&self, group: &GroupFacts, group_type: SpareType) -> GroupStats {
         let mut stats = GroupStats {
             group_load: self.load,
             group_util: self.util,

@@ -1,0 +1,295 @@
+//! The loop over groups that nearly every pass takes: behind the local group, all groups of at most 16 CPUs.
+//!
+//! On a machine whose cores share one cache this is one CPU a group, many million times a run, and a pass pauses
+//! whenever another CPU acts. So the loop goes on with a pass where it lies, without a copy of it; it borrows the state
+//! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
+//! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large to
+//! be read at one instant, passes that D001's shortcuts may end or give statistics to, and every group once a real-time
+//! task has come.
+
+use crate::balance::capacity::GroupFacts;
+use crate::balance::era::Pass as Kind;
+use crate::balance::spare::busiest::Totals;
+use crate::balance::spare::stats::{CpuSample, Tally};
+use crate::balance::spare::{DomainFacts, Later};
+use crate::balance::state::{Groups, Pass, Stage};
+use crate::costs::Lines;
+use crate::cpu::Cpu;
+use crate::fair::{CfsRq, CfsRqId};
+use crate::system::{Fixed, System};
+use crate::util_est::cpu_util;
+use schedlab_base::{Arena, CpuId};
+use schedlab_kernel::Feature;
+
+/// CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one instant. A whole
+/// node read at one instant would be seen as of some 10 us earlier; newidle passes, which trigger each other through
+/// the overload flag, would be half as many.
+const AT_ONCE: usize = 16;
+
+/// How a pass goes on after it has read groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Another CPU acts first.
+    Pause,
+    /// All groups are read.
+    Complete,
+    /// With the next group; after this loop, that is one for the other loop.
+    Group,
+}
+
+/// What a pass sees: the lines of other CPUs, and the state in them.
+pub(super) struct Sight<'s, 'm> {
+    lines: &'s mut Lines,
+    state: Others<'s, 'm>,
+    horizon: u64,
+}
+
+/// The state of other CPUs that a pass reads.
+#[derive(Clone, Copy)]
+struct Others<'s, 'm> {
+    fixed: &'s Fixed<'m>,
+    queues: &'s Arena<CfsRqId, CfsRq>,
+    nr_running: &'s Arena<CpuId, u32>,
+    idle: &'s Arena<CpuId, bool>,
+    group_flags: &'s [bool],
+}
+
+impl<'m> System<'m> {
+    /// Whether no real-time task has come yet and passes share no statistics (ILB_SHARE).
+    #[inline]
+    pub(super) fn plain_groups(&self) -> bool {
+        !self.rt_shared.any && !self.has(Feature::IlbShare)
+    }
+
+    /// The state of other CPUs.
+    #[inline]
+    pub(super) fn sight(&mut self) -> Sight<'_, 'm> {
+        self.cpus_and_sight().1
+    }
+
+    #[inline]
+    fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
+        let System { cpus, fixed, lines, queues, nr_running, idle, group_flags, horizon, .. } = self;
+        let state = Others { fixed, queues, nr_running, idle, group_flags };
+        (cpus, Sight { lines, state, horizon: *horizon })
+    }
+
+    /// Goes on with a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
+    /// to, and whether it must pause there.
+    #[inline]
+    pub(super) fn read_on(&mut self, by: CpuId, pass: impl FnOnce(&mut Cpu) -> &mut Pass) -> (u64, bool) {
+        let (now, plain) = (self.now, self.plain_groups());
+        let (cpus, mut sight) = self.cpus_and_sight();
+        let pass = pass(&mut cpus[by]);
+        if !plain || !matches!(pass.stage, Stage::Groups(_)) {
+            return (now, false);
+        }
+        let mut at = now;
+        let next = sight.read_ring(by, pass, &mut at);
+        self.stats.stats_ns += at - now;
+        (at, next == Next::Pause)
+    }
+}
+
+impl Sight<'_, '_> {
+    /// A CPU's state at this instant.
+    #[inline]
+    pub(super) fn sample(&self, cpu: CpuId) -> CpuSample {
+        self.state.sample(cpu)
+    }
+
+    /// Reads groups behind the local one.
+    pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> Next {
+        let Pass { stage, dst, level, trigger, visited, groups_read, .. } = pass;
+        let Stage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
+            return Next::Group;
+        };
+        if !scan.is_complete() {
+            return Next::Group;
+        }
+        let (state, fixed) = (self.state, self.state.fixed);
+        let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
+        let to_idle = facts.gives_to_idle(Kind::from(*trigger));
+        let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
+        let mut lines = self.lines.by(by);
+        let (mut now, mut totals) = (*at, Totals::default());
+        let (from, mut nr_read, mut end) = (*group, 0, Next::Complete);
+        while let Some(&index) = ring.get(*group) {
+            let cpus = fixed.group_cpus.of(index);
+            if cpus.len() > batch {
+                end = Next::Group;
+                break;
+            }
+            let mut sums = Tally::default();
+            for &cpu in cpus {
+                now += lines.visit_ns(&fixed.machine.costs, cpu);
+                sums.add(&state.sample(cpu));
+            }
+            nr_read += cpus.len();
+            let of_group = state.group(index, cpus.len());
+            seen.consider_sums(&facts, index, &sums, &of_group, to_idle);
+            totals.add(&sums, &of_group);
+            *group += 1;
+            if now >= self.horizon && *group < ring.len() {
+                end = Next::Pause;
+                break;
+            }
+        }
+        seen.add_totals(&totals);
+        *at = now;
+        *visited = visited.saturating_add(u16::try_from(nr_read).unwrap_or(u16::MAX));
+        *groups_read = groups_read.saturating_add(u16::try_from(*group - from).unwrap_or(u16::MAX));
+        end
+    }
+}
+
+impl Others<'_, '_> {
+    /// A CPU's state at this instant.
+    #[inline]
+    fn sample(&self, cpu: CpuId) -> CpuSample {
+        let q = &self.queues[CfsRqId(cpu.0)];
+        let apart = self.fixed.history.delayed_set_apart;
+        CpuSample {
+            cpu,
+            load: q.avg.load_avg,
+            util: cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu]),
+            runnable: q.avg.runnable_avg,
+            nr_running: self.nr_running[cpu],
+            h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
+            idle: self.idle[cpu],
+        }
+    }
+
+    /// The facts about a group without real-time tasks.
+    #[inline]
+    fn group(&self, index: u32, weight: usize) -> GroupFacts {
+        GroupFacts {
+            imbalanced: self.group_flags[index as usize],
+            ..GroupFacts::of(weight as u32, self.fixed.group_capacity[index as usize])
+        }
+    }
+}
+
+impl Fixed<'_> {
+    /// CPUs that a pass reads at one instant.
+    #[inline]
+    pub(super) fn at_once(&self) -> usize {
+        match self.kernel.tunables.probe_batch {
+            0 => AT_ONCE,
+            n => n as usize,
+        }
+    }
+
+    /// The facts about a domain that the rules need.
+    pub(super) fn spare_facts(&self, dst: CpuId, level: usize) -> DomainFacts {
+        let levels = &self.domains.of_cpu[dst];
+        let domain = &levels[level];
+        let child = level.checked_sub(1).map(|below| &levels[below].params);
+        DomainFacts {
+            imbalance_pct: domain.params.imbalance_pct,
+            prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
+            groups_are_cores: child.is_some_and(|c| c.share_capacity),
+            share_llc: domain.params.share_llc,
+            numa: domain.params.numa,
+            later: Later {
+                cores_last_when_full: self.history.cores_last_when_full,
+                smt_balance: self.history.smt_balance,
+            },
+            imb_numa_nr: domain.imb_numa_nr,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_kernel::Kernel;
+    use schedlab_machine::Machine;
+    use schedlab_trace::{BalanceTrigger, Discard};
+
+    const TRIGGERS: [BalanceTrigger; 3] =
+        [BalanceTrigger::Newidle, BalanceTrigger::Busy, BalanceTrigger::Idle];
+
+    /// Gives every CPU another load; `draw` decides them, and which CPUs have read whose lines.
+    fn fill(sys: &mut System<'_>, draw: u64) {
+        let stream = sys.fixed.stream.purpose("test").number(draw);
+        for cpu in (0..sys.nr_cpus()).map(CpuId::from) {
+            let own = stream.number(cpu.0.into());
+            let (nr, root) = (own.below(0, 4) as u32, sys.root(cpu));
+            let q = &mut sys.queues[root];
+            (q.h_nr_queued, q.h_nr_running) = (nr, nr.saturating_sub(own.below(1, 2) as u32));
+            q.avg.load_avg = own.below(2, 4096);
+            (q.avg.runnable_avg, q.avg.util_avg) = (own.below(3, 3000), own.below(4, 1025));
+            q.util_est = own.below(5, 1025);
+            sys.nr_running[cpu] = nr;
+            sys.idle[cpu] = nr == 0 && own.below(6, 2) == 0;
+            if own.below(7, 2) == 0 {
+                sys.lines.read(CpuId(0), cpu);
+            }
+        }
+        // Every group pauses, some do, none does.
+        sys.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
+        sys.fixed.kernel.tunables.probe_batch = [0, 1, 3][draw as usize / 4 % 3];
+        let flags = stream.purpose("flags");
+        for (at, flag) in sys.group_flags.iter_mut().enumerate() {
+            *flag = flags.below(at as u64, 8) == 0;
+        }
+    }
+
+    /// The statistics of a whole pass by CPU 0, its time, the CPUs and groups read, and when it paused.
+    fn pass(sys: &mut System<'_>, level: usize, trigger: BalanceTrigger, by_ring: bool) -> String {
+        let (by, mut at, mut turns) = (CpuId(0), 0, 0);
+        let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.horizon);
+        p.stage = Stage::Groups(Groups::new());
+        let facts = sys.fixed.spare_facts(by, level);
+        let mut pauses = Vec::new();
+        loop {
+            turns += 1;
+            assert!(turns < 1000, "no end");
+            let next = if by_ring { sys.sight().read_ring(by, &mut p, &mut at) } else { Next::Group };
+            let next = if next == Next::Group { sys.read_group(by, &mut p, &facts, &mut at) } else { next };
+            match next {
+                Next::Complete => break,
+                Next::Pause => {
+                    pauses.push(at);
+                    sys.horizon = at + horizon;
+                }
+                Next::Group => {}
+            }
+        }
+        sys.horizon = horizon;
+        let Stage::Groups(g) = p.stage else { return "another stage".to_owned() };
+        format!("{:?} {} at {at}, {} CPUs, {} groups, {pauses:?}", g.seen, g.group, p.visited, p.groups_read)
+    }
+
+    #[test]
+    fn both_loops_over_groups_see_the_same() {
+        let (mut busiest, mut paused, mut went_on) = (0, 0, 0);
+        for (name, profile) in
+            [("smp-8", "v5.10"), ("smp-8", "v6.12"), ("fb-2x24-smt", "v6.6"), ("nodes-2x4", "v6.18")]
+        {
+            let machine = Machine::load(name).expect("a machine");
+            let kernel = Kernel::profile(profile).expect("a profile");
+            for draw in 0..60 {
+                let (mut a, mut b) = (Discard, Discard);
+                let mut by_ring = System::new(&machine, kernel, 1, &mut a);
+                let mut other = System::new(&machine, kernel, 1, &mut b);
+                fill(&mut by_ring, draw);
+                fill(&mut other, draw);
+                for level in 0..other.fixed.domains.of_cpu[CpuId(0)].len() {
+                    let trigger = TRIGGERS[draw as usize % 3];
+                    let seen = pass(&mut by_ring, level, trigger, true);
+                    assert_eq!(
+                        seen,
+                        pass(&mut other, level, trigger, false),
+                        "{name} {profile}, level {level}, draw {draw}"
+                    );
+                    busiest += u32::from(seen.contains("busiest: Some"));
+                    paused += u32::from(!seen.ends_with("[]"));
+                    went_on += u32::from(seen.ends_with("[]"));
+                }
+            }
+        }
+        assert!(busiest > 100 && paused > 20 && went_on > 20, "{busiest}, {paused}, {went_on}");
+    }
+}

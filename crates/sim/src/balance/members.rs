@@ -1,0 +1,49 @@
+//! The CPUs of all groups in one array: a pass over groups of one CPU reads a few cache lines of it.
+
+use schedlab_base::CpuId;
+use schedlab_machine::Group;
+
+/// The CPUs of all groups.
+#[derive(Debug)]
+pub struct GroupCpus {
+    cpus: Vec<CpuId>,
+    /// Where each group's CPUs begin, and the end.
+    starts: Vec<u32>,
+}
+
+impl GroupCpus {
+    /// Of groups numbered in this order.
+    pub fn new(groups: &[Group]) -> GroupCpus {
+        let mut all = GroupCpus { cpus: Vec::new(), starts: vec![0] };
+        for group in groups {
+            all.cpus.extend_from_slice(&group.cpus);
+            all.starts.push(all.cpus.len() as u32);
+        }
+        all
+    }
+    /// A group's CPUs, ascending.
+    #[inline]
+    pub fn of(&self, group: u32) -> &[CpuId] {
+        let at = group as usize;
+        &self.cpus[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+    use schedlab_machine::{Domains, Machine};
+
+    #[test]
+    fn each_group_has_its_own_cpus() {
+        for name in ["smp-4", "nodes-2x4", "fb-2x24-smt"] {
+            let machine = Machine::load(name).expect("a machine");
+            let groups = Domains::build(&machine.topology, Version::new(6, 5)).groups;
+            let all = GroupCpus::new(&groups);
+            for (number, group) in groups.iter().enumerate() {
+                assert_eq!(all.of(number as u32), &group.cpus[..], "{name}, group {number}");
+            }
+        }
+    }
+}
