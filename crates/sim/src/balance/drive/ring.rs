@@ -3,9 +3,9 @@
 //! On a machine whose cores share one cache this is one CPU a group, many million times a run, and a pass pauses
 //! whenever another CPU acts. So the loop goes on with a pass where it lies, without a copy of it; it borrows the state
 //! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
-//! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large to
-//! be read at one instant, passes that D001's shortcuts may end or give statistics to, and every group once a real-time
-//! task has come.
+//! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
+//! to be read at one instant, passes that D001's shortcuts may end or give statistics to, and every group once a
+//! real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;

@@ -2,8 +2,9 @@
 //!
 //! Mirrors `update_sd_lb_stats`, `update_sd_pick_busiest` and `find_busiest_group` of 6.5. The local group is first in
 //! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
-//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two. A loop
-//! without shortcuts hands over sums instead, and the totals of many groups at once.
+//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two.
+//!
+//! A loop without shortcuts hands over sums instead, and the totals of many groups at once.
 
 use super::DomainFacts;
 use super::classify::SpareType;
@@ -78,7 +79,8 @@ impl DomainStats {
     }
 
     /// Considers the next group of the ring by its CPUs' sums: its statistics are made only if it becomes the busiest.
-    /// The caller adds it to the totals. `to_idle`: if it is a core, the reading CPU is an idle one outside of it (6.6).
+    /// The caller adds it to the totals. `to_idle`: if it is a core, the reading CPU is an idle one outside of it
+    /// (6.6).
     #[inline]
     pub fn consider_sums(
         &mut self,

@@ -1,9 +1,9 @@
-//! The rank of a group: the rules of `update_sd_pick_busiest` (6.5) as one number. A group replaces the busiest so far if
-//! its rank is higher.
+//! The rank of a group: the rules of `update_sd_pick_busiest` (6.5) as one number. A group replaces the busiest so far
+//! if its rank is higher.
 //!
-//! The type counts first, in the upper four bits. Within a type the rules compare load, idle CPUs and tasks, or keep the
-//! first or the last group. Ranks are numbers because no predictor foresees the type and the number of tasks of the next
-//! of 64 groups: a rank is computed without branches on them, and one comparison is left.
+//! The type counts first, in the upper four bits. Within a type the rules compare load, idle CPUs and tasks, or keep
+//! the first or the last group. Ranks are numbers because no predictor foresees the type and the number of tasks of the
+//! next of 64 groups: a rank is computed without branches on them, and one comparison is left.
 
 use super::DomainFacts;
 use super::classify::SpareType;
