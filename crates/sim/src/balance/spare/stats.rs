@@ -32,15 +32,15 @@ pub struct CpuSample {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Sum of load averages.
-    pub load: u64,
+    pub(super) load: u64,
     /// Sum of utilisation.
-    pub util: u64,
+    pub(super) util: u64,
     runnable: u64,
     nr_running: u32,
     h_nr_running: u32,
     idle_cpus: u32,
     /// Whether some CPU has two runnable tasks.
-    pub overload: bool,
+    pub(super) overload: bool,
 }
 
 impl Tally {
