@@ -230,8 +230,8 @@ impl Stored<'_> {
     }
 }
 
-/// The cells whose runs are shown: of the first load that has simulated runs, the wanted variants, or the baseline and
-/// the variant with the most changes.
+/// The cells whose runs are shown: the wanted variants of the first load that has them, or the baseline and the variant
+/// with the most changes of the load that changed most. Simulated runs go before others.
 fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
     let mut first = 0;
     let mut groups: Vec<(usize, &[compare::Cell])> = Vec::new();
@@ -252,21 +252,37 @@ fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         };
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
+    // The load that changed most tells most; among equals the first.
     let simulated = |cells: &[compare::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
-    let Some((first, cells)) = groups.iter().find(|(_, cells)| simulated(cells)).or(groups.first()) else {
-        return Ok(Vec::new());
-    };
+    let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
+    let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);
+    let most = can.map(|(first, cells)| (*first, pair(c, cells))).rev().max_by_key(|(_, pair)| pair.changes);
+    let Some((first, pair)) = most else { return Ok(Vec::new()) };
+    Ok(std::iter::once(pair.base).chain(pair.other).map(|at| first + at).collect())
+}
+
+/// Two cells of a load, as places among its cells.
+struct Pair {
+    base: usize,
+    /// The variant with the most changes; `None`: there is only one.
+    other: Option<usize>,
+    /// Rows of it that a verdict calls changed.
+    changes: usize,
+}
+
+/// The baseline of a load, and the variant that differs most from it.
+fn pair(c: &Comparison, cells: &[compare::Cell]) -> Pair {
     let rows = |cell: &compare::Cell| c.comparisons.iter().filter(|r| r.is_of(cell)).collect::<Vec<_>>();
+    let named = |name: &String| cells.iter().position(|cell| cell.variant == *name);
     let base = cells
         .iter()
         .find_map(|cell| rows(cell).first().copied())
-        .and_then(|r| has(cells, &r.baseline))
+        .and_then(|r| named(&r.baseline))
         .unwrap_or(0);
     let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
     let changes = |at: usize| rows(&cells[at]).iter().filter(|r| decided(r.verdict)).count();
-    let others = (0..cells.len()).filter(|at| *at != base);
-    let most = others.rev().max_by_key(|at| changes(*at));
-    Ok(std::iter::once(base).chain(most).map(|at| first + at).collect())
+    let other = (0..cells.len()).filter(|at| *at != base).rev().max_by_key(|at| changes(*at));
+    Pair { base, other, changes: other.map_or(0, changes) }
 }
 
 fn made_again(again: Again<'_>, quiet: bool) -> Result<Strips> {

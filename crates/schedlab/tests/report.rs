@@ -121,3 +121,41 @@ fn studies_have_pages_and_an_index() {
     assert!(html.contains("<h1>migration-cost</h1>") && html.contains("flash 32"));
     assert_eq!(html.matches("class=\"strip\"").count(), 2);
 }
+
+/// Two loads that sort by their numbers, of which only the second can tell the variants apart.
+const TWO_LOADS: &str = r#"
+name = "two"
+machine = "smp-2"
+runs = 6
+metrics = ["schbench.latency.p50", "switches.involuntary"]
+[workload]
+name = "schbench"
+message_threads = 1
+runtime = "300ms"
+sleeptime = "1ms"
+cputime = "1ms"
+[[load]]
+name = "workers=16"
+threads = 16
+[[load]]
+name = "workers=1"
+threads = 1
+[[variant]]
+kernel = "v6.5"
+[[variant]]
+name = "no-preempt"
+kernel = "v6.5"
+features = ["NO_WAKEUP_PREEMPTION"]
+"#;
+
+#[test]
+fn loads_sort_by_their_numbers_and_the_one_that_changed_most_is_shown_over_time() {
+    let lab = Lab::new();
+    lab.write("two.toml", TWO_LOADS);
+    lab.ok(&["run", "two.toml", "-q"]);
+    let html = page(&lab, &["runs"]);
+    let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(at("<h3>schbench workers=1 on") < at("<h3>schbench workers=16 on"));
+    assert!(html.contains("<h4>v6.5, schbench workers=16, seed 1</h4>"), "not the first load");
+    assert!(!html.contains("<h4>v6.5, schbench workers=1, seed 1</h4>"));
+}

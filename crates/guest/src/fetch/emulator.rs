@@ -5,7 +5,8 @@
 //! folder, by QEMU's built-in path.
 
 use crate::Qemu;
-use crate::images::{cache, natural};
+use crate::images::cache;
+use schedlab_base::natural;
 use schedlab_base::{Error, Result, Version};
 use std::fs;
 use std::path::{Path, PathBuf};

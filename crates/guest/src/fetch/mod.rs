@@ -140,7 +140,7 @@ pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&st
     let own = |name: &str| name.strip_prefix(SOURCE_PACKAGE).map(str::to_owned);
     all.retain(|n| own(n).is_some_and(|s| s.bytes().all(|b| b.is_ascii_digit() || b == b'.')));
     let fits = |n: &&String| own(n).is_some_and(|s| images::starts(series, &s));
-    let Some(package) = all.iter().filter(fits).max_by(|a, b| images::natural(a, b)) else {
+    let Some(package) = all.iter().filter(fits).max_by(|a, b| schedlab_base::natural(a, b)) else {
         if all.is_empty() {
             return Err(client.knows_no("source of a kernel"));
         }
@@ -178,7 +178,7 @@ pub fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
         (images::starts(series, own) || images::starts(series, &note.version))
             .then_some((note.version, folder))
     };
-    all.filter_map(of).max_by(|a, b| images::natural(&a.0, &b.0)).map(|(_, folder)| folder)
+    all.filter_map(of).max_by(|a, b| schedlab_base::natural(&a.0, &b.0)).map(|(_, folder)| folder)
 }
 
 /// Unpacks a tarball into a folder, without the tarball's own first folder.

@@ -5,7 +5,8 @@
 //! `linux-binary-RELEASE` holds the image, and since 7.2 `linux-base-RELEASE` the configuration. Beside them are
 //! unsigned builds, debug symbols, real-time flavours, and packages of a series that only depend on others.
 
-use crate::images::{natural, starts};
+use crate::images::starts;
+use schedlab_base::natural;
 
 const IMAGE: &str = "linux-image-";
 const BINARY: &str = "linux-binary-";

@@ -1,6 +1,6 @@
 //! Groups of cells: the runs that belong together, and the names of variants beside others.
 
-use schedlab_base::{Origin, Warning};
+use schedlab_base::{Natural, Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Observe, Record};
 
@@ -50,12 +50,12 @@ pub(super) fn same_place(a: &Record, b: &Record) -> bool {
 pub fn natural_order(r: &Record) -> impl Ord + '_ {
     (
         &r.workload,
-        &r.load,
-        &r.machine.name,
+        Natural(&r.load),
+        Natural(&r.machine.name),
         &r.backend,
         !r.variant.is_plain(),
-        &r.kernel,
-        &r.variant.name,
+        Natural(&r.kernel),
+        Natural(&r.variant.name),
         !r.drawn.is_empty(),
         r.watched(),
         r.seed,

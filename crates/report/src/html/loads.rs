@@ -1,10 +1,10 @@
 //! Each load by itself: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
 
 use super::escape::escape;
-use super::points::pooled;
-use super::{Group, Report, balance, bars, curves, histogram, key, tasks};
-use schedlab_record::Series;
+use super::points::{FEWEST, pooled};
+use super::{Group, Report, balance, bars, counted, curves, histogram, key, tasks};
 use schedlab_record::metric::of_program;
+use schedlab_record::{Record, Series};
 
 /// The series of stays on a CPU; those of the stays that ended for one reason begin so, too.
 const STAYS: &str = "slice";
@@ -28,15 +28,24 @@ pub fn section(report: &Report<'_>) -> String {
     )
 }
 
-fn load(group: &Group<'_>) -> String {
+pub(super) fn load(group: &Group<'_>) -> String {
     let names = names(group);
     let (stays, mut others): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|n| *n == STAYS);
     others.retain(|n| !n.starts_with("slice."));
+    let few = |name: &&str| values(group, name) < FEWEST;
+    let sparse: Vec<&str> = others.extract_if(.., |name| few(name)).collect();
     let left_out = others.split_off(others.len().min(MOST));
     let mut out = key(group.cells);
     out += &charts(group, &others);
     if !left_out.is_empty() {
         out += &format!("<p class=\"note\">Not drawn: {}.</p>\n", escape(&left_out.join(", ")));
+    }
+    for name in sparse {
+        let n = counted(values(group, name) as usize, "value");
+        out += &format!(
+            "<p class=\"note\">Not drawn: {}, of which no variant has more than {n}.</p>\n",
+            escape(name)
+        );
     }
     if !stays.is_empty() {
         out += "<h4>Slices</h4><p class=\"note\">The length of stays on a CPU, from the switch to a task until the \
@@ -57,6 +66,13 @@ fn names<'a>(group: &Group<'a>) -> Vec<&'a str> {
     names.dedup();
     names.sort_by_key(|name| !of_program(name));
     names
+}
+
+/// The most values of a series that a variant has in all of its runs.
+fn values(group: &Group<'_>, name: &str) -> u64 {
+    let of =
+        |runs: &Vec<Record>| runs.iter().filter_map(|r| r.found.series.get(name)).map(Series::count).sum();
+    group.runs.iter().map(of).max().unwrap_or(0)
 }
 
 fn charts(group: &Group<'_>, names: &[&str]) -> String {

@@ -109,12 +109,22 @@ fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
     )
 }
 
+/// An interval whose ends are farther apart than this factor tells nothing, as those of two or three runs often are.
+const WIDEST: f64 = 100.0;
+
+/// The interval under a change, per cent; one that tells nothing has its ends under the pointer only.
+fn interval([low, high]: [f64; 2]) -> String {
+    let ends = format!("{} to {}%", signed(low), signed(high));
+    if 100.0 + high > WIDEST * (100.0 + low) {
+        return format!("<small title=\"{ends}\">interval wider than x{WIDEST}</small>");
+    }
+    format!("<small>{ends}</small>")
+}
+
 /// A change with its mark; its interval and p-value under it.
 fn verdict(row: &Row) -> String {
     let change = row.change_pct.map_or_else(|| "new".to_owned(), change);
-    let interval = row
-        .ci95_pct
-        .map_or_else(String::new, |[a, b]| format!("<small>{} to {}%</small>", signed(a), signed(b)));
+    let interval = row.ci95_pct.map_or_else(String::new, interval);
     let power =
         row.detectable_pct.map_or_else(String::new, |d| format!("; shows changes from {} on", percent(d)));
     let why = row.why.as_ref().map_or_else(String::new, |w| format!("; {w}"));
@@ -125,4 +135,21 @@ fn verdict(row: &Row) -> String {
         escape(&change),
         row.verdict.mark()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_tells_nothing_is_not_written_out() {
+        assert_eq!(interval([-22.9, 41.0]), "<small>-22.9 to +41.0%</small>");
+        let wide = interval([-100.0, 1_594_661.0]);
+        assert!(
+            wide.contains(">interval wider than x100<") && wide.contains("title=\"-100 to +1594661%\""),
+            "{wide}"
+        );
+        assert!(interval([-90.0, 905.0]).contains("wider"), "from a tenth to ten times");
+        assert!(interval([900.0, 20_000.0]).contains("+900 to +20000%"), "far, and well known");
+    }
 }

@@ -92,9 +92,15 @@ pub fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// The class of the colour of a group's variant.
+/// Colours in the page's style sheet.
+const COLOURS: usize = 8;
+
+/// The classes of a group's variant: its colour, and its dashes from the ninth variant on.
 fn colour(at: usize) -> String {
-    format!("v{}", at % 8)
+    match at / COLOURS {
+        0 => format!("v{at}"),
+        round => format!("v{} r{}", at % COLOURS, round.min(2)),
+    }
 }
 
 /// The colours of a group's variants, by name.

@@ -49,32 +49,43 @@ schedlab.tracks = (() => {
     return low;
   }
 
-  // Spreads the pieces of a track from `from` on over a row of pixels, `scale` of them an ns: red, green, blue and
-  // share of each pixel are summed.
-  function spread(track, colourOf, row, from, width, scale) {
+  // Walks the pieces of a track from `from` on over a row of pixels, `scale` of them an ns. `of` gives what a value stands
+  // for, or nothing; `add` gets each pixel that a piece lies in, with the share that the piece has of it.
+  function walk(track, of, from, width, scale, add) {
     const { starts, values } = track;
     const until = from + width / scale;
-    const add = (x, share, rgb) => {
+    for (let n = find(track, from); n < values.length && starts[n] < until; n++) {
+      const what = of(values[n]);
+      if (!what) continue;
+      const a = Math.max(0, (starts[n] - from) * scale);
+      const b = Math.min(width, (starts[n + 1] - from) * scale);
+      let x = Math.floor(a);
+      if (b <= x + 1) {
+        if (x < width) add(x, b - a, what);
+        continue;
+      }
+      add(x, x + 1 - a, what);
+      for (x++; x + 1 <= b; x++) add(x, 1, what);
+      if (b > x) add(x, b - x, what);
+    }
+  }
+
+  // Sums the colours of a track's pieces: red, green, blue and share of each pixel.
+  function spread(track, colourOf, row, from, width, scale) {
+    walk(track, colourOf, from, width, scale, (x, share, rgb) => {
       const at = 4 * x;
       row[at] += share * rgb[0];
       row[at + 1] += share * rgb[1];
       row[at + 2] += share * rgb[2];
       row[at + 3] += share;
-    };
-    for (let n = find(track, from); n < values.length && starts[n] < until; n++) {
-      const rgb = colourOf(values[n]);
-      if (!rgb) continue;
-      const a = Math.max(0, (starts[n] - from) * scale);
-      const b = Math.min(width, (starts[n + 1] - from) * scale);
-      let x = Math.floor(a);
-      if (b <= x + 1) {
-        if (x < width) add(x, b - a, rgb);
-        continue;
-      }
-      add(x, x + 1 - a, rgb);
-      for (x++; x + 1 <= b; x++) add(x, 1, rgb);
-      if (b > x) add(x, b - x, rgb);
-    }
+    });
+  }
+
+  // The mean in each pixel of what all tracks have together; `of` gives the number that a value counts for.
+  function totals(tracks, of, from, width, scale) {
+    const sum = new Float64Array(width);
+    for (const track of tracks) walk(track, of, from, width, scale, (x, share, number) => (sum[x] += share * number));
+    return sum;
   }
 
   // Lays a row of sums over a row of the image, and empties it.
@@ -130,5 +141,5 @@ schedlab.tracks = (() => {
     }
   }
 
-  return { unpack, find, paint, Pixels };
+  return { unpack, find, paint, totals, Pixels };
 })();

@@ -7,6 +7,8 @@ const PERCENTILES: [u32; 17] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_800, 99_900,
     99_950, 99_980, 99_990, 99_999,
 ];
+/// A histogram of fewer values would show the values, not how they are distributed.
+pub const FEWEST: u64 = 20;
 /// Bars of a histogram in each decade.
 const A_DECADE: f64 = 8.0;
 

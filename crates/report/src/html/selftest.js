@@ -26,6 +26,10 @@ window.addEventListener("load", () => {
     const whole = strips.pixels();
     told.keptDiffers = kept.reduce((most, run, n) => run.reduce((m, byte, at) => Math.max(m, Math.abs(byte - whole[n][at])), most), 0);
     told.coloursZoomed = strips.colours();
+    // So narrow a view that a bin of the counts is wider than a pixel: a CPU is busy or is not.
+    strips.zoom(1e9, 0.5);
+    told.countsWhole = strips.counts().map(({ running, waiting }) => [...running, ...waiting].filter((n) => !Number.isInteger(+n.toFixed(6))).length);
+    told.countsWidth = strips.counts()[0].running.length;
     const first = document.querySelector("button.place");
     if (first) {
       first.click();

@@ -14,7 +14,7 @@
   const LISTED = 12; // groups that the legend names
   const COUNTS = 64; // height of the curves under a strip, CSS pixels
 
-  const { unpack, find, paint, Pixels } = schedlab.tracks;
+  const { unpack, find, paint, totals, Pixels } = schedlab.tracks;
   const runs = data.runs.map((run) => ({
     ...run,
     who: unpack(run.who, run.cpus, run.end),
@@ -175,7 +175,7 @@
   // Where a time is, CSS pixels from the begin of the plot.
   const x = (time, inner) => ((time - state.from) / (state.until - state.from)) * inner;
 
-  // The mean of a count over a stretch of time.
+  // The mean of a count over a stretch of time, from the run's bins.
   function mean(run, counts, from, until) {
     const first = Math.max(0, Math.floor(from / run.width));
     const last = Math.min(counts.length - 1, Math.max(first, Math.ceil(until / run.width) - 1));
@@ -184,27 +184,33 @@
     return last >= first ? sum / (last - first + 1) : 0;
   }
 
-  function drawCounts(strip, top) {
-    const { run, counts } = strip;
-    const { context, width, height } = fresh(counts, COUNTS);
+  // By pixel: tasks that run, tasks that wait, and how much of the time a CPU was idle beside one. Where a pixel is
+  // narrower than the bins of the counts, the tracks themselves are counted, unless their bins are wider still.
+  function countsOf(run, inner) {
+    const step = (state.until - state.from) / inner;
+    const binned = (list) => Float64Array.from({ length: inner }, (_, px) => mean(run, list, state.from + px * step, state.from + (px + 1) * step) / 1000);
+    const idle = run.idle ? binned(run.idle) : [];
+    if (step >= run.width || run.bin >= run.width) return { running: binned(run.running), waiting: binned(run.waiting), idle };
+    const own = (value) => value >= WHY_BITS && !run.groups[run.groupOf[Math.floor(value / WHY_BITS) - 1]].background;
+    const count = (tracks, of) => totals(tracks, of, state.from, inner, 1 / step);
+    return { running: count(run.who, (value) => (own(value) ? 1 : 0)), waiting: count(run.depth, (depth) => depth), idle };
+  }
+
+  function drawCounts(strip, counted, top) {
+    const { context, width, height } = fresh(strip.counts, COUNTS);
     const left = gutter();
     const inner = Math.max(1, Math.floor(width - left));
     const base = height - 4;
     const room = base - 6;
-    const step = (state.until - state.from) / inner;
-    const of = (list, px) => mean(run, list, state.from + px * step, state.from + (px + 1) * step) / 1000;
     context.fillStyle = css("--mark");
-    for (let px = 0; run.idle && px < inner; px++) {
-      const share = of(run.idle, px);
-      context.globalAlpha = 0.55;
-      if (share > 0) context.fillRect(left + px, base - share * room, 1, share * room);
-    }
+    context.globalAlpha = 0.55;
+    counted.idle.forEach((share, px) => share > 0 && context.fillRect(left + px, base - share * room, 1, share * room));
     context.globalAlpha = 1;
-    [["--v0", run.running], ["--v1", run.waiting]].forEach(([colour, list]) => {
+    [["--v0", counted.running], ["--v1", counted.waiting]].forEach(([colour, list]) => {
       context.strokeStyle = css(colour);
       context.lineWidth = 1.4;
       context.beginPath();
-      for (let px = 0; px < inner; px++) context.lineTo(left + px, base - (of(list, px) / top) * room);
+      for (let px = 0; px < inner; px++) context.lineTo(left + px, base - (list[px] / top) * room);
       context.stroke();
     });
     context.fillStyle = css("--dim");
@@ -214,18 +220,6 @@
     context.fillText("0", left - 5, base - 3);
     context.fillStyle = css("--line");
     context.fillRect(left, base, inner, 1);
-  }
-
-  // The most tasks that run or wait in view, in any run, so that all have one scale.
-  function highest() {
-    let top = 1;
-    for (const run of runs) {
-      for (const list of [run.running, run.waiting]) {
-        const last = Math.min(list.length - 1, Math.floor(state.until / run.width));
-        for (let n = Math.floor(state.from / run.width); n <= last; n++) top = Math.max(top, list[n] / 1000);
-      }
-    }
-    return top;
   }
 
   const unitOf = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([unit]) => Math.abs(ns) >= unit) || [1, "ns"];
@@ -280,11 +274,13 @@
   }
 
   function draw() {
-    const top = highest();
-    for (const strip of strips) {
+    const counted = strips.map(({ run, box }) => countsOf(run, innerWidth(box.clientWidth)));
+    // One scale for all runs.
+    const top = counted.reduce((most, { running, waiting }) => [...running, ...waiting].reduce((a, b) => Math.max(a, b), most), 1);
+    strips.forEach((strip, n) => {
       drawCpus(strip);
-      drawCounts(strip, top);
-    }
+      drawCounts(strip, counted[n], top);
+    });
     drawAxis();
     drawMarks();
   }
@@ -490,6 +486,7 @@
   schedlab.strips = {
     count: runs.length,
     told,
+    counts: () => strips.map(({ run, box }) => countsOf(run, innerWidth(box.clientWidth))),
     view: () => [state.from, state.until],
     wait: () => state.shown && runs[state.shown.run].waits[state.shown.wait],
     whole: () => (look(0, end), now()),

@@ -190,3 +190,29 @@ fn bins_are_told() {
     assert!(text.contains("except in 1 window around the longest waits"));
     assert!(text.contains("\"bin\":1024000"));
 }
+
+#[test]
+fn a_series_of_a_few_values_is_not_drawn() {
+    let mut few = Series::new("ns", Better::Lower);
+    few.record(5_000_000);
+    let mut all = vec![record("v4.5", 1, 10), record("fast", 1, 5)];
+    for record in &mut all {
+        record.found.series.insert("hackbench.elapsed".to_owned(), few.clone());
+    }
+    let comparison = compare(&all, &Question::default(), &[]).unwrap();
+    let runs: Vec<Vec<Record>> = all.into_iter().map(|r| vec![r]).collect();
+    let group = Group { cells: &comparison.cells, runs: &runs };
+    let text = loads::load(&group);
+    assert!(
+        text.contains("Not drawn: hackbench.elapsed, of which no variant has more than 1 value."),
+        "{text}"
+    );
+    assert!(!text.contains("hackbench.elapsed: share") && text.contains("schbench.latency: share of values"));
+}
+
+#[test]
+fn the_ninth_variant_looks_unlike_the_first() {
+    let classes: std::collections::BTreeSet<String> = (0..24).map(colour).collect();
+    assert_eq!(classes.len(), 24);
+    assert_eq!((colour(0), colour(8)), ("v0".to_owned(), "v0 r1".to_owned()));
+}

@@ -86,7 +86,7 @@ fn row(run: usize, n: usize, explained: &Explained) -> String {
     let _ = write!(out, "<td>{}</td><td>{}</td>", escape(&w.task), escape(explained.cause));
     let _ = write!(out, "<td class=\"num\">{}.{:06} s</td>", at / 1_000_000_000, at % 1_000_000_000 / 1000);
     for text in [w.waker.as_deref().unwrap_or("an interrupt"), &placed, &behind, &end] {
-        let _ = write!(out, "<td>{}</td>", escape(text));
+        let _ = write!(out, "<td class=\"words\">{}</td>", escape(text));
     }
     out + "</tr>\n"
 }
