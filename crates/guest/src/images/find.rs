@@ -5,7 +5,7 @@
 
 use super::cache;
 use crate::Image;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, natural};
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::fs;
@@ -69,30 +69,6 @@ fn by_age(a: &Listed, b: &Listed) -> Ordering {
         (Ok(a), Ok(b)) => a.version.cmp(&b.version).then_with(|| natural(&a.release, &b.release)),
         (a, b) => a.is_ok().cmp(&b.is_ok()),
     }
-}
-
-/// Text order, with runs of digits as numbers: "6.1.0-9" comes before "6.1.0-56".
-pub fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    while !a.is_empty() && !b.is_empty() {
-        let digits = |s: &str| s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
-        let (i, j) = (digits(a), digits(b));
-        let order = if i > 0 && j > 0 {
-            let (x, y) = (a[..i].trim_start_matches('0'), b[..j].trim_start_matches('0'));
-            let order = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
-            (a, b) = (&a[i..], &b[j..]);
-            order
-        } else {
-            let (x, y) = (a.chars().next(), b.chars().next());
-            let width = |c: Option<char>| c.map_or(0, char::len_utf8);
-            (a, b) = (&a[width(x)..], &b[width(y)..]);
-            x.cmp(&y)
-        };
-        if order != Ordering::Equal {
-            return order;
-        }
-    }
-    a.len().cmp(&b.len())
 }
 
 fn installed(root: &Path) -> Vec<PathBuf> {
@@ -231,12 +207,5 @@ mod tests {
         }
         assert!(chosen("5.10").unwrap_err().to_string().contains("packed by gzip"), "the image's own fault");
         assert!(chosen("").unwrap_err().to_string().contains("kernel fetch 6.1"));
-    }
-
-    #[test]
-    fn numbers_within_names_are_numbers() {
-        assert_eq!(natural("6.1.0-9-x", "6.1.0-56-x"), Ordering::Less);
-        assert_eq!(natural("6.1.0-09", "6.1.0-9"), Ordering::Equal);
-        assert_eq!(natural("a", "a1"), Ordering::Less);
     }
 }

@@ -9,7 +9,8 @@ mod find;
 pub mod header;
 
 pub use find::{Listed, Origin, list};
-pub(crate) use find::{in_cache, natural, starts};
+pub(crate) use find::{in_cache, starts};
+pub(crate) use schedlab_base::natural;
 
 use crate::Image;
 use header::Refused;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 mod csv;
 mod gobench;
+pub mod percent;
 
 /// A form of schedlab's own results.
 pub struct Form {
