@@ -8,7 +8,8 @@ mod differs;
 
 pub use differs::alike;
 
-use schedlab_base::{Error, Origin, Result, input, printable, utc};
+use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
+use schedlab_record::cell_hash;
 use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -79,7 +80,10 @@ impl ListedCell {
         let first = held.runs.first();
         let head = first.map(|r| Head::of(&r.run));
         let (of, outdated, error) = match &head {
-            Some(Ok(head)) => (Some(Of::head(head)), head.outdated(), None),
+            Some(Ok(head)) => {
+                let outdated = head.outdated().or_else(|| named_otherwise(head, &held));
+                (Some(Of::head(head)), outdated, None)
+            }
             Some(Err(e)) => (None, None, Some(e.to_string())),
             None => (None, None, None),
         };
@@ -102,6 +106,15 @@ impl ListedCell {
     pub fn run(&self, seed: u64) -> Option<&HeldRun> {
         self.held.runs.iter().find(|r| r.seed == seed)
     }
+}
+
+/// Why runs of a real kernel would not be found in a folder of that name: their record makes another one.
+fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
+    let made = head.backend.made_by().filter(|_| head.is_live())?;
+    let record = held.runs.first()?.run.outline().ok()?;
+    (made != Backend::Sim && cell_hash(&record) != held.name).then(|| {
+        "its folder was named without the computer, as older versions did, or its record is another cell's".to_owned()
+    })
 }
 
 impl Of {

@@ -64,7 +64,7 @@ impl BaselineIs {
         match self {
             BaselineIs::Asked => "",
             BaselineIs::OfExperiment => ", the experiment's baseline",
-            BaselineIs::First => ", the first one given",
+            BaselineIs::First => ", the first one",
         }
     }
 }
