@@ -1,4 +1,4 @@
-//! The order in which people expect names that hold numbers: "v6.5" before "v6.12", "groups=4" before "groups=16".
+//! The order in which people expect names: runs of digits count as numbers.
 
 use std::cmp::Ordering;
 
@@ -26,27 +26,22 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len())
 }
 
-/// A name that sorts in natural order. Names that differ in leading zeros only are equal here, so it is a key to sort
-/// by, not one to look up.
-#[derive(Clone, Copy, Debug)]
+/// A name that is ordered so. Names that differ only in leading zeros stand in the order of text, so that equal ones are
+/// the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Natural<'a>(pub &'a str);
 
 impl Ord for Natural<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        natural(self.0, other.0)
+        natural(self.0, other.0).then_with(|| self.0.cmp(other.0))
     }
 }
+
 impl PartialOrd for Natural<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl PartialEq for Natural<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Natural<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -58,6 +53,7 @@ mod tests {
         assert_eq!(natural("6.1.0-09", "6.1.0-9"), Ordering::Equal);
         assert_eq!(natural("a", "a1"), Ordering::Less);
     }
+
     #[test]
     fn loads_and_kernels_sort_by_their_numbers() {
         let mut names = ["groups=16", "v6.12", "groups=4", "v6.5", "2x24", "10x1"].map(Natural);

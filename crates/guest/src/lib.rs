@@ -30,7 +30,7 @@ pub use sys::end_with_parent;
 
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::Machine;
-use schedlab_record::GuestSetup;
+use schedlab_record::{GuestSetup, environment};
 use std::path::PathBuf;
 
 /// The first QEMU whose `-icount` divides virtual time among the CPUs of a guest; older ones hang at SMP boot.
@@ -172,6 +172,7 @@ impl Guest {
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
             sitting: self.sitting.clone(),
+            host_cpu: (self.mode == Mode::RealTime).then(environment::cpu_model).flatten(),
             llc_balancing_off: llc::is_switched_off(&self.image.release, &machine.topology),
         }
     }

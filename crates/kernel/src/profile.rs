@@ -77,6 +77,16 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
+/// The release of the tree that a profile was written after, where that is not the first of its series: stable trees
+/// backport mechanisms, and the profile has them. `None`: the profile has none of them, or nobody knows.
+pub fn release(profile: Version) -> Option<&'static str> {
+    RELEASES.iter().find(|(version, _)| *version == profile).map(|(_, release)| *release)
+}
+
+/// Profiles and their releases ([`release`]).
+const RELEASES: &[(Version, &str)] =
+    &[(Version::new(6, 1), "6.1.192"), (Version::new(6, 12), "6.12.117"), (Version::new(7, 3), "7.3.4")];
+
 /// The profile that stands for a kernel of that version: the newest that is not newer. The oldest profile
 /// stands for kernels older than all profiles.
 pub fn nearest(version: Version) -> Version {

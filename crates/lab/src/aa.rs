@@ -99,7 +99,7 @@ pub fn floors(records: &[Record], at: &str) -> Result<Vec<Floor>> {
 
 /// Those of the wanted metrics that these records give.
 fn wanted(records: &[Record]) -> Vec<String> {
-    let own = spec::find(&records[0].workload).map_or(&[][..], |b| b.headline);
+    let own = metrics::benchmark(&records[0]).map_or(&[][..], |b| b.headline);
     let mut all: Vec<String> = Vec::new();
     for name in own.iter().chain(metrics::HEADLINE).chain(COMMON) {
         let given = records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());

@@ -5,7 +5,7 @@ use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
-use schedlab_record::{CellKey, Observe};
+use schedlab_record::{CellKey, Computer, Observe, Record, environment};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::sync::Arc;
@@ -150,9 +150,28 @@ impl Cell {
             variant: &self.variant,
             spec: &spec,
             load: &self.load,
+            computer: (self.backend == Backend::Host).then(|| Computer::of(environment::here())).flatten(),
             observe: (self.backend != Backend::Sim).then_some(self.observe),
         };
         Ok(key.hash())
+    }
+    /// Checks that a run of the cell was made on the computer that its name tells.
+    ///
+    /// # Errors
+    /// When the computer has changed since: its kernel may have given up its clock source.
+    pub fn check_computer(&self, record: &Record) -> Result<()> {
+        let (then, now) = (Computer::of(environment::here()), Computer::of_run(record));
+        if self.backend != Backend::Host || now.is_none() || then == now {
+            return Ok(());
+        }
+        let text = format!("{}: this computer changed while runs were made", self.title());
+        let clock = |c: Option<Computer>| c.map_or_else(String::new, |c| c.clocksource);
+        let help = format!(
+            "its clock source was {} and is {}; start again: further runs make another cell",
+            clock(then),
+            clock(now)
+        );
+        Err(Error::machine(text).help(help))
     }
     /// The workload as plain data.
     ///

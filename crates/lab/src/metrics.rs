@@ -6,10 +6,13 @@
 use crate::command;
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Metric, Record, Value};
-use schedlab_workload::Spec;
+use schedlab_workload::{Benchmark, Spec, spec};
 
 /// Metrics shown first for a workload that names none of its own.
 pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
+
+/// The kind of workload in records of benchmarks ([`Spec::Bench`]).
+const BENCHMARK: &str = "bench";
 
 /// A series that a workload declares or a record holds: name, unit, direction.
 pub type Declared = (String, String, Better);
@@ -25,13 +28,25 @@ pub struct Evaluated {
     pub value: Value,
 }
 
+/// The benchmark that a record is a run of; `None` for a run of anything else, whatever its workload is called: a
+/// recorded or saved command may have a benchmark's name.
+pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
+    let kind = record.spec.get("kind").and_then(serde_json::Value::as_str);
+    if kind.is_some_and(|kind| kind != BENCHMARK) {
+        return None;
+    }
+    spec::find(&record.workload).ok()
+}
+
 /// Checks that a metric of that name can exist, given these series of the workload and these figures of
 /// commands.
 ///
 /// # Errors
 /// When there is none; the nearest name is offered.
 pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> {
-    if command::is_declared(figures, name) {
+    if command::is_declared(figures, name)
+        || of_figure(name).is_some_and(|f| command::is_declared(figures, f))
+    {
         return Ok(());
     }
     // A name that begins like a figure is meant as one, so figures' names help more than those of the table.
@@ -85,23 +100,55 @@ impl Known {
     /// # Errors
     /// When none can; the nearest name is offered.
     pub fn check(&self, name: &str) -> Result<()> {
-        check(name, &self.series, &self.figures).map_err(|e| {
-            // Tables leave out the program's name.
-            let whole = self.series.iter().find_map(|(series, ..)| {
-                let (program, rest) = series.split_once('.')?;
-                name.strip_prefix(rest)?.starts_with('.').then(|| format!("{program}.{name}"))
-            });
-            match whole {
-                Some(whole) => e.help(format!("did you mean '{whole}'?")),
-                None => e,
-            }
+        check(name, &self.series, &self.figures).map_err(|e| match &self.in_full(name)[..] {
+            [whole, ..] => e.help(format!("did you mean '{whole}'?")),
+            [] => e,
         })
     }
+    /// The whole names of a metric as tables print it ([`in_full`]).
+    pub fn in_full(&self, name: &str) -> Vec<String> {
+        in_full(name, &self.series, &self.figures)
+    }
+    /// These metrics with whole names in place of those that stand in tables only.
+    pub fn spelled_out(&self, names: &[String]) -> Vec<String> {
+        let one = |name: &String| match self.check(name) {
+            Ok(()) => vec![name.clone()],
+            Err(_) => {
+                Some(self.in_full(name)).filter(|all| !all.is_empty()).unwrap_or_else(|| vec![name.clone()])
+            }
+        };
+        names.iter().flat_map(one).collect()
+    }
+}
+
+/// The figure of a command that is asked for as the mean of a series: a tool prints `hackbench.elapsed`, and the
+/// benchmark of its name has a series of which `hackbench.elapsed.mean` is the mean. Both names are taken for both.
+fn of_figure(name: &str) -> Option<&str> {
+    name.strip_suffix(".mean")
+}
+
+/// The whole names of a metric that stands in a table, which leaves out the program's; none if no series or figure is
+/// called so.
+pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<String> {
+    let of_series = series.iter().filter_map(|(series, ..)| {
+        let (program, rest) = series.split_once('.')?;
+        name.strip_prefix(rest)?.starts_with('.').then(|| format!("{program}.{name}"))
+    });
+    let of_figures =
+        figures.iter().filter(|f| f.split_once('.').is_some_and(|(_, rest)| rest == name)).cloned();
+    let mut all: Vec<String> = Vec::new();
+    for whole in of_series.chain(of_figures) {
+        if !all.contains(&whole) {
+            all.push(whole);
+        }
+    }
+    all
 }
 
 /// The value of a metric in a record. A name that it can't have is a missing value, with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
-    if let Some(figure) = record.found.figures.get(name) {
+    let figures = &record.found.figures;
+    if let Some(figure) = figures.get(name).or_else(|| figures.get(of_figure(name)?)) {
         let (unit, better) = (figure.unit.clone(), figure.better);
         return Evaluated { unit, better, value: Value::Number(figure.value) };
     }

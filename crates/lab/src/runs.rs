@@ -8,7 +8,8 @@ mod differs;
 
 pub use differs::alike;
 
-use schedlab_base::{Error, Origin, Result, input, printable, utc};
+use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
+use schedlab_record::cell_hash;
 use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -79,7 +80,10 @@ impl ListedCell {
         let first = held.runs.first();
         let head = first.map(|r| Head::of(&r.run));
         let (of, outdated, error) = match &head {
-            Some(Ok(head)) => (Some(Of::head(head)), head.outdated(), None),
+            Some(Ok(head)) => {
+                let outdated = head.outdated().or_else(|| named_otherwise(head, &held));
+                (Some(Of::head(head)), outdated, None)
+            }
             Some(Err(e)) => (None, None, Some(e.to_string())),
             None => (None, None, None),
         };
@@ -104,6 +108,15 @@ impl ListedCell {
     }
 }
 
+/// Why runs of a real kernel would not be found in a folder of that name: their record makes another one.
+fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
+    let made = head.backend.made_by().filter(|_| head.is_live())?;
+    let record = held.runs.first()?.run.outline().ok()?;
+    (made != Backend::Sim && cell_hash(&record) != held.name).then(|| {
+        "its folder was named without the computer, as older versions did, or its record is another cell's".to_owned()
+    })
+}
+
 impl Of {
     fn head(head: &Head) -> Of {
         // A record may come from anywhere: its names must stay names.
@@ -116,6 +129,17 @@ impl Of {
             backend: head.backend.clone(),
             kernel: name(&head.kernel),
         }
+    }
+    /// Whether a filter's word means it.
+    fn is(&self, key: Key, word: &str) -> bool {
+        match key {
+            Key::Load => means_load(word, &self.workload, &self.load, &self.machine),
+            _ => means(word, self.get(key)),
+        }
+    }
+    /// The words that name the cell in progress.
+    fn title(&self) -> String {
+        format!("{} {} {}{ON}{}", self.workload, self.load, self.variant, self.machine)
     }
     /// The value of a filter's word.
     fn get(&self, key: Key) -> &str {
@@ -189,7 +213,8 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.words().iter().all(|(.., words)| words.is_empty())
     }
-    /// The cells it chooses. A name without its swept values means all of them.
+    /// The cells it chooses. A name without its swept values means all of them; names are also taken as lists and tables
+    /// print them: shortened, and loads with their workload or machine.
     ///
     /// # Errors
     /// When none of the cells has a word; the nearest is offered.
@@ -198,24 +223,42 @@ impl Filter {
             if words.is_empty() {
                 continue;
             }
-            let known = || cells.iter().filter_map(|c| c.of.as_ref()).map(|of| of.get(key));
-            if let Some(strange) = words.iter().find(|w| !known().any(|k| means(w, k))) {
-                let mut names: Vec<&str> = known().collect();
+            let all = || cells.iter().filter_map(|c| c.of.as_ref());
+            if let Some(strange) = words.iter().find(|w| !all().any(|of| of.is(key, w))) {
+                let mut names: Vec<&str> = all().map(|of| of.get(key)).collect();
                 names.sort_unstable();
                 names.dedup();
                 return Err(Error::unknown(what, strange, names).context("stored runs"));
             }
-            let is =
-                |c: &ListedCell| c.of.as_ref().is_some_and(|of| words.iter().any(|w| means(w, of.get(key))));
-            cells.retain(is);
+            cells.retain(|c| c.of.as_ref().is_some_and(|of| words.iter().any(|w| of.is(key, w))));
         }
         Ok(cells)
     }
 }
 
-/// Whether a word means that name: the whole name, or the name without its swept values.
+/// Stands in names that lists shorten for what they leave out.
+pub const CUT: &str = "..";
+
+/// Whether a word means that name: the whole name, the name without its swept values, or the name as a list shortens
+/// it.
 pub fn means(word: &str, name: &str) -> bool {
+    let is_short = || {
+        let (begin, end) = word.split_once(CUT)?;
+        let left = name.strip_prefix(begin).filter(|_| !begin.is_empty())?;
+        Some(left.ends_with(end))
+    };
     name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+        || is_short().unwrap_or(false)
+}
+
+/// Whether a word means a load of that workload on that machine: `LOAD`, `LOAD@MACHINE`, or either with the workload in
+/// front, as tables and progress print it.
+pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
+    let plain = |word: &str| {
+        let on = word.rsplit_once('@').is_some_and(|(l, m)| means(l, load) && means(m, machine));
+        on || means(word, load)
+    };
+    plain(word) || word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' ')).is_some_and(plain)
 }
 
 /// The cells of a store, sorted by their subjects.
@@ -257,11 +300,59 @@ pub struct Chosen {
     pub seed: Option<u64>,
 }
 
-/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, or the folder of either, which must lie in the listed store.
+/// Stands before the machine in a cell's words.
+const ON: &str = " on ";
+
+/// Whether a name may be the words of a cell: `schbench threads=8 v6.5 on smt-8`.
+pub fn is_title(name: &str) -> bool {
+    name.split_once(ON).is_some_and(|(before, _)| before.split(' ').count() > 2)
+}
+
+/// The cell or run whose words these are, as progress and lists print them; `None` if they are no such words.
+fn titled(cells: &[ListedCell], name: &str) -> Option<Result<Chosen>> {
+    let rest = |c: &'_ ListedCell| {
+        let rest = name.strip_prefix(&c.of.as_ref()?.title())?;
+        (rest.is_empty() || rest.starts_with(", ")).then(|| rest.to_owned())
+    };
+    let mut fits: Vec<&ListedCell> = cells.iter().filter(|c| rest(c).is_some()).collect();
+    if fits.iter().any(|c| c.outdated.is_none()) {
+        fits.retain(|c| c.outdated.is_none());
+    }
+    let [cell] = fits[..] else {
+        let digits = digits(cells);
+        let names: Vec<&str> =
+            fits.iter().map(|c| c.held.name.get(..digits).unwrap_or(&c.held.name)).collect();
+        let several = || {
+            Error::input(format!("{} cells are called so", names.len()))
+                .help(format!("name one by its digits: {}", names.join(", ")))
+        };
+        return (!fits.is_empty()).then(|| Err(several()));
+    };
+    let rest = rest(cell).unwrap_or_default();
+    let seed = rest.split(", ").find_map(|part| part.strip_prefix("seed ")?.parse::<u64>().ok());
+    Some(with_seed(cell.clone(), seed))
+}
+
+/// The cell, or its run of that seed.
+fn with_seed(cell: ListedCell, seed: Option<u64>) -> Result<Chosen> {
+    match seed {
+        Some(missing) if cell.run(missing).is_none() => {
+            Err(Error::input(format!("{} has no run of seed {missing}", cell.folder))
+                .help(format!("its seeds: {}", seeds(&cell.seeds))))
+        }
+        seed => Ok(Chosen { cell, seed }),
+    }
+}
+
+/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, the folder of either, which must lie in the listed store, or the
+/// words by which progress names it.
 ///
 /// # Errors
-/// When there is no such cell or run, the folder is in another store, or several cells begin with the digits.
+/// When there is no such cell or run, the folder is in another store, or several cells are meant.
 pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
+    if let Some(found) = titled(cells, name) {
+        return found;
+    }
     let trimmed = name.trim_end_matches('/').trim_end_matches("/record.json");
     let Some((before, last)) = trimmed.rsplit_once('/') else {
         return one(cells, trimmed, name).map(|cell| Chosen { cell: cell.clone(), seed: None });
@@ -273,11 +364,7 @@ pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
         true => in_store(cells, before, name)?,
         false => one(cells, before, name)?.clone(),
     };
-    match cell.run(seed) {
-        Some(_) => Ok(Chosen { cell, seed: Some(seed) }),
-        None => Err(Error::input(format!("{} has no run of seed {seed}", cell.folder))
-            .help(format!("its seeds: {}", seeds(&cell.seeds)))),
-    }
+    with_seed(cell, Some(seed))
 }
 
 /// The cell of a folder. A cell of the same name in another store is another cell.
@@ -340,8 +427,17 @@ mod tests {
     }
 
     #[test]
-    fn a_word_means_a_name_with_all_that_is_swept() {
+    fn a_word_means_a_name_with_all_that_is_swept_and_a_name_as_it_is_printed() {
         assert!(means("1x8", "1x8,threads=4") && means("1x8", "1x8") && !means("1x8", "1x80"));
+        assert!(means("thre..=1ms", "threads=4,cputime=1ms") && means("threads..", "threads=4"));
+        assert!(!means("..", "threads=4") && !means("thre..=2ms", "threads=4,cputime=1ms"));
+        let load = |word: &str| means_load(word, "hackbench", "groups=4", "smt-8");
+        assert!(
+            ["groups=4", "hackbench groups=4", "groups=4@smt-8", "hackbench groups=4@smt-8"]
+                .into_iter()
+                .all(load)
+        );
+        assert!(!["groups=40", "schbench groups=4", "groups=4@smt-80", "hackbench"].into_iter().any(load));
     }
 
     fn listed(name: &str, seeds: &[u64]) -> ListedCell {

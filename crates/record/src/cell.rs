@@ -4,7 +4,7 @@
 //! computes the same name by itself. Job arrays and resumed experiments need no lock. The seed is not part of
 //! it.
 
-use crate::{Observe, Record, version_of};
+use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
@@ -30,6 +30,10 @@ pub struct GuestSetup {
     /// run has a boot of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
+    /// The model of the host's CPUs, where time in the guest is real: it sets how fast the guest is. Absent for other
+    /// guests, whose time counts instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_cpu: Option<String>,
     /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
     /// so the folders of other cells keep their names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,6 +64,9 @@ pub struct CellKey<'a> {
     pub spec: &'a serde_json::Value,
     /// The load's name.
     pub load: &'a str,
+    /// The computer of a live run and its kernel's build; `None` on other backends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computer: Option<Computer>,
     /// How closely a live run is watched. Watching costs time of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
@@ -78,6 +85,7 @@ impl<'a> CellKey<'a> {
             variant: &record.variant,
             spec: &record.spec,
             load: &record.load,
+            computer: Computer::of_run(record),
             observe: record.observe,
         }
     }
@@ -184,6 +192,28 @@ mod tests {
     }
 
     #[test]
+    fn a_live_cell_is_of_one_computer_and_one_build_of_its_kernel() {
+        for key in ["cpu.model", "kernel.version", "kernel.boot_options", "kernel.clocksource"] {
+            for backend in Backend::ALL {
+                let (mut one, mut other) = (record(1), record(2));
+                (one.backend, other.backend) = (backend.into(), backend.into());
+                one.found.environment.insert(key.into(), "this".into());
+                other.found.environment.insert(key.into(), "that".into());
+                assert_eq!(
+                    cell_hash(&one) == cell_hash(&other),
+                    backend != Backend::Host,
+                    "{backend}, {key}"
+                );
+            }
+        }
+        let (mut one, mut other) = (record(1), record(2));
+        (one.backend, other.backend) = (Backend::Host.into(), Backend::Host.into());
+        one.found.environment.insert("load.average".into(), "1".into());
+        other.found.environment.insert("load.average".into(), "2".into());
+        assert_eq!(cell_hash(&one), cell_hash(&other), "the rest of the environment differs by run");
+    }
+
+    #[test]
     fn features_are_stored_and_hashed_by_name_and_a_number_of_0_2_is_read() {
         let mut made = record(1);
         let mut kernel = Kernel::profile("v4.5").unwrap();
@@ -220,6 +250,7 @@ mod tests {
             memory_mb: 1024,
             boot_options: Vec::new(),
             sitting: None,
+            host_cpu: None,
             llc_balancing_off: false,
         };
         let text = |off| {

@@ -8,6 +8,7 @@ use crate::MODEL;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Key and file: the first line is the value.
 const FILES: &[(&str, &str)] = &[
@@ -55,6 +56,18 @@ const BOOT_OPTIONS: &[&str] = &[
 /// The environment of a live run, read from this host.
 pub fn capture() -> BTreeMap<String, String> {
     capture_from(Path::new("/"))
+}
+
+/// The model of this host's CPUs, read once; `None` if the host does not tell it.
+pub fn cpu_model() -> Option<String> {
+    here().get("cpu.model").cloned()
+}
+
+/// The environment of this host as it was when it was asked for first. What it has of the host's identity
+/// ([`crate::Computer`]) stays while the host runs, but for the clock source, which the kernel may give up.
+pub fn here() -> &'static BTreeMap<String, String> {
+    static HERE: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    HERE.get_or_init(capture)
 }
 
 /// The environment of a simulated run. It is the same everywhere, so that the same seed gives the same bytes.

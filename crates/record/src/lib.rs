@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod analyse;
 pub mod background;
 pub mod cell;
+pub mod computer;
 pub mod conserve;
 pub mod environment;
 pub mod explain;
@@ -27,6 +28,7 @@ mod words;
 pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, TaskName};
 pub use cell::{CellKey, GuestSetup, cell_hash, content_hash};
+pub use computer::Computer;
 pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_text};
 pub use findings::Findings;
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
@@ -86,15 +88,26 @@ impl Observe {
     }
 }
 
+/// The largest figure, by its amount. The statistics of a comparison take squares of figures and sums over runs, which
+/// must stay finite: JSON has no infinity, and a record with one could not be read again.
+pub const MAX_FIGURE: f64 = 1e150;
+
 /// A figure that a command printed: one number for the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The number, in `unit`; finite.
+    /// The number, in `unit`; finite, and of at most [`MAX_FIGURE`].
     pub value: f64,
     /// Unit: "ns" for times, "1/s" for rates, "" for counts.
     pub unit: String,
     /// Which direction is good.
     pub better: Better,
+}
+
+impl Figure {
+    /// Whether a record can hold it.
+    pub fn is_fit(&self) -> bool {
+        self.value.abs() <= MAX_FIGURE
+    }
 }
 
 /// The record of one run. Maps are ordered, so that the same run gives the same bytes.

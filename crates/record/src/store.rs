@@ -9,7 +9,7 @@
 
 use crate::holdings::{is_cell, remove_unfinished};
 use crate::parts;
-use crate::{Findings, RECORD_SCHEMA, Record};
+use crate::{Findings, RECORD_SCHEMA, Record, cell_hash};
 use schedlab_base::temp::{self, Folder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
@@ -48,6 +48,32 @@ impl RunDir {
     /// As [`load`].
     pub fn outline(&self) -> Result<Record> {
         load_as(&self.path, parts::outline)
+    }
+    /// As [`RunDir::record`], for the run of a cell of that name.
+    ///
+    /// # Errors
+    /// As [`RunDir::record`], and when the record is of another cell: it would count as a run that was never made.
+    pub fn record_of(&self, cell: &str) -> Result<Record> {
+        self.only_of(cell, self.record()?)
+    }
+    /// As [`RunDir::outline`], for the run of a cell of that name.
+    ///
+    /// # Errors
+    /// As [`RunDir::record_of`].
+    pub fn outline_of(&self, cell: &str) -> Result<Record> {
+        self.only_of(cell, self.outline()?)
+    }
+    fn only_of(&self, cell: &str, record: Record) -> Result<Record> {
+        let own = cell_hash(&record);
+        if own == cell {
+            return Ok(record);
+        }
+        let text = format!("the folder is cell {cell}'s, and the record in it is cell {own}'s");
+        let seed = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let root = self.path.ancestors().nth(2).unwrap_or(Path::new(""));
+        Err(Error::input(text)
+            .help(removal(&format!("{cell}/{seed}"), root))
+            .at(Spot::file(&self.path.join(RECORD_FILE))))
     }
     /// The key to sort by: seeds as numbers, all else as text.
     fn order(&self) -> (PathBuf, u64, PathBuf) {
@@ -144,6 +170,11 @@ impl Store {
     ) -> Result<Stored> {
         if let Some(run) = self.get(cell_hash, seed) {
             return Ok(Stored::Kept(run));
+        }
+        if let Some((name, figure)) = record.found.figures.iter().find(|(_, f)| !f.is_fit()) {
+            // It would be stored and could not be read, or not be compared.
+            let text = format!("figure '{name}' is {:e}, which no record holds", figure.value);
+            return Err(Error::internal(text));
         }
         let mut names = extra.iter().map(|(name, _)| *name).chain(moved.map(|(name, _)| name));
         if let Some(name) = names.find(|name| !is_name(name)) {
@@ -259,13 +290,18 @@ fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
     match seed_of_place(&file) {
         Some((name, seed)) if seed != record.seed => {
             let text = format!("the folder is seed {seed}'s, and the record in it is seed {}'s", record.seed);
-            let root = file.ancestors().nth(3).unwrap_or(Path::new("")).display().to_string();
-            let root = if root.is_empty() { "." } else { &root };
-            let remedy = format!("'schedlab runs rm {name} --out {root} --yes' takes the run away");
-            Err(Error::input(text).help(remedy + "; then make it again").at(Spot::file(&file)))
+            let root = file.ancestors().nth(3).unwrap_or(Path::new(""));
+            Err(Error::input(text).help(removal(&name, root)).at(Spot::file(&file)))
         }
         _ => Ok(record),
     }
+}
+
+/// The remedy for a run in the wrong place: how it is taken away.
+fn removal(name: &str, root: &Path) -> String {
+    let root = root.display().to_string();
+    let root = if root.is_empty() { "." } else { &root };
+    format!("'schedlab runs rm {name} --out {root} --yes' takes the run away; then make it again")
 }
 
 /// The seed in the name of a run's folder in a store, with the name `CELL/SEED`; `None` for a record kept

@@ -2,6 +2,7 @@
 //! each variant with its spread, its interval, and the smallest change that would have shown. The short form is
 //! `table`.
 
+use crate::heading::{against, kernels, place};
 use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
@@ -43,13 +44,11 @@ impl Exporter for Detail {
 fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(cell) = group.first() else { return Ok(()) };
     let title = if c.experiment.is_empty() { String::new() } else { format!("{}: ", c.experiment) };
-    write!(out, "{}", wrap("", &format!("{title}{} {} on {}", cell.workload, cell.load, cell.machine)))?;
-    let mut kernels: Vec<&str> = group.iter().map(|c| c.kernel.as_str()).collect();
-    kernels.dedup();
+    write!(out, "{}", wrap("", &format!("{title}{} {} on {}", cell.workload, cell.load, place(c, group))))?;
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = if fewest == most { format!("{most}") } else { format!("{fewest} to {most}") };
     let how = if cell.backend == Backend::Host { "measured (host)".to_owned() } else { cell.how() };
-    let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
+    let text = format!("{how}, kernel {}, {runs} runs each", kernels(group));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);
     if !params.is_empty() {
@@ -147,7 +146,7 @@ fn below(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let text = format!(
         "Mean and std% over runs; typical change against {} with its 95% interval.{} {} ~(N%): a change of N% would have \
          shown. - not measured.",
-        c.comparisons.first().map_or("the baseline", |r| r.baseline.as_str()),
+        against(c),
         legend::flag(c),
         legend::marks(c),
     );

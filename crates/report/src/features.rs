@@ -3,6 +3,7 @@
 
 use crate::text::wrap;
 use schedlab_base::Version;
+use schedlab_kernel::profile;
 use schedlab_kernel::reference::{Entry, Setting};
 use std::io::{self, Write};
 
@@ -37,12 +38,14 @@ pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// When the writer fails.
 pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{version}: features and tunables, with their defaults")?;
+    let like = profile::release(version).map_or_else(String::new, |release| format!(", as in {release}"));
+    writeln!(out, "{version}{like}: features and tunables, with their defaults and since when")?;
+    writeln!(out, "{:<23} {:>10} {:<8} about", "name", "default", "since")?;
     for e in entries {
         let value = e.value(version).map_or_else(|| "-".to_owned(), |v| v.to_string());
         let leans = e.leans_on.map_or_else(String::new, |other| format!(" (with {other})"));
         let whose = if e.source == "kernel" { String::new() } else { format!(" [{}]", e.source) };
-        let head = format!("{:<23} {value:>10}  ", e.name);
+        let head = format!("{:<23} {value:>10} {:<8} ", e.name, since(e));
         write!(out, "{}", wrap(&head, &format!("{}{leans}{whose}", e.about)))?;
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 use crate::{Exporter, groups};
 use schedlab_lab::Comparison;
+use schedlab_lab::command::own::percent::{escape, escaped};
 use schedlab_lab::compare::Cell;
 use schedlab_record::Better;
 use std::io::{self, Write};
@@ -54,24 +55,27 @@ fn results(c: &Comparison, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The unit of a metric, without spaces; the unit of a plain count is the metric's name.
+/// The unit of a metric, without spaces ([`escaped`]); the unit of a plain count is the metric's name.
 fn unit(metric: &str, unit: &str) -> String {
-    let unit = unit.replace(char::is_whitespace, "_");
-    if unit.is_empty() { metric.to_owned() } else { format!("{metric}-{unit}") }
+    let (metric, unit) = (escaped(metric, &[]), escaped(unit, &[]));
+    if unit.is_empty() { metric } else { format!("{metric}-{unit}") }
 }
 
-/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants an upper-case letter after the word and no spaces, and
-/// reads "-8" at the end as a number of CPUs.
+/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants no lower-case letter after the word and no spaces, parts
+/// names at slashes, and reads "-8" at the end as a number of CPUs: such characters are escaped, and come back when
+/// schedlab reads the text. A first capital letter is escaped, too, since a small one becomes one.
 fn name(cell: &Cell) -> String {
-    let clean = |s: &str| s.replace(|c: char| c.is_whitespace() || c == '/', "_");
-    let mut workload = clean(&cell.workload);
-    if let Some(first) = workload.get_mut(0..1) {
-        first.make_ascii_uppercase();
-    }
+    let clean = |s: &str| escaped(s, &['/']);
+    let mut letters = cell.workload.chars();
+    let workload = match letters.next() {
+        Some(c) if c.is_ascii_lowercase() => c.to_ascii_uppercase().to_string() + &clean(letters.as_str()),
+        Some(c) if c.is_alphabetic() => escape(c) + &clean(letters.as_str()),
+        _ => clean(&cell.workload),
+    };
     let name = format!("Benchmark{workload}/load={}/variant={}", clean(&cell.load), clean(&cell.variant));
     match name.rsplit_once('-') {
         Some((head, tail)) if !tail.is_empty() && tail.bytes().all(|b| b.is_ascii_digit()) => {
-            format!("{head}_{tail}")
+            format!("{head}{}{tail}", escape('-'))
         }
         _ => name,
     }

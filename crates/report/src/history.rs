@@ -10,15 +10,29 @@ use std::io::{self, Write};
 /// # Errors
 /// When the writer fails.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
-    by_subject(HISTORY.iter(), out, |m, out| {
+    some(HISTORY.iter(), out)?;
+    let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history \
+                  MECHANISM' prints where one was read, and the behaviour of kernels without it; VERSION in its \
+                  place prints that of a profile, and any other word the mechanisms whose text has it.";
+    write!(out, "\n{}", wrap("", legend))
+}
+
+/// Writes the mechanisms that were found by words.
+///
+/// # Errors
+/// When the writer fails.
+pub fn found(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write) -> io::Result<()> {
+    let many = if mechanisms.len() == 1 { "mechanism" } else { "mechanisms" };
+    writeln!(out, "{} {many} with '{words}' in name, function or text", mechanisms.len())?;
+    some(mechanisms.iter().copied(), out)
+}
+
+fn some(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Write) -> io::Result<()> {
+    by_subject(mechanisms, out, |m, out| {
         let head = format!("  {:<24}", m.name);
         write!(out, "{}", wrap(&head, &m.releases()))?;
         write!(out, "{}", wrap("      ", m.with))
-    })?;
-    let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history \
-                  MECHANISM' prints where one was read, and the behaviour of kernels without it; VERSION in its \
-                  place prints that of a profile.";
-    write!(out, "\n{}", wrap("", legend))
+    })
 }
 
 /// Writes the behaviour of a version's kernel, mechanism by mechanism, without mechanisms that have no

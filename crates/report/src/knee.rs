@@ -84,6 +84,7 @@ pub fn curve(k: &Knees) -> Comparison {
         experiment: format!("{} on {} ({}): loads tried", k.workload, k.machine, k.backend),
         model: MODEL,
         metrics: vec![k.limit.metric.clone()],
+        baseline_is: Default::default(),
         min_effect_pct: 0.0,
         cells,
         comparisons: Vec::new(),
@@ -118,6 +119,7 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
         seeds: Vec::new(),
         folders: Vec::new(),
         watched: None,
+        computer: None,
         metrics: BTreeMap::from([(k.limit.metric.clone(), Stat::Measured(measured))]),
     }
 }

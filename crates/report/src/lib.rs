@@ -8,6 +8,7 @@ pub mod csv;
 pub mod detail;
 pub mod features;
 pub mod gobench;
+mod heading;
 pub mod history;
 pub mod html;
 pub mod json;

@@ -8,7 +8,7 @@
 
 use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
-use crate::{Exporter, groups, legend, row, short};
+use crate::{Exporter, groups, heading, legend, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Measured, Row};
 use schedlab_record::Better;
@@ -29,7 +29,7 @@ impl Exporter for Lkml {
                 let Some(row) = row(c, cell, metric) else { continue };
                 let base = group.iter().find(|b| b.variant == row.baseline);
                 let Some(line) = base.and_then(|b| line(b, cell, row, &mut cut)) else { continue };
-                let title = title(cell, row);
+                let title = title(c, group, cell, row);
                 match tables.iter_mut().find(|(t, _)| *t == title) {
                     Some((_, lines)) => lines.push(line),
                     None => tables.push((title, vec![line])),
@@ -77,10 +77,10 @@ impl Cut {
     }
 }
 
-fn title(cell: &Cell, row: &Row) -> Title {
-    let how = cell.how();
-    let place = format!("{}, {how}, {} runs each", cell.machine, cell.runs);
-    (place, format!("{} against {}", cell.variant, row.baseline))
+fn title(c: &Comparison, group: &[Cell], cell: &Cell, row: &Row) -> Title {
+    let (machine, how) = (heading::place(c, group), cell.how());
+    let place = format!("{machine}, {how} {}, {} runs each", heading::kernels(group), cell.runs);
+    (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 
 fn line(base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {

@@ -4,7 +4,7 @@
 //! The ratio is that of the plain means. The verdict is the comparison's own.
 
 use crate::text::{WIDTH, warnings};
-use crate::{Exporter, groups, published, row, short};
+use crate::{Exporter, groups, heading, published, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Stat};
 use std::io::{self, Write};
@@ -16,7 +16,14 @@ impl Exporter for Normal {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         for group in groups(c) {
             let Some(base) = baseline(c, group) else { continue };
-            writeln!(out, "{} {} on {}, {}", base.workload, base.load, base.machine, base.backend)?;
+            writeln!(
+                out,
+                "{} {} on {}, {}",
+                base.workload,
+                base.load,
+                heading::place(c, group),
+                base.backend
+            )?;
             for metric in c.metrics.iter().filter(|m| mean(base, m).is_some()) {
                 writeln!(out, "  {}", short(metric, &base.workload))?;
                 for cell in group {

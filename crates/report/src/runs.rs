@@ -8,13 +8,12 @@
 //! Below neighbours of the same names stands what they differ in.
 
 use crate::text::{WIDTH, stack, width, wrap};
-use schedlab_lab::runs::{ListedCell, alike, digits, seeds};
+use schedlab_lab::runs::{CUT, ListedCell, alike, digits, seeds};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Names are not shortened to fewer characters than this.
 const LEAST: usize = 6;
-const CUT: &str = "..";
 const GAP: usize = 2;
 /// Columns that go where room is short, the first of them first.
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];

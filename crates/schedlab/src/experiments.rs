@@ -59,6 +59,9 @@ pub struct RunOptions {
     /// Only the loads on this machine; may be given more than once
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
+    /// Only the loads of this workload; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
     /// Only this variant; may be given more than once. Without the experiment's baseline, the first of them is the
     /// baseline
     #[arg(long, value_name = "NAME")]
@@ -133,6 +136,7 @@ impl RunOptions {
         Part {
             loads: self.load.clone(),
             machines: self.machine.clone(),
+            workloads: self.workload.clone(),
             variants: self.variant.clone(),
             metrics: self.metric.clone(),
         }
@@ -422,7 +426,7 @@ pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
     let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));
     let mut question = Question::of(experiment);
-    question.baseline = question.baseline.filter(|b| was_run(b));
+    question.keep_baseline(&was_run);
     question.published.retain(|p| was_run(&p.variant));
     let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;
     question.metrics.retain(|m| known.check(m).is_ok());

@@ -7,7 +7,7 @@ use crate::{again, common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result, temp, utc};
 use schedlab_lab::again::Again;
 use schedlab_lab::compare::stored::outlines;
-use schedlab_lab::compare::{Folders, runs_by_cell, sort_as_shown};
+use schedlab_lab::compare::{Folders, Named, of_one_source, runs_by_cell, shown_in_order};
 use schedlab_lab::events::has_kept;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::strips::{Strips, kept};
@@ -31,7 +31,7 @@ pub struct Subject {
     /// What was asked, in a sentence or more; may be empty.
     pub about: String,
     /// The runs.
-    pub runs: Vec<RunDir>,
+    pub runs: Vec<Named>,
     /// The question to them.
     pub question: Question,
 }
@@ -81,6 +81,7 @@ pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
 /// When the question is wrong.
 pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>) -> Result<Subject> {
     let about = experiment.about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let runs = of_one_source(runs);
     Ok(Subject { title: experiment.name.clone(), about, runs, question: question(experiment, planned)? })
 }
 
@@ -90,20 +91,20 @@ pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>)
 /// A record that can't be read, runs that can't be compared, an interruption, or a file that can't be written.
 pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
     let (mut folders, mut dirs) = (Folders::default(), BTreeMap::new());
-    let mut records = outlines(&subject.runs)?;
-    for (run, record) in subject.runs.iter().zip(&records) {
+    let stored: Vec<RunDir> = subject.runs.iter().map(|named| named.run.clone()).collect();
+    let records = outlines(&stored)?;
+    for (run, record) in stored.iter().zip(&records) {
         folders.add(run, record);
         dirs.entry((cell_hash(record), record.seed)).or_insert_with(|| run.clone());
     }
-    sort_as_shown(&mut records);
-    let mut question = subject.question.kept_in(folders);
+    let (records, mut question) = shown_in_order(&subject.runs, records, subject.question.kept_in(folders));
     if records.iter().any(|r| r.backend == Backend::Host) {
         question = question.with_floors(stored_floors()?);
     }
-    let named = |b: &String| records.iter().any(|r| r.variant.name == *b || r.kernel == *b);
+    let named = |b: &str| records.iter().any(|r| r.variant.name == b || r.kernel == b);
     if !subject.about.is_empty() {
         // Of an experiment not all variants need be stored.
-        question.baseline = question.baseline.filter(named);
+        question.keep_baseline(named);
     }
     let comparison = compare(&records, &question, &[])?;
     let runs = runs_by_cell(&records);
@@ -127,7 +128,7 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
         about: &subject.about,
         command: &asked.command,
         version: env!("CARGO_PKG_VERSION"),
-        made: dates(&subject.runs),
+        made: dates(&stored),
         comparison: &comparison,
         runs: &runs,
         again: &again,

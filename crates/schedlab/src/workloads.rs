@@ -25,9 +25,10 @@ pub const HEADING: &str = "Workload";
 /// Where a workload is run.
 #[derive(Args)]
 pub struct Place {
-    /// Where it is run: host (the running kernel), sim (the simulator) or vm (a kernel in a guest)
-    #[arg(long, global = true, value_name = "BACKEND", default_value = "host")]
-    backend: String,
+    /// Where it is run: host (the running kernel), sim (the simulator) or vm (a kernel in a guest) [default: host, with
+    /// --machine sim]
+    #[arg(long, global = true, value_name = "BACKEND")]
+    backend: Option<String>,
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
@@ -73,9 +74,17 @@ impl Place {
     /// # Errors
     /// When it is unknown, or an option of another backend was given.
     pub fn backend(&self) -> Result<Backend> {
-        let backend = Backend::parse(&self.backend)?;
+        let backend = match &self.backend {
+            Some(word) => Backend::parse(word)?,
+            None if self.is_implied() => Backend::Sim,
+            None => Backend::Host,
+        };
         self.guest.check(backend)?;
         Ok(backend)
+    }
+    /// Whether the machine says by itself that the workload is simulated: it is another one than this host.
+    fn is_implied(&self) -> bool {
+        self.backend.is_none() && self.machine.as_deref().is_some_and(|name| name != HOST)
     }
     /// The kernels, each with the changes. A note names the profile that stands for the running kernel, unless `quiet`.
     ///
@@ -83,6 +92,12 @@ impl Place {
     /// When the kernel's tables lack something, and for changes to the running kernel.
     pub fn variants(&self, quiet: bool) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
+        if self.is_implied() && !quiet {
+            output::note(&format!(
+                "simulated, since this host is not {}; --backend vm boots it",
+                self.simulated()
+            ));
+        }
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
         let one = |kernel: &String| match backend {

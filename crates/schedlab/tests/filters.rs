@@ -135,3 +135,163 @@ fn what_is_not_there_is_named_in_few_words() {
     let (_, err) = lab.run(&["run", "strange.toml", "--load", "one"], 2);
     assert!(err.contains("strange.toml:4:38: ") && err.contains("unknown series 'rr.elapsed'"), "{err}");
 }
+
+/// A store with two versions, made without the order of an experiment in mind.
+fn versions() -> Lab {
+    let lab = Lab::new();
+    lab.write(
+        "small.toml",
+        &common::SMALL.replace("kernel = \"v4.5\"\n[[", "kernel = \"v6.12\"\n[[").replace("4.5", "6.5"),
+    );
+    lab.ok(&["run", "small.toml", "-q"]);
+    lab
+}
+
+/// The digits of a cell of the store.
+fn digits(lab: &Lab, load: &str, variant: &str) -> String {
+    let json = lab.json(&["runs", "--load", load, "--variant", variant, "--json"]);
+    let folder = json["cells"][0]["folder"].as_str().unwrap().to_owned();
+    folder.rsplit('/').next().unwrap()[..8].to_owned()
+}
+
+fn baselines(lab: &Lab, words: &[&str]) -> (String, String) {
+    let json = lab.json(&[&["compare"], words, &["--json"]].concat());
+    let rows = json["comparisons"].as_array().unwrap();
+    let first = rows[0]["baseline"].as_str().unwrap().to_owned();
+    assert!(rows.iter().all(|r| r["baseline"] == first.as_str()), "{json}");
+    (first, json["baseline_is"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_baseline_is_the_experiments_then_the_first_one_given_then_the_oldest_kernel() {
+    let lab = versions();
+    let of = |words: &[&str]| baselines(&lab, words);
+    let is = |name: &str, why: &str| (name.to_owned(), why.to_owned());
+    assert_eq!(of(&["runs"]), is("v6.12", "of_experiment"));
+    assert_eq!(of(&["small.toml"]), is("v6.12", "of_experiment"));
+    assert_eq!(of(&["runs", "--baseline", "first-idle"]), is("first-idle", "asked"));
+    // A saved comparison keeps its baseline, though another variant is the first of its cells.
+    let saved = lab.ok(&["compare", "runs", "--baseline", "first-idle", "--json"]);
+    lab.write("saved.json", &saved);
+    assert_eq!(of(&["saved.json"]).0, "first-idle");
+    let text = lab.ok(&["compare", "runs"]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("against v6.12, the experiment's baseline"), "{text}");
+    lab.ok(&["report", "runs", "-q", "--no-strips"]);
+    let page = std::fs::read_to_string(lab.path().join("report.html")).unwrap();
+    assert!(
+        page.contains("Changes are against v6.12, the experiment&#39;s baseline")
+            || page.contains("Changes are against v6.12, the experiment's baseline")
+    );
+    // Without the experiment beside the runs.
+    for (name, _) in common::files(&lab.path().join("runs")) {
+        if name.ends_with("experiment.toml") {
+            std::fs::remove_file(lab.path().join("runs").join(name)).unwrap();
+        }
+    }
+    let (old, new) = (digits(&lab, "1x2", "first-idle"), digits(&lab, "1x2", "v6.12"));
+    assert_eq!(of(&[&old, &new]), is("first-idle", "first"));
+    assert_eq!(of(&[&new, &old]), is("v6.12", "first"));
+    lab.ok(&[
+        "bench",
+        "pipe",
+        "--machine",
+        "smp-2",
+        "--kernel",
+        "v6.12",
+        "--loops",
+        "20",
+        "-q",
+        "--out",
+        "pipes",
+    ]);
+    lab.ok(&[
+        "bench",
+        "pipe",
+        "--machine",
+        "smp-2",
+        "--kernel",
+        "v6.5",
+        "--loops",
+        "20",
+        "-q",
+        "--out",
+        "pipes",
+    ]);
+    assert_eq!(of(&["pipes"]), is("v6.5", "first"), "6.5 is older than 6.12");
+}
+
+#[test]
+fn a_switch_beside_another_release_says_what_else_differs_and_heads_name_the_release() {
+    let lab = versions();
+    let text = lab.ok(&["compare", "runs"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("v6.12 (6.12.117)"), "{text}");
+    assert!(text.contains("first-idle is of kernel v6.5 and v6.12 of v6.12 (6.12.117)"), "{text}");
+    assert!(text.contains("mechanisms ('schedlab kernel history v6.5') and features"), "{text}");
+}
+
+#[test]
+fn every_command_takes_a_run_by_the_same_names() {
+    let lab = versions();
+    let cell = digits(&lab, "1x2", "v6.12");
+    let run = format!("{cell}/2");
+    let words = "schbench 1x2 v6.12 on smp-4, seed 2";
+    let folder = format!(
+        "runs/{}",
+        std::fs::read_dir(lab.path().join("runs"))
+            .unwrap()
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .find(|n| n.starts_with(&cell))
+            .unwrap()
+    );
+    let in_folder = format!("{folder}/2");
+    for command in ["latency", "timehist", "schedstat", "explain", "compare", "runs show"] {
+        let of = |name: &str| lab.ok(&command.split(' ').chain([name]).collect::<Vec<_>>());
+        let by_digits = of(&run);
+        // Tables name the place of what was named.
+        let plain =
+            |text: String| text.lines().filter(|l| !l.contains("runs")).collect::<Vec<_>>().join("\n");
+        assert_eq!(plain(of(words)), plain(by_digits.clone()), "{command}");
+        assert_eq!(plain(of(&in_folder)), plain(by_digits), "{command}");
+    }
+    // A store with filters.
+    for command in ["latency", "timehist", "schedstat", "explain", "compare", "report --no-strips"] {
+        let all: Vec<&str> = command
+            .split(' ')
+            .chain(["runs", "--load", "1x2", "--variant", "v6.12", "--machine", "smp-4"])
+            .collect();
+        lab.ok(&[&all[..], &["--workload", "schbench"]].concat());
+        let strange = [&all[..], &["--workload", "hackbench"]].concat();
+        let (_, err) = lab.run(&strange, 2);
+        assert!(err.contains("unknown workload 'hackbench'"), "{command}: {err}");
+    }
+    let table = lab.ok(&["latency", &run]);
+    assert!(table.contains("message-0") && table.contains("worker-0-0"), "{table}");
+    assert!(lab.run(&["compare", "nothing-of-this-name"], 2).1.contains("no such file, run, cell or study"));
+    assert!(lab.run(&["latency", "ffff0000"], 2).1.contains("no cell 'ffff0000'"));
+}
+
+#[test]
+fn names_are_taken_as_tables_and_progress_print_them() {
+    let lab = lab();
+    let count = |words: &[&str]| cells(&lab, words).len();
+    assert_eq!(count(&["--workload", "pipe"]), 5);
+    assert_eq!(count(&["--load", "pipe small"]), 4);
+    assert_eq!(count(&["--load", "pipe small@smp-4", "--workload", "pipe"]), 2);
+    let (_, err) = lab.run(&["run", "mixed.toml", "-q", "--workload", "schbench"], 2);
+    assert!(err.contains("unknown workload of this experiment 'schbench'"), "{err}");
+    let (_, err) = lab.run(&["run", "mixed.toml", "-q", "--workload", "pipe", "--load", "many"], 2);
+    assert!(err.contains("no load 'many' is of pipe"), "{err}");
+    // Tables leave out the program's name of a metric, and docs the statistic of a series of one value.
+    let json = lab.json(&["run", "mixed.toml", "-q", "--json", "--metric", "round_trip.mean"]);
+    assert_eq!(json["metrics"], serde_json::json!(["pipe.round_trip.mean"]));
+    let json = lab.json(&["compare", "runs", "--json", "--metric", "round_trip.mean"]);
+    assert_eq!(json["metrics"], serde_json::json!(["pipe.round_trip.mean"]));
+    let value = |metric: &str| {
+        let json =
+            lab.json(&["run", "mixed.toml", "-q", "--json", "--metric", metric, "--load", "hackbench small"]);
+        json["cells"][0]["metrics"][metric]["mean"].as_f64().unwrap()
+    };
+    assert_eq!(value("hackbench.elapsed"), value("hackbench.elapsed.mean"));
+}

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Lab, SMALL, files};
 use serde_json::Value;
+use std::path::Path;
 
 /// A colour, a new line, C1, DEL and an override of the reading direction.
 const BAD: &str = "pi\u{1b}[31m\npe\u{9b}32m\u{7f}\u{202e}";
@@ -179,4 +180,194 @@ fn simulations_that_do_not_fit_side_by_side_are_refused_before_they_start() {
         assert!(err.contains(part), "{part}: {err}");
     }
     assert!(files(&lab.path().join("runs")).is_empty());
+}
+
+/// A lab with a copy of a stored case.
+fn case(name: &str) -> Lab {
+    let lab = Lab::new();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/hostile").join(name);
+    for (file, bytes) in files(&from) {
+        let to = lab.path().join(name).join(file);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, bytes).unwrap();
+    }
+    lab
+}
+
+/// A text on one line, however it was wrapped.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn runs_of_two_computers_are_compared_and_the_heading_says_so() {
+    let lab = case("two-machines");
+    let words = ["compare", "two-machines/m1", "two-machines/m2"];
+    let place = "2 CPUs of Intel(R) Xeon(R) Processor against 128 CPUs of AMD EPYC 9754 128-Core Processor";
+    for form in ["table", "detail", "lkml", "normal"] {
+        let text = flat(&lab.ok(&[&words[..], &["--format", form]].concat()));
+        assert!(
+            text.contains(&format!("on {place}")) || text.contains(&format!("{place}, measured")),
+            "{form}: {text}"
+        );
+    }
+    let json = lab.json(&[&words[..], &["--json"]].concat());
+    assert_eq!(json["comparisons"][0]["baseline"], "before", "the first one given");
+    assert_eq!(json["cells"][1]["computer"]["cpus"], 128);
+    let warnings = json["warnings"].as_array().unwrap();
+    let told = warnings.iter().find(|w| w["code"] == "compare.computers").unwrap_or_else(|| panic!("{json}"));
+    assert!(told["message"].as_str().unwrap().contains("after: 128 CPUs of AMD"), "{told}");
+    let turned = lab.json(&["compare", "two-machines/m2", "two-machines/m1", "--json"]);
+    assert_eq!(turned["comparisons"][0]["baseline"], "after");
+}
+
+#[test]
+fn runs_of_two_computers_or_two_builds_are_not_pooled() {
+    let lab = case("two-machines-pooled");
+    let cells = |json: &Value| -> Vec<(String, u64)> {
+        let cells = json["cells"].as_array().unwrap().iter();
+        cells.map(|c| (c["variant"].as_str().unwrap().to_owned(), c["runs"].as_u64().unwrap())).collect()
+    };
+    let json = lab.json(&["compare", "two-machines-pooled", "--json"]);
+    assert_eq!(cells(&json), [("running on Xeon".to_owned(), 6), ("running on EPYC".to_owned(), 6)]);
+    assert!(
+        flat(&lab.ok(&["compare", "two-machines-pooled"])).contains("2 CPUs of Xeon against 2 CPUs of EPYC")
+    );
+    let lab = case("host-rebuilt-kernel");
+    let json = lab.json(&["compare", "host-rebuilt-kernel", "--json"]);
+    let counts: Vec<u64> = cells(&json).into_iter().map(|(_, runs)| runs).collect();
+    assert_eq!(counts, [2, 2], "{json}");
+    // They are marked as such that this version would not find again, and are kept.
+    let listed = lab.json(&["runs", "--out", "host-rebuilt-kernel", "--json"]);
+    assert!(listed["cells"][0]["outdated"].as_str().unwrap().contains("computer"), "{listed}");
+    let removal = lab.json(&["runs", "gc", "--out", "host-rebuilt-kernel", "--json"]);
+    assert_eq!((removal["runs"].as_array().unwrap().len(), &removal["live"]), (0, &4.into()), "{removal}");
+}
+
+#[test]
+fn a_live_run_is_not_found_for_another_build_of_the_kernel() {
+    let lab = Lab::new();
+    let words = ["bench", "hogs", "--tasks", "1", "-r", "20ms", "-q"];
+    lab.ok(&words);
+    let experiment = "name = 'l'\nruns = 1\nmachine = 'host'\n[workload]\nname = 'hogs'\ntasks = 1\nruntime = '20ms'\n\
+                      [[variant]]\nkernel = 'running'\n";
+    lab.write("l.toml", experiment);
+    let run = |found: &str| {
+        let (_, err) = lab.run(&["run", "l.toml", "--backend", "host", "--out", "live"], 0);
+        assert!(err.contains(found), "{err}");
+    };
+    run("1 runs made, 0 found");
+    run("0 runs made, 1 found");
+    // The run of another computer, put where this one's lies.
+    let live = lab.path().join("live");
+    let (name, bytes) = files(&live).into_iter().find(|(name, _)| name.ends_with("record.json")).unwrap();
+    let mut record: Value = serde_json::from_slice(&bytes).unwrap();
+    record["environment"]["kernel.version"] = "#99 OTHER BUILD".into();
+    std::fs::write(live.join(&name), record.to_string()).unwrap();
+    let (_, err) = lab.run(&["run", "l.toml", "--backend", "host", "--out", "live"], 2);
+    assert!(err.contains("the record in it is cell") && err.contains("runs rm"), "{err}");
+}
+
+#[test]
+fn a_record_in_another_cells_folder_does_not_count_as_found() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    let runs = lab.path().join("runs");
+    let all: Vec<_> = files(&runs).into_iter().filter(|(name, _)| name.ends_with("/1/record.json")).collect();
+    std::fs::write(runs.join(&all[0].0), &all[1].1).unwrap();
+    let (_, err) = lab.run(&["run", "small.toml", "-q"], 2);
+    let cell = all[0].0.split('/').next().unwrap();
+    assert!(err.contains(&format!("the folder is cell {cell}'s")), "{err}");
+    // The remedy is one.
+    let remedy = err.split("'schedlab ").nth(1).unwrap().split('\'').next().unwrap().to_owned();
+    lab.ok(&remedy.split(' ').collect::<Vec<_>>());
+    lab.ok(&["run", "small.toml", "-q"]);
+}
+
+#[test]
+fn a_figure_that_no_record_holds_is_refused_before_it_is_stored() {
+    let lab = Lab::new();
+    for (figure, unit) in [("1e308", "s"), ("1e308", ""), ("-1e200", "")] {
+        let line = format!("echo v={figure}");
+        let metric = format!("v[{unit}]=v=(.*)");
+        let (_, err) = lab.run(&["bench", "--command", &line, "--metric-regex", &metric, "-q"], 2);
+        assert!(err.contains("'echo.v'") && err.contains("can't be compared"), "{err}");
+    }
+    assert!(files(&lab.path().join("runs")).is_empty(), "nothing is stored");
+    lab.write("big.txt", "BenchmarkX 1 1e308 ns/op\n");
+    let (_, err) = lab.run(&["compare", "a=big.txt", "b=big.txt"], 2);
+    assert!(err.contains("can't be compared"), "{err}");
+}
+
+#[test]
+fn figures_of_another_unit_or_direction_are_not_compared() {
+    let lab = Lab::new();
+    for (unit, out) in [("s,lower", "a"), ("1/s,higher", "b")] {
+        let metric = format!("v[{unit}]=v=(.*)");
+        for value in ["1", "2"] {
+            let line = format!("echo v={value}");
+            lab.ok(&["bench", "--command", &line, "--metric-regex", &metric, "-q", "--out", out]);
+        }
+    }
+    // The same cell with another variant's name.
+    for (name, bytes) in files(&lab.path().join("b")) {
+        let mut record: Value = serde_json::from_slice(&bytes).unwrap();
+        record["variant"]["name"] = "other".into();
+        let mine = files(&lab.path().join("a"))
+            .into_iter()
+            .map(|(_, bytes)| serde_json::from_slice::<Value>(&bytes).unwrap());
+        let same = mine.into_iter().find(|r| r["spec"]["argv"] == record["spec"]["argv"]).unwrap();
+        record["spec"] = same["spec"].clone();
+        std::fs::write(lab.path().join("b").join(name), record.to_string()).unwrap();
+    }
+    let json = lab.json(&["compare", "a", "b", "--metric", "echo.v", "--json"]);
+    assert_eq!(json["comparisons"].as_array().unwrap().len(), 0, "{json}");
+    assert!(json["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "compare.unit"), "{json}");
+}
+
+#[test]
+fn names_in_go_text_come_back() {
+    let lab = Lab::new();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/hostile/go-names-clash.toml");
+    let text = lab.ok(&["run", path.to_str().unwrap(), "-q", "--format", "go"]);
+    lab.write("clash.txt", &text);
+    let back = lab.json(&["compare", "clash.txt", "--json"]);
+    let cells = back["cells"].as_array().unwrap().iter();
+    let cells: Vec<(&str, u64)> =
+        cells.map(|c| (c["variant"].as_str().unwrap(), c["runs"].as_u64().unwrap())).collect();
+    assert_eq!(cells, [("a b", 6), ("a_b", 6), ("a/b", 6)], "{text}");
+    assert!(text.contains("variant=a%20b") && text.contains("variant=a%2Fb"), "{text}");
+}
+
+#[test]
+fn a_recorded_command_is_no_run_of_the_benchmark_of_its_name() {
+    let lab = Lab::new();
+    lab.ok(&[
+        "bench",
+        "hackbench",
+        "--machine",
+        "smp-2",
+        "--kernel",
+        "v6.5",
+        "--groups",
+        "1",
+        "--loops",
+        "2",
+        "-q",
+    ]);
+    // As 'schedlab record -- hackbench' stores it.
+    for (name, bytes) in files(&lab.path().join("runs")) {
+        let mut record: Value = serde_json::from_slice(&bytes).unwrap();
+        record["backend"] = "recording".into();
+        record["spec"] = serde_json::json!({ "kind": "recording", "params": { "command": "hackbench" } });
+        record["series"].as_object_mut().unwrap().retain(|name, _| !name.starts_with("hackbench."));
+        (record["load"], record["model"]) = ("recorded".into(), 8.into());
+        let to = lab.path().join("recorded").join(name);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, record.to_string()).unwrap();
+    }
+    assert!(lab.ok(&["compare", "recorded"]).contains("wakeup_delay.p99"));
+    lab.ok(&["report", "recorded", "-q", "--no-strips"]);
+    lab.ok(&["compare", "recorded", "runs"]);
+    lab.ok(&["runs", "--out", "recorded"]);
 }

@@ -178,6 +178,16 @@ pub fn find(name: &str) -> Result<&'static Mechanism> {
         .ok_or_else(|| Error::unknown("mechanism", &wanted, HISTORY.iter().map(|m| m.name)))
 }
 
+/// The mechanisms whose name, part, function or text has all these words, in any case.
+pub fn search(words: &str) -> Vec<&'static Mechanism> {
+    let wanted: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+    let has_all = |m: &&Mechanism| {
+        let text = [m.name, m.subject.title(), m.function, m.with, m.without].join("\n").to_lowercase();
+        !wanted.is_empty() && wanted.iter().all(|word| text.contains(word.as_str()))
+    };
+    HISTORY.iter().filter(has_all).collect()
+}
+
 /// Whether one of the spans has the version.
 const fn any(spans: &[Span], version: Version) -> bool {
     let mut at = 0;
@@ -278,6 +288,15 @@ const fn text(bytes: &[u8]) -> &str {
 mod tests {
     use super::*;
     use crate::PROFILES;
+
+    #[test]
+    fn a_word_finds_the_mechanisms_that_speak_of_it() {
+        let names = |words: &str| search(words).iter().map(|m| m.name).collect::<Vec<_>>();
+        assert!(names("Newidle").contains(&"newidle-costs"), "{:?}", names("newidle"));
+        assert!(names("select_idle_core").contains(&"core-search"), "the kernel's function finds it, too");
+        assert!(names("newidle cost").len() < names("newidle").len());
+        assert!(names("bananas").is_empty() && names(" ").is_empty());
+    }
 
     #[test]
     fn names_are_said_once_and_spans_stand_in_order() {

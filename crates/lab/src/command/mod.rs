@@ -31,7 +31,7 @@ pub use template::{Template, one_word_or_line};
 
 use schedlab_base::{Error, Result};
 use schedlab_native::Said;
-use schedlab_record::{Better, Figure, Findings, Record};
+use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
 use std::collections::BTreeMap;
@@ -312,7 +312,23 @@ pub fn findings(spec: &CommandSpec, said: &Said) -> Result<Findings> {
     for wanted in &spec.metrics {
         extract::extract(wanted, said, &mut found).map_err(last)?;
     }
+    check_size(&found.figures).map_err(last)?;
     Ok(found)
+}
+
+/// Refuses figures that are too large for a record.
+fn check_size(figures: &BTreeMap<String, Figure>) -> Result<()> {
+    match figures.iter().find(|(_, figure)| !figure.is_fit()) {
+        None => Ok(()),
+        Some((name, figure)) => {
+            let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+            let text = format!(
+                "figure '{name}' is {:e}{unit}: more than {MAX_FIGURE:e} can't be compared",
+                figure.value
+            );
+            Err(Error::input(text).help("the unit may be another one, or the place of the number"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 mod csv;
 mod gobench;
+pub mod percent;
 
 /// A form of schedlab's own results.
 pub struct Form {
@@ -110,10 +111,18 @@ fn figure(metric: &Value, value: f64) -> Figure {
 fn comparison(text: &str) -> Result<Vec<Run>> {
     let whole = parsed(text)?;
     let cells = whole["cells"].as_array().map_or(&[][..], Vec::as_slice);
-    some(
-        cells.iter().flat_map(|cell| cell_runs(cell, &whole["model"])).collect(),
-        "cell with a measured metric",
-    )
+    // Of runs that are read the first are the baseline: it stays what it was.
+    let (bases, others): (Vec<&Value>, Vec<&Value>) =
+        cells.iter().partition(|cell| is_baseline(&whole, cell));
+    let cells = bases.into_iter().chain(others);
+    some(cells.flat_map(|cell| cell_runs(cell, &whole["model"])).collect(), "cell with a measured metric")
+}
+
+/// Whether a comparison's rows name a cell as their baseline.
+fn is_baseline(whole: &Value, cell: &Value) -> bool {
+    let mut rows = whole["comparisons"].as_array().into_iter().flatten();
+    let place = ["backend", "machine", "workload", "load"];
+    rows.any(|row| row["baseline"] == cell["variant"] && place.iter().all(|key| row[key] == cell[key]))
 }
 
 /// The runs of a cell. If a metric is missing in some of them, the text does not tell in which, and none of

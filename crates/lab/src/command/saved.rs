@@ -152,6 +152,7 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     let variant = told(variant, UNKNOWN);
     let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
     (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
+    super::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
         machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
@@ -263,6 +264,7 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
             ..record(tool.name, &variant_of(variant, reading), file)?
         };
         record.found.figures = tool.figures(tool.name, values)?;
+        super::check_size(&record.found.figures).map_err(|e| e.at(Spot::file(file)))?;
         if several {
             let text = format!(
                 "{} made these runs one after the other: what drifted meanwhile is not in their spread",

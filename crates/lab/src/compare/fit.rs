@@ -94,6 +94,7 @@ mod tests {
             seeds: vec![1],
             folders: Vec::new(),
             watched: None,
+            computer: None,
             metrics: values.iter().map(|(m, v)| ((*m).into(), Stat::Measured(measured(*v)))).collect(),
         }
     }

@@ -1,8 +1,9 @@
 //! Groups of cells: the runs that belong together, and the names of variants beside others.
 
-use schedlab_base::{Natural, Origin, Warning};
+use super::computers;
+use schedlab_base::{Backend, Origin, Warning};
 use schedlab_machine::Span;
-use schedlab_record::{Observe, Record};
+use schedlab_record::{Computer, Observe, Record};
 
 /// The runs of a cell, by ascending seed.
 pub struct CellRuns<'a> {
@@ -35,31 +36,25 @@ pub fn mode(r: &Record) -> Option<&str> {
 fn same_cell(a: &Record, b: &Record) -> bool {
     a.kernel == b.kernel
         && a.variant == b.variant
-        && a.machine == b.machine
+        && same_machine(a, b)
         && a.resolved == b.resolved
         && a.guest == b.guest
         && a.watched() == b.watched()
+        && Computer::is_same(a, b)
+}
+
+/// Whether two records are of one machine. Costs are the simulator's: a live run has them by the way.
+fn same_machine(a: &Record, b: &Record) -> bool {
+    let of = |r: &Record| (r.machine.name.clone(), r.machine.topology.clone(), r.machine.os_cpu.clone());
+    match a.backend == Backend::Sim {
+        true => a.machine == b.machine,
+        false => a.machine == b.machine || of(a) == of(b),
+    }
 }
 
 /// Whether two records are of one cell.
 pub(super) fn same_place(a: &Record, b: &Record) -> bool {
     same_cell(a, b) && group_key(a) == group_key(b)
-}
-
-/// The order in which stored runs are shown; plain kernels before changed ones.
-pub fn natural_order(r: &Record) -> impl Ord + '_ {
-    (
-        &r.workload,
-        Natural(&r.load),
-        Natural(&r.machine.name),
-        &r.backend,
-        !r.variant.is_plain(),
-        Natural(&r.kernel),
-        Natural(&r.variant.name),
-        !r.drawn.is_empty(),
-        r.watched(),
-        r.seed,
-    )
 }
 
 /// The cells, group by group, both in the order of their first run.
@@ -140,20 +135,39 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Tells cells of the same variant name apart: by how they were watched, if that differs, then by their
-/// kernel's name, then by a number.
+/// Tells cells of the same variant name apart: by how they were watched, if that differs, then by their kernels, then
+/// by the CPUs of their computers, then by a number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
-    let twice =
-        |cells: &[CellRuns<'_>], i: usize| cells.iter().filter(|c| c.label == cells[i].label).count() > 1;
     for (i, watched) in closer(cells) {
         cells[i].label = format!("{} ({watched})", cells[i].label);
     }
-    let clashes: Vec<usize> = (0..cells.len()).filter(|i| twice(cells, *i)).collect();
-    for i in clashes {
-        cells[i].label = format!("{} {}", cells[i].label, cells[i].runs[0].kernel);
+    for clash in clashes(cells) {
+        let kernel = |i: usize| cells[i].runs[0].kernel.clone();
+        let kernels: Vec<String> = clash.iter().map(|i| kernel(*i)).collect();
+        if kernels.windows(2).any(|w| w[0] != w[1]) {
+            clash.iter().zip(kernels).for_each(|(i, kernel)| cells[*i].label += &format!(" {kernel}"));
+        }
     }
-    let clashes: Vec<usize> = (0..cells.len()).filter(|i| twice(cells, *i)).collect();
-    for (n, i) in clashes.into_iter().enumerate() {
-        cells[i].label = format!("{} #{}", cells[i].label, n + 1);
+    for clash in clashes(cells) {
+        let alike: Vec<&CellRuns<'_>> = clash.iter().map(|i| &cells[*i]).collect();
+        if let Some(names) = computers::short_names(&alike) {
+            clash.iter().zip(names).for_each(|(i, name)| cells[*i].label += &format!(" on {name}"));
+        }
     }
+    for clash in clashes(cells) {
+        clash.iter().enumerate().for_each(|(n, i)| cells[*i].label += &format!(" #{}", n + 1));
+    }
+}
+
+/// The cells that share their label with others, label by label.
+fn clashes(cells: &[CellRuns<'_>]) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    for (i, cell) in cells.iter().enumerate() {
+        match all.iter_mut().find(|some| cells[some[0]].label == cell.label) {
+            Some(some) => some.push(i),
+            None => all.push(vec![i]),
+        }
+    }
+    all.retain(|some| some.len() > 1);
+    all
 }

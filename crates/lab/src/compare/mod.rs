@@ -4,18 +4,26 @@
 //! but the last two) each variant is compared with the baseline. All rows of a comparison are one family for
 //! Holm's correction.
 
+mod computers;
 mod fit;
 mod folders;
 mod group;
 mod model;
+mod order;
+mod releases;
 mod rows;
 mod seeds;
 pub mod stored;
 mod sway;
+mod units;
 mod words;
 
+pub use computers::CellComputer;
 pub use folders::Folders;
-pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
+pub use model::{
+    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat, place,
+};
+pub use order::{Named, of_one_source};
 use words::params_in_words;
 pub use words::params_of_run;
 
@@ -25,9 +33,10 @@ use crate::stats;
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning};
-use schedlab_record::{MODEL, Record, Value, WATCHING, store};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// The question to the records.
 #[derive(Clone, Debug)]
@@ -40,6 +49,8 @@ pub struct Question {
     pub of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The baseline's name; `None`: the first variant of each group.
     pub baseline: Option<String>,
+    /// Why that is the baseline.
+    pub baseline_is: BaselineIs,
     /// Smallest change that counts, percent.
     pub min_effect_pct: f64,
     /// Published figures.
@@ -58,6 +69,7 @@ impl Default for Question {
             metrics: Vec::new(),
             of_load: BTreeMap::new(),
             baseline: None,
+            baseline_is: BaselineIs::First,
             min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
             published: Vec::new(),
             floors: Floors::default(),
@@ -79,10 +91,25 @@ impl Question {
             metrics: experiment.metrics.clone(),
             of_load: of_load.collect(),
             baseline: Some(experiment.baseline.clone()),
+            baseline_is: BaselineIs::OfExperiment,
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
             floors: Floors::default(),
             folders: Folders::default(),
+        }
+    }
+    /// The same, with a baseline that was asked for, if one was.
+    #[must_use]
+    pub fn against(self, baseline: Option<String>) -> Question {
+        match baseline {
+            Some(_) => Question { baseline, baseline_is: BaselineIs::Asked, ..self },
+            None => self,
+        }
+    }
+    /// Keeps its baseline only if the runs have it.
+    pub fn keep_baseline(&mut self, have: impl FnOnce(&str) -> bool) {
+        if self.baseline.as_deref().is_some_and(|name| !have(name)) {
+            (self.baseline, self.baseline_is) = (None, BaselineIs::First);
         }
     }
     /// The same, with floors.
@@ -103,18 +130,37 @@ impl Question {
 /// When a path has no runs, a record is unreadable, or a metric or baseline is unknown.
 pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
     let mut runs = Vec::new();
-    for path in paths {
-        runs.extend(store::list(path)?);
+    for (source, path) in paths.iter().enumerate() {
+        runs.extend(store::list(path)?.into_iter().map(|run| Named { source, run }));
     }
+    compare_named(&runs, Vec::new(), question)
+}
+
+/// Compares stored runs, and records of saved outputs, which keep their order and stand behind them.
+///
+/// # Errors
+/// When a record is unreadable, or a metric or baseline is unknown.
+pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) -> Result<Comparison> {
     let mut folders = Folders::default();
-    let mut records = stored::records(&runs, question, &mut folders)?;
-    // Folders are named by hashes, so sort their runs as people expect.
-    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
-    compare(&records, &question.clone().kept_in(folders), &[])
+    let dirs: Vec<RunDir> = runs.iter().map(|named| named.run.clone()).collect();
+    let records = stored::records(&dirs, question, &mut folders)?;
+    let question = question.clone().kept_in(folders);
+    let (mut records, question) = shown_in_order(runs, records, question);
+    records.extend(saved);
+    compare(&records, &question, &[])
+}
+
+/// The records of stored runs in the order in which they are shown, and the question, which says why the baseline is
+/// one.
+pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) -> (Vec<Record>, Question) {
+    let (records, is_own) = order::in_order(runs, records);
+    let unasked = question.baseline.is_none() && is_own;
+    let baseline_is = if unasked { BaselineIs::OfExperiment } else { question.baseline_is };
+    (records, Question { baseline_is, ..question })
 }
 
 /// Compares the sources of the command line: stored runs, and saved outputs (all in one form if `from` is
-/// given). Saved outputs keep the order of the command line.
+/// given).
 ///
 /// # Errors
 /// As [`compare_paths`], and when a file is of no known tool.
@@ -123,12 +169,13 @@ pub fn compare_sources(
     from: Option<command::Reader>,
     question: &Question,
 ) -> Result<Comparison> {
-    let mut folders = Folders::default();
     let (runs, saved) = command::saved::sources(sources, from)?;
-    let mut records = stored::records(&runs, question, &mut folders)?;
-    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
-    records.extend(saved);
-    compare(&records, &question.clone().kept_in(folders), &[])
+    let is_of = |run: &RunDir, source: &String| {
+        let path = Path::new(source);
+        run.path.starts_with(path) || path.parent() == Some(&run.path)
+    };
+    let named = |run: RunDir| Named { source: sources.iter().position(|s| is_of(&run, s)).unwrap_or(0), run };
+    compare_named(&runs.into_iter().map(named).collect::<Vec<_>>(), saved, question)
 }
 
 /// The records of each cell of the comparison that [`compare`] makes of them, in its order.
@@ -136,11 +183,6 @@ pub fn runs_by_cell(records: &[Record]) -> Vec<Vec<Record>> {
     let (own_seeds, _) = seeds::of_their_own(records);
     let cells = group(&own_seeds).into_iter().flatten();
     cells.map(|cell| cell.runs.into_iter().cloned().collect()).collect()
-}
-
-/// Sorts the records of stored runs as people expect: their folders are named by hashes.
-pub fn sort_as_shown(records: &mut [Record]) {
-    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
 }
 
 /// Compares records; `warnings` are about the whole.
@@ -152,10 +194,12 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         return Err(Error::input("there are no runs to compare"));
     }
     let (own_seeds, same_seed) = seeds::of_their_own(records);
-    let records = &own_seeds[..];
+    let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
+    let records = &alike[..];
+    let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
     let mut metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
     metrics.extend(question.of_load.values().flatten().cloned());
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     metrics.retain(|m| seen.insert(m.clone()));
     let groups = group(records);
     check_baseline(&groups, question.baseline.as_deref())?;
@@ -164,12 +208,14 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
     warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
+    warnings.extend(other_units);
     warnings.extend(other_versions(records));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::Open> = Vec::new();
     for runs in &groups {
         let first = cells.len();
-        warnings.extend(group::watched_differently(runs).map(|warning| Counted { warning, runs: 0 }));
+        let different = [group::watched_differently(runs), computers::warning(runs)];
+        warnings.extend(different.into_iter().flatten().map(|warning| Counted { warning, runs: 0 }));
         let own = runs.first().map(|c| {
             let r = c.runs[0];
             let host = Backend::Host;
@@ -189,6 +235,9 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
+            let switches = releases::warnings(runs, base);
+            warnings.extend(switches.into_iter().map(|warning| Counted { warning, runs: 0 }));
+            warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
@@ -204,6 +253,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         experiment: question.experiment.clone(),
         model: records.iter().filter(|r| is_simulated(r)).map(|r| r.model).max().unwrap_or(MODEL),
         metrics,
+        baseline_is: question.baseline_is,
         min_effect_pct: question.min_effect_pct,
         cells,
         comparisons,
@@ -218,7 +268,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
 fn headline<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for r in records {
-        let bench = || schedlab_workload::spec::find(&r.workload).map_or(metrics::HEADLINE, |b| b.headline);
+        let bench = || metrics::benchmark(r).map_or(metrics::HEADLINE, |b| b.headline);
         let own =
             command::headline_of(r).unwrap_or_else(|| bench().iter().map(|m| (*m).to_owned()).collect());
         let fresh: Vec<String> = own.into_iter().filter(|m| !all.contains(m)).collect();
@@ -266,14 +316,35 @@ fn check_baseline(groups: &[Vec<CellRuns<'_>>], baseline: Option<&str>) -> Resul
 }
 
 fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
+    let (series, figures) = given(records);
+    metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
+}
+
+/// The metrics with whole names in place of those that stand in tables only.
+fn spelled_out(records: &[Record], names: &[String]) -> Vec<String> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let (series, figures) = given(records);
+    let one = |name: &String| match metrics::check(name, &series, &figures) {
+        Ok(()) => vec![name.clone()],
+        Err(_) => Some(metrics::in_full(name, &series, &figures))
+            .filter(|all| !all.is_empty())
+            .unwrap_or_else(|| vec![name.clone()]),
+    };
+    names.iter().flat_map(one).collect()
+}
+
+/// Series and figures of these records.
+fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
     let mut series: Vec<metrics::Declared> = Vec::new();
     for (name, s) in records.iter().flat_map(|r| &r.found.series) {
         if !series.iter().any(|(known, ..)| known == name) {
             series.push((name.clone(), s.unit().to_owned(), s.better()));
         }
     }
-    let figures: Vec<String> = records.iter().flat_map(|r| r.found.figures.keys().cloned()).collect();
-    metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
+    let figures: BTreeSet<&String> = records.iter().flat_map(|r| r.found.figures.keys()).collect();
+    (series, figures.into_iter().cloned().collect())
 }
 
 /// Adds the records' warnings in their order; equal warnings once, with their number.
@@ -327,6 +398,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
         seeds: c.runs.iter().map(|r| r.seed).collect(),
         folders: folders.of(&c.runs),
         watched: r.watched(),
+        computer: CellComputer::of(r),
         metrics: metrics.iter().map(|m| (m.clone(), stat(&c.runs, m))).collect(),
     }
 }

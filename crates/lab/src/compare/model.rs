@@ -1,5 +1,6 @@
 //! The JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else.
 
+use super::CellComputer;
 use crate::experiment::Published;
 use crate::stats::Verdict;
 use crate::uncertainty::Sway;
@@ -22,6 +23,9 @@ pub struct Comparison {
     pub model: u32,
     /// Metrics in the order of the tables.
     pub metrics: Vec<String>,
+    /// Why the baselines are those that rows name.
+    #[serde(default)]
+    pub baseline_is: BaselineIs,
     /// Smallest change that counts, percent.
     pub min_effect_pct: f64,
     /// The cells, loads first, variants within.
@@ -39,6 +43,30 @@ pub struct Comparison {
     pub uncertainty: Vec<Effect>,
     /// Warnings for the reader.
     pub warnings: Vec<Counted>,
+}
+
+/// Why a variant is the baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineIs {
+    /// It was asked for by name.
+    Asked,
+    /// The experiment that made the runs says so.
+    OfExperiment,
+    /// It is the first one that was given; among runs of one store, the oldest kernel without a change.
+    #[default]
+    First,
+}
+
+impl BaselineIs {
+    /// Words behind the baseline's name; empty where the reader has named it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            BaselineIs::Asked => "",
+            BaselineIs::OfExperiment => ", the experiment's baseline",
+            BaselineIs::First => ", the first one",
+        }
+    }
 }
 
 /// A warning with the number of runs that gave it.
@@ -81,8 +109,27 @@ pub struct Cell {
     /// How closely its runs were watched; `None` for simulated runs and other tools' output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Observe>,
+    /// The computer on which live runs were made, if they tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computer: Option<CellComputer>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Stat>,
+}
+
+/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live runs
+/// are of several computers. `base` is the baseline's place.
+pub fn place(group: &[Cell], base: usize) -> String {
+    let mut computers: Vec<String> = Vec::new();
+    let first = group.get(base).into_iter();
+    for words in first.chain(group).filter_map(|c| Some(c.computer.as_ref()?.words())) {
+        if !computers.contains(&words) {
+            computers.push(words);
+        }
+    }
+    match computers.len() {
+        0 | 1 => group.first().map_or_else(String::new, |c| c.machine.clone()),
+        _ => computers.join(" against "),
+    }
 }
 
 impl Cell {

@@ -2,7 +2,7 @@
 //! estimate and judged when all are known, since Holm's correction takes all p-values.
 
 use super::group::CellRuns;
-use super::{Cell, Counted, Question, Row};
+use super::{Cell, Counted, Question, Row, units};
 use crate::experiment::DEFAULT_RUNS;
 use crate::stats::{self, Change, Direction, Limits, Verdict};
 use crate::uncertainty::values;
@@ -41,6 +41,9 @@ fn open(
 ) -> Option<Open> {
     let better = base.metrics[metric].measured()?.better;
     cell.metrics[metric].measured()?;
+    if !units::same(base, cell, metric) {
+        return None;
+    }
     let change = stats::change(&values(&base_runs.runs, metric), &values(&runs.runs, metric));
     let direction = match better {
         Better::Lower => Direction::Lower,

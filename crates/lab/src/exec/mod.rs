@@ -232,7 +232,7 @@ impl Session<'_> {
             let cell = &plan.cells[run.cell];
             match store.get(&hashes[run.cell], run.seed) {
                 Some(dir) => {
-                    let record = self.read(&dir)?;
+                    let record = self.read(&dir, &hashes[run.cell])?;
                     self.progress.done(cell, run.seed, Done::Found(&record));
                     Ok(Some((record, !made.contains(&at))))
                 }
@@ -251,8 +251,9 @@ impl Session<'_> {
         self.store.and_then(|s| s.get(hash, seed))
     }
 
-    fn read(&self, run: &RunDir) -> Result<Record> {
-        if self.outlines { run.outline() } else { run.record() }
+    /// A stored run of the cell of that name.
+    fn read(&self, run: &RunDir, cell: &str) -> Result<Record> {
+        if self.outlines { run.outline_of(cell) } else { run.record_of(cell) }
     }
 
     fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
@@ -268,10 +269,11 @@ impl Session<'_> {
 
     fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         if let Some(run) = self.stored(hash, seed) {
-            return Ok(Some((self.read(&run)?, true)));
+            return Ok(Some((self.read(&run, hash)?, true)));
         }
         let made = self.executor.run(cell, seed, self.stop);
         let mut made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
+        made.as_ref().map_or(Ok(()), |made| cell.check_computer(&made.record))?;
         if let (Some(made), Some(store)) = (&mut made, self.store) {
             made.put(store, hash, seed, self.attach)?;
             if self.outlines {

@@ -132,7 +132,7 @@ impl Session<'_> {
         if let Some(stored) = stored {
             let mut found = Vec::new();
             for (run, dir) in runs.iter().zip(stored) {
-                let record = dir.record()?;
+                let record = dir.record_of(&hashes[run.cell])?;
                 self.progress.done(&plan.cells[run.cell], run.seed, Done::Found(&record));
                 found.push(Some((record, true)));
             }

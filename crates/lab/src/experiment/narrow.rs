@@ -5,6 +5,7 @@
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
+use crate::runs::{means, means_load};
 use schedlab_base::{Backend, Error, Result};
 
 /// The most names that a message lists.
@@ -17,6 +18,8 @@ pub struct Part {
     pub loads: Vec<String>,
     /// Machines.
     pub machines: Vec<String>,
+    /// Workloads.
+    pub workloads: Vec<String>,
     /// Variants.
     pub variants: Vec<String>,
     /// Metrics, of the experiment or not.
@@ -44,14 +47,18 @@ impl Experiment {
             Backend::Sim | Backend::Vm => &self.loads,
         };
         let all: Vec<(Load, String)> = all.iter().map(|l| (l.clone(), of(l))).collect();
-        let left = shown(chosen(&all, part)?, &all, &part.metrics)?;
+        let metrics = match part.metrics.is_empty() {
+            true => Vec::new(),
+            false => Known::of(all.iter().map(|(l, _)| &l.spec))?.spelled_out(&part.metrics),
+        };
+        let left = shown(chosen(&all, part)?, &all, &metrics)?;
         match backend {
             Backend::Host => self.host_loads = left,
             Backend::Sim | Backend::Vm => self.keep_loads(left),
         }
-        if !part.metrics.is_empty() {
-            self.metrics.clone_from(&part.metrics);
-            self.published.retain(|p| part.metrics.contains(&p.metric));
+        if !metrics.is_empty() {
+            self.published.retain(|p| metrics.contains(&p.metric));
+            self.metrics = metrics;
         }
         self.keep_variants(&part.variants)
     }
@@ -83,15 +90,9 @@ impl Experiment {
     }
 }
 
-/// Whether `wanted` is the name, or the name without its swept values.
-fn means(wanted: &str, name: &str) -> bool {
-    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
-}
-
-/// Whether `wanted` means a load of that name on that machine.
-fn means_load(wanted: &str, name: &str, machine: &str) -> bool {
-    let on = wanted.rsplit_once('@').is_some_and(|(n, m)| means(n, name) && means(m, machine));
-    on || means(wanted, name)
+/// Whether `wanted` means that load on that machine.
+fn is_load(wanted: &str, load: &Load, machine: &str) -> bool {
+    means_load(wanted, load.spec.name(), &load.name, machine)
 }
 
 /// The loads asked for by load and machine, each with its machine's name.
@@ -101,17 +102,26 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
         return Err(unknown("machine of this experiment", strange, machines()));
     }
     for wanted in &part.loads {
-        if !all.iter().any(|(l, machine)| means_load(wanted, &l.name, machine)) {
+        if !all.iter().any(|(l, machine)| is_load(wanted, l, machine)) {
             return Err(no_load(wanted, all));
         }
     }
+    let workloads = || all.iter().map(|(l, _)| l.spec.name());
+    if let Some(strange) = part.workloads.iter().find(|w| !workloads().any(|name| means(w, name))) {
+        return Err(unknown("workload of this experiment", strange, workloads()));
+    }
     let is_on = |machine: &str| part.machines.is_empty() || part.machines.iter().any(|w| means(w, machine));
     let is_one = |l: &Load, machine: &str| {
-        part.loads.is_empty() || part.loads.iter().any(|w| means_load(w, &l.name, machine))
+        let named = part.loads.is_empty() || part.loads.iter().any(|w| is_load(w, l, machine));
+        named && (part.workloads.is_empty() || part.workloads.iter().any(|w| means(w, l.spec.name())))
     };
     let left: Vec<&Load> = all.iter().filter(|(l, m)| is_on(m) && is_one(l, m)).map(|(l, _)| l).collect();
     if left.is_empty() && !all.is_empty() {
-        let (loads, on) = (part.loads.join(", "), part.machines.join(", "));
+        let (loads, on) = ([&part.loads[..], &part.workloads].concat().join(", "), part.machines.join(", "));
+        if part.machines.is_empty() {
+            let of = part.workloads.join(", ");
+            return Err(Error::input(format!("no load '{}' is of {of}", part.loads.join(", "))));
+        }
         let where_else = all.iter().filter(|(l, m)| is_one(l, m)).map(|(_, m)| m.as_str());
         return Err(Error::input(format!("no load '{loads}' runs on {on}"))
             .help(format!("it runs on {}", listed(where_else))));
@@ -192,9 +202,10 @@ mod tests {
     fn a_name_means_all_its_sweep_but_no_longer_name() {
         assert!(means("hz", "hz") && means("hz", "hz,hz=250") && means("hz,hz=250", "hz,hz=250"));
         assert!(!means("hz", "hzz") && !means("hz,hz=25", "hz,hz=250") && !means("hz,hz=250", "hz"));
-        assert!(means_load("a@b", "a", "b") && means_load("a@b", "a,threads=2", "b,cpus=4"));
-        assert!(means_load("a@b", "a@b", "c"), "a load may be called so");
-        assert!(!means_load("a@b", "a", "c") && !means_load("@b", "a", "b"));
+        let is = |wanted: &str, name: &str, machine: &str| means_load(wanted, "w", name, machine);
+        assert!(is("a@b", "a", "b") && is("a@b", "a,threads=2", "b,cpus=4") && is("w a@b", "a", "b"));
+        assert!(is("a@b", "a@b", "c"), "a load may be called so");
+        assert!(!is("a@b", "a", "c") && !is("@b", "a", "b"));
     }
 
     #[test]

@@ -64,6 +64,7 @@ mod tests {
             memory_mb: 1024,
             boot_options: Vec::new(),
             sitting: None,
+            host_cpu: None,
             llc_balancing_off: false,
         });
         for (name, unit) in

@@ -240,7 +240,8 @@ impl Metric {
             (None, _) => Err(unknown(name)),
         }
     }
-    /// As [`Metric::find`], among the series that a workload declares or a record holds: (name, unit, better).
+    /// As [`Metric::find`], among the series that a workload declares or a record holds: (name, unit, better). The name
+    /// of a program's series means its mean.
     ///
     /// # Errors
     /// As [`Metric::find`], and when the program's series is not among them.
@@ -248,12 +249,16 @@ impl Metric {
         name: &str,
         series: impl IntoIterator<Item = (&'a str, &'a str, Better)>,
     ) -> Result<Resolved> {
+        let known: Vec<(&str, &str, Better)> = series.into_iter().collect();
+        // A program's series by itself is its mean: most have one value in each run.
+        let mean = format!("{name}.mean");
+        let name =
+            if known.iter().any(|(n, _, _)| *n == name) && is_program_series(name) { &mean } else { name };
         let mut found = Metric::find(name)?;
         let Some(base) = found.series() else { return Ok(found) };
         if !is_program_series(base) {
             return Ok(found);
         }
-        let known: Vec<(&str, &str, Better)> = series.into_iter().collect();
         let Some((_, unit, better)) = known.iter().find(|(n, _, _)| *n == base) else {
             return Err(Error::unknown("series", base, known.iter().map(|(n, _, _)| *n))
                 .context(format!("metric '{name}'")));

@@ -3,6 +3,7 @@
 
 use super::escape::escape;
 use super::{Group, Report, colour};
+use crate::heading::{against, kernels, place};
 use crate::legend;
 use crate::number::{change, percent, signed, spread, value};
 use crate::table::matrix::{baseline, metrics};
@@ -24,7 +25,8 @@ pub fn section(report: &Report<'_>) -> String {
     if !c.comparisons.is_empty() {
         let _ = writeln!(
             out,
-            "<p class=\"note\">{}{}</p>",
+            "<p class=\"note\">Changes are against {}. {}{}</p>",
+            escape(&against(c)),
             escape(&legend::marks(c)),
             escape(legend::flag(c).as_str())
         );
@@ -50,7 +52,7 @@ fn table(c: &Comparison, group: &Group<'_>) -> String {
     let Some(base) = group.cells.get(at) else { return String::new() };
     let order: Vec<usize> = std::iter::once(at).chain((0..group.cells.len()).filter(|i| *i != at)).collect();
     let mut out =
-        format!("<h3>{}</h3>\n<p class=\"note\">{}</p>\n", escape(&group.name()), escape(&how(group)));
+        format!("<h3>{}</h3>\n<p class=\"note\">{}</p>\n", escape(&name(c, group)), escape(&how(group)));
     out += "<div class=\"wide\"><table class=\"matrix\"><thead><tr><th>metric</th>";
     for i in &order {
         let name = &group.cells[*i].variant;
@@ -83,7 +85,14 @@ fn how(group: &Group<'_>) -> String {
     let params = crate::number::parameters(&first.workload, &first.params);
     let params = if params.is_empty() { String::new() } else { format!("; {}", params.join(" ")) };
     let word = if one { "run" } else { "runs" };
-    format!("{}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
+    let kernels = kernels(group.cells);
+    format!("{} {kernels}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
+}
+
+/// As [`Group::name`], with the computers where live runs were made on several.
+fn name(c: &Comparison, group: &Group<'_>) -> String {
+    let first = group.cells.first().map(|cell| format!("{} {}", cell.workload, cell.load));
+    format!("{} on {}", first.unwrap_or_default(), place(c, group.cells))
 }
 
 fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {

@@ -31,6 +31,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
         seeds: (1..=values.len() as u64).collect(),
         folders: Vec::new(),
         watched: None,
+        computer: None,
         metrics: BTreeMap::from([
             ("run_delay.p99".to_owned(), measured(1e6, "ns")),
             ("migrations".to_owned(), measured(100.0, "")),
@@ -44,6 +45,7 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         experiment: "small <one>".into(),
         model: 1,
         metrics: vec!["run_delay.p99".into(), "migrations".into(), "rps".into()],
+        baseline_is: Default::default(),
         min_effect_pct: 2.0,
         cells,
         comparisons: Vec::new(),

@@ -8,6 +8,7 @@ pub(crate) mod matrix;
 mod notes;
 pub(crate) mod summary;
 
+use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings, wrap};
 use crate::{Exporter, groups, uncertainty};
@@ -86,12 +87,6 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
 /// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where it does not fit in
 /// one.
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
-    let mut kernels: Vec<&str> = Vec::new();
-    for cell in group {
-        if !kernels.contains(&cell.kernel.as_str()) {
-            kernels.push(&cell.kernel);
-        }
-    }
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = match (fewest, most) {
         (1, 1) => "1 run".to_owned(),
@@ -99,8 +94,8 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
         (a, b) => format!("{a} to {b} runs"),
     };
     let how = cell.how() + if cell.mode.is_some() { " of" } else { "" };
-    let what = format!("{} {} on {}", cell.workload, cell.load, cell.machine);
-    let text = format!("{what}, {how} {}, {runs}", kernels.join(", "));
+    let what = format!("{} {} on {}", cell.workload, cell.load, place(c, group));
+    let text = format!("{what}, {how} {}, {runs}", kernels(group));
     let own = parameters(&cell.workload, &split(c, cell, false)).join(" ");
     match text.len() + 2 + own.len() {
         _ if own.is_empty() => write!(out, "{}", wrap("", &text)),

@@ -1,5 +1,6 @@
 //! The notes below the matrices: why metrics are missing, where the runs lie, and the legend.
 
+use crate::heading::against;
 use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
 use crate::text::wrap;
@@ -65,14 +66,14 @@ const USUAL_STORE: &str = "runs";
 /// The legend of columns and marks.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let single = c.cells.iter().all(|cell| cell.runs == 1);
-    let Some(row) = c.comparisons.first() else {
+    if c.comparisons.is_empty() {
         let text = if single { "One run each." } else { "Mean over runs (std in percent of it)." };
         return write!(out, "{}", wrap("", text));
-    };
+    }
     if single {
         let text = format!(
             "One run each, with its change against {}. ~ a single run can't tell how much of the change is chance.",
-            row.baseline
+            against(c)
         );
         return write!(out, "{}", wrap("", &text));
     }
@@ -81,7 +82,7 @@ pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let text = format!(
         "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{} {} --format \
          detail has the spread and interval of every cell, and the change that would have shown.",
-        row.baseline,
+        against(c),
         legend::flag(c),
         legend::marks(c),
     );

@@ -1,33 +1,43 @@
 //! `schedlab compare`: compares stored runs, or saved outputs of known tools.
 
+use super::explain::experiment_of;
+use super::named;
+use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions};
+use crate::reporting;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::{Question, command, compare_sources};
+use schedlab_lab::compare::{Named, compare_named};
+use schedlab_lab::runs::is_title;
+use schedlab_lab::{Question, command};
+use std::path::Path;
 
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// Run folders, stores, or folders above them; or saved outputs of known tools and of schedlab itself: FILE or
-    /// FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of a variant
+    /// Stores, folders of cells or runs, first digits of cells, an experiment's file or a study; or saved outputs of
+    /// known tools and of schedlab itself: FILE or FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of a
+    /// variant
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
     /// Format of all saved outputs: a tool's name (bench --tools lists them), or comparison, run, csv or gobench for
     /// schedlab's own [default: recognised from each text]
     #[arg(long, value_name = "TOOL")]
     from: Option<String>,
-    /// The variant that all others are compared with [default: the first of each load]
+    #[command(flatten)]
+    choice: Choice,
+    /// The variant that all others are compared with [default: the experiment's, or the first one given]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
     /// A metric to compare; may be given more than once [default: the workload's own first metrics]
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Smallest change that counts, percent
-    #[arg(long, value_name = "PERCENT", default_value_t = Question::default().min_effect_pct)]
-    min_effect: f64,
+    /// Smallest change that counts, percent [default: the experiment's, or 2]
+    #[arg(long, value_name = "PERCENT")]
+    min_effect: Option<f64>,
     #[command(flatten)]
     form: FormOptions,
 }
@@ -40,16 +50,53 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.form.form()?;
-    if !(0.0..=100.0).contains(&own.min_effect) {
-        return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
+    if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
+        return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
     let from = own.from.as_deref().map(command::reader).transpose()?;
-    let question = Question {
-        baseline: own.baseline,
-        metrics: own.metric,
-        min_effect_pct: own.min_effect,
-        floors: stored_floors()?,
-        ..Question::default()
+    let (runs, rest, question) = sources(&own)?;
+    let (_, saved) = match rest.is_empty() {
+        true => Default::default(),
+        false => command::saved::sources(&rest, from)?,
     };
-    common::print(&compare_sources(&own.sources, from, &question)?, &own.form)
+    let question = Question {
+        min_effect_pct: own.min_effect.unwrap_or(question.min_effect_pct),
+        floors: stored_floors()?,
+        ..question
+    };
+    let question = match own.metric.is_empty() {
+        true => question,
+        false => Question { metrics: own.metric, of_load: Default::default(), ..question },
+    };
+    common::print(&compare_named(&runs, saved, &question.against(own.baseline))?, &own.form)
+}
+
+/// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named
+/// alone.
+fn sources(own: &Own) -> Result<(Vec<Named>, Vec<String>, Question)> {
+    if let [only] = &own.sources[..]
+        && let Some(experiment) = experiment_of(only)?
+    {
+        let runs = named::of_experiment(&experiment, &own.choice)?;
+        // Not all of it need be stored: the question is about the loads and variants that are.
+        let planned = reporting::planned(&experiment, &runs)?;
+        let subject = reporting::of_experiment(&experiment, &planned, runs)?;
+        return Ok((subject.runs, Vec::new(), subject.question));
+    }
+    let (mut runs, mut rest) = (Vec::new(), Vec::new());
+    for (source, name) in own.sources.iter().enumerate() {
+        // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
+        let is_output = !Path::new(name).exists() && name.contains('=') && !is_title(name);
+        match if is_output { None } else { named::stored(name, &own.choice)? } {
+            Some(some) => runs.extend(some.into_iter().map(|run| Named { source, run })),
+            None => rest.push(name.clone()),
+        }
+    }
+    if !own.choice.filter().is_empty() && runs.is_empty() {
+        return Err(Error::input(
+            "--load, --variant and the like choose among stored runs, and these are saved outputs",
+        )
+        .help("leave them out"));
+    }
+    Ok((runs, rest, Question::default()))
 }

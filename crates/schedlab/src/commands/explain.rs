@@ -5,6 +5,7 @@
 //! of its cells.
 
 use super::explain_again;
+use super::named::like_a_run;
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::{output, studies};
@@ -155,7 +156,7 @@ impl Wanted<'_> {
                 wanted.among(vec![chosen.cell], name)
             }
             // For a name that looks like a cell or a run, the store's error is the better one.
-            Err(e) if !cells.is_empty() && like_a_cell(name) => Err(e),
+            Err(e) if !cells.is_empty() && like_a_run(name) => Err(e),
             Err(_) => Err(Error::input(format!("can't read {name}: there is no such run, cell or study"))
                 .help("name a run's folder, ROOT/<cell>/<seed>, a cell that 'schedlab runs' lists, or an experiment's file")),
         }
@@ -258,11 +259,6 @@ pub(super) fn experiment_of(name: &str) -> Result<Option<Experiment>> {
     }
     let is_study = !path.exists() && studies::STUDIES.iter().any(|(study, _)| *study == name);
     if is_study { studies::find(name).map(Some) } else { Ok(None) }
-}
-
-/// Whether a name may be the digits of a cell, or a folder.
-fn like_a_cell(name: &str) -> bool {
-    name.contains('/') || (name.len() >= 4 && name.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Takes one word of a cell's identity.

@@ -47,6 +47,10 @@ impl Source {
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
         Ok(Recording { path: self.file.clone(), form, hashed: false })
     }
+    /// Its name as it was given.
+    pub fn name(&self) -> String {
+        self.file.to_string_lossy().into_owned()
+    }
     /// The part of it.
     ///
     /// # Errors

@@ -5,14 +5,14 @@ use super::kernel_build;
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use schedlab_base::{Error, Result, Version};
+use schedlab_base::{Error, Result, Version, printable};
 use schedlab_forge::Built;
 use schedlab_forge::catalog;
 use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
-use schedlab_kernel::Kernel;
 use schedlab_kernel::history::{self, HISTORY, Mechanism};
 use schedlab_kernel::reference::{self, Setting};
+use schedlab_kernel::{Kernel, PROFILES, Profile, profile};
 use schedlab_report::features as report;
 use schedlab_report::history as chronicle;
 use schedlab_report::text::wrap;
@@ -37,8 +37,9 @@ enum Own {
 
 #[derive(Args)]
 struct Chronology {
-    /// A simulated kernel (v6.5): what it has, what it has not, and why; or the name of one mechanism
-    #[arg(value_name = "VERSION|MECHANISM")]
+    /// A simulated kernel (v6.5): what it has, what it has not, and why; or the name of one mechanism; or a word of its
+    /// name, function or text
+    #[arg(value_name = "VERSION|MECHANISM|WORD")]
     what: Option<String>,
     /// The result as JSON
     #[arg(long)]
@@ -120,6 +121,13 @@ fn chronology(own: &Chronology) -> Result<()> {
             let concern = HISTORY.iter().filter(|m| m.concerns(version));
             let rows: Vec<_> = concern.map(|m| in_version(m, version)).collect();
             output::json_as(SCHEMA, &serde_json::json!({ "kernel": version, "mechanisms": rows }))
+        }
+        Some(words) if history::find(words).is_err() && !history::search(words).is_empty() => {
+            let found = history::search(words);
+            match own.json {
+                true => output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found })),
+                false => output::result(|out| chronicle::found(&printable::name(words), &found, out)),
+            }
         }
         Some(name) => {
             let one = history::find(name)?;
@@ -210,13 +218,38 @@ fn list(own: &List) -> Result<()> {
         let builds: Vec<_> = built.iter().map(built_as_json).collect();
         return output::json_as(
             "schedlab/kernels/1",
-            &serde_json::json!({ "images": rows, "built": builds }),
+            &serde_json::json!({ "images": rows, "built": builds, "profiles": profiles() }),
         );
     }
     output::result(|out| {
         as_text(out, &all, &cache)?;
-        built.iter().try_for_each(|b| built_as_text(out, b))
+        built.iter().try_for_each(|b| built_as_text(out, b))?;
+        simulated_as_text(out)
     })
+}
+
+/// The simulated kernels, with the releases that they follow.
+fn profiles() -> Vec<serde_json::Value> {
+    let one = |p: &Profile| {
+        serde_json::json!({
+            "version": p.version.to_string(), "release": profile::release(p.version), "about": p.about,
+        })
+    };
+    PROFILES.iter().map(one).collect()
+}
+
+fn simulated_as_text(out: &mut dyn Write) -> std::io::Result<()> {
+    let one = |p: &Profile| match profile::release(p.version) {
+        Some(release) => format!("{} ({release})", p.version),
+        None => p.version.to_string(),
+    };
+    let all: Vec<String> = PROFILES.iter().map(one).collect();
+    let text = format!(
+        "{}. In parentheses the release of a stable tree that a profile follows, backports included; the others are the \
+         first release of their series.",
+        all.join(", ")
+    );
+    write!(out, "\n{}", wrap("simulated: ", &text))
 }
 
 fn built_as_json(built: &Built) -> serde_json::Value {

@@ -1,13 +1,12 @@
 //! `schedlab latency`: per task of a recording, its time on CPUs and its waits for one.
 
-use super::import::Source;
+use super::heard::Heard;
 use crate::cli::Entry;
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::printable::name;
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_import::latency::{Latency, Row};
-use schedlab_import::read_part;
 use schedlab_trace::Actor;
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -28,7 +27,7 @@ const ORDERS: [(&str, Key); 4] = [
 #[derive(Args)]
 struct Own {
     #[command(flatten)]
-    source: Source,
+    heard: Heard,
     /// Only these CPUs (0-3,8)
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
@@ -45,7 +44,7 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("latency"))
-        .about("Show each task of a recording: its time on CPUs, and its waits for one")
+        .about("Show each task of a recording or a stored run: its time on CPUs, and its waits for one")
         .after_help(
             "A delay is the time in which a task could run and waited for a CPU: since its wakeup, or since it was preempted.",
         )
@@ -57,10 +56,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let order = ORDERS.iter().find(|(word, _)| *word == own.sort);
     let (_, key) = order
         .ok_or_else(|| Error::unknown("order", &own.sort, ORDERS.map(|(word, _)| word)).context("--sort"))?;
-    let (recording, chosen) = (own.source.recording()?, own.source.chosen());
+    let chosen = own.heard.source.chosen();
     let mut latency = Latency::default();
     latency.only = only;
-    let imported = read_part(&recording, own.source.window()?, false, &mut latency)?;
+    let warnings = own.heard.tell(&mut latency)?;
     let wanted = |row: &&Row| {
         chosen.is_all()
             || chosen.has(&Actor {
@@ -76,10 +75,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut rows = if own.threads { rows.cloned().collect() } else { Latency::by_name(rows) };
     rows.sort_by_key(|r| Reverse(key(r)));
     if own.json {
-        let value = json(&rows, latency.opened_ns, &imported.losses.warnings());
+        let value = json(&rows, latency.opened_ns, &warnings);
         return output::json_as("schedlab/latency/1", &value);
     }
-    common::warn(&imported.losses.warnings());
+    common::warn(&warnings);
     output::result(|out| table(&rows, latency.opened_ns, out))
 }
 

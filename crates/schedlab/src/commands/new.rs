@@ -22,6 +22,9 @@ pub const ENTRY: Entry = Entry { command, run };
 const WORKLOAD: &str = "schbench";
 const MACHINE: &str = "smt-8";
 
+/// The word that asks for lists, as the option does.
+const LIST: &str = "list";
+
 /// The width of the commands that come next.
 const NEXT: usize = 34;
 
@@ -30,6 +33,9 @@ struct Own {
     /// The file to write, FILE.toml; an existing file is never overwritten
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
+    /// After the word list: WHAT, as with --list
+    #[arg(value_name = "WHAT", hide = true)]
+    what: Option<String>,
     /// A benchmark, or an rt-app file (.json) [default: schbench]
     #[arg(long, value_name = "NAME|FILE.json")]
     workload: Option<String>,
@@ -53,7 +59,7 @@ fn command() -> Command {
         .after_help(
             "schedlab new mine.toml && schedlab run mine.toml\n\
              schedlab new pipes.toml --workload pipe --machine fb-2x12-smt --kernel v6.12\n\
-             schedlab new --list features",
+             schedlab new list features",
         )
 }
 
@@ -61,6 +67,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     match (&own.list, &own.file) {
         (Some(what), _) => names::print(What::parse(what)?, own.json),
+        (None, Some(word)) if word == LIST => {
+            names::print(What::parse(own.what.as_deref().unwrap_or_default())?, own.json)
+        }
+        (None, Some(_)) if own.what.is_some() => {
+            let strange = own.what.unwrap_or_default();
+            Err(Error::input(format!("'{strange}' is one word too many"))
+                .help("schedlab new mine.toml --workload NAME"))
+        }
         (None, Some(file)) => create(file, &own),
         (None, None) => Err(Error::input("no file is named").help("schedlab new mine.toml")),
     }
@@ -123,6 +137,10 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
     if BENCHMARKS.iter().any(|b| b.name == file) || file.ends_with(".json") {
         let text = format!("'{file}' is a workload; the file to write comes first");
         return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));
+    }
+    if names::What::parse(file).is_ok() {
+        let text = format!("'{file}' is the name of a list; the file to write is named here");
+        return Err(Error::input(text).help(format!("schedlab new list {file}, or schedlab new {file}.toml")));
     }
     if file.chars().any(char::is_control) {
         let text = format!("the file's name {file:?} has control characters");

@@ -1,6 +1,7 @@
 //! `schedlab report`: a page for a browser of stored runs: comparison, curves, reasons, cores over time.
 
-use super::explain::{Wanted, experiment_of};
+use super::explain::experiment_of;
+use super::named;
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
@@ -8,8 +9,8 @@ use crate::output;
 use crate::reporting::{self, Asked, Subject};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::runs::{self, Filter, ListedCell};
-use schedlab_lab::{Experiment, Question};
+use schedlab_lab::Question;
+use schedlab_lab::compare::Named;
 use schedlab_record::{RunDir, store};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ struct Own {
     page: PathBuf,
     #[command(flatten)]
     choice: Choice,
-    /// The variant that all others are compared with [default: the experiment's, or the first of each load]
+    /// The variant that all others are compared with [default: the experiment's, or the first one given]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
     /// A metric to compare; may be given more than once [default: the experiment's, or the workload's own first ones]
@@ -63,11 +64,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     temp::check_place(&own.page).map_err(|e| e.context("-o"))?;
     let mut subject = subject(&own)?;
     let question = &mut subject.question;
-    question.baseline = own.baseline.or(question.baseline.take());
     question.min_effect_pct = own.min_effect.unwrap_or(question.min_effect_pct);
     if !own.metric.is_empty() {
         (question.metrics, question.of_load) = (own.metric, Default::default());
     }
+    subject.question = subject.question.against(own.baseline);
     let asked = Asked {
         command: reporting::command_line(),
         strips: (!own.no_strips).then_some(own.strips),
@@ -85,14 +86,14 @@ fn subject(own: &Own) -> Result<Subject> {
     if let [only] = &own.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = stored(&experiment, &own.choice.out, &own.choice.filter())?;
+        let runs = named::of_experiment(&experiment, &own.choice)?;
         // Not all of it need be stored: the question is about the loads and variants that are.
         let planned = reporting::planned(&experiment, &runs)?;
         return reporting::of_experiment(&experiment, &planned, runs);
     }
     let mut all = Vec::new();
-    for source in &own.sources {
-        all.extend(named(own, source)?);
+    for (source, name) in own.sources.iter().enumerate() {
+        all.extend(runs_of(name, &own.choice)?.into_iter().map(|run| Named { source, run }));
     }
     if all.is_empty() {
         return Err(
@@ -103,44 +104,18 @@ fn subject(own: &Own) -> Result<Subject> {
     Ok(Subject { title: title(&own.sources), about: String::new(), runs: all, question })
 }
 
-/// The stored runs of an experiment that pass a filter.
-///
-/// # Errors
-/// When the store has none, or can't be read.
-fn stored(experiment: &Experiment, store: &Path, filter: &Filter) -> Result<Vec<RunDir>> {
-    let wanted = Wanted { store, filter: Filter::default(), seed: None };
-    Ok(dirs(filter.choose(wanted.cells_of(experiment)?)?))
-}
-
-/// The runs of one name: of a store or a folder in it, or of a cell by its digits.
-fn named(own: &Own, name: &str) -> Result<Vec<RunDir>> {
-    let (path, filter) = (Path::new(name), own.choice.filter());
-    if !path.exists() {
-        let chosen = runs::find(&runs::list(&own.choice.out)?, name)?;
-        let run = chosen.seed.and_then(|seed| chosen.cell.run(seed).map(|r| r.run.clone()));
-        return Ok(run.map_or_else(|| dirs(vec![chosen.cell]), |run| vec![run]));
-    }
-    let cells = if path.is_dir() { runs::list(path).unwrap_or_default() } else { Vec::new() };
-    if !cells.is_empty() {
-        return Ok(dirs(filter.choose(cells)?));
-    }
-    let found = store::list(path).map_err(|e| match path.is_file() {
-        true => {
-            e.help("a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools")
-        }
-        false => e,
-    })?;
-    if !filter.is_empty() {
-        return Err(Error::input(format!(
-            "{name} is no store: --load, --variant and the like choose among a store's cells"
-        ))
-        .help("name the store, or leave the filters out"));
-    }
-    Ok(found)
-}
-
-fn dirs(cells: Vec<ListedCell>) -> Vec<RunDir> {
-    cells.into_iter().flat_map(|c| c.held.runs).map(|held| held.run).collect()
+/// The runs of one name.
+fn runs_of(name: &str, choice: &Choice) -> Result<Vec<RunDir>> {
+    let Some(runs) = named::stored(name, choice)? else {
+        let path = Path::new(name);
+        return store::list(path).map_err(|e| match path.is_file() {
+            true => e.help(
+                "a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools",
+            ),
+            false => e,
+        });
+    };
+    Ok(runs)
 }
 
 fn title(sources: &[String]) -> String {

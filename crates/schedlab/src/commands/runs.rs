@@ -380,7 +380,8 @@ fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
         for run in &cell.held.runs {
             // A run with an unreadable record stays: it may be of any version.
             let Ok(head) = Head::of(&run.run) else { continue };
-            let Some(why) = head.outdated() else { continue };
+            let cells = cell.outdated.as_ref().filter(|_| head.is_live());
+            let Some(why) = head.outdated().or_else(|| cells.cloned()) else { continue };
             if head.is_newer() {
                 left.newer += 1;
             } else if head.is_live() && !live {

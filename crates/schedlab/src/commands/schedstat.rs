@@ -1,5 +1,7 @@
 //! `schedlab schedstat`: the scheduler's own counters, live over an interval, from saved files, or of a simulated run.
 
+use super::explain::{Wanted, experiment_of};
+use super::runs::Choice;
 use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -22,9 +24,15 @@ const TOLD: usize = 5;
 
 #[derive(Args)]
 struct Own {
-    /// Saved /proc/schedstat files, earlier and later, or one run's folder [default: the running kernel]
+    /// Saved /proc/schedstat files, earlier and later, or one stored run: its folder, first digits of its cell, an
+    /// experiment or a store [default: the running kernel]
     #[arg(value_name = "FILE|RUN", num_args = 0..=2)]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    choice: Choice,
+    /// The stored run of this seed [default: the first that is stored]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// How long the running kernel is watched [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", conflicts_with = "paths")]
     interval: Option<String>,
@@ -125,6 +133,10 @@ fn counted(own: &Own) -> Result<Counted> {
     let shown = |path: &Path| path.display().to_string();
     match own.paths.as_slice() {
         [] => live(own.interval.as_deref()),
+        [path] if path.is_dir() || !path.exists() || experiment_of(&shown(path))?.is_some() => {
+            let wanted = Wanted { store: &own.choice.out, filter: own.choice.filter(), seed: own.seed };
+            of_run(&wanted.find(&shown(path))?.path)
+        }
         [path] if is_run(path) => of_run(path),
         [path] => {
             let stat = schedstat::load(path)?;

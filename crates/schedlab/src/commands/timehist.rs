@@ -1,12 +1,11 @@
 //! `schedlab timehist`: the stays of a recording's tasks, one row each, as they are read.
 
-use super::import::Source;
+use super::heard::Heard;
 use super::timehist_row::{NAME, RowText};
 use crate::cli::Entry;
 use crate::common;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, printable};
-use schedlab_import::read_part;
 use schedlab_import::record::Chosen;
 use schedlab_import::timehist::{Row, Timehist};
 use schedlab_trace::Actor;
@@ -18,7 +17,7 @@ pub const ENTRY: Entry = Entry { command, run };
 #[derive(Args)]
 struct Own {
     #[command(flatten)]
-    source: Source,
+    heard: Heard,
     /// Only these CPUs (0-3,8)
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
@@ -29,7 +28,7 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("timehist"))
-        .about("Show each stay of a recording's tasks on a CPU: its length, and the wait before it")
+        .about("Show each stay of the tasks of a recording, or of a stored run, on a CPU: its length, and the wait before it")
         .after_help(
             "wait time: off the CPU before the stay. sch delay: the part of it since the wakeup. run time: the stay. \
              A dash: the recording does not tell it.",
@@ -39,14 +38,14 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
-    let (recording, chosen) = (own.source.recording()?, own.source.chosen());
+    let chosen = own.heard.source.chosen();
     let on = |cpu: CpuId| cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
     let mut out = Out::new();
     if own.summary {
         let mut hist = Timehist::new(|_| {}).only(&on);
-        let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
+        let warnings = own.heard.tell(&mut hist)?;
         summary(&hist, &chosen, &on, &mut out);
-        common::warn(&imported.losses.warnings());
+        common::warn(&warnings);
         return out.finish();
     }
     out.heading = heading();
@@ -57,8 +56,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
     })
     .only(&on);
-    let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
-    common::warn(&imported.losses.warnings());
+    let warnings = own.heard.tell(&mut hist)?;
+    common::warn(&warnings);
     out.finish()
 }
 

@@ -1,5 +1,6 @@
 //! Go benchmark text: schedlab's own, whose names tell load and variant, and any other.
 
+use super::percent::unescaped;
 use super::{Run, some, undirected};
 use schedlab_base::Result;
 use schedlab_record::{Better, Figure};
@@ -42,7 +43,8 @@ pub fn read(text: &str) -> Result<Vec<Run>> {
             let ours = !backend.is_empty();
             let one = |(value, unit): &(f64, &str)| figure(*value, unit, ours, directions.get(unit).copied());
             let figures = values.iter().map(one).collect();
-            let run = Run { backend: backend.clone(), machine: machine.clone(), figures, ..named(name) };
+            let run =
+                Run { backend: backend.clone(), machine: machine.clone(), figures, ..named(name, ours) };
             all.push(run);
         }
     }
@@ -60,24 +62,26 @@ fn figure(value: f64, unit: &str, ours: bool, better: Option<Better>) -> (String
         return (name, figure);
     }
     let (name, unit) = unit.rsplit_once('-').filter(|(_, u)| UNITS.contains(u)).unwrap_or((unit, ""));
+    let (name, unit) = (unescaped(name), unescaped(unit));
     // Its Unit lines name every metric with a good direction.
-    (name.to_owned(), Figure { value, unit: unit.to_owned(), better: better.unwrap_or(Better::Neither) })
+    (name, Figure { value, unit, better: better.unwrap_or(Better::Neither) })
 }
 
-/// `Schbench/load=2x24/variant=v4.5`; of others the path behind the first name is the load.
-fn named(name: &str) -> Run {
+/// `Schbench/load=2x24/variant=v4.5`, escaped if it is ours; of others the path behind the first name is the load.
+fn named(name: &str, ours: bool) -> Run {
+    let plain = |text: &str| if ours { unescaped(text) } else { text.to_owned() };
     let mut parts = name.split('/');
     let first = parts.next().unwrap_or_default();
     let mut workload = first.to_owned();
     if let Some(letter) = workload.get_mut(0..1) {
         letter.make_ascii_lowercase();
     }
-    let mut run = Run { workload, ..Run::default() };
+    let mut run = Run { workload: plain(&workload), ..Run::default() };
     let mut rest: Vec<&str> = Vec::new();
     for part in parts {
         match part.split_once('=') {
-            Some(("load", load)) => run.load = load.to_owned(),
-            Some(("variant", variant)) => run.variant = variant.to_owned(),
+            Some(("load", load)) => run.load = plain(load),
+            Some(("variant", variant)) => run.variant = plain(variant),
             _ => rest.push(part),
         }
     }

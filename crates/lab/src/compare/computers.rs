@@ -1,0 +1,81 @@
+//! The computers of live runs: what tells cells of two computers, or of two builds of a kernel, apart, and the warning
+//! about a comparison across them.
+
+use super::group::CellRuns;
+use schedlab_base::Warning;
+use schedlab_record::{Computer, Record};
+use serde::{Deserialize, Serialize};
+
+/// The computer on which a cell's runs were made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellComputer {
+    /// Number of its CPUs.
+    pub cpus: usize,
+    /// Their model, the kernel's build and what it was booted with; "" for what is not known.
+    #[serde(flatten)]
+    pub known: Computer,
+}
+
+impl CellComputer {
+    /// That of a run; `None` for runs whose computer does not count, or is not known.
+    pub(super) fn of(record: &Record) -> Option<CellComputer> {
+        let known = Computer::of_run(record).or_else(|| {
+            let cpu = record.guest.as_ref()?.host_cpu.clone()?;
+            Some(Computer { cpu, ..Computer::default() })
+        })?;
+        Some(CellComputer { cpus: record.machine.topology.nr_cpus(), known })
+    }
+    /// "2 CPUs of AMD EPYC 9754".
+    pub fn words(&self) -> String {
+        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        match self.known.cpu.as_str() {
+            "" => format!("{cpus} of an unknown model"),
+            model => format!("{cpus} of {model}"),
+        }
+    }
+}
+
+/// The warning about a group whose cells are of several computers, builds or boots; what all have in common is not told.
+pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
+    let known: Vec<(&str, CellComputer)> =
+        cells.iter().filter_map(|c| Some((c.label.as_str(), CellComputer::of(c.runs[0])?))).collect();
+    let releases_differ = cells.windows(2).any(|w| w[0].runs[0].kernel != w[1].runs[0].kernel);
+    // Kernels of two releases are of two builds by themselves.
+    let parts: [(&str, fn(&CellComputer) -> String, bool); 4] = [
+        ("CPUs", CellComputer::words, true),
+        ("build", |c| c.known.build.clone(), !releases_differ),
+        ("booted with", |c| c.known.boot_options.clone(), true),
+        ("clock source", |c| c.known.clocksource.clone(), true),
+    ];
+    let differs = |of: fn(&CellComputer) -> String| known.windows(2).any(|w| of(&w[0].1) != of(&w[1].1));
+    let parts: Vec<_> = parts.into_iter().filter(|(_, of, counts)| *counts && differs(*of)).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let told = |(label, computer): &(&str, CellComputer)| {
+        let part = |(what, of, _): &(&str, fn(&CellComputer) -> String, bool)| match of(computer) {
+            text if text.is_empty() => format!("{what} unknown"),
+            text if *what == "CPUs" => text,
+            text => format!("{what} {text}"),
+        };
+        format!("{label}: {}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
+    };
+    let (r, load) = (cells[0].runs[0], &cells[0].load);
+    let text = format!(
+        "{} {load}: runs of different computers or boots, and a change may be theirs ({})",
+        r.workload,
+        known.iter().map(told).collect::<Vec<_>>().join("; ")
+    );
+    Some(Warning::new("compare.computers", text))
+}
+
+/// The name of a cell's computer beside others, if the models of their CPUs tell them apart.
+pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
+    let names: Option<Vec<String>> = cells
+        .iter()
+        .map(|c| Some(CellComputer::of(c.runs[0])?.known.cpu_in_short()).filter(|name| !name.is_empty()))
+        .collect();
+    let names = names?;
+    let once = |name: &String| names.iter().filter(|o| *o == name).count() == 1;
+    names.iter().all(once).then_some(names)
+}

@@ -1,0 +1,88 @@
+//! The identity of a computer and of the kernel that it runs, as far as a live run depends on them.
+//!
+//! Release and topology are other parts of a cell. A kernel that was built anew has the same release, and two computers
+//! may have the same topology: runs of one are not runs of the other. The values are those of [`crate::environment`].
+
+use crate::Record;
+use schedlab_base::Backend;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Its parts in an environment, in the order of the fields.
+const KEYS: [&str; 4] = ["cpu.model", "kernel.version", "kernel.boot_options", "kernel.clocksource"];
+
+/// What identifies a computer and its kernel's build; "" for what is not known.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Computer {
+    /// Model of its CPUs, as in /proc/cpuinfo.
+    pub cpu: String,
+    /// The kernel's build, as in /proc/sys/kernel/version.
+    pub build: String,
+    /// Words of the kernel's command line that change scheduling.
+    pub boot_options: String,
+    /// The clock source in use.
+    pub clocksource: String,
+}
+
+impl Computer {
+    /// The computer of an environment; `None` if that tells nothing of it.
+    pub fn of(environment: &BTreeMap<String, String>) -> Option<Computer> {
+        let [cpu, build, boot_options, clocksource] =
+            KEYS.map(|key| environment.get(key).cloned().unwrap_or_default());
+        let found = Computer { cpu, build, boot_options, clocksource };
+        (found != Computer::default()).then_some(found)
+    }
+    /// The computer that a run was made on; `None` for simulated runs, for guests, which a cell describes in another
+    /// way, and for runs that do not tell it.
+    pub fn of_run(record: &Record) -> Option<Computer> {
+        match record.backend.made_by() {
+            Some(Backend::Sim | Backend::Vm) => None,
+            Some(Backend::Host) | None => Computer::of(&record.found.environment),
+        }
+    }
+    /// Whether two runs were made on one computer and one build of its kernel, as far as that counts for them.
+    pub fn is_same(a: &Record, b: &Record) -> bool {
+        let counts = |r: &Record| !matches!(r.backend.made_by(), Some(Backend::Sim | Backend::Vm));
+        let (here, there) = (&a.found.environment, &b.found.environment);
+        counts(a) == counts(b) && (!counts(a) || KEYS.iter().all(|key| here.get(*key) == there.get(*key)))
+    }
+    /// The model of its CPUs in few words: "AMD EPYC 9754" for "AMD EPYC 9754 128-Core Processor".
+    pub fn cpu_in_short(&self) -> String {
+        let plain = self.cpu.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
+        let plain = plain.split('@').next().unwrap_or_default();
+        let filler = |w: &&str| !matches!(*w, "CPU" | "Processor") && !w.ends_with("-Core");
+        let words: Vec<&str> = plain.split_whitespace().filter(filler).collect();
+        if words.is_empty() { self.cpu.clone() } else { words.join(" ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::record;
+
+    #[test]
+    fn only_live_runs_have_a_computer() {
+        let mut r = record(1);
+        r.found.environment.insert("cpu.model".into(), "A CPU".into());
+        let of = |backend: Backend, r: &Record| {
+            Computer::of_run(&Record { backend: backend.into(), ..r.clone() }).map(|c| c.cpu)
+        };
+        assert_eq!(of(Backend::Host, &r).as_deref(), Some("A CPU"));
+        assert_eq!((of(Backend::Sim, &r), of(Backend::Vm, &r)), (None, None));
+        r.found.environment.clear();
+        assert_eq!(of(Backend::Host, &r), None);
+    }
+
+    #[test]
+    fn a_cpu_has_a_short_name() {
+        for (model, short) in [
+            ("AMD EPYC 9754 128-Core Processor", "AMD EPYC 9754"),
+            ("Intel(R) Xeon(R) Platinum 8488C", "Intel Xeon Platinum 8488C"),
+            ("Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz", "Intel Core i7-8550U"),
+            ("Processor", "Processor"),
+        ] {
+            assert_eq!(Computer { cpu: model.into(), ..Computer::default() }.cpu_in_short(), short);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A recording of another tool, or the events of a stored run, for commands that list tasks: the one is read, the other
+//! comes from its kept events or is simulated again.
+
+use super::explain::{Wanted, experiment_of};
+use super::import::Source;
+use super::named::has_runs;
+use super::runs::Choice;
+use crate::progress::Bar;
+use crate::{common, interrupt};
+use clap::Args;
+use schedlab_base::{Error, ErrorKind, Ns, Result, TaskId, Warning};
+use schedlab_import::{Audience, read_part};
+use schedlab_lab::events::Events;
+use schedlab_trace::{Event, Sink};
+use std::path::Path;
+
+/// A recording or a stored run.
+#[derive(Args)]
+pub struct Heard {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    choice: Choice,
+    /// The stored run of this seed [default: the first that is stored]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+impl Heard {
+    /// Tells all events to an audience, and returns what the reader must know.
+    ///
+    /// # Errors
+    /// When there is no such recording or run, it is damaged, or an interruption.
+    pub fn tell(&self, audience: &mut impl Audience) -> Result<Vec<Warning>> {
+        let (name, window) = (self.source.name(), self.source.window()?);
+        if !is_stored(&name)? {
+            let imported = read_part(&self.source.recording()?, window, false, audience)?;
+            return Ok(imported.losses.warnings());
+        }
+        let wanted = Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
+        let run = wanted.find(&name)?;
+        let record = run.record()?;
+        let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window, false)?;
+        let bar = events.are_simulated().then(|| {
+            let bar = Bar::simulated(false, events.cast().end, &common::SIMULATED);
+            bar.say("the run is simulated again".to_owned());
+            bar
+        });
+        audience.opens(0);
+        let actors = events.cast().tasks.clone();
+        actors.iter().enumerate().for_each(|(at, actor)| audience.meet(TaskId(at as u32), actor));
+        let whole = events.tell(&mut Only(audience), interrupt::stop_flag()?)?;
+        drop(bar);
+        if whole { Ok(Vec::new()) } else { Err(Error::new(ErrorKind::CheckFailed, "interrupted")) }
+    }
+}
+
+/// Whether a name is a stored run's, and not a recording's.
+fn is_stored(name: &str) -> Result<bool> {
+    let path = Path::new(name);
+    let is_missing = name != "-" && !path.exists();
+    Ok(is_missing || has_runs(path) || experiment_of(name)?.is_some())
+}
+
+/// Events without details.
+struct Only<'a, A>(&'a mut A);
+
+impl<A: Sink> Sink for Only<'_, A> {
+    fn event(&mut self, event: &Event) {
+        self.0.event(event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.0.sample(at, task, series, value);
+    }
+}
