@@ -8,8 +8,9 @@ pub mod cache;
 mod find;
 pub mod header;
 
+pub use find::natural;
 pub use find::{Listed, Origin, list};
-pub(crate) use find::{in_cache, natural, starts};
+pub(crate) use find::{in_cache, starts};
 
 use crate::Image;
 use header::Refused;

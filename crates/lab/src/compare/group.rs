@@ -1,8 +1,10 @@
 //! Groups of cells: the runs that belong together, and the names of variants beside others.
 
 use schedlab_base::{Origin, Warning};
+use schedlab_guest::images::natural;
 use schedlab_machine::Span;
 use schedlab_record::{Observe, Record};
+use std::cmp::Ordering;
 
 /// The runs of a cell, by ascending seed.
 pub struct CellRuns<'a> {
@@ -46,11 +48,31 @@ pub(super) fn same_place(a: &Record, b: &Record) -> bool {
     same_cell(a, b) && group_key(a) == group_key(b)
 }
 
+/// A name that is ordered as people count: "4 groups" before "16 groups".
+struct Counting<'a>(&'a str);
+
+impl Ord for Counting<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        natural(self.0, other.0).then_with(|| self.0.cmp(other.0))
+    }
+}
+impl PartialOrd for Counting<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Counting<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Counting<'_> {}
+
 /// The order in which stored runs are shown; plain kernels before changed ones.
 pub fn natural_order(r: &Record) -> impl Ord + '_ {
     (
         &r.workload,
-        &r.load,
+        Counting(&r.load),
         &r.machine.name,
         &r.backend,
         !r.variant.is_plain(),
