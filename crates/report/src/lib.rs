@@ -11,6 +11,7 @@ pub mod gobench;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod junit;
 pub mod knee;
 mod legend;
 pub mod lkml;

@@ -134,7 +134,10 @@ impl RunOptions {
             loads: self.load.clone(),
             machines: self.machine.clone(),
             variants: self.variant.clone(),
-            metrics: self.metric.clone(),
+            metrics: match self.metric.is_empty() {
+                true => self.form.outlets.metric().into_iter().collect(),
+                false => self.metric.clone(),
+            },
         }
     }
     fn making(&self) -> Result<Making<'_>> {
