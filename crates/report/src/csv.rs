@@ -2,6 +2,7 @@
 
 use crate::{Exporter, groups, row};
 use schedlab_lab::Comparison;
+use schedlab_lab::command::own::csv::{FORMULAS, GUARD};
 use schedlab_lab::compare::{Cell, Stat};
 use std::io::{self, Write};
 
@@ -49,31 +50,31 @@ impl Exporter for Csv {
 fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let mut f = vec![
-        c.experiment.clone(),
+        harmless(&c.experiment),
         cell.backend.to_string(),
-        cell.machine.clone(),
-        cell.kernel.clone(),
-        cell.workload.clone(),
-        cell.load.clone(),
-        cell.variant.clone(),
+        harmless(&cell.machine),
+        harmless(&cell.kernel),
+        harmless(&cell.workload),
+        harmless(&cell.load),
+        harmless(&cell.variant),
         cell.runs.to_string(),
-        metric.to_owned(),
+        harmless(metric),
     ];
     match stat {
         Stat::Measured(m) => f.extend([
-            m.unit.clone(),
+            harmless(&m.unit),
             m.better.name().to_owned(),
             m.mean.to_string(),
             text(m.std_pct),
             String::new(),
         ]),
         Stat::Missing { missing } => {
-            f.extend([String::new(), String::new(), String::new(), String::new(), missing.clone()]);
+            f.extend([String::new(), String::new(), String::new(), String::new(), harmless(missing)]);
         }
     }
     match row(c, cell, metric) {
         Some(r) => f.extend([
-            r.baseline.clone(),
+            harmless(&r.baseline),
             text(r.change_pct),
             text(r.ci95_pct.map(|i| i[0])),
             text(r.ci95_pct.map(|i| i[1])),
@@ -87,6 +88,16 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     f
 }
 
+/// A name that no spreadsheet takes for a formula: an apostrophe stands before a leading `=`, `+`, `-` or `@`. The reader
+/// of this form takes it away again.
+fn harmless(name: &str) -> String {
+    if name.trim_start_matches(GUARD).starts_with(FORMULAS) {
+        format!("{GUARD}{name}")
+    } else {
+        name.to_owned()
+    }
+}
+
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -97,12 +108,27 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{harmless, quoted};
 
     #[test]
     fn fields_with_commas_and_quotes_are_quoted() {
         assert_eq!(quoted("a"), "a");
         assert_eq!(quoted("1x2,threads=3"), "\"1x2,threads=3\"");
         assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+    }
+
+    #[test]
+    fn names_are_no_formulas_and_come_back() {
+        for (name, field) in [
+            ("v6.12", "v6.12"),
+            ("=1+1", "'=1+1"),
+            ("-O2", "'-O2"),
+            ("@x", "'@x"),
+            ("'+x", "''+x"),
+            ("it's", "it's"),
+        ] {
+            assert_eq!(harmless(name), field);
+            assert_eq!(schedlab_lab::command::own::csv::as_named(field), name);
+        }
     }
 }

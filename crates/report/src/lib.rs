@@ -12,6 +12,7 @@ mod heading;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod junit;
 pub mod knee;
 mod legend;
 pub mod lkml;

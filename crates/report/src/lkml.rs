@@ -28,7 +28,7 @@ impl Exporter for Lkml {
             for (cell, metric) in group.iter().flat_map(|cell| c.metrics.iter().map(move |m| (cell, m))) {
                 let Some(row) = row(c, cell, metric) else { continue };
                 let base = group.iter().find(|b| b.variant == row.baseline);
-                let Some(line) = base.and_then(|b| line(b, cell, row, &mut cut)) else { continue };
+                let Some(line) = base.and_then(|b| line(c, b, cell, row, &mut cut)) else { continue };
                 let title = title(c, group, cell, row);
                 match tables.iter_mut().find(|(t, _)| *t == title) {
                     Some((_, lines)) => lines.push(line),
@@ -83,9 +83,13 @@ fn title(c: &Comparison, group: &[Cell], cell: &Cell, row: &Row) -> Title {
     (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 
-fn line(base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
+fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
-    let case = cut.fit(short(&row.metric, &cell.workload), CASE);
+    // One workload is the subject of the whole mail; several must be told apart, as schedtests' cases are.
+    let metric = short(&row.metric, &cell.workload);
+    let several = c.cells.iter().any(|other| other.workload != cell.workload);
+    let case = if several { format!("{} {metric}", cell.workload) } else { metric.to_owned() };
+    let case = cut.fit(&case, CASE);
     let load = cut.fit(&cell.load, LOAD);
     let mark = row.verdict.mark();
     let spread = |m: &Measured| m.std_pct.map_or_else(|| "     -".to_owned(), |s| format!("{s:6.2}"));

@@ -33,7 +33,7 @@ impl Exporter for Markdown {
         if !c.warnings.is_empty() {
             writeln!(out)?;
         }
-        c.warnings.iter().try_for_each(|w| writeln!(out, "- warning: {}", w.warning.message))
+        c.warnings.iter().try_for_each(|w| writeln!(out, "- warning: {}", plain(&w.warning.message)))
     }
 }
 
@@ -62,8 +62,24 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
             None => String::new(),
         },
     ];
-    // A bar would end the field.
-    format!("| {} |", fields.map(|f| f.replace('|', "\\|")).join(" | "))
+    format!("| {} |", fields.map(|f| plain(&f)).join(" | "))
+}
+
+/// A text as Markdown that shows it as it is. Names come from other people's files: HTML in them would be obeyed, links
+/// and images followed, and a bar would end a field. A name such as `lb_count` needs no signs.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' | '\\' | '`' | '[' | ']' | '!' | '*' | '~' | '#' => out.extend(['\\', c]),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// The legend of the columns.
@@ -85,5 +101,21 @@ fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     match c.comparisons.iter().find(of_group) {
         Some(r) => r.baseline == cell.variant,
         None => group.count() == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn names_are_shown_and_not_obeyed() {
+        assert_eq!(
+            plain("domain0.newidle.lb_count +4.2%, -1 to +2 (p < 0.05)"),
+            "domain0.newidle.lb_count +4.2%, -1 to +2 (p &lt; 0.05)"
+        );
+        assert_eq!(plain("<img src=x onerror=alert(1)>"), "&lt;img src=x onerror=alert(1)&gt;");
+        assert_eq!(plain("![x](http://h)|`a`\n# b\\"), "\\!\\[x\\](http://h)\\|\\`a\\` \\# b\\\\");
+        assert_eq!(plain("&lt;b&gt;"), "&amp;lt;b&amp;gt;");
     }
 }

@@ -1,5 +1,6 @@
 //! Options and helpers that several commands share.
 
+use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
@@ -8,7 +9,9 @@ use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
+use schedlab_report::table::limit;
 use schedlab_trace::Window;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -153,6 +156,8 @@ pub struct FormOptions {
     /// Plot it, too, as .svg or .png: metrics against the swept parameter, with 95 % intervals; without a sweep, bars
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub outlets: OutletOptions,
 }
 
 impl FormOptions {
@@ -166,6 +171,7 @@ impl FormOptions {
     /// When it is unknown (the error offers the nearest), or as [`check_plot`].
     pub fn form(&self) -> Result<&'static Form> {
         self.plot.as_deref().map_or(Ok(()), check_plot)?;
+        self.outlets.check()?;
         let name = if self.json { "json" } else { &self.format };
         schedlab_report::form(if name == "go" { "gobench" } else { name })
     }
@@ -185,10 +191,46 @@ pub fn check_plot(file: &Path) -> Result<()> {
 /// # Errors
 /// When standard output or the plot's file can't be written.
 pub fn print(comparison: &Comparison, options: &FormOptions) -> Result<()> {
-    show(comparison, options.form()?)?;
+    deliver(comparison, options, show)
+}
+
+/// As [`print`]; a table on a terminal is shortened and says so.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_shortened(comparison: &Comparison, options: &FormOptions) -> Result<()> {
+    deliver(comparison, options, show_shortened)
+}
+
+fn deliver(
+    comparison: &Comparison,
+    options: &FormOptions,
+    show: fn(&Comparison, &Form) -> Result<()>,
+) -> Result<()> {
+    if let Some(file) = &options.outlets.junit {
+        outlets::junit(comparison, file)?;
+    }
+    match &options.outlets.print {
+        Some(metric) => outlets::print(comparison, metric)?,
+        None => show(comparison, options.form()?)?,
+    }
     match &options.plot {
         Some(file) => temp::write_whole(file, &plot::plot(comparison, Kind::of(file)?)?),
         None => Ok(()),
+    }
+}
+
+fn show_shortened(comparison: &Comparison, form: &Form) -> Result<()> {
+    if form.name != "table" || !std::io::stdout().is_terminal() {
+        return show(comparison, form);
+    }
+    let mut shorter = comparison.clone();
+    match limit::shorten(&mut shorter) {
+        0 => show(comparison, form),
+        hidden => {
+            show(&shorter, form)?;
+            output::result(|out| writeln!(out, "{hidden} more: --all"))
+        }
     }
 }
 

@@ -138,7 +138,10 @@ impl RunOptions {
             machines: self.machine.clone(),
             workloads: self.workload.clone(),
             variants: self.variant.clone(),
-            metrics: self.metric.clone(),
+            metrics: match self.metric.is_empty() {
+                true => self.form.outlets.metric().into_iter().collect(),
+                false => self.metric.clone(),
+            },
         }
     }
     fn making(&self) -> Result<Making<'_>> {

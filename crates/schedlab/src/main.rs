@@ -16,6 +16,7 @@ mod forging;
 mod guests;
 mod interrupt;
 mod names;
+mod outlets;
 mod output;
 mod progress;
 mod reporting;

@@ -1,10 +1,11 @@
 //! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values
 //! are in us unless it was started with `-N`; only JSON tells that, not the text.
 
-use super::text::{after, json, lines, missing, number, scaled};
+use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
+use std::collections::BTreeMap;
 
 /// The row.
 pub const TOOL: Tool = Tool {
@@ -26,7 +27,8 @@ pub const TOOL: Tool = Tool {
     ],
     headline: &["latency.avg", "latency.max"],
     knows: |text| {
-        lines(text).any(|l| thread(l).is_some() || l.starts_with("# Max Latencies:")) || is_json(text)
+        lines(text).any(|l| !matches!(thread(l), Ok(None)) || l.starts_with("# Max Latencies:"))
+            || is_json(text)
     },
     read,
 };
@@ -39,23 +41,33 @@ fn is_json(text: &str) -> bool {
 }
 
 /// "T: 0 (15281) P: 0 I:1000 C:    300 Min:     53 Act:   82 Avg:  278 Max:   17900"
-fn thread(line: &str) -> Option<(u64, Thread)> {
-    let rest = line.strip_prefix("T:")?;
-    let of = |word: &str| after(rest, word);
-    Some((number(rest)? as u64, [of(" C:")?, of("Min:")?, of("Avg:")?, of("Max:")?]))
+fn thread(line: &str) -> Result<Option<(u64, Thread)>> {
+    let Some(rest) = line.strip_prefix("T:") else { return Ok(None) };
+    let mut of = [0.0; 4];
+    for (value, word) in of.iter_mut().zip([" C:", "Min:", "Avg:", "Max:"]) {
+        let Some(found) = after(rest, word)? else { return Ok(None) };
+        *value = found;
+    }
+    Ok(number(rest)?.map(|id| (id as u64, of)))
 }
 
+/// Every run in a text.
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let (threads, factor) = if is_json(text) {
-        of_json(&json("cyclictest", text)?)
+    let runs: Vec<(Vec<Thread>, f64)> = if is_json(text) {
+        jsons("cyclictest", text)?.iter().map(of_json).collect()
     } else {
-        // Without -q the lines come again and again: the last of each thread counts.
-        let last: std::collections::BTreeMap<u64, Thread> = lines(text).filter_map(thread).collect();
-        (if last.is_empty() { of_histogram(text) } else { last.into_values().collect() }, 1e3)
+        let runs = of_lines(text)?;
+        let runs = if runs.is_empty() { of_histograms(text)? } else { runs };
+        runs.into_iter().map(|threads| (threads, 1e3)).collect()
     };
+    let all: Vec<Reading> = runs.iter().filter_map(|(threads, factor)| reading(threads, *factor)).collect();
+    if all.is_empty() { Err(missing("cyclictest", "thread with its Min, Avg and Max")) } else { Ok(all) }
+}
+
+fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
     let samples: f64 = threads.iter().map(|t| t[0]).sum();
     if threads.is_empty() || samples <= 0.0 {
-        return Err(missing("cyclictest", "thread with its Min, Avg and Max"));
+        return None;
     }
     let min = threads.iter().map(|t| t[1]).fold(f64::INFINITY, f64::min);
     let avg = threads.iter().map(|t| t[0] * t[2]).sum::<f64>() / samples;
@@ -63,19 +75,38 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let all = [("latency.min", min), ("latency.avg", avg), ("latency.max", max)];
     let values: Values = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
     let load = Some(format!("{} threads", threads.len()));
-    Ok(vec![Reading { load, values, ..Reading::default() }])
+    Some(Reading { load, values, ..Reading::default() })
 }
 
-/// The comments under a histogram: "# Total: 300 300", "# Min Latencies: 00053 00046".
-fn of_histogram(text: &str) -> Vec<Thread> {
-    let column = |name: &str| -> Vec<f64> {
-        let line = lines(text).find_map(|l| l.strip_prefix(name));
-        line.into_iter().flat_map(str::split_whitespace).filter_map(|w| w.parse().ok()).collect()
+/// The runs in lines of threads. Without -q a run's lines come again and again, with growing counts: the last of each
+/// thread counts. A count that does not grow begins another run.
+fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
+    let mut runs: Vec<BTreeMap<u64, Thread>> = Vec::new();
+    for line in lines(text) {
+        let Some((id, thread)) = thread(line)? else { continue };
+        let goes_on = runs.last().is_some_and(|run| run.get(&id).is_none_or(|before| thread[0] > before[0]));
+        match runs.last_mut().filter(|_| goes_on) {
+            Some(run) => run.extend([(id, thread)]),
+            None => runs.push([(id, thread)].into()),
+        }
+    }
+    Ok(runs.into_iter().map(|run| run.into_values().collect()).collect())
+}
+
+/// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046".
+fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
+    let column = |name: &str| -> Result<Vec<Vec<f64>>> {
+        let found = lines(text).filter_map(|l| l.strip_prefix(name));
+        found.map(|line| line.split_whitespace().map(whole).collect()).collect()
     };
-    let (total, min) = (column("# Total:"), column("# Min Latencies:"));
-    let (avg, max) = (column("# Avg Latencies:"), column("# Max Latencies:"));
-    let rows = total.iter().zip(&min).zip(avg.iter().zip(&max));
-    rows.map(|((total, min), (avg, max))| [*total, *min, *avg, *max]).collect()
+    let (total, min) = (column("# Total:")?, column("# Min Latencies:")?);
+    let (avg, max) = (column("# Avg Latencies:")?, column("# Max Latencies:")?);
+    let runs = total.iter().zip(&min).zip(avg.iter().zip(&max));
+    let threads = |((total, min), (avg, max)): ((&Vec<f64>, &Vec<f64>), (&Vec<f64>, &Vec<f64>))| {
+        let rows = total.iter().zip(min).zip(avg.iter().zip(max));
+        rows.map(|((total, min), (avg, max))| [*total, *min, *avg, *max]).collect()
+    };
+    Ok(runs.map(threads).collect())
 }
 
 /// Threads and the factor to ns: `resolution_in_ns` tells the unit.

@@ -1,6 +1,6 @@
 //! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
 
-use super::text::{after, lines, missing, number, scaled};
+use super::text::{after, lines, missing, number, scaled, whole};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -28,7 +28,7 @@ pub const DBENCH: Tool = Tool {
     stage: None,
     figures: FIGURES,
     headline: &["throughput", "latency.max"],
-    knows: |text| lines(text).any(|l| throughput(l).is_some()),
+    knows: |text| lines(text).any(|l| !matches!(throughput(l), Ok(None))),
     read,
 };
 
@@ -43,40 +43,40 @@ pub const TBENCH: Tool = Tool {
 };
 
 /// "Throughput 416.231 MB/sec  2 clients  2 procs  max_latency=21.868 ms"
-fn throughput(line: &str) -> Option<f64> {
-    let rest = line.strip_prefix("Throughput ")?;
-    number(rest).filter(|_| rest.contains(" MB/sec"))
+fn throughput(line: &str) -> Result<Option<f64>> {
+    let rest = line.strip_prefix("Throughput ").filter(|rest| rest.contains(" MB/sec"));
+    rest.map_or(Ok(None), number)
 }
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let (mut all, mut values) = (Vec::new(), Values::new());
     for line in lines(text) {
-        if let Some(rate) = throughput(line) {
+        if let Some(rate) = throughput(line)? {
             let mut values = std::mem::take(&mut values);
             values.insert("throughput".to_owned(), rate);
-            values.extend(after(line, "max_latency=").map(|ms| ("latency.max".to_owned(), scaled(ms, 1e6))));
-            let clients = line.split_once(" MB/sec").and_then(|(_, rest)| number(rest));
+            values.extend(after(line, "max_latency=")?.map(|ms| ("latency.max".to_owned(), scaled(ms, 1e6))));
+            let clients = after(line, " MB/sec")?;
             let load = clients.filter(|_| line.contains(" clients")).map(|n| format!("{n} clients"));
             all.push(Reading { load, values, ..Reading::default() });
         } else if line.starts_with("dbench version") {
             values.clear();
         } else {
-            operation(line, &mut values);
+            operation(line, &mut values)?;
         }
     }
     if all.is_empty() { Err(missing("dbench", "line 'Throughput N MB/sec'")) } else { Ok(all) }
 }
 
 /// " ReadX          35625     0.031    21.866"
-fn operation(line: &str, values: &mut Values) {
+fn operation(line: &str, values: &mut Values) -> Result<()> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [name, count, avg, max] = words[..] else { return };
+    let [name, calls, avg, max] = words[..] else { return Ok(()) };
     let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'/');
-    let all = (count.parse::<u64>(), avg.parse::<f64>(), max.parse::<f64>());
-    let (Ok(count), Ok(avg), Ok(max)) = all else { return };
-    if word && avg.is_finite() && max.is_finite() {
-        for (what, value) in [("count", count as f64), ("avg", scaled(avg, 1e6)), ("max", scaled(max, 1e6))] {
-            values.insert(format!("op.{name}.{what}"), value);
-        }
+    let digits = calls.bytes().all(|b| b.is_ascii_digit());
+    let begins = |w: &str| w.starts_with(|c: char| c.is_ascii_digit());
+    if word && digits && begins(avg) && begins(max) {
+        let all = [("count", whole(calls)?, 1.0), ("avg", whole(avg)?, 1e6), ("max", whole(max)?, 1e6)];
+        values.extend(all.map(|(what, v, factor)| (format!("op.{name}.{what}"), scaled(v, factor))));
     }
+    Ok(())
 }

@@ -121,8 +121,7 @@ pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()
             (at_pointer(&json, pointer), format!("nothing is at '{pointer}'"))
         }
     };
-    let values = values
-        .map_err(|word| Error::input(format!("metric '{name}': '{word}' in {source} is not a number")))?;
+    let values = values.map_err(|e| e.context(format!("metric '{name}' in {source}")))?;
     let (Some(first), Some(last)) = (values.first(), values.last()) else {
         return Err(Error::input(format!("metric '{name}': {place} in {source}")));
     };
@@ -146,24 +145,19 @@ pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()
     Ok(())
 }
 
-/// All values that the group matches, or the first match that is no number.
-fn matches(regex: &Regex, text: &str) -> std::result::Result<Vec<f64>, String> {
+/// All values that the group matches.
+fn matches(regex: &Regex, text: &str) -> Result<Vec<f64>> {
     let groups = regex.captures_iter(text).filter_map(|c| c.get(1));
-    groups.map(|group| parse(group.as_str())).collect()
-}
-
-fn parse(word: &str) -> std::result::Result<f64, String> {
-    let plain = word.trim().replace(',', "");
-    plain.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| word.trim().chars().take(40).collect())
+    groups.map(|group| text::whole(group.as_str())).collect()
 }
 
 /// The number at a pointer, or the numbers of an array there.
-fn at_pointer(json: &serde_json::Value, pointer: &str) -> std::result::Result<Vec<f64>, String> {
+fn at_pointer(json: &serde_json::Value, pointer: &str) -> Result<Vec<f64>> {
     use serde_json::Value;
     let one = |v: &Value| match v {
-        Value::Number(n) => n.as_f64().ok_or_else(|| n.to_string()),
-        Value::String(s) => parse(s),
-        other => Err(other.to_string().chars().take(40).collect()),
+        Value::Number(n) => text::whole(&n.to_string()),
+        Value::String(s) => text::whole(s),
+        other => text::whole(&other.to_string()),
     };
     match json.pointer(pointer) {
         None => Ok(Vec::new()),

@@ -20,18 +20,18 @@ pub const TOOL: Tool = Tool {
     stage: None,
     figures: &[Row("time", "ns", Lower, "from the start signal until the last task is gone")],
     headline: &["time"],
-    knows: |text| lines(text).any(|l| time(l).is_some()),
+    knows: |text| lines(text).any(|l| !matches!(time(l), Ok(None))),
     read,
 };
 
-fn time(line: &str) -> Option<f64> {
-    line.strip_prefix("Time:").and_then(number)
+fn time(line: &str) -> Result<Option<f64>> {
+    line.strip_prefix("Time:").map_or(Ok(None), number)
 }
 
 /// "Running in process mode with 2 groups using 40 file descriptors each (== 80 tasks)"
 fn groups(line: &str) -> Option<String> {
     let words = line.strip_prefix("Running in ")?.split_once(" mode with ")?.1;
-    let groups = number(words)?;
+    let groups = number(words).ok()??;
     Some(format!("{groups} groups"))
 }
 
@@ -40,7 +40,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     for line in lines(text) {
         if let Some(groups) = groups(line) {
             load = Some(groups);
-        } else if let Some(time) = time(line) {
+        } else if let Some(time) = time(line)? {
             let values = [("time".to_owned(), scaled(time, 1e9))].into();
             all.push(Reading { load: load.clone(), values, ..Reading::default() });
         }

@@ -45,7 +45,7 @@ pub const TOOL: Tool = Tool {
         Row("time", "ns", Neither, "length of the test"),
     ],
     headline: &["rate", "response", "connection.median"],
-    knows: |text| lines(text).any(|l| total(l).is_some()),
+    knows: |text| lines(text).any(|l| !matches!(total(l), Ok(None))),
     read,
 };
 
@@ -82,9 +82,9 @@ macro_rules! eight {
 const PAGE: &str = eight!(eight!("0123456789abcdefghijklmnopqrstu\n"));
 
 /// "Total: connections 20 requests 1000 replies 1000 test-duration 2.002 s": replies and seconds.
-fn total(line: &str) -> Option<(f64, f64)> {
-    let rest = line.strip_prefix("Total: connections ")?;
-    Some((after(rest, "replies ")?, after(rest, "test-duration ")?))
+fn total(line: &str) -> Result<Option<(f64, f64)>> {
+    let Some(rest) = line.strip_prefix("Total: connections ") else { return Ok(None) };
+    Ok(after(rest, "replies ")?.zip(after(rest, "test-duration ")?))
 }
 
 fn read(text: &str) -> Result<Vec<Reading>> {
@@ -93,15 +93,16 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let mut load = None;
     for line in lines(text) {
         if line.starts_with("httperf ") {
-            load = after(line, "--rate=").map(|n| format!("{n} a second"));
-        } else if let Some((replies, seconds)) = total(line) {
+            load = after(line, "--rate=")?.map(|n| format!("{n} a second"));
+        } else if let Some((replies, seconds)) = total(line)? {
             let rate = (seconds > 0.0).then(|| ("rate".to_owned(), replies / seconds));
             let mut values = Values::from([("time".to_owned(), scaled(seconds, 1e9))]);
             values.extend(rate);
             all.push(Reading { load: load.take(), values, ..Reading::default() });
         } else if let Some(reading) = all.last_mut() {
-            let found = figures(line).into_iter().filter_map(|(name, v)| Some((name.to_owned(), v?)));
-            reading.values.extend(found);
+            for (name, value) in figures(line) {
+                reading.values.extend(value?.map(|v| (name.to_owned(), v)));
+            }
         }
     }
     if all.is_empty() {
@@ -112,8 +113,8 @@ fn read(text: &str) -> Result<Vec<Reading>> {
 }
 
 /// The figures in a line.
-fn figures(line: &str) -> Vec<(&'static str, Option<f64>)> {
-    let ms = |word: &str| after(line, word).map(|v| scaled(v, 1e6));
+fn figures(line: &str) -> Vec<(&'static str, Result<Option<f64>>)> {
+    let ms = |word: &str| after(line, word).map(|v| v.map(|v| scaled(v, 1e6)));
     if line.starts_with("Connection time [ms]: min") {
         return vec![
             ("connection.min", ms("min ")),
@@ -129,7 +130,7 @@ fn figures(line: &str) -> Vec<(&'static str, Option<f64>)> {
         return vec![("session_rate", after(line, "avg "))];
     }
     if let Some(rest) = line.strip_prefix("Net I/O:") {
-        return vec![("throughput", number(rest).map(|kb| scaled(kb, 1024.0)))];
+        return vec![("throughput", number(rest).map(|v| v.map(|kb| scaled(kb, 1024.0))))];
     }
     if line.starts_with("Errors: total") {
         return vec![("errors", after(line, "total "))];

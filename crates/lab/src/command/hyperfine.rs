@@ -1,6 +1,6 @@
 //! hyperfine's JSON export: a result for each command, with the time of each of its runs in seconds.
 
-use super::text::{json, missing, scaled};
+use super::text::{jsons, missing, scaled};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
@@ -34,8 +34,8 @@ pub const TOOL: Tool = Tool {
 };
 
 fn results(text: &str) -> Result<Vec<Reading>> {
-    let value = json("hyperfine", text)?;
-    let results = value.get("results").and_then(Value::as_array).into_iter().flatten();
+    let values = jsons("hyperfine", text)?;
+    let results = values.iter().filter_map(|v| v.get("results")?.as_array()).flatten();
     let all: Vec<Reading> = results.filter_map(one).collect();
     if all.is_empty() {
         Err(missing("hyperfine", "entry of 'results' with 'mean' and 'times'"))

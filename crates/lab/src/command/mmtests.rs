@@ -5,7 +5,7 @@
 //! A column is a variant and has one value, a mean over mmtests' iterations: its own spread is told in other
 //! lines, if at all. Units are not told.
 
-use super::text::missing;
+use super::text::{missing, whole};
 use super::{Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -35,7 +35,7 @@ pub const TOOL: Tool = Tool {
         Row("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
     ],
     headline: &[],
-    knows: |text| text.lines().filter(|l| row(l).is_some()).count() > 0,
+    knows: |text| text.lines().any(|l| !matches!(row(l), Ok(None))),
     read,
 };
 
@@ -79,7 +79,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let mut table: Option<usize> = None;
     let mut above = Above::default();
     for line in text.lines() {
-        let Some((name, values)) = row(line) else {
+        let Some((name, values)) = row(line)? else {
             let words: Vec<&str> = unquoted(line).split_whitespace().collect();
             // Bars under a title say nothing.
             if words.iter().any(|w| w.chars().any(char::is_alphanumeric)) {
@@ -127,28 +127,28 @@ fn indented(line: &str) -> bool {
 }
 
 /// A row's figure and its value in each column; `None` where mmtests printed "nan".
-fn row(line: &str) -> Option<(String, Vec<Option<f64>>)> {
+fn row(line: &str) -> Result<Option<(String, Vec<Option<f64>>)>> {
     let plain = unquoted(line).replace(['(', ')', '*'], " ");
     let mut words = plain.split_whitespace();
-    let statistic = words.next()?.to_ascii_lowercase();
+    let statistic = words.next().unwrap_or_default().to_ascii_lowercase();
     // "BAmean-50": the best half.
-    let (word, part) =
-        statistic.split_once('-').map_or((statistic.as_str(), ""), |(word, part)| (word, part));
-    if !STATISTICS.contains(&word) {
-        return None;
-    }
-    let operation = words.next()?;
-    let rest: Vec<&str> = words.collect();
-    let is_change = |w: &&&str| w.ends_with('%');
-    let value = |w: &&str| w.parse().ok().map(|v: f64| v.is_finite().then_some(v));
-    let values: Option<Vec<Option<f64>>> = rest.iter().filter(|w| !is_change(w)).map(value).collect();
-    let values = values.filter(|v| !v.is_empty())?;
+    let (word, part) = statistic.split_once('-').unwrap_or((statistic.as_str(), ""));
+    let Some(operation) = words.next().filter(|_| STATISTICS.contains(&word)) else { return Ok(None) };
+    let (changes, values): (Vec<&str>, Vec<&str>) = words.partition(|w| w.ends_with('%'));
     // Each value has its change behind it, which prose that begins with "Max" has not.
-    if rest.iter().filter(is_change).count() != values.len() {
-        return None;
+    let numeric = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) || is_nan(w);
+    if values.is_empty() || changes.len() != values.len() || !values.iter().all(numeric) {
+        return Ok(None);
     }
+    let value = |w: &&str| if is_nan(w) { Ok(None) } else { whole(w).map(Some) };
+    let values: Vec<Option<f64>> = values.iter().map(value).collect::<Result<_>>()?;
     let part = if part.is_empty() { String::new() } else { format!(".best{part}") };
-    Some((format!("{operation}{part}.{word}"), values))
+    Ok(Some((format!("{operation}{part}.{word}"), values)))
+}
+
+/// mmtests' sign for a column that lacks the row.
+fn is_nan(word: &str) -> bool {
+    word.trim_start_matches('-').eq_ignore_ascii_case("nan")
 }
 
 #[cfg(test)]

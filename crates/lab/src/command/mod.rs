@@ -11,9 +11,13 @@ mod hackbench;
 mod httperf;
 mod hyperfine;
 mod installed;
+mod lkp;
 mod mmtests;
+mod netperf;
+mod number;
 pub mod own;
 mod perf;
+mod perf_bench;
 mod perf_sched;
 mod perf_stat;
 mod rt_app;
@@ -24,12 +28,14 @@ mod sysbench;
 mod template;
 mod text;
 mod units;
+mod unixbench;
 
 pub use extract::{check, default_better, metric_option};
 pub use installed::check_installed;
 pub use template::{Template, one_word_or_line};
 
 use schedlab_base::{Error, Result};
+use schedlab_base::natural;
 use schedlab_native::Said;
 use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
 use schedlab_workload::command::Extract;
@@ -127,6 +133,9 @@ pub const TOOLS: &[&Tool] = &[
     &perf_stat::TOOL,
     &perf_sched::TOOL,
     &mmtests::TOOL,
+    &lkp::TOOL,
+    &netperf::TOOL,
+    &unixbench::TOOL,
 ];
 
 /// The tool of that name.
@@ -152,13 +161,18 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
 }
 
 /// The reader of a saved output.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Reader {
     /// A tool's reader.
     Tool(&'static Tool),
     /// The reader of a form in which schedlab prints.
     Own(&'static own::Form),
+    /// Figures that the user describes, in any text.
+    Text(Vec<Extract>),
 }
+
+/// The workload of texts that are read by the user's own expressions, and the first word of their metrics.
+pub const TEXT: &str = "output";
 
 /// The reader of that name: a tool's, or a form's.
 ///
@@ -256,23 +270,38 @@ pub fn headline(spec: &CommandSpec) -> Vec<String> {
 /// As [`headline`], for a record's command; `None` if it has none.
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
+    let figures = &record.found.figures;
     let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
         (saved::KIND, _) if of("tool") == Some(saved::OWN) => {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
-            return Some(own::headline(&record.found.figures, firsts));
+            let everything = record.found.environment.contains_key(saved::EVERYTHING);
+            return Some(own::headline(figures, firsts, everything));
         }
+        // A saved output shows all that it has: what it hid would look as if it had not been measured.
         (saved::KIND, _) => {
-            let rows = find(of("tool")?).ok()?.headline;
-            rows.iter().map(|name| format!("{}.{name}", record.workload)).collect()
+            let firsts = of("tool").and_then(|name| find(name).ok()).map_or(&[][..], |tool| tool.headline);
+            let firsts: Vec<String> =
+                firsts.iter().map(|name| format!("{}.{name}", record.workload)).collect();
+            let stats = |name: &String| ["p50", "p99", "max"].map(|stat| format!("{name}.{stat}"));
+            let series = record.found.series.keys().flat_map(stats);
+            return Some(firsts_first(figures, &firsts).into_iter().chain(series).collect());
         }
         (_, Ok(Spec::Command(spec))) => headline(&spec),
         _ => return None,
     };
     // A tool's figures depend on its arguments; the figures that it gave are shown.
-    let given = |name: &String| record.found.figures.contains_key(name) || !is_figure(record, name);
+    let given = |name: &String| figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
-    Some(if some.is_empty() { record.found.figures.keys().take(6).cloned().collect() } else { some })
+    Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
+}
+
+/// The names of all figures: those of `firsts` that are there, then the others as people count (2 before 16).
+pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
+    let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
+    rest.sort_by(|a, b| natural(a, b));
+    let firsts = firsts.iter().filter(|name| figures.contains_key(*name));
+    firsts.chain(rest).cloned().collect()
 }
 
 /// Whether the name can only be a figure of the record's workload: neither a metric of the table nor of a series.

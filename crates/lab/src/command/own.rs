@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-mod csv;
+pub mod csv;
 mod gobench;
 pub mod percent;
 
@@ -63,6 +63,8 @@ pub struct Run {
     pub figures: BTreeMap<String, Figure>,
     /// Number of runs of which its figures are means; 0 or 1: it is one run.
     pub mean_of: u64,
+    /// Whether it has every metric that schedlab knows of the run, not those that somebody chose.
+    pub everything: bool,
 }
 
 /// Whether a text's first JSON value begins with that schema.
@@ -115,7 +117,8 @@ fn comparison(text: &str) -> Result<Vec<Run>> {
     let (bases, others): (Vec<&Value>, Vec<&Value>) =
         cells.iter().partition(|cell| is_baseline(&whole, cell));
     let cells = bases.into_iter().chain(others);
-    some(cells.flat_map(|cell| cell_runs(cell, &whole["model"])).collect(), "cell with a measured metric")
+    let runs: Vec<Vec<Run>> = cells.map(|cell| cell_runs(cell, &whole["model"])).collect::<Result<_>>()?;
+    some(runs.into_iter().flatten().collect(), "cell with a measured metric")
 }
 
 /// Whether a comparison's rows name a cell as their baseline.
@@ -127,13 +130,14 @@ fn is_baseline(whole: &Value, cell: &Value) -> bool {
 
 /// The runs of a cell. If a metric is missing in some of them, the text does not tell in which, and none of
 /// them keeps its seed.
-fn cell_runs(cell: &Value, model: &Value) -> Vec<Run> {
+fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     let first = origin(cell, model);
     let metrics = cell["metrics"].as_object().into_iter().flatten();
-    let values = |m: &Value| -> Vec<f64> {
-        m["values"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+    let values = |m: &Value| -> Result<Vec<f64>> {
+        m["values"].as_array().into_iter().flatten().map(number).collect()
     };
-    let all: Vec<(&String, &Value, Vec<f64>)> = metrics.map(|(name, m)| (name, m, values(m))).collect();
+    let all: Vec<(&String, &Value, Vec<f64>)> =
+        metrics.map(|(name, m)| Ok((name, m, values(m)?))).collect::<Result<_>>()?;
     let seeds: Vec<u64> = cell["seeds"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
     let runs = all.iter().map(|(.., v)| v.len()).max().unwrap_or(0);
     let whole = seeds.len() == runs && all.iter().all(|(.., v)| v.is_empty() || v.len() == runs);
@@ -141,15 +145,23 @@ fn cell_runs(cell: &Value, model: &Value) -> Vec<Run> {
         let told = all.iter().filter_map(|(name, m, v)| Some(((*name).clone(), figure(m, *v.get(i)?))));
         Run { seed: whole.then(|| seeds[i]), figures: told.collect(), ..first.clone() }
     };
-    (0..runs).map(one).collect()
+    Ok((0..runs).map(one).collect())
+}
+
+/// A number of a result. JSON has no "nan"; writers put `null` or words in its place.
+fn number(value: &Value) -> Result<f64> {
+    value.as_f64().ok_or_else(|| Error::input(format!("{value} stands where a result's number should")))
 }
 
 fn run(text: &str) -> Result<Vec<Run>> {
     let whole = parsed(text)?;
     let metrics = whole["metrics"].as_object().into_iter().flatten();
-    let figures = metrics.filter_map(|(name, m)| Some((name.clone(), figure(m, m["value"].as_f64()?))));
+    let missing = |m: &Value| m["value"].get("missing").is_some() || m.get("value").is_none();
+    let measured = metrics.filter(|(_, m)| !missing(m));
+    let figures = measured.map(|(name, m)| Ok((name.clone(), figure(m, number(&m["value"])?))));
+    let figures = figures.collect::<Result<_>>()?;
     let run =
-        Run { seed: whole["seed"].as_u64(), figures: figures.collect(), ..origin(&whole, &whole["model"]) };
+        Run { seed: whole["seed"].as_u64(), figures, everything: true, ..origin(&whole, &whole["model"]) };
     some(vec![run], "measured metric")
 }
 
@@ -160,19 +172,18 @@ fn undirected(name: &str, unit: &str, value: f64) -> (String, Figure) {
     (name.to_owned(), Figure { value: value * factor, unit: canonical.to_owned(), better })
 }
 
-/// Figures that tables show by default: all if they are few, else the workload's own first ones.
-pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str]) -> Vec<String> {
+/// Figures that tables show by default. A comparison has the metrics that its maker chose, so all are shown. A run has
+/// `everything` that schedlab knows of it: if that is much, the workload's own first metrics.
+pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bool) -> Vec<String> {
     let firsts: Vec<String> =
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
-    let rest = figures.keys().filter(|n| !firsts.contains(n)).cloned();
-    match figures.len() {
-        0..=FEW => firsts.iter().cloned().chain(rest).collect(),
-        _ if firsts.is_empty() => rest.take(FEW).collect(),
-        _ => firsts,
+    match everything && figures.len() > FEW && !firsts.is_empty() {
+        true => firsts,
+        false => super::firsts_first(figures, &firsts),
     }
 }
 
-/// Up to this many figures are all shown.
+/// Up to this many metrics of a run are all shown.
 const FEW: usize = 12;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone,
 //! behind a head where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as
-//! they are started by name.
+//! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
 
-use super::text::{lines, missing, number, scaled};
-use super::{Reading, Row, Tool, Values};
-use schedlab_base::Result;
-use schedlab_record::Better::{Higher, Lower};
+use super::text::{count, lines, missing, number, scaled, whole};
+use super::{Reading, Row, Tool, perf_bench};
+use schedlab_base::{Error, Result};
+use schedlab_record::Better::{Higher, Lower, Neither};
 
 /// `perf bench sched messaging`.
 pub const MESSAGING: Tool = Tool {
@@ -65,12 +65,29 @@ pub const BENCH: Tool = Tool {
     figures: &[
         Row("time", "ns", Lower, "total time"),
         Row("per_op", "ns", Lower, "time of an operation"),
-        Row("rate", "1/s", Higher, "operations per second"),
+        Row("rate", "1/s", Higher, "operations per second; of futex and epoll a thread's"),
+        Row(
+            "latency",
+            "ns",
+            Lower,
+            "futex: time until all waiters were woken or moved, or a waking thread's",
+        ),
+        Row("<function>.throughput", "B/s", Higher, "mem: bytes per second of a function"),
+        Row("<function>.cycles_per_byte", "", Lower, "mem -c: cycles for each byte"),
+        Row("runtime_max", "ns", Lower, "numa: longest time of a thread"),
+        Row("runtime_min", "ns", Lower, "numa: shortest time of a thread"),
+        Row("runtime_avg", "ns", Lower, "numa: mean time of a thread"),
+        Row("runtime_spread", "%", Lower, "numa: half the spread of the threads' times, by the mean"),
+        Row("data_per_thread", "GB", Neither, "numa: data that a thread went over"),
+        Row("data_total", "GB", Neither, "numa: data that all threads went over"),
+        Row("time_per_byte", "ns", Lower, "numa: a thread's time for each byte"),
+        Row("thread_speed", "GB/s", Higher, "numa: speed of a thread"),
+        Row("total_speed", "GB/s", Higher, "numa: speed of all threads"),
     ],
-    headline: &["time", "per_op"],
+    headline: &["time", "per_op", "rate", "latency"],
     // Numbers with three decimals may be anything, so `-f simple` without heads is only read if perf is
     // named.
-    knows: |text| heads(text).is_some() && read(text, None).is_ok(),
+    knows: |text| heads(text).is_some(),
     read: |text| read(text, None),
 };
 
@@ -88,65 +105,70 @@ fn heads(text: &str) -> Option<Vec<&str>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// The seconds in a line of `-f simple`, which has three decimals.
-fn simple(line: &str) -> Option<f64> {
-    let (seconds, thousandths) = line.split_once('.')?;
+/// The seconds in a line of `-f simple`, which has three decimals and nothing else.
+fn simple(line: &str) -> Result<Option<f64>> {
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    (digits(seconds) && digits(thousandths) && thousandths.len() == 3).then(|| line.parse().ok()).flatten()
+    let shaped = line.split_once(['.', ',']).is_some_and(|(a, b)| digits(a) && digits(b) && b.len() == 3);
+    if shaped { whole(line).map(Some) } else { Ok(None) }
 }
 
 /// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without
 /// heads, one from every line.
 fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
-    let time = |line| simple(line).map(|v| ("time".to_owned(), scaled(v, 1e9)));
+    let time = |line| Ok(simple(line)?.map(|v| ("time".to_owned(), scaled(v, 1e9))));
     let mut all: Vec<Reading> = Vec::new();
-    let mut within = false;
+    let mut within = None;
+    let mut unread = None;
+    let mut function = String::new();
     if heads(text).is_none() {
-        let times: Option<Vec<_>> = lines(text).map(time).collect();
+        let times: Option<Vec<_>> = lines(text).map(time).collect::<Result<_>>()?;
         let one = |time| Reading { values: [time].into(), ..Reading::default() };
         all.extend(times.into_iter().flatten().map(one));
     }
     for line in lines(text) {
         if let Some(name) = head(line) {
-            within = which.is_none_or(|w| w == name);
+            unread = unread.or(within.take().filter(|_| all.last().is_some_and(|r| r.values.is_empty())));
+            within = Some(name).filter(|name| which.is_none_or(|w| w == *name));
             // If any benchmark is read, its name tells results apart.
             let load = which.is_none().then(|| name.replace(char::is_control, " "));
-            all.extend(within.then(|| Reading { load, ..Reading::default() }));
-        } else if let Some(reading) = all.last_mut().filter(|_| within) {
-            if let Some(groups) = groups(line) {
+            all.extend(within.map(|_| Reading { load, ..Reading::default() }));
+        } else if let Some(reading) = all.last_mut().filter(|_| within.is_some()) {
+            if let Some(groups) = groups(line)? {
                 reading.load = Some(
                     reading.load.take().map_or_else(|| groups.clone(), |name| format!("{name}, {groups}")),
                 );
             }
-            reading.values.extend(time(line));
-            reading.values.extend(value(line).map(|(name, v)| (name.to_owned(), v)));
+            reading.values.extend(time(line)?);
+            reading.values.extend(value(line)?.map(|(name, v)| (name.to_owned(), v)));
+            perf_bench::line(line, &mut function, &mut all)?;
         }
     }
-    all.retain(|r| has_time(&r.values));
-    if all.is_empty() {
-        Err(missing("perf bench", "'Total time: SECONDS [sec]' behind its head"))
-    } else {
-        Ok(all)
+    unread = unread.or(within.filter(|_| all.last().is_some_and(|r| r.values.is_empty())));
+    all.retain(|r| !r.values.is_empty());
+    match unread {
+        _ if !all.is_empty() => Ok(all),
+        Some(name) => {
+            Err(Error::input(format!("no result of perf bench: nothing in its output of {name} is known"))
+                .help("--metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text"))
+        }
+        None => Err(missing("perf bench", "'Total time: SECONDS [sec]' behind its head")),
     }
-}
-
-fn has_time(values: &Values) -> bool {
-    values.contains_key("time")
 }
 
 /// "# 2 groups == 80 processes run"
-fn groups(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("# ")?;
-    rest.contains(" groups == ").then(|| number(rest).map(|n| format!("{n} groups"))).flatten()
+fn groups(line: &str) -> Result<Option<String>> {
+    let rest = line.strip_prefix("# ").filter(|rest| rest.contains(" groups == "));
+    Ok(rest.map_or(Ok(None), count)?.map(|n| format!("{n} groups")))
 }
 
-fn value(line: &str) -> Option<(&'static str, f64)> {
-    match line.strip_prefix("Total time:") {
-        Some(rest) => Some(("time", scaled(number(rest)?, 1e9))),
-        None if line.ends_with("usecs/op") => Some(("per_op", scaled(number(line)?, 1e3))),
-        None if line.ends_with("ops/sec") => Some(("rate", number(&line.replace(',', ""))?)),
+fn value(line: &str) -> Result<Option<(&'static str, f64)>> {
+    Ok(match line.strip_prefix("Total time:") {
+        Some(rest) => number(rest)?.map(|v| ("time", scaled(v, 1e9))),
+        None if line.ends_with("usecs/op") => number(line)?.map(|v| ("per_op", scaled(v, 1e3))),
+        // perf prints a whole number, with the separators of its locale.
+        None if line.ends_with("ops/sec") => count(line)?.map(|v| ("rate", v)),
         None => None,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Tasks of one name count together, since numbers of processes differ from run to run: times and switches add up, mean
 //! delays are weighted by switches. Without a name: all tasks.
 
-use super::text::{missing, number, scaled};
+use super::text::{count, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
@@ -77,7 +77,9 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     for line in text.lines() {
         if is_head(line) {
             all.push(BTreeMap::new());
-        } else if let Some((tasks, (name, task))) = all.last_mut().zip(row(line)) {
+        } else if let Some(tasks) = all.last_mut()
+            && let Some((name, task)) = row(line)?
+        {
             tasks.entry(name).or_default().add(&task);
         }
     }
@@ -102,27 +104,26 @@ fn reading(tasks: &BTreeMap<String, Task>) -> Reading {
 }
 
 /// `name:pid` or `name:(number of tasks)`, run time in ms, switches, mean and longest delay in ms.
-fn row(line: &str) -> Option<(String, Task)> {
+fn row(line: &str) -> Result<Option<(String, Task)>> {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [name, runtime, switches, avg, max, ..] = cells[..] else { return None };
-    let (name, id) = name.rsplit_once(':')?;
+    let [name, runtime, switches, avg, max, ..] = cells[..] else { return Ok(None) };
+    let Some((name, id)) = name.rsplit_once(':') else { return Ok(None) };
     let id = id.trim_matches(['(', ')']);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
+        return Ok(None);
     }
-    let ms = |cell: &str| number(cell.strip_suffix("ms")?).map(|v| v * 1e6);
-    let switches = number(switches)?;
-    let task = Task {
-        runtime_ns: ms(runtime)?,
-        switches,
-        delay_ns: switches * ms(avg.strip_prefix("avg:")?)?,
-        longest_ns: ms(max.strip_prefix("max:")?)?,
+    let ms = |cell: &str, before: &str| -> Result<Option<f64>> {
+        let inner = cell.strip_prefix(before).and_then(|c| c.strip_suffix("ms"));
+        Ok(inner.map_or(Ok(None), number)?.map(|v| v * 1e6))
     };
+    let all = (ms(runtime, "")?, count(switches)?, ms(avg, "avg:")?, ms(max, "max:")?);
+    let (Some(runtime_ns), Some(switches), Some(avg_ns), Some(longest_ns)) = all else { return Ok(None) };
+    let task = Task { runtime_ns, switches, delay_ns: switches * avg_ns, longest_ns };
     let clean = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
     let name: String = name.trim().chars().map(clean).collect();
     // perf writes ":PID" where it does not know the name.
     let nameless = name.trim_start_matches(':').bytes().all(|b| b.is_ascii_digit());
-    Some((if nameless { "unnamed".to_owned() } else { name }, task))
+    Ok(Some((if nameless { "unnamed".to_owned() } else { name }, task)))
 }
 
 #[cfg(test)]

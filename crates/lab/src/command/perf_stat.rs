@@ -4,7 +4,7 @@
 //! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r`
 //! perf prints means, so a report is one run, however many runs it is made of.
 
-use super::text::{missing, number, scaled};
+use super::text::{count, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -37,7 +37,7 @@ pub const TOOL: Tool = Tool {
         Row("<event>", "", Neither, "an event as perf names it"),
     ],
     headline: &["elapsed", "task-clock", "context-switches", "cpu-migrations", "cycles", "instructions"],
-    knows: |text| head(text).is_some() || table(text).is_ok() || reports(text).is_ok_and(|r| !r.is_empty()),
+    knows: |text| head(text).is_some() || is_interval_text(text) || is_table(text) || is_reports(text),
     read,
 };
 
@@ -48,10 +48,35 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     if head(text).is_some() {
         return texts(text);
     }
+    if is_interval_text(text) {
+        return Err(no_run(text));
+    }
     if text.trim_start().starts_with('{') {
         return reports(text);
     }
     table(text)
+}
+
+/// The lines that are not comments.
+fn data(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
+}
+
+/// Whether a text is that of `-I`: its head is "#  time  counts unit events".
+fn is_interval_text(text: &str) -> bool {
+    let head = text.lines().find(|l| l.trim_start().starts_with('#') && l.contains("counts"));
+    head.is_some_and(|l| {
+        l.split(['#', ' ']).filter(|w| !w.is_empty()).eq(["time", "counts", "unit", "events"])
+    })
+}
+
+/// Whether a text's first line has the fields of `-x`, with those of `-I` and `-A` before them or not.
+fn is_table(text: &str) -> bool {
+    data(text).next().is_some_and(|line| event_at(&split(line)).is_some())
+}
+
+fn is_reports(text: &str) -> bool {
+    data(text).next().is_some_and(|l| l.starts_with('{') && l.contains("\"counter-value\""))
 }
 
 fn head(text: &str) -> Option<&str> {
@@ -88,55 +113,43 @@ fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
         [("seconds time elapsed", "elapsed"), ("seconds user", "user"), ("seconds sys", "system")]
     {
         if line.contains(end) {
-            let word = line.split_whitespace().next().unwrap_or_default();
-            let seconds = plain(word).map_err(|_| other_locale(line))?;
-            return Ok(number(&seconds).map(|v| (name.to_owned(), scaled(v, 1e9))).into_iter().collect());
+            let seconds = number(line).map_err(|_| other_locale(line))?;
+            return Ok(seconds.map(|v| (name.to_owned(), scaled(v, 1e9))).into_iter().collect());
         }
     }
     let (counted, derived) = line.split_once('#').unwrap_or((line, ""));
     let counted = counted.split_once('(').map_or(counted, |(before, _)| before);
     let words: Vec<&str> = counted.split_whitespace().collect();
+    // Some locales put a space between thousands.
+    if let [value, next, ..] = words[..]
+        && is_count(value)
+        && is_count(next)
+    {
+        return Err(other_locale(line));
+    }
     let (value, unit, event) = match words[..] {
+        [cpu, value, ..] if is_cpu(cpu) && is_count(value) => return Err(no_run(line)),
         [value, event] => (value, "", event),
         [value, unit, event] => (value, unit, event),
         _ => return Ok(Vec::new()),
     };
-    let value = &plain(value).map_err(|_| other_locale(line))?;
-    // Some locales put a space between thousands.
-    if !value.is_empty() && is_count(value) && is_count(unit) {
-        return Err(other_locale(line));
-    }
     let derived = derived.trim();
     let unit_of_derived = derived.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
     let unit_of_derived = unit_of_derived.split_once("  ").map_or(unit_of_derived, |(unit, _)| unit);
-    Ok(figures(value, unit, event, derived, unit_of_derived))
+    figures(value, unit, event, derived, unit_of_derived).map_err(|_| other_locale(line))
+}
+
+/// Whether a word is the place of `-A`: "CPU0", "S0-D0-C1".
+fn is_cpu(word: &str) -> bool {
+    let digits = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+    word.strip_prefix("CPU").is_some_and(digits)
+        || word.strip_prefix('S').is_some_and(|r| digits(r) && r.contains("-D"))
 }
 
 /// Whether a word consists of digits and separators only.
 fn is_count(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit())
         && word.chars().all(|c| c.is_ascii_digit() || ",.".contains(c))
-}
-
-/// A count without its commas between thousands; any other word as it is.
-///
-/// # Errors
-/// When a count has other separators: a comma before decimals would make the number a thousand times too
-/// large.
-fn plain(word: &str) -> Result<String> {
-    if !is_count(word) {
-        return Ok(word.to_owned());
-    }
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (whole, decimals) = word.split_once('.').unwrap_or((word, "0"));
-    let (first, groups) = whole.split_once(',').map_or((whole, None), |(first, rest)| (first, Some(rest)));
-    let grouped = groups.is_none_or(|rest| {
-        first.len() <= 3 && rest.split(',').all(|group| group.len() == 3 && digits(group))
-    });
-    match digits(first) && digits(decimals) && grouped {
-        true => Ok(word.replace(',', "")),
-        false => Err(other_locale(word)),
-    }
 }
 
 fn other_locale(line: &str) -> Error {
@@ -147,12 +160,21 @@ fn other_locale(line: &str) -> Error {
 }
 
 /// The figures of one event: its count, and the useful ones of its derived values.
-fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec<(String, f64)> {
+///
+/// # Errors
+/// When a number is not written as under `LC_ALL=C`.
+fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Result<Vec<(String, f64)>> {
     let mut all = Vec::new();
-    let whole = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit() || ".+-e".contains(c));
     let good_name =
         !event.is_empty() && !event.contains(char::is_whitespace) && !event.contains(char::is_control);
-    if let Some(v) = number(value).filter(|_| whole && good_name) {
+    // "<not counted>" and words of sentences are no numbers; what has a unit is printed with decimals.
+    let whole = value.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+    let counted = match (whole, unit) {
+        (false, _) => None,
+        (true, "") => count(value)?,
+        (true, _) => number(value)?,
+    };
+    if let Some(v) = counted.filter(|_| good_name) {
         let factor = match unit {
             "msec" => 1e6,
             "usec" => 1e3,
@@ -166,38 +188,59 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec
     } else if of.starts_with("insn per cycle") {
         "insn_per_cycle"
     } else {
-        return all;
+        return Ok(all);
     };
-    all.extend(number(derived).filter(|_| whole).map(|v| (name.to_owned(), v)));
-    all
+    if whole && derived.starts_with(|c: char| c.is_ascii_digit()) {
+        all.extend(number(derived)?.map(|v| (name.to_owned(), v)));
+    }
+    Ok(all)
+}
+
+/// The fields of a line of `-x`. Behind `;` a locale's decimal commas may stand.
+fn split(line: &str) -> Vec<&str> {
+    let semicolons = line.matches(';').count() > 3;
+    line.split(if semicolons { ';' } else { ',' }).map(str::trim).collect()
+}
+
+/// Which field is the event: value and unit stand before it, behind it with `-r` a spread, then the time counted and the
+/// share counted. Fields of `-I` and `-A` stand before the value.
+fn event_at(fields: &[&str]) -> Option<usize> {
+    let counted = |f: &str| f.starts_with('<') || is_count(f);
+    let word = |f: &str| f.starts_with(|c: char| c.is_alphabetic());
+    (2..5).find(|at| {
+        let (Some(event), Some(rest)) = (fields.get(*at), fields.get(at + 1..)) else { return false };
+        let rest = if rest.first().is_some_and(|f| f.ends_with('%')) { &rest[1..] } else { rest };
+        let unit = fields[at - 1];
+        let before = counted(fields[at - 2]) && (unit.is_empty() || word(unit) || unit == "%");
+        before && word(event) && rest.len() >= 2 && rest[..2].iter().all(|f| counted(f))
+    })
 }
 
 /// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a
 /// derived value with its unit.
 fn table(text: &str) -> Result<Vec<Reading>> {
     let mut reports = Reports::default();
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    for line in lines {
-        let separator = if line.contains(';') && !line.contains(',') { ';' } else { ',' };
-        let fields: Vec<&str> = line.split(separator).collect();
-        let counted = |f: &str| f.starts_with('<') || f.is_empty() || f.parse::<f64>().is_ok();
-        let [value, unit, event, rest @ ..] = &fields[..] else { return Err(no_table(line)) };
-        let spread = rest.first().is_some_and(|f| f.ends_with('%'));
-        let times = if spread { &rest[1..] } else { rest };
-        if !counted(value) || times.len() < 2 || !times[..2].iter().all(|f| counted(f)) {
-            return Err(no_table(line));
+    for line in data(text) {
+        let fields = split(line);
+        match event_at(&fields) {
+            // A derived value alone has no event.
+            None if matches!(fields[..], ["", "", "", ..]) && fields.len() > 5 => {}
+            Some(2) => {}
+            _ => return Err(no_run(line)),
         }
+        let spread = fields[3].ends_with('%');
         let (derived, of) = match fields[..] {
             [.., derived, of] if fields.len() > 5 => (derived, of),
             _ => ("", ""),
         };
-        reports.add(event, spread, figures(value, unit, event, derived, of));
+        let values = figures(fields[0], fields[1], fields[2], derived, of);
+        reports.add(fields[2], spread, values.map_err(|_| other_locale(line))?);
     }
     some(reports.all)
 }
 
-fn no_table(line: &str) -> Error {
-    let shown: String = line.chars().take(60).collect();
+fn no_run(line: &str) -> Error {
+    let shown: String = line.trim().lines().next().unwrap_or_default().chars().take(60).collect();
     Error::input(format!("no result of perf stat: '{shown}' is not value, unit, event, time and share"))
         .help("per CPU (-A) and by interval (-I) it is no result of a run; save it without these")
 }
@@ -214,10 +257,11 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
             |key: &str| event.get(key).and_then(Value::as_f64).map_or(String::new(), |v| v.to_string());
         let Some(value) = event.get("counter-value").and_then(Value::as_str) else { continue };
         if event.get("interval").is_some() || event.get("cpu").is_some() {
-            return Err(no_table(line));
+            return Err(no_run(line));
         }
         let values =
             figures(value, word("unit"), word("event"), &number("metric-value"), word("metric-unit"));
+        let values = values.map_err(|_| other_locale(line))?;
         reports.add(word("event"), event.get("variance").is_some(), values);
     }
     some(reports.all)

@@ -7,7 +7,7 @@
 //! a log has them. Slack and wakeup latency are of timers, summed over those of a repetition; a timer that
 //! was reached late did not sleep.
 
-use super::text::{lines, missing, scaled};
+use super::text::{lines, missing, scaled, whole};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -69,12 +69,15 @@ fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
 fn read(text: &str) -> Result<Vec<Reading>> {
     let header = lines(text).find_map(columns);
     let (at, width) = header.ok_or_else(|| missing("rt-app", "line '#idx perf run period ...'"))?;
-    let row = |line: &str| -> Option<Repetition> {
-        let cells: Vec<f64> = line.split_whitespace().map(|w| w.parse().ok()).collect::<Option<_>>()?;
-        (cells.len() == width && cells.iter().all(|c| c.is_finite())).then(|| at.map(|i| cells[i]))
+    let row = |line: &str| -> Option<Result<Repetition>> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A run that was killed leaves its last row cut off.
+        let cells =
+            (words.len() == width).then(|| words.into_iter().map(whole).collect::<Result<Vec<f64>>>());
+        cells.map(|cells| cells.map(|cells| at.map(|i| cells[i])))
     };
-    // A run that was killed leaves its last row cut off.
-    let all: Vec<Repetition> = lines(text).filter(|l| !l.starts_with('#')).filter_map(row).collect();
+    let rows = lines(text).filter(|l| !l.starts_with('#') && l.starts_with(|c: char| c.is_ascii_digit()));
+    let all: Vec<Repetition> = rows.filter_map(row).collect::<Result<_>>()?;
     let first = all.first().ok_or_else(|| missing("rt-app", "repetition of a phase below its header"))?;
     let load = Some(format!("thread {}", first[0]));
     Ok(vec![Reading { load, values: values(&all), ..Reading::default() }])

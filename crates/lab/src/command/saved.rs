@@ -4,11 +4,13 @@
 //! text itself has variants. Each result in a file is a run. The machine and the kernel are not known, so all
 //! saved outputs count as made on the same. Their runs are not pairs, so seeds of different variants differ.
 
+use super::extract::extract;
 use super::own::{self, FORMS};
-use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
+use super::{Reader, Reading, TEXT, TOOLS, Tool, Values, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
+use schedlab_native::Said;
 use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, RunDir, store, version_of};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use std::path::{Path, PathBuf};
 pub const KIND: &str = "saved";
 /// The tool in records of schedlab's own output.
 pub const OWN: &str = "schedlab";
+/// In the environment of a record that has every metric schedlab knows of a run.
+pub const EVERYTHING: &str = "saved.everything";
 /// Levels below a folder that are searched for outputs.
 const MAX_DEPTH: usize = 4;
 /// Stands for names that a saved output does not have.
@@ -27,7 +31,7 @@ const UNKNOWN: &str = "unknown";
 ///
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
+pub fn records(sources: &[String], from: Option<&Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (runs, saved) = self::sources(sources, from)?;
     Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
 }
@@ -36,7 +40,7 @@ pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>,
 ///
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn sources(sources: &[String], from: Option<Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
+pub fn sources(sources: &[String], from: Option<&Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources without a given name, with the name from their path.
@@ -44,7 +48,7 @@ pub fn sources(sources: &[String], from: Option<Reader>) -> Result<(Vec<RunDir>,
     // Runs that schedlab printed, with their source.
     let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
     for source in sources {
-        let side = side(source)?;
+        let side = side(source, from)?;
         if let Side::Outputs(name, _) = &side
             && !is_named(source)
         {
@@ -71,6 +75,13 @@ pub fn sources(sources: &[String], from: Option<Reader>) -> Result<(Vec<RunDir>,
                         saved.extend(runs(&given, file, tool, &reading, &mut seed)?);
                     }
                 }
+                Contents::Text(found) => {
+                    seed += 1;
+                    let mut run = record(TEXT, &given.name, file)?;
+                    (run.seed, run.spec) = (seed, serde_json::json!({ "kind": KIND, "tool": TEXT }));
+                    (run.found.figures, run.found.series) = (found.figures, found.series);
+                    saved.push(run);
+                }
                 Contents::Own(runs) => printed.extend(runs.into_iter().map(|mut run| {
                     seed += 1;
                     run.seed.get_or_insert(seed);
@@ -94,19 +105,29 @@ struct Given {
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
     Own(Vec<own::Run>),
+    /// What the user's expressions found.
+    Text(Findings),
 }
 
-fn contents(path: &Path, from: Option<Reader>) -> Result<Contents> {
+fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
     let text = text(path)?;
-    let reader = from.or_else(|| reader_of(&text)).ok_or_else(|| {
+    let reader = from.cloned().or_else(|| reader_of(&text)).ok_or_else(|| {
         let known: Vec<&str> = TOOLS.iter().map(|t| t.name).chain(FORMS.iter().map(|f| f.name)).collect();
         Error::input("not the output of a tool that is known")
-            .help(format!("known: {}; --from NAME says which it is", known.join(", ")))
+            .help(format!(
+                "known: {}; --from NAME says which it is; --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text",
+                known.join(", ")
+            ))
             .at(Spot::file(path))
     })?;
     match reader {
         Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
         Reader::Own(form) => (form.read)(&text).map(Contents::Own),
+        Reader::Text(wanted) => {
+            let said = Said { stdout: text, stderr: String::new() };
+            let mut found = Findings::default();
+            wanted.iter().try_for_each(|w| extract(w, &said, &mut found)).map(|()| Contents::Text(found))
+        }
     }
     .map_err(|e| e.at(Spot::file(path)))
 }
@@ -153,6 +174,9 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
     (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
     super::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+    if run.everything {
+        plain.found.environment.insert(EVERYTHING.to_owned(), "yes".to_owned());
+    }
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
         machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
@@ -186,7 +210,7 @@ enum Side {
     Outputs(String, Vec<PathBuf>),
 }
 
-fn side(source: &str) -> Result<Side> {
+fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
     let path = Path::new(source);
     if is_named(source)
         && let Some((name, files)) = source.split_once('=')
@@ -210,7 +234,8 @@ fn side(source: &str) -> Result<Side> {
                 let mut files = Vec::new();
                 collect(path, MAX_DEPTH, &mut files)?;
                 let first = files.first().map(|f| text(f)).transpose()?;
-                return match first.is_some_and(|t| reader_of(&t).is_some()) {
+                let known = |text: String| from.is_some() || reader_of(&text).is_some();
+                return match first.is_some_and(known) {
                     true => Ok(Side::Outputs(name(path.file_name()), files)),
                     false => Err(none.help(
                         "a run is a folder with a record.json; saved outputs of known tools are read too",

@@ -1,12 +1,13 @@
 //! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
-//! With an interval today's schbench prints its blocks again and again, each over the whole time so far: the
-//! last count.
+//! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run count.
+//! Several runs in a text are told apart ([`Runs`]).
 
-use super::text::{after, json, lines, missing, number, scaled};
+use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
+use std::collections::BTreeMap;
 
 /// The row.
 pub const TOOL: Tool = Tool {
@@ -63,51 +64,135 @@ fn block(line: &str) -> Option<(&'static str, f64)> {
     TITLES.iter().find(|(title, ..)| line.starts_with(title)).map(|(_, name, factor)| (*name, *factor))
 }
 
+/// Every run in a text.
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let mut values = if is_json(text) { of_json(&json("schbench", text)?) } else { Values::new() };
-    let mut within = None;
-    for line in lines(text) {
-        if let Some(title) = block(line) {
-            within = Some(title);
-            let prefix = format!("{}.", title.0);
-            values.retain(|name, _| !name.starts_with(&prefix));
-        } else if let Some(value) = within.and_then(|title| row(line, title)) {
-            values.extend(value);
-        } else {
-            values.extend(single(line));
-        }
-    }
-    if values.is_empty() {
+    let runs = if is_json(text) {
+        jsons("schbench", text)?.iter().map(of_json).filter(|values| !values.is_empty()).collect()
+    } else {
+        Runs::of(text)?
+    };
+    if runs.is_empty() {
         return Err(missing("schbench", "block of percentiles"));
     }
-    Ok(vec![Reading { load: None, values, ..Reading::default() }])
+    Ok(runs.into_iter().map(|values| Reading { values, ..Reading::default() }).collect())
 }
 
-/// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"
-fn row(line: &str, (name, factor): (&str, f64)) -> Option<Vec<(String, f64)>> {
-    if let (Some(min), Some(max)) = (after(line, "min="), after(line, "max=")) {
-        let pair = [("min", min), ("max", max)];
-        return Some(pair.map(|(stat, v)| (format!("{name}.{stat}"), scaled(v, factor))).to_vec());
+/// A block as far as it is read.
+struct Block {
+    name: &'static str,
+    factor: f64,
+    /// Seconds of the run that it is about; early versions do not print them.
+    runtime: Option<f64>,
+    samples: Option<f64>,
+}
+
+/// Runs as their lines come.
+///
+/// Each block of an interval is about the whole run so far, so a block replaces the one before it of the same name. A
+/// block begins another run if its time does not grow, if it has no time (such versions print a run's blocks once), if
+/// it holds fewer samples though none were thrown away (`warmup done, zeroing stats`), or if the run's last line,
+/// "average rps", has been read.
+#[derive(Default)]
+struct Runs {
+    all: Vec<Values>,
+    /// The last block of each name in this run: runtime and samples.
+    seen: BTreeMap<&'static str, (Option<f64>, Option<f64>)>,
+    open: Option<Block>,
+    over: bool,
+}
+
+impl Runs {
+    fn of(text: &str) -> Result<Vec<Values>> {
+        let mut runs = Runs::default();
+        for line in lines(text) {
+            runs.line(line)?;
+        }
+        runs.all.retain(|values| !values.is_empty());
+        Ok(runs.all)
     }
-    let (percentile, value) = line.trim_start_matches(['*', ' ']).split_once("th:")?;
-    let percentile: f64 = percentile.trim().parse().ok()?;
-    Some(vec![(format!("{name}.p{percentile}"), scaled(number(value)?, factor))])
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        if let Some((name, factor)) = block(line) {
+            let block =
+                Block { name, factor, runtime: after(line, "runtime ")?, samples: after(line, "(s) (")? };
+            self.begin(block);
+            return Ok(());
+        }
+        if line.contains("zeroing stats") {
+            self.seen.values_mut().for_each(|(_, samples)| *samples = None);
+        }
+        let found = match &self.open {
+            Some(open) => row(line, (open.name, open.factor))?,
+            None => None,
+        };
+        let found = match found {
+            Some(found) => found,
+            None => single(line)?,
+        };
+        self.over |= found.iter().any(|(name, _)| name == LAST);
+        if !found.is_empty() {
+            self.run().extend(found);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, block: Block) {
+        let again = self.seen.get(block.name).is_some_and(|(runtime, samples)| {
+            let shorter = block.runtime.zip(*runtime).is_none_or(|(now, before)| now <= before);
+            shorter || block.samples.zip(*samples).is_some_and(|(now, before)| now < before)
+        });
+        if again || self.over {
+            self.all.push(Values::new());
+            self.seen.clear();
+            self.over = false;
+        }
+        let prefix = format!("{}.", block.name);
+        self.run().retain(|name, _| !name.starts_with(&prefix));
+        self.seen.insert(block.name, (block.runtime, block.samples));
+        self.open = Some(block);
+    }
+
+    fn run(&mut self) -> &mut Values {
+        if self.all.is_empty() {
+            self.all.push(Values::new());
+        }
+        let last = self.all.len() - 1;
+        &mut self.all[last]
+    }
+}
+
+/// The figure in the last line of a run but one.
+const LAST: &str = "rps.mean";
+
+/// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"
+fn row(line: &str, (name, factor): (&str, f64)) -> Result<Option<Vec<(String, f64)>>> {
+    if let Some((min, max)) = after(line, "min=")?.zip(after(line, "max=")?) {
+        let pair = [("min", min), ("max", max)];
+        return Ok(Some(pair.map(|(stat, v)| (format!("{name}.{stat}"), scaled(v, factor))).to_vec()));
+    }
+    let Some((percentile, value)) = line.trim_start_matches(['*', ' ']).split_once("th:") else {
+        return Ok(None);
+    };
+    if !percentile.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let (percentile, value) = (whole(percentile)?, number(value)?);
+    Ok(value.map(|v| vec![(format!("{name}.p{percentile}"), scaled(v, factor))]))
 }
 
 /// Lines that stand by themselves.
-fn single(line: &str) -> Vec<(String, f64)> {
+fn single(line: &str) -> Result<Vec<(String, f64)>> {
+    const LINES: &[(&str, &str, &str, f64)] = &[
+        ("average rps:", "average rps:", LAST, 1.0),
+        ("sched delay:", "message ", "delay.message", 1e3),
+        ("sched delay:", "worker ", "delay.worker", 1e3),
+        ("avg worker transfer:", "transfer:", "transfer.rate", 1.0),
+    ];
     let mut all = Vec::new();
-    let mut add = |name: &str, v: Option<f64>| all.extend(v.map(|v| (name.to_owned(), v)));
-    match line {
-        l if l.starts_with("average rps:") => add("rps.mean", after(l, "average rps:")),
-        l if l.starts_with("sched delay:") => {
-            add("delay.message", after(l, "message ").map(|us| scaled(us, 1e3)));
-            add("delay.worker", after(l, "worker ").map(|us| scaled(us, 1e3)));
-        }
-        l if l.starts_with("avg worker transfer:") => add("transfer.rate", after(l, "transfer:")),
-        _ => {}
+    for (_, word, name, factor) in LINES.iter().filter(|(begin, ..)| line.starts_with(begin)) {
+        all.extend(after(line, word)?.map(|v| ((*name).to_owned(), scaled(v, *factor))));
     }
-    all
+    Ok(all)
 }
 
 /// The object `int`: `wakeup_latency_pct99.0`, `wakeup_latency_min`, and the same of `request_latency` and `rps`.
@@ -125,4 +210,43 @@ fn of_json(value: &serde_json::Value) -> Values {
         Some((format!("{name}.{stat}"), scaled(v.as_f64()?, factor)))
     };
     numbers.filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wakeups(text: &str) -> Vec<f64> {
+        read(text)
+            .unwrap()
+            .iter()
+            .map(|r| r.values.get("wakeup.p50").or(r.values.get("latency.p50")).copied().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn runs_are_told_apart_and_intervals_are_not() {
+        let block = |time: u32, samples: u32, p50: u32| {
+            format!(
+                "Wakeup Latencies percentiles (usec) runtime {time} (s) ({samples} total samples)\n  50.0th: {p50} (1 samples)\n"
+            )
+        };
+        let end = "average rps: 5.00\n";
+        let intervals = block(10, 100, 1) + &block(20, 200, 2) + end;
+        assert_eq!(wakeups(&intervals), [2e3]);
+        assert_eq!(wakeups(&(intervals.clone() + &block(10, 100, 3) + &block(20, 200, 4) + end)), [2e3, 4e3]);
+        assert_eq!(wakeups(&(block(10, 100, 1) + &block(30, 200, 2))), [2e3], "one run with an interval");
+        assert_eq!(
+            wakeups(&(block(10, 100, 1) + end + &block(30, 200, 2) + end)),
+            [1e3, 2e3],
+            "a longer run"
+        );
+        assert_eq!(wakeups(&(block(10, 100, 1) + &block(10, 120, 2))), [1e3, 2e3]);
+        assert_eq!(wakeups(&(block(10, 100, 1) + &block(20, 90, 2))), [1e3, 2e3], "fewer samples");
+        assert_eq!(wakeups(&(block(10, 100, 1) + "warmup done, zeroing stats\n" + &block(20, 90, 2))), [2e3]);
+        let old = |p50: u32| format!("Latency percentiles (usec)\n  50.0000th: {p50}\n  min=0, max=9\n");
+        assert_eq!(wakeups(&(old(7) + &old(6) + &old(8))), [7e3, 6e3, 8e3]);
+        let json = |p50: u32| format!("{{\"int\": {{\"wakeup_latency_pct50.0\": {p50}}}}}\n");
+        assert_eq!(wakeups(&(json(1) + &json(2))), [1e3, 2e3]);
+    }
 }

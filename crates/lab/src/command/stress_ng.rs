@@ -1,6 +1,6 @@
 //! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
 
-use super::text::{lines, missing};
+use super::text::{lines, missing, whole};
 use super::{Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -45,26 +45,33 @@ fn words(line: &str) -> Option<Vec<&str>> {
     Some(rest.split_whitespace().collect())
 }
 
+/// Every run in a text. A stressor's line of operations that comes again begins another run.
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let mut values = Values::new();
+    let mut runs = vec![Values::new()];
     for words in lines(text).filter_map(words) {
         let Some((name, rest)) = words.split_first() else { continue };
-        let numbers: Vec<f64> =
-            rest.iter().map_while(|w| w.parse().ok()).filter(|n: &f64| n.is_finite()).collect();
+        let begins = |w: &&&str| w.starts_with(|c: char| c.is_ascii_digit()) || ["nan", "-nan"].contains(w);
+        let numbers: Vec<f64> = rest.iter().take_while(begins).map(|w| whole(w)).collect::<Result<_>>()?;
         match (&numbers[..], rest.get(1), rest.get(2)) {
             ([ops, _real, _user, _system, rate, cpu_rate, ..], ..) => {
                 let all = [("ops", *ops), ("rate", *rate), ("cpu_rate", *cpu_rate)];
-                values.extend(all.map(|(what, v)| (format!("{name}.{what}"), v)));
+                if runs.last().is_some_and(|run| run.contains_key(&format!("{name}.ops"))) {
+                    runs.push(Values::new());
+                }
+                let all = all.map(|(what, v)| (format!("{name}.{what}"), v));
+                runs.last_mut().into_iter().for_each(|run| run.extend(all.clone()));
             }
             // The first of several is the one that the stressor is named after.
             ([ns], Some(&"nanosecs" | &"nanoseconds"), Some(&"per")) => {
-                values.entry(format!("{name}.per_op")).or_insert(*ns);
+                let last = runs.last_mut().into_iter();
+                last.for_each(|run| _ = run.entry(format!("{name}.per_op")).or_insert(*ns));
             }
             _ => {}
         }
     }
-    if values.is_empty() {
+    runs.retain(|run| !run.is_empty());
+    if runs.is_empty() {
         return Err(missing("stress-ng", "line of metrics (--metrics-brief)"));
     }
-    Ok(vec![Reading { load: None, values, ..Reading::default() }])
+    Ok(runs.into_iter().map(|values| Reading { values, ..Reading::default() }).collect())
 }

@@ -1,7 +1,7 @@
 //! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms,
 //! the percentile is chosen by `--percentile`.
 
-use super::text::{after, first, lines, missing, number, scaled};
+use super::text::{first, lines, missing, number, scaled};
 use super::{Reading, Row, Stage, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
@@ -127,7 +127,10 @@ fn read(text: &str) -> Result<Vec<Reading>> {
         }
         runs.last_mut().into_iter().for_each(|run| run.push(line));
     }
-    let all: Vec<Reading> = runs.iter().filter_map(|run| one(&run.join("\n"))).collect();
+    let mut all = Vec::new();
+    for run in &runs {
+        all.extend(one(&run.join("\n"))?);
+    }
     if all.is_empty() {
         Err(missing("sysbench", "'total number of events:' with 'total time:'"))
     } else {
@@ -135,27 +138,35 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-fn one(text: &str) -> Option<Reading> {
-    let events = first(text, "total number of events:")?;
-    let time = first(text, "total time:")?;
-    let rate = first(text, "events per second:").or((time > 0.0).then(|| events / time));
+fn one(text: &str) -> Result<Option<Reading>> {
+    let (events, time) = (first(text, "total number of events:")?, first(text, "total time:")?);
+    let Some((events, time)) = events.zip(time) else { return Ok(None) };
+    let rate = first(text, "events per second:")?.or((time > 0.0).then(|| events / time));
     let mut values = Values::from([("events".to_owned(), events), ("time".to_owned(), scaled(time, 1e9))]);
     values.extend(rate.map(|r| ("rate".to_owned(), r)));
     let latencies = lines(text)
         .skip_while(|l| !l.starts_with("Latency (ms)"))
         .take_while(|l| !l.starts_with("Threads fairness"));
-    values.extend(latencies.filter_map(latency));
-    let spread = lines(text).find_map(|l| l.strip_prefix("events (avg/stddev):")?.split_once('/'));
-    values.extend(spread.and_then(|(_, std)| Some(("fairness.events_std".to_owned(), number(std)?))));
-    let load = first(text, "Number of threads:").map(|n| format!("{n} threads"));
-    Some(Reading { load, values, ..Reading::default() })
+    for line in latencies {
+        values.extend(latency(line)?);
+    }
+    if let Some((_, std)) = lines(text).find_map(|l| l.strip_prefix("events (avg/stddev):")?.split_once('/'))
+    {
+        values.extend(number(std)?.map(|std| ("fairness.events_std".to_owned(), std)));
+    }
+    let load = first(text, "Number of threads:")?.map(|n| format!("{n} threads"));
+    Ok(Some(Reading { load, values, ..Reading::default() }))
 }
 
 /// "min: 0.20", "95th percentile: 19.29"
-fn latency(line: &str) -> Option<(String, f64)> {
-    let name = match line.split_once(':')?.0 {
-        "min" | "avg" | "max" => line.split_once(':')?.0.to_owned(),
-        other => format!("p{}", number(other.strip_suffix("th percentile")?)?),
+fn latency(line: &str) -> Result<Option<(String, f64)>> {
+    let Some((title, value)) = line.split_once(':') else { return Ok(None) };
+    let name = match title {
+        "min" | "avg" | "max" => title.to_owned(),
+        other => match other.strip_suffix("th percentile").and_then(|p| p.trim().parse::<f64>().ok()) {
+            Some(percentile) => format!("p{percentile}"),
+            None => return Ok(None),
+        },
     };
-    Some((format!("latency.{name}"), scaled(after(line, ":")?, 1e6)))
+    Ok(number(value)?.map(|ms| (format!("latency.{name}"), scaled(ms, 1e6))))
 }

@@ -95,7 +95,7 @@ fn figures_are_taken_by_expression_and_by_pointer() {
         |take, text: &str| findings(&wanting(Place::Regex(r"t=([0-9.,]+)".into()), take, "ms"), &said(text));
     let value = |f: Findings| f.figures["x.t"].value;
     assert_eq!(value(regex(Take::Only, "t=1.5 ms").unwrap()), 1_500_000.0);
-    assert_eq!(value(regex(Take::First, "t=1,000 t=2").unwrap()), 1e9);
+    assert_eq!(value(regex(Take::First, "t=1,000.5 t=2").unwrap()), 1_000_500_000.0);
     assert_eq!(value(regex(Take::Last, "t=1 t=2").unwrap()), 2e6);
     let series = regex(Take::All, "t=1 t=2 t=3").unwrap().series;
     assert_eq!((series["x.t"].count(), series["x.t"].max()), (3, Some(3_000_000)));
@@ -107,9 +107,11 @@ fn figures_are_taken_by_expression_and_by_pointer() {
         (regex(Take::Only, "t=1 t=2"), "is found 2 times in standard output\n  its last lines:\n  t=1 t=2"),
         (regex(Take::Only, "nothing here"), "nothing matches 't=([0-9.,]+)'"),
         (regex(Take::Only, ""), "the command said nothing"),
-        (regex(Take::Only, "t=1.2.3"), "'1.2.3' in standard output is not a number"),
+        (regex(Take::Only, "t=1.2.3"), "in standard output: '1.2.3' is not a number"),
+        (regex(Take::Only, "t=1,000"), "'1,000' may mean 1000 or 1.000"),
+        (regex(Take::First, "t=0,52 t=2"), "the number of '0,52' is written in the way of another locale"),
         (pointer("/a", "{\"b\": 1}"), "nothing is at '/a'"),
-        (pointer("/a", "{\"a\": {}}"), "'{}' in standard output is not a number"),
+        (pointer("/a", "{\"a\": {}}"), "in standard output: '{}' is not a number"),
         (pointer("/a", "no JSON"), "there is no JSON"),
     ] {
         let e = result.unwrap_err();
@@ -179,10 +181,11 @@ fn saved_outputs_become_runs_of_variants() {
     let repeats = saved::records(&[samples().join("hyperfine.json").display().to_string()], None).unwrap().1;
     assert_eq!((repeats.len(), repeats[0].load.as_str()), (3, "sleep 0.02"));
     std::fs::write(path("other.txt"), "hello").unwrap();
-    let error = |source: String, tool| saved::records(&[source], tool).unwrap_err().to_string();
+    let error =
+        |source: String, tool: Option<&Reader>| saved::records(&[source], tool).unwrap_err().to_string();
     let e = error(path("other.txt"), None);
     assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
-    assert!(error(path("other.txt"), Some(Reader::Tool(&dbench::DBENCH))).contains("Throughput"));
+    assert!(error(path("other.txt"), Some(&Reader::Tool(&dbench::DBENCH))).contains("Throughput"));
     assert!(error(path("none.txt"), None).contains("none.txt"));
     assert!(error("old=".to_owned(), None).contains("names no file"));
 }
@@ -216,7 +219,7 @@ fn a_reader_is_named_or_told_by_looks() {
     std::fs::write(&path, simple).unwrap();
     let workloads = |from: Option<&str>| {
         let from = from.map(|name| reader(name).unwrap());
-        let runs = saved::records(std::slice::from_ref(&path), from).unwrap().1;
+        let runs = saved::records(std::slice::from_ref(&path), from.as_ref()).unwrap().1;
         runs.iter().map(|r| r.workload.clone()).collect::<Vec<_>>()
     };
     let unnamed = saved::records(std::slice::from_ref(&path), None).unwrap_err().to_string();

@@ -1,5 +1,6 @@
 //! Numbers out of text for people.
 
+pub use super::number::{count, number, whole};
 use schedlab_base::{Error, Result};
 
 /// The lines of a text. A carriage return ends a line, too, since progress lines use it.
@@ -7,23 +8,25 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty())
 }
 
-/// The number a text begins with, blanks before it skipped; what follows it does not matter.
-pub fn number(text: &str) -> Option<f64> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c))).unwrap_or(text.len());
-    // "12e" or "5-" at the end belong to what follows.
-    let word = text[..end].trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
-    word.parse().ok().filter(|n: &f64| n.is_finite())
-}
-
 /// The number behind a word of a line.
-pub fn after(line: &str, word: &str) -> Option<f64> {
-    line.split_once(word).and_then(|(_, rest)| number(rest))
+///
+/// # Errors
+/// As [`number`].
+pub fn after(line: &str, word: &str) -> Result<Option<f64>> {
+    line.split_once(word).map_or(Ok(None), |(_, rest)| number(rest))
 }
 
 /// The number behind a word of the first line that has both.
-pub fn first(text: &str, word: &str) -> Option<f64> {
-    lines(text).find_map(|l| after(l, word))
+///
+/// # Errors
+/// As [`number`].
+pub fn first(text: &str, word: &str) -> Result<Option<f64>> {
+    for line in lines(text) {
+        if let Some(value) = after(line, word)? {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
 }
 
 /// A number in units of `factor`, rounded to a thousandth, so that 0.612 s are exactly 612000000 ns.
@@ -39,16 +42,25 @@ pub fn missing(tool: &str, what: &str) -> Error {
 
 /// The first JSON value that begins a line, of a text that may have other lines.
 pub fn json(tool: &str, text: &str) -> Result<serde_json::Value> {
+    jsons(tool, text).map(|mut all| all.swap_remove(0))
+}
+
+/// The JSON values of a text one behind the other, at least one. The first begins a line.
+pub fn jsons(tool: &str, text: &str) -> Result<Vec<serde_json::Value>> {
     let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
     let begins_line =
         |at: &usize| text[..*at].trim_end_matches([' ', '\t']).chars().last().is_none_or(|c| c == '\n');
     let at = starts.into_iter().find(begins_line).ok_or_else(|| missing(tool, "JSON"))?;
-    let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<serde_json::Value>();
-    match values.next() {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(e)) => Err(Error::input(format!("no result of {tool}: its JSON is not whole: {e}"))),
-        None => Err(missing(tool, "JSON")),
+    let mut all = Vec::new();
+    for value in serde_json::Deserializer::from_str(&text[at..]).into_iter::<serde_json::Value>() {
+        match value {
+            Ok(value) => all.push(value),
+            // Other lines may follow a whole value.
+            Err(_) if !all.is_empty() => break,
+            Err(e) => return Err(Error::input(format!("no result of {tool}: its JSON is not whole: {e}"))),
+        }
     }
+    if all.is_empty() { Err(missing(tool, "JSON")) } else { Ok(all) }
 }
 
 #[cfg(test)]
@@ -56,24 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_ends_where_text_begins() {
-        for (text, want) in [
-            ("  1.23 s", Some(1.23)),
-            ("93 ev/s", Some(93.0)),
-            ("-4e3,", Some(-4000.0)),
-            ("10e", Some(10.0)),
-            ("5s", Some(5.0)),
-            ("nan", None),
-            ("", None),
-            ("1e999", None),
-            (".", None),
-        ] {
-            assert_eq!(number(text), want, "{text}");
-        }
-        assert_eq!(
-            (after("Time: 0.5", "Time:"), first("a\rTime: x\nTime: 2", "Time:")),
-            (Some(0.5), Some(2.0))
-        );
+    fn a_number_is_looked_for_behind_its_word() {
+        let found = (after("Time: 0.5", "Time:").unwrap(), first("a\rTime: x\nTime: 2", "Time:").unwrap());
+        assert_eq!(found, (Some(0.5), Some(2.0)));
+        assert!(first("a\nTime: 0,5\nTime: 2", "Time:").is_err());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::stats;
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning};
+use schedlab_record::metric::of_program;
 use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,8 @@ pub struct Question {
     pub floors: Floors,
     /// The folders of the runs.
     pub folders: Folders,
+    /// Whether every metric of saved outputs is wanted, also where a file has all that schedlab knows of a run.
+    pub all: bool,
 }
 
 impl Default for Question {
@@ -74,6 +77,7 @@ impl Default for Question {
             published: Vec::new(),
             floors: Floors::default(),
             folders: Folders::default(),
+            all: false,
         }
     }
 }
@@ -96,6 +100,7 @@ impl Question {
             published: experiment.published.clone(),
             floors: Floors::default(),
             folders: Folders::default(),
+            all: false,
         }
     }
     /// The same, with a baseline that was asked for, if one was.
@@ -166,7 +171,7 @@ pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) 
 /// As [`compare_paths`], and when a file is of no known tool.
 pub fn compare_sources(
     sources: &[String],
-    from: Option<command::Reader>,
+    from: Option<&command::Reader>,
     question: &Question,
 ) -> Result<Comparison> {
     let (runs, saved) = command::saved::sources(sources, from)?;
@@ -197,7 +202,10 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
     let records = &alike[..];
     let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
-    let mut metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
+    let mut metrics = match question.metrics.is_empty() {
+        true => headline(records, question.all),
+        false => question.metrics.clone(),
+    };
     metrics.extend(question.of_load.values().flatten().cloned());
     let mut seen = BTreeSet::new();
     metrics.retain(|m| seen.insert(m.clone()));
@@ -210,6 +218,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
     warnings.extend(other_units);
     warnings.extend(other_versions(records));
+    warnings.extend(more_metrics(records, &metrics, question));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::Open> = Vec::new();
     for runs in &groups {
@@ -223,10 +232,13 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             [machine, r.workload.clone(), c.load.clone()]
         });
         // Without a choice of metrics, each workload shows its own first ones.
-        let firsts =
-            question.metrics.is_empty().then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied())));
+        let firsts = question
+            .metrics
+            .is_empty()
+            .then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied()), question.all));
         let common = firsts.as_ref().unwrap_or(&question.metrics);
         let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
+        let shown = &without_foreign(shown, runs, &groups);
         cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
         let base = match &question.baseline {
             None => Some(0),
@@ -264,10 +276,32 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     })
 }
 
+/// The metrics without those of another workload's program, unless a run of the group has them: a benchmark beside the
+/// workload measures, too.
+fn without_foreign(metrics: &[String], group: &[CellRuns<'_>], all: &[Vec<CellRuns<'_>>]) -> Vec<String> {
+    let workload = |c: &CellRuns<'_>| c.runs[0].workload.clone();
+    let Some(own) = group.first().map(workload) else { return metrics.to_vec() };
+    let others: std::collections::BTreeSet<String> =
+        all.iter().flatten().map(workload).filter(|w| *w != own).collect();
+    let of = |metric: &str, workload: &str| metric.strip_prefix(workload).is_some_and(|m| m.starts_with('.'));
+    let measured = |m: &str| {
+        let mut runs = group.iter().flat_map(|c| &c.runs);
+        runs.any(|r| metrics::evaluate(r, m).value.number().is_some())
+    };
+    let foreign = |m: &str| of_program(m) && !of(m, &own) && others.iter().any(|w| of(m, w)) && !measured(m);
+    metrics.iter().filter(|m| !foreign(m)).cloned().collect()
+}
+
 /// The metrics that the workloads of the records show first.
-fn headline<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
+fn headline<'a>(records: impl IntoIterator<Item = &'a Record>, everything: bool) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for r in records {
+        if everything && r.found.environment.contains_key(command::saved::EVERYTHING) {
+            let fresh =
+                command::firsts_first(&r.found.figures, &all).into_iter().filter(|m| !all.contains(m));
+            all.extend(fresh.collect::<Vec<_>>());
+            continue;
+        }
         let bench = || metrics::benchmark(r).map_or(metrics::HEADLINE, |b| b.headline);
         let own =
             command::headline_of(r).unwrap_or_else(|| bench().iter().map(|m| (*m).to_owned()).collect());
@@ -297,7 +331,7 @@ const OVERVIEW: &[&str] = &[
 /// The metrics for single runs side by side: the workloads' own first ones, and those of the overview that
 /// one of the runs has.
 pub fn overview(records: &[Record]) -> Vec<String> {
-    let mut all = headline(records);
+    let mut all = headline(records, false);
     let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
     let seen = OVERVIEW.iter().filter(|m| had(m)).map(|m| (*m).to_owned());
     let fresh: Vec<String> = seen.filter(|m| !all.contains(m)).collect();
@@ -355,6 +389,20 @@ fn merge(all: &mut Vec<Counted>, records: &[Record]) {
             None => all.push(Counted { warning: w.clone(), runs: 1 }),
         }
     }
+}
+
+/// A note where files have more metrics of runs than are shown.
+fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<Counted> {
+    let whole = |r: &&Record| r.found.environment.contains_key(command::saved::EVERYTHING);
+    let names: std::collections::BTreeSet<&String> = records
+        .iter()
+        .filter(whole)
+        .flat_map(|r| r.found.figures.keys())
+        .filter(|m| !shown.contains(m))
+        .collect();
+    let told = question.metrics.is_empty() && !names.is_empty();
+    let text = format!("{} more metrics are in these files: --all, or --metric NAME", names.len());
+    told.then(|| Counted { warning: Warning::new("compare.more_metrics", text), runs: 0 })
 }
 
 fn is_simulated(record: &Record) -> bool {

@@ -25,7 +25,7 @@ pub fn records(runs: &[RunDir], question: &Question, folders: &mut Folders) -> R
         true => outlines(runs)?,
         false => digests(runs)?,
     };
-    let unasked = if question.metrics.is_empty() { headline(&records) } else { Vec::new() };
+    let unasked = if question.metrics.is_empty() { headline(&records, false) } else { Vec::new() };
     if unasked.iter().any(|name| beyond_index(name)) {
         records = outlines(runs)?;
     }

@@ -7,7 +7,7 @@
 mod balance;
 mod bars;
 mod curves;
-mod escape;
+pub(crate) mod escape;
 mod histogram;
 mod index;
 mod loads;

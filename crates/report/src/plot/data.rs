@@ -4,7 +4,7 @@
 //! can be plotted like an experiment.
 
 use crate::number::value;
-use crate::published;
+use crate::{published, short};
 use schedlab_base::Ns;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Measured};
@@ -121,7 +121,29 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// The data to plot of a comparison.
+/// The data to plot of a comparison, workload by workload: a parameter of one workload is no axis for another one.
+pub fn by_workload(c: &Comparison) -> Vec<Data> {
+    let mut workloads: Vec<&str> = Vec::new();
+    for cell in &c.cells {
+        if !workloads.contains(&cell.workload.as_str()) {
+            workloads.push(&cell.workload);
+        }
+    }
+    if workloads.len() < 2 {
+        return vec![of(c)];
+    }
+    let one = |workload: &str| {
+        let cells = c.cells.iter().filter(|cell| cell.workload == workload).cloned().collect();
+        let mut data = of(&Comparison { cells, ..c.clone() });
+        for panel in data.panels.iter_mut().filter(|p| short(&p.metric, workload) == p.metric) {
+            panel.metric = format!("{workload} {}", panel.metric);
+        }
+        data
+    };
+    workloads.into_iter().map(one).filter(|data| !data.panels.is_empty()).collect()
+}
+
+/// The data to plot of a comparison of one workload.
 pub fn of(c: &Comparison) -> Data {
     let all: Vec<Parts> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);

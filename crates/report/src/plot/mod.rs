@@ -33,6 +33,8 @@ const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
 /// Colours that people with colour blindness can tell apart, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
+/// Rounds of [`COLORS`] that stay far enough apart to be told: as they are, lighter, darker.
+const ROUNDS: usize = 3;
 const GREY: u32 = 0x888888;
 const DARK: u32 = 0x222222;
 const WHITE: u32 = 0xffffff;
@@ -69,12 +71,13 @@ impl Kind {
 /// # Errors
 /// When the comparison has no measured metric, or too many metrics.
 pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
-    let data = data::of(comparison);
-    if data.panels.is_empty() {
+    let data = data::by_workload(comparison);
+    let panels: usize = data.iter().map(|d| d.panels.len()).sum();
+    if panels == 0 {
         return Err(Error::input("nothing to plot: no metric was measured"));
     }
-    if data.panels.len() > MAX_PANELS {
-        return Err(Error::input(format!("{} metrics are too many for a plot", data.panels.len()))
+    if panels > MAX_PANELS {
+        return Err(Error::input(format!("{panels} metrics are too many for a plot"))
             .help(format!("name at most {MAX_PANELS} metrics")));
     }
     let scene = drawn(&comparison.experiment, &data);
@@ -85,14 +88,31 @@ pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
 }
 
 /// The names of lines, in the order of their first appearance. The place of a name decides its colour.
-fn names(data: &Data) -> Vec<&str> {
+fn names(data: &[Data]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
-    for line in data.panels.iter().flat_map(|p| &p.lines) {
+    for line in data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines) {
         if !all.contains(&line.name.as_str()) {
             all.push(&line.name);
         }
     }
     all
+}
+
+/// The colour of the line or bar of that number. No two of the first 24 are equal.
+fn color(at: usize) -> u32 {
+    let base = COLORS[at % COLORS.len()];
+    let mixed = |with: u32, share: u32| {
+        let part = |shift: u32| {
+            let (own, other) = (base >> shift & 0xff, with >> shift & 0xff);
+            (own * (100 - share) + other * share) / 100 << shift
+        };
+        part(16) | part(8) | part(0)
+    };
+    match at / COLORS.len() % ROUNDS {
+        0 => base,
+        1 => mixed(WHITE, 55),
+        _ => mixed(0x804000, 55),
+    }
 }
 
 fn text(at: (f64, f64), text: impl Into<String>, anchor: Anchor) -> Mark {
@@ -133,19 +153,22 @@ impl Frame {
     }
 }
 
-fn drawn(title: &str, data: &Data) -> Scene {
+fn drawn(title: &str, data: &[Data]) -> Scene {
     let names = names(data);
     let shown = if names.len() > 1 { names.len() } else { 0 };
-    let published =
-        data.panels.iter().flat_map(|p| &p.lines).flat_map(|l| &l.points).any(|p| p.published.is_some());
+    let points = data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines).flat_map(|l| &l.points);
+    let published = points.into_iter().any(|p| p.published.is_some());
     let head = 34.0 + (shown + usize::from(published)) as f64 * ROW;
-    let frame = Frame::of(data, names.len());
-    let height = head + data.panels.len() as f64 * frame.panel();
+    let mut frames: Vec<Frame> = data.iter().map(|d| Frame::of(d, names.len())).collect();
+    let width = frames.iter().map(|f| f.width).fold(0.0, f64::max);
+    frames.iter_mut().for_each(|f| f.width = width);
+    let heights = data.iter().zip(&frames).map(|(d, f)| d.panels.len() as f64 * f.panel());
+    let height = head + heights.sum::<f64>();
     let mut marks =
         vec![Mark::Text { at: (LEFT, 22.0), text: title.to_owned(), size: 14.0, anchor: Anchor::Start }];
     for (i, name) in names.iter().take(shown).enumerate() {
         let y = 40.0 + i as f64 * ROW;
-        marks.push(line(vec![(LEFT, y - 4.0), (LEFT + 24.0, y - 4.0)], COLORS[i % COLORS.len()], 3.0));
+        marks.push(line(vec![(LEFT, y - 4.0), (LEFT + 24.0, y - 4.0)], color(i), 3.0));
         marks.push(text((LEFT + 30.0, y), *name, Anchor::Start));
     }
     if published {
@@ -153,11 +176,14 @@ fn drawn(title: &str, data: &Data) -> Scene {
         marks.extend(pane::diamond((LEFT + 12.0, y - 4.0)));
         marks.push(text((LEFT + 30.0, y), "published", Anchor::Start));
     }
-    for (i, panel) in data.panels.iter().enumerate() {
-        let top = head + i as f64 * frame.panel();
-        Pane { data, panel, names: &names, frame: &frame, top }.draw(&mut marks);
+    let mut top = head;
+    for (data, frame) in data.iter().zip(&frames) {
+        for panel in &data.panels {
+            Pane { data, panel, names: &names, frame, top }.draw(&mut marks);
+            top += frame.panel();
+        }
     }
-    Scene { size: (frame.width, height), marks }
+    Scene { size: (width, height), marks }
 }
 
 #[cfg(test)]

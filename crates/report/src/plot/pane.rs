@@ -3,7 +3,7 @@
 use super::axis::{Axis, label, unit};
 use super::data::{Data, Line, Panel};
 use super::scene::{Anchor, Mark};
-use super::{COLORS, DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, WHITE, line, text};
+use super::{DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, WHITE, color, line, text};
 
 /// One panel with its place.
 pub struct Pane<'a> {
@@ -50,8 +50,7 @@ impl Pane<'_> {
     }
 
     fn color(&self, of: &Line) -> u32 {
-        let at = self.names.iter().position(|n| *n == of.name).unwrap_or(0);
-        COLORS[at % COLORS.len()]
+        color(self.names.iter().position(|n| *n == of.name).unwrap_or(0))
     }
 
     fn lines(&self, marks: &mut Vec<Mark>, y: &Axis, factor: f64, key: &str, key_unit: &str) {

@@ -197,6 +197,31 @@ fn the_png_has_lines_and_words_without_a_font_of_the_system() {
 }
 
 #[test]
+fn each_workload_has_its_own_axis_and_every_line_its_colour() {
+    let of = |workload: &str, load: &str| Cell { workload: workload.into(), ..cell(load, "v4.5", &[1.0]) };
+    let c = comparison(vec![
+        of("a", "x,threads=2"),
+        of("a", "x,threads=4"),
+        of("b", "y,groups=1"),
+        of("b", "y,groups=8"),
+    ]);
+    let all = data::by_workload(&c);
+    let axes: Vec<_> = all.iter().map(|d| d.swept.clone().unwrap().0).collect();
+    assert_eq!(axes, ["threads", "groups"]);
+    let titles: Vec<_> = all.iter().flat_map(|d| &d.panels).map(|p| p.metric.as_str()).collect();
+    assert_eq!(titles, ["a run_delay.p99", "a migrations", "b run_delay.p99", "b migrations"]);
+    assert!(
+        all.iter()
+            .flat_map(|d| &d.panels)
+            .flat_map(|p| &p.lines)
+            .flat_map(|l| &l.points)
+            .all(|p| p.x.is_some())
+    );
+    let colours: std::collections::BTreeSet<u32> = (0..24).map(color).collect();
+    assert_eq!(colours.len(), 24);
+}
+
+#[test]
 fn what_can_t_be_plotted_is_said() {
     assert!(Kind::of(Path::new("a.pdf")).unwrap_err().to_string().contains(".svg or .png"));
     let mut none = swept();

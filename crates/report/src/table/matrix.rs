@@ -64,11 +64,9 @@ pub fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
-/// The metrics of a group: those asked of its load, without those of another workload's program.
+/// The metrics of a group: those asked of its load.
 pub fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
-    let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
-    let asked = |m: &str| cell.metrics.contains_key(m);
-    c.metrics.iter().map(String::as_str).filter(move |m| asked(m) && !foreign(m))
+    c.metrics.iter().map(String::as_str).filter(move |m| cell.metrics.contains_key(*m))
 }
 
 impl Layout {

@@ -4,6 +4,7 @@
 //! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
 //! `detail`; the legend says so.
 
+pub mod limit;
 pub(crate) mod matrix;
 mod notes;
 pub(crate) mod summary;

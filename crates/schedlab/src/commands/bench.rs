@@ -8,7 +8,7 @@ use crate::progress::Bar;
 use crate::several::{self, Several};
 use crate::timing::Timed;
 use crate::workloads::{self, Place};
-use crate::{common, interrupt, output};
+use crate::{common, interrupt, outlets, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_guest::Mode;
@@ -48,6 +48,9 @@ struct Own {
     /// The result as JSON, the same as --format json
     #[arg(long, global = true)]
     json: bool,
+    /// Print one number and nothing else: this metric of the run, times in ns
+    #[arg(long, global = true, value_name = "METRIC", conflicts_with_all = ["json", "format"])]
+    print: Option<String>,
     /// Print on standard error how fast the simulator was
     #[arg(long, global = true)]
     timing: bool,
@@ -177,6 +180,10 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
 fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
     let runs = own.runs.unwrap_or(usual);
+    if own.print.is_some() && (runs > 1 || cells.len() > 1) {
+        return Err(Error::input("--print prints the number of one run of one kernel")
+            .help("schedlab run and schedlab compare have --print, too, for means over runs"));
+    }
     if own.place.uncertainty || runs > 1 {
         return many(own, cells, runs, form);
     }
@@ -185,7 +192,10 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     if let [cell] = cells {
         check_form(form, cell.spec.name())?;
         let (record, stored) = run_cell(own, cell, &store)?;
-        print(&record, form)?;
+        match &own.print {
+            Some(metric) => outlets::print_of_run(&record, metric)?,
+            None => print(&record, form)?,
+        }
         return tell(own, cell, record.seed, &stored);
     }
     if !["table", "json"].contains(&form) {

@@ -9,9 +9,11 @@ use crate::common::{self, FormOptions};
 use crate::reporting;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_lab::command::{self, Reader, TEXT, metric_option};
 use schedlab_lab::compare::{Named, compare_named};
 use schedlab_lab::runs::is_title;
-use schedlab_lab::{Question, command};
+use schedlab_lab::Question;
+use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -27,6 +29,13 @@ struct Own {
     /// schedlab's own [default: recognised from each text]
     #[arg(long, value_name = "TOOL")]
     from: Option<String>,
+    /// Read this figure out of any text, one run in each file: NAME[UNIT,lower|higher,first|last|all]=REGEX with one
+    /// group; may be given more than once. The metric is output.NAME
+    #[arg(long, value_name = "METRIC", conflicts_with = "from")]
+    metric_regex: Vec<String>,
+    /// The same with a JSON pointer: NAME[UNIT,...]=/a/b
+    #[arg(long, value_name = "METRIC", conflicts_with = "from")]
+    metric_json: Vec<String>,
     #[command(flatten)]
     choice: Choice,
     /// The variant that all others are compared with [default: the experiment's, or the first one given]
@@ -38,8 +47,20 @@ struct Own {
     /// Smallest change that counts, percent [default: the experiment's, or 2]
     #[arg(long, value_name = "PERCENT")]
     min_effect: Option<f64>,
+    /// Every row of a table on a terminal, too, and every metric that a file has of a run; files and pipes get all rows
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     form: FormOptions,
+}
+
+impl Own {
+    /// The figures that the user describes.
+    fn wanted(&self) -> Result<Vec<Extract>> {
+        let regex = self.metric_regex.iter().map(|text| metric_option(TEXT, text, Place::Regex));
+        let json = self.metric_json.iter().map(|text| metric_option(TEXT, text, Place::JsonPointer));
+        regex.chain(json).collect()
+    }
 }
 
 fn command() -> Command {
@@ -53,22 +74,35 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
-    let from = own.from.as_deref().map(command::reader).transpose()?;
+    let from = match (&own.from, own.wanted()?) {
+        (Some(name), _) => Some(command::reader(name)?),
+        (None, wanted) if wanted.is_empty() => None,
+        (None, wanted) => Some(Reader::Text(wanted)),
+    };
     let (runs, rest, question) = sources(&own)?;
     let (_, saved) = match rest.is_empty() {
         true => Default::default(),
-        false => command::saved::sources(&rest, from)?,
+        false => command::saved::sources(&rest, from.as_ref())?,
     };
     let question = Question {
         min_effect_pct: own.min_effect.unwrap_or(question.min_effect_pct),
         floors: stored_floors()?,
+        all: own.all,
         ..question
     };
-    let question = match own.metric.is_empty() {
-        true => question,
-        false => Question { metrics: own.metric, of_load: Default::default(), ..question },
+    let wanted = match own.metric.is_empty() {
+        true => own.form.outlets.metric().into_iter().collect(),
+        false => own.metric,
     };
-    common::print(&compare_named(&runs, saved, &question.against(own.baseline))?, &own.form)
+    let question = match wanted.is_empty() {
+        true => question,
+        false => Question { metrics: wanted, of_load: Default::default(), ..question },
+    };
+    let comparison = compare_named(&runs, saved, &question.against(own.baseline))?;
+    match own.all {
+        true => common::print(&comparison, &own.form),
+        false => common::print_shortened(&comparison, &own.form),
+    }
 }
 
 /// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named

@@ -83,8 +83,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input(format!("--format {} is for --vs", form.name))
             .help("without --vs use table or json"));
     }
-    if own.vs.is_none() && own.form.plots() {
-        return Err(Error::input("--plot is for --vs: one command by itself is no comparison"));
+    if own.vs.is_none() && (own.form.plots() || own.form.outlets.asked()) {
+        let text = "--plot, --junit and --print are for --vs: one command by itself is no comparison";
+        return Err(Error::input(text));
     }
     let stop = interrupt::stop_flag()?;
     if own.command.is_empty() {

@@ -1,5 +1,6 @@
 //! The CSV of comparisons: a line for each cell and metric, of which the mean is read.
 
+use super::super::number::whole;
 use super::{Run, some};
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Figure};
@@ -19,6 +20,17 @@ const COLUMNS: [&str; 12] = [
     "better",
     "mean",
 ];
+
+/// Stands before a name in CSV that a spreadsheet would take for a formula.
+pub const GUARD: char = '\'';
+/// How such names begin.
+pub const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// A field's name, without the guard.
+pub fn as_named(field: &str) -> &str {
+    let guarded = field.trim_start_matches(GUARD).starts_with(FORMULAS);
+    field.strip_prefix(GUARD).filter(|_| guarded).unwrap_or(field)
+}
 
 /// Whether a text begins with the head of schedlab's CSV.
 pub fn knows(text: &str) -> bool {
@@ -41,8 +53,9 @@ pub fn read(text: &str) -> Result<Vec<Run>> {
     let places = places(text)?;
     let mut all: Vec<Run> = Vec::new();
     for (number, row) in records(text).into_iter().enumerate().skip(1) {
-        let field =
-            |i: usize| row.get(places[i]).map(|f| f.replace(char::is_control, " ")).unwrap_or_default();
+        let field = |i: usize| {
+            row.get(places[i]).map(|f| as_named(f).replace(char::is_control, " ")).unwrap_or_default()
+        };
         let cell = Run {
             backend: field(1),
             machine: field(2),
@@ -54,19 +67,14 @@ pub fn read(text: &str) -> Result<Vec<Run>> {
             ..Run::default()
         };
         let mean = field(11);
-        let value = if mean.is_empty() { None } else { Some(mean.parse::<f64>()) };
+        let value = if mean.is_empty() { None } else { Some(whole(&mean)) };
         let figure = match value {
             None => None,
-            Some(Ok(value)) if value.is_finite() => {
+            Some(Ok(value)) => {
                 let better = Better::parse(&field(10)).unwrap_or(Better::Neither);
                 Some((field(8), Figure { value, unit: field(9), better }))
             }
-            Some(_) => {
-                return Err(Error::input(format!(
-                    "record {}: the mean '{mean}' is not a number",
-                    number + 1
-                )));
-            }
+            Some(Err(e)) => return Err(e.context(format!("record {}: the mean '{mean}'", number + 1))),
         };
         let same = |r: &&mut Run| Run { figures: [].into(), ..(*r).clone() } == cell;
         match all.iter_mut().find(same) {

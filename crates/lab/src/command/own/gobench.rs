@@ -1,47 +1,85 @@
 //! Go benchmark text: schedlab's own, whose names tell load and variant, and any other.
 
+use super::super::number::whole;
 use super::percent::unescaped;
 use super::{Run, some, undirected};
-use schedlab_base::Result;
+use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Figure};
 use std::collections::BTreeMap;
 
 /// Units that stand behind a metric's name in schedlab's own text.
 const UNITS: &[&str] = &["ns", "us", "ms", "s", "1/s", "%", "B", "KB", "MB", "KB/s", "MB/s", "J", "W", "Hz"];
 
-/// Whether a text has a result line.
+/// Whether a text has a result line, if only a wrong one.
 pub fn knows(text: &str) -> bool {
-    text.lines().any(|line| result(line).is_some())
+    text.lines().any(|line| !matches!(result(line), Ok(None)))
 }
 
-/// A result line's name, and its values with their units.
-fn result(line: &str) -> Option<(&str, Vec<(f64, &str)>)> {
-    let mut words = line.split_whitespace();
-    let name = words.next()?.strip_prefix("Benchmark")?;
-    words.next()?.parse::<u64>().ok()?;
-    let rest: Vec<&str> = words.collect();
-    let pair = |p: &[&'_ str]| p[0].parse::<f64>().ok().filter(|v| v.is_finite());
-    let values: Option<Vec<(f64, &str)>> = rest.chunks(2).map(|p| Some((pair(p)?, *p.get(1)?))).collect();
+/// A result line's name, and its values with their units. A line that begins as a result does and holds anything else
+/// than values with units is an error: a run that is left out changes the comparison.
+fn result(line: &str) -> Result<Option<(&str, Vec<(f64, &str)>)>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, iterations, rest @ ..] = &words[..] else { return Ok(None) };
+    let Some(name) = name.strip_prefix("Benchmark") else { return Ok(None) };
     let upper = name.chars().next().is_some_and(|c| !c.is_lowercase());
-    values.filter(|v| upper && !v.is_empty()).map(|v| (name, v))
+    let numeric = |w: &str| {
+        let w = w.trim_start_matches(['+', '-']).to_ascii_lowercase();
+        w.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            || ["nan", "inf", "infinity"].contains(&w.as_str())
+    };
+    // "BenchmarkX 3 is slow" is a sentence.
+    if !upper || !numeric(iterations) || !rest.first().is_some_and(|w| numeric(w)) {
+        return Ok(None);
+    }
+    let wrong = |why: String| Error::input(format!("the result line '{}': {why}", line.trim()));
+    iterations.parse::<u64>().map_err(|_| wrong(format!("'{iterations}' is not a number of iterations")))?;
+    let mut values: Vec<(f64, &str)> = Vec::new();
+    for pair in rest.chunks(2) {
+        let [value, unit] = pair else { return Err(wrong(format!("'{}' has no unit", pair[0]))) };
+        let value = whole(value).map_err(|e| e.context(format!("the result line '{}'", line.trim())))?;
+        if values.iter().any(|(_, known)| known == unit) {
+            return Err(wrong(format!("it has '{unit}' twice")));
+        }
+        values.push((value, unit));
+    }
+    Ok(Some((name, values)))
+}
+
+/// Directions by unit, of lines such as `Unit ns/op better=lower`; other keys of such lines are not ours.
+#[derive(Default)]
+struct Directions<'a>(BTreeMap<&'a str, Better>);
+
+impl<'a> Directions<'a> {
+    fn read(&mut self, line: &'a str) -> Result<()> {
+        let mut words = line.split_whitespace();
+        let (Some("Unit"), Some(unit)) = (words.next(), words.next()) else { return Ok(()) };
+        for word in words.filter_map(|w| w.strip_prefix("better=")) {
+            let better = Better::parse(word).map_err(|e| e.context(format!("the line '{line}'")))?;
+            if self.0.insert(unit, better).is_some_and(|before| before != better) {
+                let text = format!("two lines say that both higher and lower '{unit}' is better");
+                return Err(Error::input(text).help("keep the right one of the lines 'Unit ... better='"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Every result line is a run.
 pub fn read(text: &str) -> Result<Vec<Run>> {
     let (mut backend, mut machine) = (String::new(), String::new());
-    let mut directions: BTreeMap<&str, Better> = BTreeMap::new();
+    let mut directions = Directions::default();
+    // A direction is of the whole text, wherever its line stands.
+    text.lines().try_for_each(|line| directions.read(line))?;
     let mut all = Vec::new();
     for line in text.lines() {
         if let Some(value) = line.strip_prefix("backend: ") {
             backend = value.trim().to_owned();
         } else if let Some(value) = line.strip_prefix("machine: ") {
             machine = value.trim().to_owned();
-        } else if let Some((unit, better)) = line.strip_prefix("Unit ").and_then(|l| l.split_once(" better="))
-        {
-            directions.extend(Better::parse(better.trim()).ok().map(|b| (unit.trim(), b)));
-        } else if let Some((name, values)) = result(line) {
+        } else if let Some((name, values)) = result(line)? {
             let ours = !backend.is_empty();
-            let one = |(value, unit): &(f64, &str)| figure(*value, unit, ours, directions.get(unit).copied());
+            let one =
+                |(value, unit): &(f64, &str)| figure(*value, unit, ours, directions.0.get(unit).copied());
             let figures = values.iter().map(one).collect();
             let run =
                 Run { backend: backend.clone(), machine: machine.clone(), figures, ..named(name, ours) };
@@ -115,5 +153,31 @@ mod tests {
             (2156.0, Better::Lower)
         );
         assert!(!knows("Benchmarking done in 3 s\nBenchmark 1: sleep\n"));
+    }
+
+    #[test]
+    fn a_line_that_is_not_read_is_an_error() {
+        let good = "BenchmarkX/a 1 2 ns/op\n";
+        for (line, words) in [
+            ("BenchmarkX/a 1 NaN ns/op", "'NaN' is not a number"),
+            ("BenchmarkX/a 1 +Inf ns/op", "'Inf' is not a number"),
+            ("BenchmarkX/a 1 2,002 ns/op", "may mean 2002 or 2.002"),
+            ("BenchmarkX/a 1 2003x ns/op", "'2003x' is not a number"),
+            ("BenchmarkX/a 1 3 ns/op 5", "'5' has no unit"),
+            ("BenchmarkX/a 1,000 3 ns/op", "'1,000' is not a number of iterations"),
+            ("BenchmarkX/a 1 3 ns/op 4 ns/op", "'ns/op' twice"),
+            ("Unit ns/op better=lower\nUnit ns/op better=higher", "both higher and lower 'ns/op'"),
+            ("Unit ns/op better=faster", "faster"),
+        ] {
+            let text = format!("{good}{line}\n{good}");
+            assert!(knows(&text));
+            let e = read(&text).unwrap_err().to_string();
+            assert!(e.contains(words), "{line}: {e}");
+        }
+        let fine = format!(
+            "Unit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nUnit ns/op better=higher\n"
+        );
+        let all = read(&fine).unwrap();
+        assert_eq!((all.len(), all[0].figures["ns_per_op"].better), (1, Better::Higher));
     }
 }

@@ -1,0 +1,34 @@
+//! What a terminal shows of a comparison with very many metrics. Files and pipes get all of them.
+
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Cell;
+use schedlab_lab::stats::Verdict;
+use std::collections::BTreeSet;
+
+/// A load has at most this many rows on a terminal: two screens.
+pub const ROWS: usize = 50;
+
+/// Takes metrics out of cells that have more than [`ROWS`], and returns how many different ones. Metrics that changed
+/// anywhere stay, then those that come first.
+pub fn shorten(c: &mut Comparison) -> usize {
+    let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
+    let changed: BTreeSet<&String> =
+        c.comparisons.iter().filter(|r| decided(r.verdict)).map(|r| &r.metric).collect();
+    let keep = |cell: &Cell| -> BTreeSet<String> {
+        let own = || c.metrics.iter().filter(|m| cell.metrics.contains_key(*m));
+        let first = own().filter(|m| changed.contains(m)).chain(own().filter(|m| !changed.contains(m)));
+        first.take(ROWS.max(own().filter(|m| changed.contains(m)).count())).cloned().collect()
+    };
+    let kept: Vec<BTreeSet<String>> = c.cells.iter().map(keep).collect();
+    let mut hidden = BTreeSet::new();
+    for (cell, kept) in c.cells.iter_mut().zip(kept) {
+        cell.metrics.retain(|metric, _| {
+            let stays = kept.contains(metric);
+            if !stays {
+                hidden.insert(metric.clone());
+            }
+            stays
+        });
+    }
+    hidden.len()
+}

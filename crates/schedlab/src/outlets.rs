@@ -1,0 +1,117 @@
+//! A comparison for programs that call schedlab: JUnit XML for CI, and one number for scripts.
+
+use crate::output;
+use clap::Args;
+use schedlab_base::{Error, ErrorKind, Result, temp};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Stat};
+use schedlab_lab::metrics::{self, Declared};
+use schedlab_lab::stats::Verdict;
+use schedlab_record::{Record, Value};
+use schedlab_report::junit;
+use std::path::{Path, PathBuf};
+
+/// Where else a comparison goes, and what of it.
+#[derive(Args)]
+pub struct OutletOptions {
+    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are skipped
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
+    /// baseline, where it is alone), times in ns; with % behind the metric, its change in percent
+    #[arg(long, value_name = "METRIC", conflicts_with_all = ["json", "format"])]
+    pub print: Option<String>,
+}
+
+impl OutletOptions {
+    /// Checks them before the work whose result they take.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn check(&self) -> Result<()> {
+        self.junit.as_deref().map_or(Ok(()), |file| temp::check_place(file).map_err(|e| e.context("--junit")))
+    }
+
+    /// Whether a file or a number is asked for.
+    pub fn asked(&self) -> bool {
+        self.junit.is_some() || self.print.is_some()
+    }
+
+    /// The metric whose number is asked for: it is measured whatever else is.
+    pub fn metric(&self) -> Option<String> {
+        self.print.as_deref().map(|text| split(text).0.to_owned())
+    }
+}
+
+/// The metric, and whether its change is meant.
+fn split(text: &str) -> (&str, bool) {
+    text.strip_suffix('%').map_or((text, false), |metric| (metric, true))
+}
+
+/// Writes a comparison as JUnit XML.
+///
+/// # Errors
+/// When the file can't be written.
+pub fn junit(comparison: &Comparison, file: &Path) -> Result<()> {
+    let mut text = Vec::new();
+    junit::junit(comparison, &[Verdict::Worse], &mut text)
+        .map_err(|e| Error::internal(format!("the comparison as JUnit XML: {e}")))?;
+    temp::write_whole(file, &text)
+}
+
+/// Prints one number of a comparison.
+///
+/// # Errors
+/// When it is not exactly one, or was not measured.
+pub fn print(comparison: &Comparison, wanted: &str) -> Result<()> {
+    let number = number(comparison, wanted)?;
+    output::result(|out| writeln!(out, "{number}"))
+}
+
+/// Prints one number of a run.
+///
+/// # Errors
+/// When there is no such metric, or it was not measured.
+pub fn print_of_run(record: &Record, metric: &str) -> Result<()> {
+    let figures: Vec<String> = record.found.figures.keys().cloned().collect();
+    let series: Vec<Declared> =
+        record.found.series.iter().map(|(name, s)| (name.clone(), s.unit().to_owned(), s.better())).collect();
+    metrics::check(metric, &series, &figures)?;
+    let value = match metrics::evaluate(record, metric).value {
+        Value::Number(value) => value,
+        Value::Missing(why) => {
+            return Err(Error::new(ErrorKind::CheckFailed, format!("--print {metric}: {why}")));
+        }
+    };
+    output::result(|out| writeln!(out, "{value}"))
+}
+
+fn number(comparison: &Comparison, wanted: &str) -> Result<f64> {
+    let (metric, change) = split(wanted);
+    let cells: Vec<&Cell> = comparison.cells.iter().filter(|c| c.metrics.contains_key(metric)).collect();
+    let rows: Vec<_> = comparison.comparisons.iter().filter(|r| r.metric == metric).collect();
+    // Without rows there is no baseline: the cells stand for themselves.
+    let compared = |c: &&Cell| rows.is_empty() || rows.iter().any(|r| r.is_of(c));
+    let chosen: Vec<&Cell> = cells.into_iter().filter(compared).collect();
+    let one = match chosen[..] {
+        [one] => one,
+        [] => return Err(Error::input(format!("--print {wanted}: no load has the metric '{metric}'"))),
+        _ => {
+            let names: Vec<String> =
+                chosen.iter().map(|c| format!("{} {} {}", c.workload, c.load, c.variant)).take(4).collect();
+            let text = format!("--print {wanted}: {} numbers, of {} ...", chosen.len(), names.join(", "));
+            return Err(Error::input(text)
+                .help("narrow it to one load and one variant: --load, --variant, --machine"));
+        }
+    };
+    let none = |why: &str| Error::new(ErrorKind::CheckFailed, format!("--print {wanted}: {why}"));
+    match (&one.metrics[metric], change) {
+        (Stat::Missing { missing }, _) => Err(none(missing)),
+        (Stat::Measured(m), false) => Ok(m.mean),
+        (Stat::Measured(_), true) => {
+            let row = rows.iter().find(|r| r.is_of(one));
+            let row = row.ok_or_else(|| none("there is nothing to compare it with"))?;
+            row.change_pct.ok_or_else(|| none("the baseline is 0"))
+        }
+    }
+}
