@@ -42,7 +42,7 @@ impl Form {
         found.ok_or_else(|| Error::unknown("form of recordings", word, Form::ALL.map(Form::name)))
     }
 
-    /// The form of a file that begins so.
+    /// The form of a file that begins so, unpacked.
     ///
     /// # Errors
     /// When it is of no form that is known.
@@ -58,7 +58,7 @@ impl Form {
             [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..]
             | [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P', ..] => Ok(Form::PerfData),
             [0x1f, 0x8b, ..] => compressed("gzip", "zcat"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => compressed("zstd", "zstdcat"),
+            [b'B', b'Z', b'h', ..] => compressed("bzip2", "bzcat"),
             [0xfd, b'7', b'z', b'X', b'Z', ..] => compressed("xz", "xzcat"),
             _ if is_perfetto(begin) => Ok(Form::Perfetto),
             _ if begin.contains(&0) => Err(unknown()),

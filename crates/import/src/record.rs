@@ -100,8 +100,11 @@ impl Watch {
         let end = imported.cast.end;
         let mut found = self.analyser.finish(end);
         found.keep_what_tracepoints_tell();
+        if !imported.kinds.tell_wakeups() {
+            found.keep_what_switches_tell();
+        }
         found.duration = end;
-        found.warnings.extend(imported.losses.warnings());
+        found.warnings.extend(imported.warnings());
         found
     }
 }

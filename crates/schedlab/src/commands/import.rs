@@ -45,7 +45,7 @@ impl Source {
     pub fn recording(&self) -> Result<Recording> {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
-        Ok(Recording { path: self.file.clone(), form, hashed: false })
+        Ok(Recording { path: self.file.clone(), form, kernel: None, hashed: false })
     }
     /// The part of it.
     ///
@@ -104,7 +104,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let machine =
         own.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
     // A recording is stored once: its bytes make its seed.
-    let recording = Recording { hashed: true, ..own.source.recording()? };
+    let recording = Recording { hashed: true, kernel: own.kernel.clone(), ..own.source.recording()? };
     let chosen = own.source.chosen();
     let place = own.out.join(EVENTS_FILE);
     let kept = Beside::create(&place)?;

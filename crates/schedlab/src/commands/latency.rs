@@ -76,10 +76,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut rows = if own.threads { rows.cloned().collect() } else { Latency::by_name(rows) };
     rows.sort_by_key(|r| Reverse(key(r)));
     if own.json {
-        let value = json(&rows, latency.opened_ns, &imported.losses.warnings());
+        let value = json(&rows, latency.opened_ns, &imported.warnings());
         return output::json_as("schedlab/latency/1", &value);
     }
-    common::warn(&imported.losses.warnings());
+    common::warn(&imported.warnings());
     output::result(|out| table(&rows, latency.opened_ns, out))
 }
 

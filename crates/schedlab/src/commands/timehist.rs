@@ -46,7 +46,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let mut hist = Timehist::new(|_| {}).only(&on);
         let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
         summary(&hist, &chosen, &on, &mut out);
-        common::warn(&imported.losses.warnings());
+        common::warn(&imported.warnings());
         return out.finish();
     }
     out.heading = heading();
@@ -58,7 +58,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     })
     .only(&on);
     let imported = read_part(&recording, own.source.window()?, false, &mut hist)?;
-    common::warn(&imported.losses.warnings());
+    common::warn(&imported.warnings());
     out.finish()
 }
 
