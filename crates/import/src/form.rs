@@ -15,12 +15,14 @@ pub enum Form {
     PerfData,
     /// Perfetto's protobuf.
     Perfetto,
+    /// A folder of the Common Trace Format, as LTTng's kernel tracer writes it.
+    Ctf,
 }
 
 impl Form {
     /// All of them.
-    pub const ALL: [Form; 5] =
-        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto];
+    pub const ALL: [Form; 6] =
+        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto, Form::Ctf];
 
     /// Its word on the command line.
     pub const fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Form {
             Form::TraceDat => "trace-dat",
             Form::PerfData => "perf-data",
             Form::Perfetto => "perfetto",
+            Form::Ctf => "ctf",
         }
     }
 
@@ -60,6 +63,8 @@ impl Form {
             [0x1f, 0x8b, ..] => compressed("gzip", "zcat"),
             [b'B', b'Z', b'h', ..] => compressed("bzip2", "bzcat"),
             [0xfd, b'7', b'z', b'X', b'Z', ..] => compressed("xz", "xzcat"),
+            [b'/', b'*', b' ', b'C', b'T', b'F', b' ', ..] | [0x57, 0x1d, 0xd1, 0x75, ..] => Ok(Form::Ctf),
+            [0xc1, 0x1f, 0xfc, 0xc1, ..] => Ok(Form::Ctf),
             _ if is_perfetto(begin) => Ok(Form::Perfetto),
             _ if begin.contains(&0) => Err(unknown()),
             _ if by_perf(begin) => Ok(Form::PerfScript),
@@ -73,7 +78,7 @@ pub(crate) fn unknown() -> Error {
     Error::input("the file is no recording that is known")
         .help(
         "known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat, perf.data and \
-         Perfetto's traces",
+         Perfetto's traces, and folders of CTF",
     )
 }
 

@@ -8,6 +8,7 @@
 //! Times are nanoseconds since the recording's first record.
 
 pub mod binary;
+pub mod ctf;
 pub mod form;
 pub mod lacks;
 pub mod latency;

@@ -1,6 +1,7 @@
 //! Reads a recording of any form, from a file or a pipe.
 
 use crate::binary;
+use crate::ctf;
 use crate::form::{Form, unknown};
 use crate::people::Audience;
 use crate::states::States;
@@ -64,6 +65,9 @@ pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Impor
 }
 
 fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    if recording.path.is_dir() && recording.form.is_none_or(|form| form == Form::Ctf) {
+        return read_ctf(&recording.path, recording, audience);
+    }
     let mut from: Box<dyn Read> =
         if recording.is_piped() { Box::new(io::stdin()) } else { Box::new(input::open(&recording.path)?) };
     let mut begin = peek(&mut from, recording)?;
@@ -85,6 +89,12 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
             };
             Imported { fingerprint: whole.hash.as_ref().map_or(0, Fingerprint::finish), ..told }
         }
+        // A file of a trace stands for its folder.
+        Form::Ctf => match recording.path.parent().filter(|_| layers == 0 && !recording.is_piped()) {
+            Some(folder) if folder.as_os_str().is_empty() => read_ctf(Path::new("."), recording, audience)?,
+            Some(folder) => read_ctf(folder, recording, audience)?,
+            None => return Err(Error::input("a trace of the form ctf is a folder").help("name the folder")),
+        },
         other if layers > 0 => binary(other, spooled(whole, recording)?, recording, audience)?,
         other => binary(other, file(recording, other)?, recording, audience)?,
     };
@@ -148,6 +158,19 @@ fn of_part(whole: u64, part: Window) -> u64 {
     let mut hash = Fingerprint::default();
     [whole, part.from.0, part.until.0].iter().for_each(|n| hash.take(&n.to_le_bytes()));
     hash.finish()
+}
+
+/// Reads a trace that is a folder; its fingerprint is that of its files.
+fn read_ctf(folder: &Path, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    let (told, files) = ctf::read(folder, audience)?;
+    let mut fingerprint = Fingerprint::default();
+    for path in files.iter().filter(|_| recording.hashed) {
+        let mut file = input::open(path)?;
+        let of_file = self::fingerprint(&mut file).map_err(|e| Error::io(path, "read", &e))?;
+        fingerprint.take(&of_file.to_le_bytes());
+    }
+    let fingerprint = if recording.hashed { fingerprint.finish() } else { 0 };
+    Ok(Imported { form: Some(Form::Ctf), fingerprint, ..told })
 }
 
 /// The file of a form that is not read from its beginning to its end.
