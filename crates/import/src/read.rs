@@ -77,6 +77,13 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
         from = packing.unpacked(whole, Rc::clone(&cut)).map_err(|e| recording.io(&e))?;
         begin = peek(&mut from, recording)?;
         layers += 1;
+        if begin.is_empty() {
+            return Err(Error::input(format!(
+                "the file is compressed by {}, and empty or cut",
+                packing.name()
+            ))
+            .help("copy or record it anew"));
+        }
     }
     let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
     let whole = io::Cursor::new(begin).chain(from);

@@ -40,6 +40,15 @@ impl Packing {
         }
     }
 
+    /// The algorithm's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Packing::Gzip => "gzip",
+            Packing::Zlib(_) => "zlib",
+            Packing::Zstd => "zstd",
+        }
+    }
+
     /// The unpacked bytes of `from`; `cut` is set if it ends too early.
     ///
     /// # Errors
