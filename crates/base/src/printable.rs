@@ -14,6 +14,15 @@ pub fn acts(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// What is wrong with a name that results are to carry; `None`: it is visible and on one line.
+pub fn unfit(name: &str) -> Option<&'static str> {
+    match name {
+        name if name.trim().is_empty() => Some("is empty"),
+        name if name.contains(acts) => Some("has control characters or more than one line"),
+        _ => None,
+    }
+}
+
 /// Escapes a name for the middle of a line: newlines and tabs are escaped, too.
 pub fn name(text: &str) -> Cow<'_, str> {
     escaped(text, |c, _| acts(c))
@@ -50,6 +59,7 @@ mod tests {
     fn what_acts_is_written_out_and_the_rest_stays() {
         assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
         assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
+        assert!(unfit("v6.1 J\u{f6}rg").is_none() && unfit(" ").is_some() && unfit("a\u{1b}[31m").is_some());
         assert_eq!(lines("a\n\tb\r\u{85}\u{2066}"), "a\n\tb\\u000d\\u0085\\u2066");
         assert_eq!(lines("a,b\r\nc\r\r\n"), "a,b\r\nc\\u000d\r\n", "only what ends a line stays");
         assert!(

@@ -15,12 +15,14 @@ pub enum Form {
     PerfData,
     /// Perfetto's protobuf.
     Perfetto,
+    /// A folder of the Common Trace Format, as LTTng's kernel tracer writes it.
+    Ctf,
 }
 
 impl Form {
     /// All of them.
-    pub const ALL: [Form; 5] =
-        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto];
+    pub const ALL: [Form; 6] =
+        [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto, Form::Ctf];
 
     /// Its word on the command line.
     pub const fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Form {
             Form::TraceDat => "trace-dat",
             Form::PerfData => "perf-data",
             Form::Perfetto => "perfetto",
+            Form::Ctf => "ctf",
         }
     }
 
@@ -42,7 +45,7 @@ impl Form {
         found.ok_or_else(|| Error::unknown("form of recordings", word, Form::ALL.map(Form::name)))
     }
 
-    /// The form of a file that begins so.
+    /// The form of a file that begins so, unpacked.
     ///
     /// # Errors
     /// When it is of no form that is known.
@@ -58,8 +61,10 @@ impl Form {
             [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..]
             | [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P', ..] => Ok(Form::PerfData),
             [0x1f, 0x8b, ..] => compressed("gzip", "zcat"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => compressed("zstd", "zstdcat"),
+            [b'B', b'Z', b'h', ..] => compressed("bzip2", "bzcat"),
             [0xfd, b'7', b'z', b'X', b'Z', ..] => compressed("xz", "xzcat"),
+            [b'/', b'*', b' ', b'C', b'T', b'F', b' ', ..] | [0x57, 0x1d, 0xd1, 0x75, ..] => Ok(Form::Ctf),
+            [0xc1, 0x1f, 0xfc, 0xc1, ..] => Ok(Form::Ctf),
             _ if is_perfetto(begin) => Ok(Form::Perfetto),
             _ if begin.contains(&0) => Err(unknown()),
             _ if by_perf(begin) => Ok(Form::PerfScript),
@@ -73,7 +78,7 @@ pub(crate) fn unknown() -> Error {
     Error::input("the file is no recording that is known")
         .help(
         "known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat, perf.data and \
-         Perfetto's traces",
+         Perfetto's traces, and folders of CTF",
     )
 }
 

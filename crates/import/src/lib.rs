@@ -8,7 +8,9 @@
 //! Times are nanoseconds since the recording's first record.
 
 pub mod binary;
+pub mod ctf;
 pub mod form;
+pub mod lacks;
 pub mod latency;
 pub mod losses;
 pub mod order;
@@ -20,15 +22,17 @@ pub mod text;
 pub mod timehist;
 pub mod told;
 pub mod translate;
+mod unpack;
 
 pub use form::Form;
+pub use lacks::Kinds;
 pub use losses::Losses;
 pub use people::{Audience, Known};
 pub use read::{Recording, read, read_part};
 pub use told::{Told, What};
 
 use order::Order;
-use schedlab_base::Ns;
+use schedlab_base::{Ns, Warning};
 use schedlab_trace::Cast;
 use translate::Translator;
 
@@ -39,6 +43,8 @@ pub struct Imported {
     pub cast: Cast,
     /// What is missing.
     pub losses: Losses,
+    /// The tracepoints that were recorded.
+    pub kinds: Kinds,
     /// The first record's time by the recording's own clock, ns.
     pub opened_ns: u64,
     /// Number of records of the scheduler.
@@ -51,6 +57,13 @@ pub struct Imported {
     pub fingerprint: u64,
 }
 
+impl Imported {
+    /// What the reader of any figure must know: what was lost, and what was not recorded.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.losses.warnings().into_iter().chain(self.kinds.warnings()).collect()
+    }
+}
+
 /// Takes records as they are read, and gives an audience their events in the order of time.
 pub struct Importer<'a, A> {
     order: Order,
@@ -58,6 +71,8 @@ pub struct Importer<'a, A> {
     audience: &'a mut A,
     /// What is missing.
     pub losses: Losses,
+    /// The tracepoints that were recorded.
+    kinds: Kinds,
     /// Losses of each CPU that its next record is told of.
     lost: Vec<Option<u64>>,
 }
@@ -70,6 +85,7 @@ impl<'a, A: Audience> Importer<'a, A> {
             translator: Translator::default(),
             audience,
             losses: Losses::default(),
+            kinds: Kinds::default(),
             lost: Vec::new(),
         }
     }
@@ -77,6 +93,7 @@ impl<'a, A: Audience> Importer<'a, A> {
     /// Takes a record.
     #[inline]
     pub fn record(&mut self, told: Told) {
+        self.kinds.note(&told.what);
         self.translator.tells_queued |= matches!(told.what, What::Queued { new: false, .. });
         if let Some(lost) = self.lost.get_mut(told.cpu as usize)
             && let Some(count) = lost.take()
@@ -121,6 +138,6 @@ impl<'a, A: Audience> Importer<'a, A> {
         let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= told::MAX_CPUS).unwrap_or(0));
         let end: Ns = self.translator.end;
         let cast = self.translator.people.into_cast(cpus as usize, release.unwrap_or_default(), end);
-        Imported { cast, losses: self.losses, opened_ns, records, ..Imported::default() }
+        Imported { cast, losses: self.losses, kinds: self.kinds, opened_ns, records, ..Imported::default() }
     }
 }

@@ -1,20 +1,29 @@
 //! Reads a recording of any form, from a file or a pipe.
 
 use crate::binary;
+use crate::ctf;
 use crate::form::{Form, unknown};
 use crate::people::Audience;
-use crate::text::{self, Headings, Line, Lines};
+use crate::states::States;
+use crate::text::{self, Headings, Line, Lines, tools};
+use crate::unpack::Packing;
 use crate::{Imported, Importer};
 use schedlab_base::{Error, Ns, Result, Spot, input};
 use schedlab_trace::{Window, Within};
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// So many bytes show a file's form.
 const BEGIN: usize = 1 << 16;
 /// A text whose first lines are no records is no recording.
 const FOREIGN_LINES: u64 = 100_000;
+/// Packings within one another.
+const MOST_LAYERS: u32 = 3;
+/// A form that is unpacked to a file is not longer.
+const MOST_UNPACKED: u64 = 32 << 30;
 
 /// A recording that is to be read.
 #[derive(Clone, Debug)]
@@ -23,6 +32,9 @@ pub struct Recording {
     pub path: PathBuf,
     /// Its form; `None`: as the file shows.
     pub form: Option<Form>,
+    /// The release of the kernel, where the recording may not tell it: bits of a task's state have other meanings
+    /// before 4.14.
+    pub kernel: Option<String>,
     /// Whether a fingerprint of its bytes is wanted.
     pub hashed: bool,
 }
@@ -30,28 +42,79 @@ pub struct Recording {
 impl Recording {
     /// The file of that path, of the form that it shows.
     pub fn at(path: &Path) -> Recording {
-        Recording { path: path.to_owned(), form: None, hashed: false }
+        Recording { path: path.to_owned(), form: None, kernel: None, hashed: false }
     }
     fn is_piped(&self) -> bool {
         self.path.as_os_str() == "-"
     }
     fn io(&self, e: &io::Error) -> Error {
-        Error::io(&self.path, "read", e)
+        match e.kind() {
+            io::ErrorKind::InvalidData => Error::input(e.to_string()).help("copy or record it anew"),
+            _ => Error::io(&self.path, "read", e),
+        }
     }
 }
 
-/// Reads a recording and gives the audience its events.
+/// Reads a recording and gives the audience its events. What is compressed as a whole is unpacked, and has the
+/// fingerprint of what is in it.
 ///
 /// # Errors
 /// When it can't be read, or holds no records of the scheduler, with the place.
 pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
-    let file: Box<dyn Read> =
+    read_unpacked(recording, audience).map_err(|e| e.at(Spot::file(&recording.path)))
+}
+
+fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    if recording.path.is_dir() && recording.form.is_none_or(|form| form == Form::Ctf) {
+        return read_ctf(&recording.path, recording, audience);
+    }
+    let mut from: Box<dyn Read> =
         if recording.is_piped() { Box::new(io::stdin()) } else { Box::new(input::open(&recording.path)?) };
-    let mut file = Hashed { from: file, hash: recording.hashed.then(Fingerprint::default) };
+    let mut begin = peek(&mut from, recording)?;
+    let (cut, mut layers) = (Rc::new(Cell::new(false)), 0);
+    while let Some(packing) = Packing::of(&begin).filter(|_| layers < MOST_LAYERS) {
+        let whole = Box::new(io::Cursor::new(begin).chain(from));
+        from = packing.unpacked(whole, Rc::clone(&cut)).map_err(|e| recording.io(&e))?;
+        begin = peek(&mut from, recording)?;
+        layers += 1;
+        if begin.is_empty() {
+            return Err(Error::input(format!(
+                "the file is compressed by {}, and empty or cut",
+                packing.name()
+            ))
+            .help("copy or record it anew"));
+        }
+    }
+    let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
+    let whole = io::Cursor::new(begin).chain(from);
+    let mut told = match form {
+        Form::Ftrace | Form::PerfScript | Form::Perfetto => {
+            let mut whole = Hashed { from: whole, hash: recording.hashed.then(Fingerprint::default) };
+            let told = match form {
+                Form::Perfetto => binary::perfetto(&mut whole, audience)?,
+                _ => read_text(&mut whole, audience, recording)?,
+            };
+            Imported { fingerprint: whole.hash.as_ref().map_or(0, Fingerprint::finish), ..told }
+        }
+        // A file of a trace stands for its folder.
+        Form::Ctf => match recording.path.parent().filter(|_| layers == 0 && !recording.is_piped()) {
+            Some(folder) if folder.as_os_str().is_empty() => read_ctf(Path::new("."), recording, audience)?,
+            Some(folder) => read_ctf(folder, recording, audience)?,
+            None => return Err(Error::input("a trace of the form ctf is a folder").help("name the folder")),
+        },
+        other if layers > 0 => binary(other, spooled(whole, recording)?, recording, audience)?,
+        other => binary(other, file(recording, other)?, recording, audience)?,
+    };
+    told.losses.cut |= cut.get();
+    Ok(Imported { form: Some(form), ..told })
+}
+
+/// The first bytes of what is read.
+fn peek(from: &mut impl Read, recording: &Recording) -> Result<Vec<u8>> {
     let mut begin = vec![0; BEGIN];
     let mut held = 0;
     while held < BEGIN {
-        match file.read(&mut begin[held..]) {
+        match from.read(&mut begin[held..]) {
             Ok(0) => break,
             Ok(n) => held += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -63,42 +126,29 @@ pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Impor
         }
     }
     begin.truncate(held);
-    let mut read = || -> Result<Imported> {
-        let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
-        let told = match form {
-            Form::Ftrace | Form::PerfScript => {
-                let mut told = read_text(begin.as_slice().chain(&mut file), audience, recording)?;
-                told.fingerprint = file.hash.as_ref().map_or(0, Fingerprint::finish);
-                told
-            }
-            Form::Perfetto => {
-                let mut told = binary::perfetto(begin.as_slice().chain(&mut file), audience)?;
-                told.fingerprint = file.hash.as_ref().map_or(0, Fingerprint::finish);
-                told
-            }
-            other => binary(other, recording, audience)?,
-        };
-        Ok(Imported { form: Some(form), ..told })
-    };
-    read().map_err(|e| e.at(Spot::file(&recording.path)))
+    Ok(begin)
 }
 
-/// Reads a part of a recording. With `moved`, times count from the part's beginning.
+/// Reads a recording of which figures are wanted, or a part of it. With `moved`, times count from the part's beginning.
 ///
 /// # Errors
-/// As [`read`], and when the recording ends before the part begins.
+/// As [`read`], when it has no switches, and when it ends before the part begins.
 pub fn read_part(
     recording: &Recording,
     window: Window,
     moved: bool,
     audience: &mut impl Audience,
 ) -> Result<Imported> {
+    let checked = |imported: Imported| {
+        let checked = imported.kinds.check(imported.records);
+        checked.map(|()| imported).map_err(|e| e.at(Spot::file(&recording.path)))
+    };
     if window.is_all() {
-        return read(recording, audience);
+        return read(recording, audience).and_then(checked);
     }
     let within = Within::new(window, audience);
     let mut within = if moved { within.moved() } else { within };
-    let mut imported = read(recording, &mut within)?;
+    let mut imported = read(recording, &mut within).and_then(checked)?;
     let window = window.within(imported.cast.end).map_err(|e| e.at(Spot::file(&recording.path)))?;
     let opened = if moved { window.from } else { Ns::ZERO };
     imported.cast.end = window.until.since(opened);
@@ -117,7 +167,21 @@ fn of_part(whole: u64, part: Window) -> u64 {
     hash.finish()
 }
 
-fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+/// Reads a trace that is a folder; its fingerprint is that of its files.
+fn read_ctf(folder: &Path, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    let (told, files) = ctf::read(folder, audience)?;
+    let mut fingerprint = Fingerprint::default();
+    for path in files.iter().filter(|_| recording.hashed) {
+        let mut file = input::open(path)?;
+        let of_file = self::fingerprint(&mut file).map_err(|e| Error::io(path, "read", &e))?;
+        fingerprint.take(&of_file.to_le_bytes());
+    }
+    let fingerprint = if recording.hashed { fingerprint.finish() } else { 0 };
+    Ok(Imported { form: Some(Form::Ctf), fingerprint, ..told })
+}
+
+/// The file of a form that is not read from its beginning to its end.
+fn file(recording: &Recording, form: Form) -> Result<File> {
     if recording.is_piped() || !recording.path.is_file() {
         return Err(Error::input(format!(
             "a recording of the form {} can't be read from a pipe",
@@ -125,15 +189,49 @@ fn binary(form: Form, recording: &Recording, audience: &mut impl Audience) -> Re
         ))
         .help("save it to a file, or pipe its text: perf script, trace-cmd report"));
     }
-    let told = match form {
-        Form::TraceDat => binary::trace_dat(&recording.path, audience)?,
-        _ => binary::perf_data(&recording.path, audience)?,
-    };
-    if !recording.hashed {
-        return Ok(told);
+    File::open(&recording.path).map_err(|e| recording.io(&e))
+}
+
+/// The same of one that is unpacked, into a file without a name.
+fn spooled(from: impl Read, recording: &Recording) -> Result<File> {
+    let folder = std::env::temp_dir();
+    let failed = |e: &io::Error| Error::io(&folder, "unpack the recording in", e);
+    let mut file = nameless(&folder).map_err(|e| failed(&e))?;
+    let copied = io::copy(&mut from.take(MOST_UNPACKED + 1), &mut file).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidData => recording.io(&e),
+        _ => failed(&e),
+    })?;
+    if copied > MOST_UNPACKED {
+        return Err(Error::input(format!(
+            "unpacked, the recording is longer than {} GB",
+            MOST_UNPACKED >> 30
+        ))
+        .help("unpack it to a file"));
     }
-    let mut file = File::open(&recording.path).map_err(|e| recording.io(&e))?;
-    let fingerprint = fingerprint(&mut file).map_err(|e| recording.io(&e))?;
+    Ok(file)
+}
+
+/// A new file in a folder that is gone when it is closed.
+fn nameless(folder: &Path) -> io::Result<File> {
+    let mut n = 0;
+    loop {
+        let path = folder.join(format!("schedlab-unpacked-{}-{n}", std::process::id()));
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => n += 1,
+            Err(e) => return Err(e),
+            Ok(file) => return std::fs::remove_file(&path).map(|()| file),
+        }
+    }
+}
+
+fn binary(form: Form, file: File, recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    let again = recording.hashed.then(|| file.try_clone()).transpose().map_err(|e| recording.io(&e))?;
+    let told = match form {
+        Form::TraceDat => binary::trace_dat(file, &recording.path, audience)?,
+        _ => binary::perf_data(file, &recording.path, audience)?,
+    };
+    let Some(mut file) = again else { return Ok(told) };
+    let fingerprint = file.rewind().and_then(|()| fingerprint(&mut file)).map_err(|e| recording.io(&e))?;
     Ok(Imported { fingerprint, ..told })
 }
 
@@ -141,11 +239,12 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
     let mut lines = Lines::new(from);
     let mut importer = Importer::new(audience);
     let mut headings = Headings::default();
+    let mut states = States::of_release(recording.kernel.as_deref().unwrap_or_default());
     let (mut others, mut foreign) = (0_u64, 0_u64);
     loop {
         let at = lines.number + 1;
         let Some(line) = lines.next_line().map_err(|e| recording.io(&e))? else { break };
-        let mut told = text::line(line);
+        let mut told = text::line(line, &mut states);
         // The last line has its end, unless writing stopped within it.
         if lines.cut {
             importer.losses.cut = text::is_cut(lines.last(), &told) && importer.records() + others > 0;
@@ -163,9 +262,17 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
             Line::Unreadable => importer.losses.unreadable(at),
             Line::Foreign => {
                 headings.read(lines.last());
+                if let Some(release) = headings.news() {
+                    states.learn(release);
+                }
                 foreign += 1;
-                if foreign >= FOREIGN_LINES && importer.records() + others == 0 {
-                    return Err(unknown());
+                if importer.records() + others == 0 {
+                    if let Some(tool) = tools::that_printed(lines.last()) {
+                        return Err(tool.error());
+                    }
+                    if foreign >= FOREIGN_LINES {
+                        return Err(unknown());
+                    }
                 }
             }
         }

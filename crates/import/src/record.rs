@@ -2,7 +2,7 @@
 
 use crate::Imported;
 use crate::people::Audience;
-use schedlab_base::{Ns, Origin, Result, TaskId};
+use schedlab_base::{Ns, Origin, Result, TaskId, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, Observe, RECORD_SCHEMA, Record, TaskName, version_of};
@@ -100,8 +100,11 @@ impl Watch {
         let end = imported.cast.end;
         let mut found = self.analyser.finish(end);
         found.keep_what_tracepoints_tell();
+        if !imported.kinds.tell_wakeups() {
+            found.keep_what_switches_tell();
+        }
         found.duration = end;
-        found.warnings.extend(imported.losses.warnings());
+        found.warnings.extend(imported.warnings());
         found
     }
 }
@@ -155,6 +158,7 @@ pub struct About {
 /// A fault of schedlab's own.
 pub fn record(about: About, chosen: &Chosen, imported: &Imported, mut found: Findings) -> Result<Record> {
     let told = Some(imported.cast.release.clone()).filter(|r| !r.is_empty());
+    let told = told.map(|release| printable::name(&release).into_owned());
     let kernel = told.or(about.kernel).unwrap_or_else(|| "unknown".to_owned());
     let mut environment = BTreeMap::from([
         ("recording.records".to_owned(), imported.records.to_string()),

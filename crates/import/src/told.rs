@@ -75,8 +75,9 @@ pub enum What {
     Switch { prev: Thread, next: Thread, why: SwitchReason },
     /// sched_waking: `waker` began to wake `thread`, which was on `cpu` last; thread 0 for an interrupt.
     Waking { thread: Thread, waker: Thread, cpu: u32 },
-    /// sched_wakeup and sched_wakeup_new: `thread` was queued on `cpu`.
-    Queued { thread: Thread, cpu: u32, new: bool },
+    /// sched_wakeup and sched_wakeup_new: `thread` was queued on `cpu`. `waker` ran where the record was made, and is
+    /// thread 0 in an interrupt: also for a task's wakeup that another CPU was asked to end (TTWU_QUEUE).
+    Queued { thread: Thread, waker: Thread, cpu: u32, new: bool },
     /// sched_migrate_task: `thread` goes to another CPU.
     Migrate { thread: Thread, from: u32, to: u32 },
     /// sched_process_fork, task_newtask: `parent` made `child`. `own_process`: whether the child is a process of its

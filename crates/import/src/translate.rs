@@ -3,6 +3,9 @@
 //! Recordings without sched_wakeup (`perf sched record` since 4.3) do not tell when a task was queued. It is queued at
 //! the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU takes
 //! it, else on the CPU where it was.
+//!
+//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not tell when a wakeup began.
+//! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
 use crate::people::{Audience, Coming, People};
 use crate::told::{MAX_CPUS, Thread, Told, What};
@@ -83,10 +86,14 @@ impl Translator {
                     self.queue(task, (told.cpu, *last), thread.tid, at, later, audience);
                 }
             }
-            What::Queued { thread, cpu, new } => {
+            What::Queued { thread, waker, cpu: target, new } => {
+                let waker = self.people.task(waker, audience);
                 let Some(task) = self.people.task(thread, audience) else { return };
-                *self.people.coming(task) = Coming::No;
-                let cpu = self.sees(*cpu);
+                let coming = std::mem::take(self.people.coming(task));
+                if !new && coming != Coming::Woken {
+                    say(audience, cpu, EventKind::Waking { task, waker });
+                }
+                let cpu = self.sees(*target);
                 say(audience, cpu, EventKind::Enqueued { task, nr_running: 0, new: *new });
             }
             What::Migrate { thread, from, to } => {

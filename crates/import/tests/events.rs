@@ -32,8 +32,11 @@ fn hear(text: &str) -> (Heard, Imported) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let mut heard = Heard::default();
-    let imported =
-        read(&Recording { path: PathBuf::from(file.path()), form: None, hashed: true }, &mut heard).unwrap();
+    let imported = read(
+        &Recording { path: PathBuf::from(file.path()), form: None, kernel: None, hashed: true },
+        &mut heard,
+    )
+    .unwrap();
     (heard, imported)
 }
 
@@ -92,6 +95,36 @@ fn without_sched_wakeup_a_task_is_queued_where_its_wakeup_takes_it() {
     assert_eq!(queued, [("b", 1), ("y", 1)]);
     let moves = heard.events.iter().filter(|e| matches!(e.kind, EventKind::Migrate { .. })).count();
     assert_eq!(moves, 1, "the move is told once");
+}
+
+#[test]
+fn without_sched_waking_a_wakeup_begins_where_the_task_is_queued() {
+    let (heard, imported) = hear_lines(&[
+        "a-10 [000] d..3. 5.000000: sched_wakeup: comm=b pid=20 prio=110 target_cpu=001",
+        "<idle>-0 [001] d..2. 5.000005: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=20 next_prio=110",
+        "b-20 [001] d..2. 5.000009: sched_switch: prev_comm=b prev_pid=20 prev_prio=110 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
+        // The other CPU was asked to queue it, which an interrupt did.
+        "<idle>-0 [001] dNh3. 5.000020: sched_wakeup: comm=b pid=20 prio=110 target_cpu=001",
+        "a-10 [000] d..3. 5.000030: sched_wakeup_new: comm=c pid=30 prio=120 target_cpu=000",
+    ]);
+    let (a, b) = (A, B);
+    let queued = |us, cpu, task, new| event(us, cpu, EventKind::Enqueued { task, nr_running: 0, new });
+    let told: Vec<Event> =
+        heard.events.iter().filter(|e| !matches!(e.kind, EventKind::Switch { .. })).copied().collect();
+    assert_eq!(
+        told,
+        [
+            event(0, 0, EventKind::Waking { task: b, waker: Some(a) }),
+            queued(0, 1, b, false),
+            event(20, 1, EventKind::Waking { task: b, waker: None }),
+            queued(20, 1, b, false),
+            queued(30, 0, TaskId(2), true),
+        ]
+    );
+    assert_eq!(
+        imported.warnings().iter().map(|w| w.code.as_str()).collect::<Vec<_>>(),
+        ["recording.lacks_waking"]
+    );
 }
 
 #[test]
@@ -229,7 +262,7 @@ fn each_part_of_a_recording_has_its_own_fingerprint() {
     };
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), switch("1.000000") + &switch("9.000000")).unwrap();
-    let recording = Recording { path: PathBuf::from(file.path()), form: None, hashed: true };
+    let recording = Recording { path: PathBuf::from(file.path()), form: None, kernel: None, hashed: true };
     let of = |ms: u64| {
         let part = Window { from: Ns::ZERO, until: Ns::ms(ms) };
         read_part(&recording, part, true, &mut Heard::default()).unwrap().fingerprint & ((1 << 48) - 1)

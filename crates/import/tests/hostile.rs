@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use schedlab_import::record::{Chosen, Watch};
+use schedlab_import::states::States;
 use schedlab_import::timehist::Timehist;
 use schedlab_import::{Form, Recording, read, text};
 use std::io::Write;
@@ -15,7 +16,7 @@ const SEEDS: [&str; 3] =
 fn survive(bytes: &[u8], form: Option<Form>) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    let recording = Recording { path: file.path().to_owned(), form, hashed: true };
+    let recording = Recording { path: file.path().to_owned(), form, kernel: None, hashed: true };
     let mut watch = Watch::new(Chosen::default(), None);
     if let Ok(mut imported) = read(&recording, &mut watch) {
         let found = watch.finish(&mut imported);
@@ -145,7 +146,7 @@ fn any_line_is_something() {
         "99999999999999",
     ]);
     run(4000, &prop::collection::vec(words, 0..16), |words| {
-        let _ = text::line(words.concat().as_bytes());
+        let _ = text::line(words.concat().as_bytes(), &mut States::default());
     });
 }
 

@@ -9,6 +9,8 @@ use crate::exec::sim::{Prepared, allowed, names, series};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Result, TaskId};
 use schedlab_machine::Domains;
 use schedlab_record::conserve::{Chance, Chances, Found, IdleWhileWaiting, Stretches, Window, World};
+use schedlab_record::explain;
+use schedlab_record::explain::samples::{self, SampleTail, Samples, Watched};
 use schedlab_record::{Analyser, MODEL, Observe, Record, Series, TaskName, Wait};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Cast, Sink};
@@ -16,6 +18,9 @@ use schedlab_workload::Spec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// The series of waits for a CPU, which the analyser and not a program records.
+const RUN_DELAY: &str = "run_delay";
 
 /// A stored run that can be made again.
 pub struct Again<'a> {
@@ -117,6 +122,43 @@ impl<'a> Again<'a> {
         let known: Vec<Window> = windows.iter().copied().flatten().collect();
         let Some(mut seen) = self.watch(&known, true, stop)?.map(Vec::into_iter) else { return Ok(None) };
         Ok(Some(windows.iter().map(|w| w.and_then(|_| seen.next().flatten())).collect()))
+    }
+
+    /// The tail of a series that the programs record, beyond `cut_ns`, with the `worst` longest samples; `metric` is its
+    /// name for people. `None`: `stop` ended it.
+    ///
+    /// # Errors
+    /// A series that the workload does not record, and what the simulator finds wrong.
+    pub fn samples(
+        &self,
+        (series, metric): (&str, &str),
+        cut_ns: u64,
+        worst: usize,
+        stop: &AtomicBool,
+    ) -> Result<Option<SampleTail>> {
+        let at = self.series.iter().position(|(name, _)| name == series);
+        let watched = match at.and_then(|at| u16::try_from(at).ok()) {
+            Some(number) => Watched::Series(number),
+            None if series == RUN_DELAY => {
+                Watched::RunDelay(self.names.iter().map(|name| !name.background).collect())
+            }
+            None => {
+                let names = self.series.iter().map(|(name, _)| name.as_str());
+                return Err(Error::unknown(
+                    "series of times",
+                    series,
+                    names.chain([RUN_DELAY, "wakeup_delay"]),
+                ));
+            }
+        };
+        let longest_ns = self.record.found.series.get(series).and_then(Series::max).unwrap_or(0);
+        let topology = &self.cell.machine.topology;
+        let mut analyser =
+            Analyser::new(topology.nr_cpus(), self.names.clone(), self.series.clone(), Ns::ZERO)
+                .keeping(samples::KEPT_WAITS);
+        let mut sink = Samples::of(watched, cut_ns, longest_ns, self.warmup);
+        let Some(end) = self.simulate(&mut Both(&mut analyser, &mut sink), stop)? else { return Ok(None) };
+        Ok(Some(sink.finish(explain::run_of(self.record), metric, analyser, end, worst)))
     }
 
     /// The stretches of the run, of which the `longest` are told with what was done about them; `None`: `stop` ended

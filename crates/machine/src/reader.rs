@@ -140,9 +140,9 @@ impl<'t> Table<'t> {
     /// show it.
     pub fn label(&self, key: &str) -> Result<Option<&'t str>> {
         match self.string(key)? {
-            Some(name) if name.trim().is_empty() => Err(self.error_at(key, format!("{key} is empty"))),
-            Some(name) if name.contains(printable::acts) => {
-                Err(self.error_at(key, format!("{key} has control characters or more than one line")))
+            Some(name) if printable::unfit(name).is_some() => {
+                let what = printable::unfit(name).unwrap_or_default();
+                Err(self.error_at(key, format!("{key} {what}")))
             }
             name => Ok(name),
         }

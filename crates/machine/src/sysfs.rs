@@ -43,12 +43,37 @@ pub fn read(root: &Path) -> Result<Machine> {
     machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
     machine.provenance.insert(0, note("topology", root));
     machine.topology = topology;
+    let cpuidle = cpus.join(format!("cpu{}/cpuidle", online[0].0));
+    if !cpuidle.exists() && !polls() {
+        halt(&mut machine, root);
+        return Ok(machine);
+    }
     machine.idle_governor = governor(root, &cpus.join("cpuidle/current_governor"))?;
-    machine.idle_states =
-        idle_states(&cpus.join(format!("cpu{}/cpuidle", online[0].0)), machine.idle_governor)?;
+    machine.idle_states = idle_states(&cpuidle, machine.idle_governor)?;
     let idle = machine.idle_states.iter().map(|s| note(&format!("idle.{}", s.name), root));
     machine.provenance.extend(idle.collect::<Vec<_>>());
     Ok(machine)
+}
+
+/// Whether the kernel was told to poll when idle.
+fn polls() -> bool {
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    line.split_whitespace().any(|word| word == "idle=poll")
+}
+
+/// Without a cpuidle driver an idle CPU halts at once (`default_idle`), as most guests do. Sysfs does not say how long
+/// it takes to leave that: the shallowest state of a machine of no make stands for it until a probe measures it.
+fn halt(machine: &mut Machine, root: &Path) {
+    let Some(shallowest) = machine.idle_states.first().cloned() else { return };
+    let poll = IdleState { name: "POLL".into(), exit: Ns::ZERO, typical: Ns::ZERO, residency: Ns::ZERO };
+    let halt = IdleState { name: "HLT".into(), residency: Ns::ZERO, ..shallowest };
+    machine.idle_governor = IdleGovernor::Halt;
+    machine.idle_states = vec![poll, halt];
+    let source = format!(
+        "{} has no cpuidle: such a kernel halts; the time to leave that is not measured ('schedlab machine probe' does)",
+        root.display()
+    );
+    machine.provenance.push(CostNote { name: "idle.HLT".into(), range: None, source });
 }
 
 fn note(name: &str, root: &Path) -> CostNote {

@@ -81,6 +81,20 @@ impl Findings {
     }
 }
 
+impl Findings {
+    /// Leaves out what switches alone do not tell: wakeups, and waits, of which those after a wakeup would be missing.
+    pub fn keep_what_switches_tell(&mut self) {
+        self.series.retain(|name, _| switches_tell(name));
+        self.counters.retain(|name, _| switches_tell(name));
+        self.waits.clear();
+    }
+}
+
+/// Whether switches alone support the metric or series of that name.
+fn switches_tell(name: &str) -> bool {
+    !["wakeup", "woken.", "run_delay", "migrations.wakeup"].iter().any(|begin| name.starts_with(begin))
+}
+
 /// Whether a kernel's tracepoints support the metric or series of that name.
 fn tracepoints_tell(name: &str) -> bool {
     let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));

@@ -6,11 +6,10 @@ pub const WIDTH: usize = 78;
 pub const STORY: usize = 14;
 
 /// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
-/// line (a task's name) is cut.
+/// line is broken behind its commas (a list of CPUs), and cut if it has none (a task's name).
 pub fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
     let (mut line, mut empty) = (front.to_owned(), true);
-    for word in words.split_whitespace() {
-        let word: String = word.chars().take(WIDTH - indent).collect();
+    for word in words.split_whitespace().flat_map(|word| pieces(word, WIDTH - indent)) {
         if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
             out.push(std::mem::replace(&mut line, " ".repeat(indent)));
             empty = true;
@@ -22,6 +21,29 @@ pub fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
         empty = false;
     }
     out.push(line);
+}
+
+/// A word in pieces of at most `most` characters, broken behind commas.
+fn pieces(word: &str, most: usize) -> Vec<String> {
+    if word.chars().count() <= most {
+        return vec![word.to_owned()];
+    }
+    let mut all: Vec<String> = vec![String::new()];
+    for part in word.split_inclusive(',') {
+        let last = all.last().map_or(0, |l| l.chars().count());
+        if last > 0 && last + part.chars().count() > most {
+            all.push(String::new());
+        }
+        if let Some(last) = all.last_mut() {
+            last.extend(part.chars().take(most));
+        }
+    }
+    all
+}
+
+/// A number and its noun, which takes an `s` unless the number is 1.
+pub fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// A heading, and the story of each item, numbered from 1; nothing without any. `nouns`: for one, for several.
@@ -51,4 +73,24 @@ pub fn with_notes(mut out: Vec<String>, notes: &[String]) -> String {
     notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
     out.push(String::new());
     out.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_broken_behind_its_commas_and_a_long_name_is_cut() {
+        let list: Vec<String> = (0..64).map(|n| (2 * n).to_string()).collect();
+        let mut out = Vec::new();
+        wrap(&mut out, "    ", 6, &format!("idle ({}; cpu3 longest) {}", list.join(","), "n".repeat(99)));
+        assert!(out.iter().all(|l| l.chars().count() <= WIDTH), "{out:#?}");
+        let whole: String = out.iter().map(|l| l.trim()).collect();
+        assert!(whole.contains(&list.join(",")), "no number is lost or cut: {out:#?}");
+        assert!(
+            out.iter().filter(|l| l.contains(",")).all(|l| l.ends_with(',') || l.contains(';')),
+            "{out:#?}"
+        );
+        assert_eq!((count(1, "probe"), count(0, "probe")), ("1 probe".to_owned(), "0 probes".to_owned()));
+    }
 }

@@ -73,7 +73,13 @@ pub fn named<C>(all: Vec<C>, names: &[String], name_of: impl Fn(&C) -> &String) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_lab::cell::Cell;
+    use schedlab_lab::Sim;
+    use schedlab_lab::guests::twin_machine;
     use schedlab_lab::validate::case::{Real, Tolerances};
+    use schedlab_machine::Machine;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn every_case_is_compiled_in_and_reads_under_its_own_name() {
@@ -88,6 +94,38 @@ mod tests {
             assert_eq!(case.name, *name);
             assert!(!case.about.is_empty(), "{name}");
         }
+    }
+
+    /// The simulated side of every shipped case, with all invariants walked after every step. `.ci/run` runs it.
+    #[test]
+    #[ignore = "slow: walks all queues after every step of every case"]
+    fn slow_every_case_keeps_its_invariants_at_every_step() {
+        let folders =
+            ["", "drawn", "groups", "rt"].map(|f| format!("{}/../../cases/{f}", env!("CARGO_MANIFEST_DIR")));
+        let files = folders.iter().flat_map(|f| std::fs::read_dir(f).unwrap().flatten().map(|e| e.path()));
+        let mut files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        files.sort();
+        let wanted = std::env::var("SCHEDLAB_TEST_CASE").ok();
+        let (mut wrong, mut walked) = (Vec::new(), 0);
+        for file in files {
+            let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            if wanted.as_ref().is_some_and(|w| *w != case.name) {
+                continue;
+            }
+            walked += 1;
+            let machine = match case.real {
+                Real::Host => Machine::load("smp-2").unwrap(),
+                Real::Vm(mode) => twin_machine(&Machine::load(&case.machine).unwrap(), mode).unwrap(),
+            };
+            let spec = case.workload(machine.topology.nr_cpus() as u64).unwrap();
+            let variant = case.variant_simulated(&case.simulated, |_| {});
+            let cell = Cell::simulated(&Arc::new(machine), variant, spec, "walked".to_owned()).unwrap();
+            let stop = AtomicBool::new(false);
+            if let Err(e) = Sim::default().run_walking(&cell, case.seed, &stop, Some(1)) {
+                wrong.push(format!("{}: {e}", case.name));
+            }
+        }
+        assert!(walked > 0 && wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]

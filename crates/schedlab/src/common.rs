@@ -3,7 +3,7 @@
 use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
-use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
+use schedlab_base::{Error, Ns, Result, Version, Warning, printable, temp};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
@@ -247,4 +247,18 @@ pub fn warn(warnings: &[Warning]) {
     for w in warnings {
         output::note(&format!("warning: {}", w.message));
     }
+}
+
+/// Checks the names that options give to what is stored: an option's word and its value.
+///
+/// # Errors
+/// When one is empty, or has characters that a terminal obeys.
+pub fn check_names(given: &[(&str, Option<&String>)]) -> Result<()> {
+    for (option, name) in given {
+        if let Some((name, what)) = name.and_then(|name| Some((name, printable::unfit(name)?))) {
+            return Err(Error::input(format!("{option}: {name:?} {what}"))
+                .help("tables and files show this name: choose a plain one"));
+        }
+    }
+    Ok(())
 }

@@ -10,6 +10,8 @@ use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_guest::Mode;
+use schedlab_kernel::Variant;
+use schedlab_kernel::migration::MigrationCost;
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::exec::seated;
@@ -334,7 +336,19 @@ impl Making<'_> {
                 }
                 plan_in_guests(&experiment, &guests, wanted)?
             }
-            Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
+            Backend::Sim | Backend::Host => {
+                // To measure that on simulated caches of many MB takes up to a minute, before the first run.
+                let measures = |v: &Variant| v.migration_cost == Some(MigrationCost::Auto);
+                let _bar = experiment.variants.iter().any(measures).then(|| {
+                    let bar = Bar::steps(self.quiet);
+                    bar.say(
+                        "measuring how long tasks stay cache hot on the machines (migration_cost = auto)"
+                            .to_owned(),
+                    );
+                    bar
+                });
+                plan(&experiment, backend, wanted)?
+            }
         };
         if let Some(seeds) = self.seeds_a_boot {
             plan = seated(without_lone_twins(plan)?, seeds)?;

@@ -1,7 +1,7 @@
 //! Reads kernels and variants from the words of the command line.
 
 use crate::common;
-use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_base::{Error, Ns, Result, Version, printable};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant, nearest};
@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 pub fn parse(text: &str) -> Result<Variant> {
     let (front, changes) = text.split_once(':').unwrap_or((text, ""));
     let (name, kernel) = front.split_once('=').unwrap_or((text, front));
-    if name.trim().is_empty() || name.chars().any(char::is_control) {
-        return Err(Error::input(format!("variant {text:?}: its name is empty or has control characters"))
+    if let Some(what) = printable::unfit(name) {
+        return Err(Error::input(format!("variant {text:?}: its name {what}"))
             .help("write [NAME=]KERNEL[:CHANGE,...]"));
     }
     let mut variant = Variant { name: name.to_owned(), ..Variant::plain(kernel) };

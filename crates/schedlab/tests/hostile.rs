@@ -371,3 +371,23 @@ fn a_recorded_command_is_no_run_of_the_benchmark_of_its_name() {
     lab.ok(&["compare", "recorded", "runs"]);
     lab.ok(&["runs", "--out", "recorded"]);
 }
+
+/// Machines whose CPUs stand still in the middle of a step: CPUs that take turns, and virtual machines with more CPUs
+/// than the host has. All invariants are walked after every step.
+#[test]
+fn invariants_hold_at_every_step_where_cpus_stand_still() {
+    let lab = Lab::new();
+    for (name, text) in [
+        ("pipe-icount4", include_str!("cases/hostile/pipe-icount4-invariant.toml")),
+        ("pipe-turns", include_str!("cases/hostile/pipe-turns-invariant.toml")),
+        ("hackbench-icount16", include_str!("cases/hostile/hackbench-icount16-invariant.toml")),
+        ("nested-overcommit", include_str!("cases/hostile/nested-overcommit.toml")),
+    ] {
+        let file = format!("{name}.toml");
+        lab.write(&file, text);
+        let mut run = lab.command(&["run", &file, "--jobs", "1", "-q", "--format", "csv"]);
+        let output = run.env("SCHEDLAB_WALK_EVERY", "1").output().unwrap();
+        let (out, err) = common::texts(&output);
+        assert!(output.status.success() && out.lines().count() > 1, "{name}: {err}");
+    }
+}

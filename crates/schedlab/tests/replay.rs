@@ -116,3 +116,32 @@ fn a_recording_whose_machine_is_known_is_replayed_on_it() {
         assert_eq!(told["machine"], want, "{told}");
     }
 }
+
+#[test]
+fn sleeps_are_replayed_whatever_told_of_the_wakeups() {
+    let lab = Lab::new();
+    let wakeup = include_str!("cases/files/ftrace-wakeup-only.txt");
+    lab.write("both", include_str!("cases/files/ftrace-waking-and-wakeup.txt"));
+    lab.write("wakeup", wakeup);
+    let switches = wakeup.lines().filter(|l| !l.contains("sched_wakeup")).collect::<Vec<_>>().join("\n");
+    lab.write("switch", &(switches + "\n"));
+    let replayed = |name: &str| {
+        let told = lab.json(&["import", name, "--json"]);
+        let run = told["folder"].as_str().unwrap().to_owned();
+        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--format", "json", "-q"]);
+        let row = |metric: &str| {
+            let rows = told["metrics"].as_array().unwrap();
+            rows.iter()
+                .find(|m| m["metric"] == metric)
+                .map(|m| (m["recorded"].as_f64(), m["replayed"].as_f64()))
+        };
+        (row("switches.voluntary").unwrap(), row("wakeups"), told["worse"].to_string())
+    };
+    for name in ["both", "wakeup", "switch"] {
+        let ((recorded, replayed), wakeups, worse) = replayed(name);
+        assert_eq!(recorded, Some(120.0), "{name}");
+        assert!((replayed.unwrap() - 120.0).abs() <= 3.0, "{name}: {replayed:?}");
+        assert_eq!(wakeups.is_none(), name == "switch", "{name}: what is not known is not compared");
+        assert!(!worse.contains("switches"), "{name}: {worse}");
+    }
+}

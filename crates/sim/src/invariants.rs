@@ -87,12 +87,12 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     Err(format!("{sleeping:?} sleep in calls on channels, {queued:?} wait at their ends"))
 }
 
-/// Tasks with a wakeup pending or under way.
+/// Tasks with a wakeup pending or under way that have not been woken by it.
 fn called_up(sys: &System<'_>) -> Vec<TaskId> {
     let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
     let begun = sys.cpus.iter().flat_map(|c| {
         let frames = [c.task.step, c.hard.step].into_iter().zip(&c.waking);
-        frames.filter(|(step, _)| *step == Step::Wakeup).map(|(_, w)| w.task())
+        frames.filter(|(step, w)| *step == Step::Wakeup && w.is_pending()).map(|(_, w)| w.task())
     });
     listed.chain(begun).collect()
 }

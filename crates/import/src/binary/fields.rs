@@ -137,6 +137,10 @@ impl Tracepoints {
     fn content(&self, reader: &Reader, record: &[u8], current: u32) -> Option<What> {
         let cpu = |place: &Place| place.small(record).filter(|cpu| *cpu < MAX_CPUS);
         let nameless = |tid| Thread { tid, comm: Comm::default(), prio: None };
+        let waker = || {
+            let interrupt = self.flags.number(record)? & IN_INTERRUPT != 0;
+            Some(nameless(if interrupt { 0 } else { current }))
+        };
         Some(match reader {
             Reader::Switch { prev, state, states, next } => {
                 let (prev, next) = (prev.read(record)?, next.read(record)?);
@@ -145,13 +149,12 @@ impl Tracepoints {
                 What::Switch { prev, next, why }
             }
             Reader::Waking { who, cpu: target } => {
-                let interrupt = self.flags.number(record)? & IN_INTERRUPT != 0;
-                let waker = nameless(if interrupt { 0 } else { current });
+                let waker = waker()?;
                 let cpu = target.as_ref().and_then(cpu)?;
                 What::Waking { thread: who.read(record)?, waker, cpu }
             }
             Reader::Wakeup { who, cpu: target, new } => {
-                What::Queued { thread: who.read(record)?, cpu: cpu(target)?, new: *new }
+                What::Queued { thread: who.read(record)?, waker: waker()?, cpu: cpu(target)?, new: *new }
             }
             Reader::Migrate { who, from, to } => {
                 What::Migrate { thread: who.read(record)?, from: cpu(from)?, to: cpu(to)? }

@@ -62,8 +62,7 @@ struct Head {
 ///
 /// # Errors
 /// When it is cut, compressed, of another byte order, or has no records of the scheduler.
-pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
-    let mut file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+pub fn read(mut file: File, path: &Path, audience: &mut impl Audience) -> Result<Imported> {
     let head = head(&file)?;
     file.seek(SeekFrom::Start(head.data.0)).map_err(|e| Error::io(path, "read", &e))?;
     let data = file.take(head.data.1);
@@ -121,9 +120,7 @@ fn head(file: &File) -> Result<Head> {
             }
         }
     }
-    let layouts = layouts.ok_or_else(|| {
-        Error::input("the recording has no tracepoints").help("record them: perf sched record")
-    })?;
+    let layouts = layouts.ok_or_else(|| without_tracepoints(file, data))?;
     let (sample_type, by_id) = attributes(file, attr_size, attrs)?;
     Ok(Head { data, sample_type, by_id, tracepoints: layouts.tracepoints, release })
 }
@@ -159,6 +156,26 @@ fn attributes(file: &File, size: u64, attrs: (u64, u64)) -> Result<(u64, BTreeMa
             .help("perf script -i FILE --ns | schedlab import -"));
     }
     Ok((sample_type, by_id))
+}
+
+/// The error for a file without tracepoints, which `perf sched stats record` writes, too: it holds snapshots of
+/// /proc/schedstat.
+fn without_tracepoints(file: &File, (at, size): (u64, u64)) -> Error {
+    let begin = part(file, at, usize::try_from(size.min(1 << 16)).unwrap_or(0)).unwrap_or_default();
+    let mut rest = begin.as_slice();
+    while let Some((kind, length)) = rest.first_chunk().and_then(start) {
+        let Some(body) = rest.get(START..START + length) else { break };
+        // A snapshot of a CPU: time, CPU, and the version of the counters' layout.
+        let version = body.get(12..14).and_then(|v| Fields(v).u16());
+        if kind > COMPRESSED && version.is_some_and(|v| (15..=17).contains(&v)) {
+            return Error::input(
+                "the file is of 'perf sched stats record': it holds counters of /proc/schedstat, and no events",
+            )
+            .help("'perf sched stats report -i FILE' shows them; 'schedlab schedstat BEFORE AFTER' compares two saved copies of /proc/schedstat");
+        }
+        rest = &rest[START + length..];
+    }
+    Error::input("the recording has no tracepoints").help("record them: perf sched record")
 }
 
 /// Takes all records; the number of those of other events.

@@ -302,17 +302,15 @@ fn event(message: &[u8], cpu: u32, states: &mut States) -> Taken {
 }
 
 fn content(kind: u64, row: &Row<'_>, (current, flags): (u32, u64), states: &mut States) -> Option<What> {
+    let waker = nameless(if flags & IN_INTERRUPT != 0 { 0 } else { current });
     Some(match kind {
         4 => {
             let prev = row.thread(1, 2, 3)?;
             let why = if prev.tid == 0 { SwitchReason::FromIdle } else { states.ended_by(row.number(4)) };
             What::Switch { prev, next: row.thread(5, 6, 7)?, why }
         }
-        20 => {
-            let waker = nameless(if flags & IN_INTERRUPT != 0 { 0 } else { current });
-            What::Waking { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)? }
-        }
-        17 | 114 => What::Queued { thread: row.thread(1, 2, 3)?, cpu: row.cpu(5)?, new: kind == 114 },
+        20 => What::Waking { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)? },
+        17 | 114 => What::Queued { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)?, new: kind == 114 },
         491 => What::Migrate { thread: row.thread(1, 2, 3)?, from: row.cpu(4)?, to: row.cpu(5)? },
         235 => What::Fork {
             parent: nameless(current),

@@ -37,8 +37,7 @@ struct Pages {
 ///
 /// # Errors
 /// When it is cut, of another version or byte order, or has no records of the scheduler.
-pub fn read(path: &Path, audience: &mut impl Audience) -> Result<Imported> {
-    let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+pub fn read(file: File, path: &Path, audience: &mut impl Audience) -> Result<Imported> {
     let size = file.metadata().map_err(|e| Error::io(path, "read", &e))?.len();
     let Opened { layout, cpus, told } = open(&file, size)?;
     let mut pages: Vec<Pages> = cpus

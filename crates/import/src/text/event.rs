@@ -21,20 +21,27 @@ pub enum Read {
     Unreadable,
 }
 
-/// Reads the fields of the event of that name. `current` is the thread that ran.
+/// Reads the fields of the event of that name. `current` is the thread that ran; `states` says what bits of a state
+/// mean.
 #[inline]
-pub fn read(name: &[u8], fields: &[u8], in_interrupt: bool, current: impl Fn() -> Thread) -> Read {
+pub fn read(
+    name: &[u8],
+    fields: &[u8],
+    in_interrupt: bool,
+    states: &mut States,
+    current: impl Fn() -> Thread,
+) -> Read {
     let waker = || if in_interrupt { bare(0) } else { current() };
     let what = match name {
-        b"sched_switch" => switch(fields).or_else(|| plugin_switch(fields)),
+        b"sched_switch" => switch(fields, states).or_else(|| plugin_switch(fields, states)),
         b"sched_waking" | b"sched_wakeup" | b"sched_wakeup_new" => {
-            let told = wakeup(fields).or_else(|| plugin_wakeup(fields));
+            let told = wakeup(fields).or_else(|| plugin_wakeup(fields)).or_else(|| first_wakeup(fields));
             if let Some((.., false)) = told {
                 return Read::Other;
             }
             told.map(|(thread, cpu, _)| match name {
                 b"sched_waking" => What::Waking { thread, waker: waker(), cpu },
-                _ => What::Queued { thread, cpu, new: name == b"sched_wakeup_new" },
+                _ => What::Queued { thread, waker: waker(), cpu, new: name == b"sched_wakeup_new" },
             })
         }
         b"sched_migrate_task" => migrate(fields),
@@ -91,26 +98,34 @@ fn cpu(n: u64) -> Option<u32> {
 }
 
 #[inline]
-fn switch(fields: &[u8]) -> Option<What> {
+fn switch(fields: &[u8], states: &mut States) -> Option<What> {
     let mut at = Cursor(fields);
     let prev = person(&mut at, [b"prev_comm=", b" prev_pid=", b" prev_prio="])?;
     if !at.past(b" prev_state=") {
         return None;
     }
-    let state = at.take(memmem::find(at.0, b" ==> ")?);
-    at.past(b" ==> ");
+    // Raw fields (trace-cmd report -R) have no arrow.
+    let end = memmem::find(at.0, b" ==> ").or_else(|| memmem::find(at.0, b" next_comm="))?;
+    let state = at.take(end).trim_ascii();
+    let _ = at.past(b" ==> ") || at.past(b" ");
     let next = person(&mut at, [b"next_comm=", b" next_pid=", b" next_prio="])?;
-    Some(What::Switch { prev, next, why: why(prev.tid, state)? })
+    Some(What::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
-/// `bash:12 [120] S ==> swapper/0:0 [120]`, read from its arrow: names may hold colons and brackets.
-fn plugin_switch(fields: &[u8]) -> Option<What> {
+/// `bash:12 [120] S ==> swapper/0:0 [120]`, read from its arrow: names may hold colons and brackets. Kernels before
+/// 2.6.33 print `task bash:12 [120] (S) ==> swapper:0 [120]`.
+fn plugin_switch(fields: &[u8], states: &mut States) -> Option<What> {
     let arrow = memmem::find(fields, b" ==> ")?;
     let (left, right) = (&fields[..arrow], &fields[arrow + 5..]);
-    let state = memchr::memrchr(b' ', left)?;
-    let prev = plugin_person(&left[..state])?.0;
+    let at = memchr::memrchr(b' ', left)?;
+    let state = &left[at + 1..];
+    let (left, state) = match state.strip_prefix(b"(").and_then(|s| s.strip_suffix(b")")) {
+        Some(state) => (left[..at].strip_prefix(b"task ").unwrap_or(&left[..at]), state),
+        None => (&left[..at], state),
+    };
+    let prev = plugin_person(left)?.0;
     let next = plugin_person(right)?.0;
-    Some(What::Switch { prev, next, why: why(prev.tid, &left[state + 1..])? })
+    Some(What::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
 /// `bash:12 [120]`, and what follows the bracket.
@@ -130,31 +145,26 @@ fn plugin_person(text: &[u8]) -> Option<(Thread, &[u8])> {
 }
 
 /// Why the previous task's stay ended. A task that is still runnable was preempted or gave way; the kernel does not
-/// tell
-/// which.
+/// tell which.
 #[inline]
-fn why(prev: u32, state: &[u8]) -> Option<SwitchReason> {
+fn why(prev: u32, state: &[u8], states: &mut States) -> Option<SwitchReason> {
     if prev == 0 {
         return Some(SwitchReason::FromIdle);
     }
     Some(match state {
         [b'R', ..] | [.., b'+'] => SwitchReason::Preempted,
-        [b'0'..=b'9', ..] => of_bits(state)?,
+        [b'0'..=b'9' | b'-', ..] => of_bits(state, states)?,
         [] => return None,
         _ if state.iter().any(|b| b"XxZ".contains(b)) => SwitchReason::Exited,
         _ => SwitchReason::Blocked,
     })
 }
 
-/// A state in bits (0x..), as a tool prints it that does not know their letters; as reported since 4.14.
-fn of_bits(state: &[u8]) -> Option<SwitchReason> {
-    let text = std::str::from_utf8(state).ok()?;
-    let bits = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => text.parse().ok()?,
-    };
-    // Tools print letters for the states of older kernels.
-    Some(States::default().reason(bits))
+/// A state in bits: of a tool that does not know their letters, or one that prints fields as they are.
+fn of_bits(state: &[u8], states: &mut States) -> Option<SwitchReason> {
+    let mut at = Cursor(state);
+    let bits = at.signed()?;
+    at.0.is_empty().then(|| states.ended_by(bits as u64))
 }
 
 /// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also tell of wakeups in vain).
@@ -174,6 +184,14 @@ fn plugin_wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
     Some((who, cpu(number(&rest[at + 4..])?.0)?, woken))
 }
 
+/// `task bash:12 [120] success=1 [003]`, as kernels before 2.6.33 print it.
+fn first_wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
+    let (who, rest) = plugin_person(fields.strip_prefix(b"task ")?)?;
+    let woken = memmem::find(rest, b"success=0").is_none();
+    let at = memchr::memrchr(b'[', rest)?;
+    Some((who, cpu(number(&rest[at + 1..])?.0)?, woken))
+}
+
 fn migrate(fields: &[u8]) -> Option<What> {
     let mut at = Cursor(fields);
     let thread = person(&mut at, [b"comm=", b" pid=", b" prio="])?;
@@ -182,7 +200,9 @@ fn migrate(fields: &[u8]) -> Option<What> {
 
 fn fork(fields: &[u8]) -> Option<What> {
     let mut at = Cursor(fields);
-    let parent = person(&mut at, [b"comm=", b" pid=", b""])?;
+    // Raw fields have their own names.
+    let parent = person(&mut at, [b"comm=", b" pid=", b""])
+        .or_else(|| person(&mut at, [b"parent_comm=", b" parent_pid=", b""]))?;
     let child = person(&mut at, [b" child_comm=", b" child_pid=", b""])?;
     Some(What::Fork { parent, child, own_process: None })
 }

@@ -10,10 +10,12 @@ mod lines;
 mod number;
 #[cfg(test)]
 mod tests;
+pub mod tools;
 
 pub use lines::Lines;
 
 use crate::losses::Losses;
+use crate::states::States;
 use crate::told::{Comm, MAX_CPUS, Thread, Told, UNTOLD, What};
 use head::Head;
 use memchr::memmem;
@@ -35,8 +37,8 @@ pub enum Line {
     Foreign,
 }
 
-/// Reads a line, without its end.
-pub fn line(line: &[u8]) -> Line {
+/// Reads a line, without its end. `states` says what bits of `prev_state` mean, and learns it where a line shows it.
+pub fn line(line: &[u8], states: &mut States) -> Line {
     let Some(head) = Head::of(line) else { return beside(line) };
     let rest = &line[head.rest..];
     let Some((name, fields)) = event_name(rest) else { return Line::Foreign };
@@ -44,7 +46,7 @@ pub fn line(line: &[u8]) -> Line {
         return lost(head.cpu.into(), perf_lost(fields));
     }
     let current = || Thread { tid: head.tid, comm: Comm::of(head.comm(line)), prio: None };
-    let what = match event::read(name, fields, head.in_interrupt, current) {
+    let what = match event::read(name, fields, head.in_interrupt, states, current) {
         event::Read::What(what) => what,
         event::Read::Other => return Line::Other,
         event::Read::Unreadable => return Line::Unreadable,
@@ -128,12 +130,19 @@ pub struct Headings {
     pub cpus: Option<u32>,
     /// Events that were overwritten.
     pub overwritten: u64,
+    /// The release was read with the last line.
+    is_new: bool,
 }
 
 impl Headings {
+    /// The release, if the last line told it.
+    pub fn news(&self) -> Option<&str> {
+        self.release.as_deref().filter(|_| self.is_new)
+    }
     /// Reads a line that is no record.
     pub fn read(&mut self, line: &[u8]) {
         let text = line.trim_ascii();
+        self.is_new = false;
         let after = |words: &[u8]| text.strip_prefix(words).map(<[u8]>::trim_ascii);
         if let Some(counts) = after(b"# entries-in-buffer/entries-written:") {
             let mut at = Cursor(counts);
@@ -145,6 +154,7 @@ impl Headings {
             }
         } else if let Some(release) = after(b"# os release :") {
             self.release = Some(String::from_utf8_lossy(release).into_owned());
+            self.is_new = true;
         } else if let Some(cpus) = after(b"# nrcpus online :").or_else(|| after(b"cpus=")) {
             self.cpus = number(cpus).and_then(|(n, _)| u32::try_from(n).ok());
         }

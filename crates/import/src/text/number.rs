@@ -28,19 +28,43 @@ impl<'a> Cursor<'a> {
             None => false,
         }
     }
-    /// Takes a decimal number.
+    /// Takes a decimal number. Where there is none, blanks may stand before it, and it may be hexadecimal (0x..), as in
+    /// fields that a tool prints as they are.
     #[inline]
     pub fn number(&mut self) -> Option<u64> {
-        let (n, taken) = number(self.0)?;
-        self.0 = &self.0[taken..];
+        match number(self.0) {
+            Some((n, taken)) if n > 0 || self.0.get(taken) != Some(&b'x') => {
+                self.0 = &self.0[taken..];
+                Some(n)
+            }
+            _ => self.raw(),
+        }
+    }
+    #[cold]
+    fn raw(&mut self) -> Option<u64> {
+        let text = self.0.trim_ascii_start();
+        let Some(digits) = text.strip_prefix(b"0x") else {
+            let (n, taken) = number(text)?;
+            self.0 = &text[taken..];
+            return Some(n);
+        };
+        let length = digits.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+        let n = u64::from_str_radix(std::str::from_utf8(&digits[..length]).ok()?, 16).ok()?;
+        self.0 = &digits[length..];
         Some(n)
     }
-    /// As [`Cursor::number`], with a sign.
+    /// As [`Cursor::number`], with a sign. A hexadecimal one is what its bits are with a sign.
     #[inline]
     pub fn signed(&mut self) -> Option<i64> {
+        if self.0.starts_with(b" ") {
+            self.0 = self.0.trim_ascii_start();
+        }
+        let is_raw = self.0.starts_with(b"0x");
         let negative = self.past(b"-");
-        let n = i64::try_from(self.number()?).ok()?;
-        Some(if negative { -n } else { n })
+        match self.number()? {
+            bits if is_raw => Some(if bits >> 31 == 1 { i64::from(bits as u32 as i32) } else { bits as i64 }),
+            n => i64::try_from(n).ok().map(|n| if negative { -n } else { n }),
+        }
     }
     /// A text and the number behind it.
     #[inline]

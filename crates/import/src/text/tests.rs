@@ -3,7 +3,7 @@ use crate::told::Told;
 use schedlab_trace::SwitchReason;
 
 fn read(text: &[u8]) -> Told {
-    match line(text) {
+    match line(text, &mut States::default()) {
         Line::Record(told) => told,
         other => panic!("{other:?}: {}", String::from_utf8_lossy(text)),
     }
@@ -89,6 +89,73 @@ fn a_stay_ends_for_the_reason_that_its_state_tells() {
 }
 
 #[test]
+fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
+    use SwitchReason::{Blocked, Exited, Preempted};
+    let read_by = |text: &str, release: &str| {
+        let line_of = format!("a-7 [001] d... 1.000000: {text}");
+        match line(line_of.as_bytes(), &mut States::of_release(release)) {
+            Line::Record(told) => told.what,
+            other => panic!("{other:?}: {line_of}"),
+        }
+    };
+    let want = |prio, why| What::Switch {
+        prev: thread(b"a", 7, Some(prio)),
+        next: thread(b"b c", 9, Some(120)),
+        why,
+    };
+    for (state, release, why) in [
+        ("0", "", Preempted),
+        ("1", "", Blocked),
+        ("0x1", "", Blocked),
+        ("256", "6.1", Preempted),
+        ("0x100", "6.1", Preempted),
+        ("32", "6.1", Exited),
+        ("64", "4.9", Exited),
+        ("64", "6.1", Blocked),
+        ("1024", "3.10", Preempted),
+        ("4096", "", Preempted),
+    ] {
+        let raw = format!(
+            "sched_switch:          prev_comm=a prev_pid=7 prev_prio=-1 prev_state={state} next_comm=b c next_pid=9 next_prio=120"
+        );
+        assert_eq!(read_by(&raw, release), want(-1, why), "{state} of '{release}'");
+    }
+    let first = "sched_switch: task a:7 [120] (S) ==> b c:9 [120]";
+    assert_eq!(read_by(first, "2.6.31"), want(120, Blocked));
+    let seven = thread(b"mine", 7, Some(120));
+    let waker = thread(b"a", 7, None);
+    for text in [
+        "sched_wakeup:          comm=mine pid=7 prio=120 target_cpu=3",
+        "sched_wakeup: comm=mine pid=0x7 prio=0x78 success=1 target_cpu= 3",
+        "sched_wakeup: task mine:7 [120] success=1 [003]",
+    ] {
+        assert_eq!(read_by(text, ""), What::Queued { thread: seven, waker, cpu: 3, new: false }, "{text}");
+    }
+    let fork = "sched_process_fork:    parent_comm=mine parent_pid=7 child_comm=kid child_pid=8";
+    let (parent, child) = (thread(b"mine", 7, None), thread(b"kid", 8, None));
+    assert_eq!(read_by(fork, ""), What::Fork { parent, child, own_process: None });
+    // Bits that only older kernels have tell how to read the next ones.
+    let mut states = States::default();
+    let of = |bits: u32| {
+        format!(
+            "a-7 [0] 1.0: sched_switch: prev_comm=a prev_pid=7 prev_prio=1 prev_state={bits} next_comm=b next_pid=9 next_prio=1"
+        )
+    };
+    for (bits, why) in [(64, Blocked), (2048, Preempted), (64, Exited)] {
+        let Line::Record(told) = line(of(bits).as_bytes(), &mut states) else { panic!("{bits}") };
+        assert!(matches!(told.what, What::Switch { why: is, .. } if is == why), "{bits}");
+    }
+}
+
+#[test]
+fn text_of_other_tools_is_named_with_the_remedy() {
+    let heading = b"           time    cpu  task name                       wait time  sch delay   run time";
+    let e = tools::that_printed(heading).expect("it is known").error();
+    assert!(e.message().contains("perf sched timehist"), "{e}");
+    assert!(tools::that_printed(b"# tracer: nop").is_none());
+}
+
+#[test]
 fn every_event_is_read_as_the_kernel_or_a_plugin_prints_it() {
     let seven = thread(b"mine", 7, Some(120));
     let bare_seven = thread(b"mine", 7, None);
@@ -96,19 +163,19 @@ fn every_event_is_read_as_the_kernel_or_a_plugin_prints_it() {
     for (text, want) in [
         (
             "sched_wakeup: comm=mine pid=7 prio=120 target_cpu=011",
-            What::Queued { thread: seven, cpu: 11, new: false },
+            What::Queued { thread: seven, waker: bare_seven, cpu: 11, new: false },
         ),
         (
             "sched_wakeup: comm=mine pid=7 prio=120 success=1 target_cpu=002",
-            What::Queued { thread: seven, cpu: 2, new: false },
+            What::Queued { thread: seven, waker: bare_seven, cpu: 2, new: false },
         ),
         (
             "sched_wakeup_new: mine:7 [120] success=1 CPU:002",
-            What::Queued { thread: seven, cpu: 2, new: true },
+            What::Queued { thread: seven, waker: bare_seven, cpu: 2, new: true },
         ),
         (
             "sched_wakeup:         mine:7 [120] CPU:4095",
-            What::Queued { thread: seven, cpu: 4095, new: false },
+            What::Queued { thread: seven, waker: bare_seven, cpu: 4095, new: false },
         ),
         (
             "sched_migrate_task: comm=mine pid=7 prio=120 orig_cpu=1 dest_cpu=3",
@@ -137,7 +204,7 @@ fn every_event_is_read_as_the_kernel_or_a_plugin_prints_it() {
         assert_eq!(read(text.as_bytes()).what, want, "{text}");
     }
     let vain = b"mine-7 [001] 1.0: sched_wakeup: comm=mine pid=7 prio=120 success=0 target_cpu=002";
-    assert_eq!(line(vain), Line::Other);
+    assert_eq!(line(vain, &mut States::default()), Line::Other);
 }
 
 #[test]
@@ -161,7 +228,7 @@ fn lines_that_are_no_records_are_told_apart() {
         ("mine-7 [4096] 1.0: sched_switch: x", Line::Unreadable),
         ("mine-7 [001] 99999999999999999999.0: sched_switch: x", Line::Foreign),
     ] {
-        assert_eq!(line(text.as_bytes()), want, "{text}");
+        assert_eq!(line(text.as_bytes(), &mut States::default()), want, "{text}");
     }
 }
 
@@ -171,7 +238,10 @@ fn headings_tell_kernel_cpus_and_what_was_overwritten() {
     for text in ["# entries-in-buffer/entries-written: 140/250   #P:4", "# os release : 6.1.192", "noise"] {
         told.read(text.as_bytes());
     }
-    assert_eq!(told, Headings { release: Some("6.1.192".into()), cpus: Some(4), overwritten: 110 });
+    assert_eq!(
+        told,
+        Headings { release: Some("6.1.192".into()), cpus: Some(4), overwritten: 110, is_new: false }
+    );
 }
 
 #[test]
@@ -189,7 +259,9 @@ fn long_lines_and_a_missing_end_do_no_harm() {
 
 #[test]
 fn a_cpu_beyond_the_last_is_not_passed_over() {
-    let of = |cpu: u64, event: &str| line(format!("mine-7 [{cpu}] 1.0: {event}").as_bytes());
+    let of = |cpu: u64, event: &str| {
+        line(format!("mine-7 [{cpu}] 1.0: {event}").as_bytes(), &mut States::default())
+    };
     let wakeup = "sched_wakeup: comm=mine pid=7 prio=120 target_cpu=002";
     assert!(matches!(of(4095, wakeup), Line::Record(told) if told.cpu == 4095));
     assert_eq!(of(4096, wakeup), Line::Unreadable);

@@ -2,7 +2,7 @@
 //!
 //! Workloads are drawn as *specimens* ([`specimen`]), simulated under both kernels with the same seeds, and scored by
 //! their losses beyond the baseline's own spread ([`score`]). The best are changed and judged again ([`search`]). The
-//! worst of each class of losses is shrunk to the smallest workload that still shows the loss ([`shrink`]), and written
+//! worst of each class that survives a slight change of its workload ([`survive`]) is shrunk to the smallest workload that still shows the loss ([`shrink`]), and written
 //! as an rt-app file with an experiment ([`write`]), which then confirms it by other seeds.
 //!
 //! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A budget of time
@@ -15,6 +15,7 @@ mod search;
 mod shrink;
 pub mod space;
 pub mod specimen;
+mod survive;
 pub mod write;
 
 pub use faults::Fault;
@@ -139,6 +140,8 @@ pub struct Hunt {
     pub evals: u64,
     /// Specimens judged while shrinking.
     pub shrink_evals: u64,
+    /// Losses that a slight change of their workload made go away.
+    pub fragile: u64,
     /// One workload of each class that shows a loss, in the order of [`Class::ALL`].
     pub found: Vec<Found>,
     /// Whether `stop` ended it.
@@ -175,7 +178,8 @@ pub fn hunt(
             .collect();
         progress(search.evals, &losses);
     }
-    let mut hunt = Hunt { evals: search.evals, shrink_evals: 0, found: Vec::new(), interrupted: false };
+    let mut hunt =
+        Hunt { evals: search.evals, shrink_evals: 0, fragile: 0, found: Vec::new(), interrupted: false };
     let judge = &judge.of_finals();
     for (class, classes_left) in Class::ALL.into_iter().zip((1..=Class::ALL.len() as u32).rev()) {
         // What a class does not use is there for those behind it.
@@ -188,9 +192,16 @@ pub fn hunt(
             let late = share.is_some_and(|share| class_began.elapsed() >= share);
             late || stop.load(Ordering::Relaxed)
         };
-        let Some((worst, before)) = final_of(class, search.of(class), judge, pool, stop)? else { continue };
-        let shrunk = shrink::shrunk(&worst, &before, judge, pool, &over, stop)?;
+        let (worst, fragile) = final_of(class, search.of(class), judge, pool, stop)?;
+        hunt.fragile += fragile;
+        let Some((worst, before)) = worst else { continue };
+        let mut shrunk = shrink::shrunk(&worst, &before, judge, pool, &over, stop)?;
         hunt.shrink_evals += shrunk.evals;
+        if shrunk.specimen != worst
+            && survive::survives(&shrunk.specimen, &shrunk.loss, judge, pool, stop)? == Some(false)
+        {
+            (shrunk.specimen, shrunk.loss, shrunk.whole) = (worst.clone(), before.clone(), false);
+        }
         hunt.found.push(Found {
             class,
             specimen: shrunk.specimen,
@@ -204,15 +215,15 @@ pub fn hunt(
     Ok(hunt)
 }
 
-/// The specimen with the largest loss of a class among the best, judged anew. If `stop` cuts that short, the search's
-/// own best with the loss that the search saw.
+/// The specimen with the largest loss of a class among the best, judged anew, that survives a slight change; also how
+/// many larger losses did not. If `stop` cuts that short, the search's own best with the loss that the search saw.
 fn final_of(
     class: Class,
     best: &[search::Judged],
     judge: &Judge,
     pool: &Pool,
     stop: &AtomicBool,
-) -> Result<Option<(Specimen, Loss)>> {
+) -> Result<(Option<(Specimen, Loss)>, u64)> {
     let scores = pool.map(best, |b| score::score(&b.specimen, judge, stop))?;
     let whole: Option<Vec<score::Score>> = scores.into_iter().collect();
     let scores = whole.unwrap_or_else(|| best.iter().map(|b| b.score.clone()).collect());
@@ -220,11 +231,17 @@ fn final_of(
         let loss = score.of(class)?.clone();
         (loss.units > 0.0).then(|| (b.specimen.clone(), loss))
     });
-    // The first of equals, so that the order of the search decides.
-    Ok(losses.fold(None, |most: Option<(Specimen, Loss)>, one| match most {
-        Some(known) if known.1.units >= one.1.units => Some(known),
-        _ => Some(one),
-    }))
+    let mut losses: Vec<(Specimen, Loss)> = losses.collect();
+    // Stable, so that the order of the search decides between equals.
+    losses.sort_by(|a, b| b.1.units.total_cmp(&a.1.units));
+    let mut fragile = 0;
+    for (specimen, loss) in losses {
+        match survive::survives(&specimen, &loss, judge, pool, stop)? {
+            Some(false) => fragile += 1,
+            Some(true) | None => return Ok((Some((specimen, loss)), fragile)),
+        }
+    }
+    Ok((None, fragile))
 }
 
 impl Found {

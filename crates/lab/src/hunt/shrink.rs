@@ -68,7 +68,7 @@ pub fn shrunk(
 }
 
 /// Whether a loss is still the one that was found: the same class, and of latencies the same metric.
-fn is_same(a: &Loss, b: &Loss) -> bool {
+pub fn is_same(a: &Loss, b: &Loss) -> bool {
     a.class == b.class && (a.class != Class::Latency || a.metric == b.metric)
 }
 

@@ -92,6 +92,38 @@ fn without_a_difference_nothing_is_found() {
 }
 
 #[test]
+fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
+    let wrong = Some(Fault::find("nice-preemption").unwrap());
+    let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2"]);
+    let (pool, stop) = (Pool::of(2).unwrap(), AtomicBool::new(false));
+    let hog = Kind {
+        count: 2,
+        run_us: 5_000,
+        locked_us: 0,
+        rest: Rest::None,
+        cpus: specimen::Cpus::All,
+        group: None,
+        ..waker()
+    };
+    let woken = Kind { count: 1, run_us: 500, nice: -5, rest: Rest::Sleep(3_000), ..hog.clone() };
+    let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
+    let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
+    let loss = shown.of(Class::Latency).filter(|l| l.units > 0.0).expect("the fault's own loss");
+    assert_eq!(survive::survives(&specimen, loss, &judge, &pool, &stop).unwrap(), Some(true));
+    // The same loss claimed of a workload that the fault does not touch: no neighbour shows it.
+    let other = Specimen { machine: 0, kinds: vec![hog] };
+    assert_eq!(survive::survives(&other, loss, &judge, &pool, &stop).unwrap(), Some(false));
+    let near = survive::neighbour(&specimen, 3, &judge.space);
+    assert!(
+        near != specimen && near.kinds.len() == 2 && near == survive::neighbour(&specimen, 3, &judge.space)
+    );
+    for (a, b) in near.kinds.iter().zip(&specimen.kinds) {
+        assert!(a.run_us.abs_diff(b.run_us) * 100 <= b.run_us * 5 && (a.count, a.nice) == (b.count, b.nice));
+    }
+    assert!(survive::survives(&specimen, loss, &judge, &pool, &AtomicBool::new(true)).unwrap().is_none());
+}
+
+#[test]
 fn a_found_workload_runs_as_an_ordinary_experiment() {
     let judge = judge(first_idle(), Some(Fault::find("nice-preemption").unwrap()), &["smp-4"]);
     let specimen =

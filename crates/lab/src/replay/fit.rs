@@ -49,6 +49,8 @@ pub struct Recording {
     pub found: Findings,
     /// Its schedule.
     pub schedule: Schedule,
+    /// Tasks slept, and no wakeup is in the recording.
+    pub lacks_wakeups: bool,
     /// What the schedule does not say as the recording does.
     pub warnings: Vec<Warning>,
 }
@@ -77,8 +79,13 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
     if !events.tell(&mut Both(&mut analyser, &mut lower), stop)? {
         return Ok(None);
     }
-    let found = Findings { duration: cast.end, ..analyser.finish(cast.end) };
-    let Some(Lowered { schedule, coarse }) = lower.finish(&cast, |_| true, stop) else { return Ok(None) };
+    let mut found = Findings { duration: cast.end, ..analyser.finish(cast.end) };
+    let Some(Lowered { schedule, coarse, lacks_wakeups }) = lower.finish(&cast, |_| true, stop) else {
+        return Ok(None);
+    };
+    if lacks_wakeups {
+        found.keep_what_switches_tell();
+    }
     if schedule.work() == Ns::ZERO {
         return Err(Error::input(
             "no task of the workload runs in this recording: there is nothing to replay",
@@ -89,7 +96,7 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
          several are given at once"
     );
     let warnings = (coarse > 0).then(|| Warning::new("replay.coarse", words)).into_iter().collect();
-    Ok(Some(Recording { found, schedule, warnings }))
+    Ok(Some(Recording { found, schedule, lacks_wakeups, warnings }))
 }
 
 /// A fitted replay.
@@ -206,6 +213,10 @@ pub struct Worse {
     pub why: String,
 }
 
+/// The reason where no wakeup is in the recording.
+const NO_WAKEUPS: &str = "the recording has no wakeups: a sleep lasts until the task ran again, its wait for a CPU included, and no task \
+     wakes another";
+
 /// How far CPU time, the number of switches and the median run delay may be off, per cent.
 const LIMITS: (f64, f64, f64) = (2.0, 15.0, 50.0);
 
@@ -224,6 +235,9 @@ pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
         }
     };
     let slept = || {
+        if recording.lacks_wakeups {
+            return NO_WAKEUPS.to_owned();
+        }
         let word = if more > 0.0 { "more" } else { "less" };
         let share = format!("{inferred} of {} things that tasks need are inferred", inferred + sleeps);
         format!(
@@ -255,7 +269,7 @@ pub fn worse(recording: &Recording, prices: Prices, off: &[Off]) -> Vec<Worse> {
     });
     put("switches", LIMITS.1, switches.map(|s| s.0), &|| {
         match switches {
-        Some((_, true)) if more.abs() > 1.0 => slept(),
+        Some((_, true)) if more.abs() > 1.0 || recording.lacks_wakeups => slept(),
         _ => "tasks lose their CPU at other times: ticks, interrupts, and weights and groups that the recording does not have".to_owned(),
     }
     });

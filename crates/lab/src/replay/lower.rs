@@ -6,6 +6,9 @@
 //! (timers, devices) end a sleep that lasts as long as in the recording. The time before a task's first event is not
 //! known: a task that is first seen running began when the events of its CPU do, one that is first woken slept until
 //! then. Where a switch is missing, the stay that it would have ended is left out.
+//!
+//! A sleep whose wakeup is not in the recording lasts until the task runs again, and nobody ends it: the wakeup was
+//! lost, or the recording has none at all. In the latter case a task that is first seen running slept until then, too.
 
 use super::silent;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -98,6 +101,8 @@ pub struct Seen {
     asleep_since: Option<Ns>,
     /// It was woken before it had left its CPU, and by which task.
     early: Option<Option<TaskId>>,
+    /// When it came to a CPU, if that was its first event.
+    came_first: Option<Ns>,
     ended: bool,
 }
 
@@ -135,6 +140,9 @@ pub struct Lower {
     whole_since: Vec<Ns>,
     siblings: Vec<Vec<usize>>,
     shared_pct: u64,
+    /// Whether some wakeup is in the recording, and some sleep.
+    has_wakeups: bool,
+    has_sleeps: bool,
 }
 
 impl Lower {
@@ -168,8 +176,14 @@ impl Lower {
         if let Some(next) = next {
             let since = self.whole_since(cpu);
             let seen = self.of(next);
+            if seen.start.is_none() {
+                seen.came_first = Some(at);
+            }
             seen.begins(Start::At(since), at);
-            (seen.on_since, seen.asleep_since, seen.speed_pct) = (Some(at), None, speed_pct);
+            if let Some(asleep_since) = seen.asleep_since.take() {
+                seen.mark(at, Own::Step(Step::Sleep(at.since(asleep_since))));
+            }
+            (seen.on_since, seen.speed_pct) = (Some(at), speed_pct);
             seen.cpu = cpu;
         }
         if before.is_some() == next.is_some() {
@@ -221,6 +235,8 @@ impl Lower {
         seen.account(at);
         seen.on_since = None;
         seen.ended |= why == SwitchReason::Exited;
+        self.has_sleeps |= why == SwitchReason::Blocked;
+        let seen = &mut self.seen[task.index()];
         if why == SwitchReason::Blocked {
             match seen.early.take() {
                 Some(Some(waker)) => seen.mark(at, Own::Awaits { waker, slept: Ns::ZERO }),
@@ -232,6 +248,7 @@ impl Lower {
     }
 
     fn woken(&mut self, at: Ns, task: TaskId, waker: Option<TaskId>) {
+        self.has_wakeups = true;
         // A waker that is on no CPU, or a task that wakes itself, is an interrupt's doing.
         let waker = waker.filter(|w| *w != task && self.of(*w).on_since.is_some());
         let seen = self.of(task);
@@ -290,8 +307,14 @@ impl Lower {
         stop: &AtomicBool,
     ) -> Option<Lowered> {
         let end = cast.end.max(self.last);
+        let lacks_wakeups = self.has_sleeps && !self.has_wakeups;
         for seen in &mut self.seen {
             seen.account(end);
+            if let Some(at) = seen.came_first.filter(|at| lacks_wakeups && *at > Ns::ZERO) {
+                let slept = Mark { work: 0, at, own: Own::Step(Step::Sleep(at)) };
+                (seen.start, seen.first) = (Some(Start::At(Ns::ZERO)), Ns::ZERO);
+                seen.marks.insert(0, slept);
+            }
         }
         let kept: Vec<usize> = (0..self.seen.len())
             .filter(|at| self.seen[*at].start.is_some() && keeps(TaskId::from(*at)))
@@ -299,7 +322,7 @@ impl Lower {
         let place = |task: usize| kept.binary_search(&task).ok();
         let coarse = silent::add(&mut self.seen, |task| place(task.index()).is_some(), stop)?;
         let parts = kept.iter().map(|at| part(&self.seen[*at], TaskId::from(*at), cast, place)).collect();
-        Some(Lowered { schedule: Schedule { length: end, parts }, coarse })
+        Some(Lowered { schedule: Schedule { length: end, parts }, coarse, lacks_wakeups })
     }
 }
 
@@ -309,6 +332,8 @@ pub struct Lowered {
     pub schedule: Schedule,
     /// Bursts that are cut into fewer units than were given, because there are too many.
     pub coarse: u64,
+    /// Tasks slept, and no wakeup is in the recording.
+    pub lacks_wakeups: bool,
 }
 
 /// A task's part of the schedule; `place` is the place of a kept task in it.

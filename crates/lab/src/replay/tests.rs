@@ -51,6 +51,27 @@ fn a_burst_is_not_cut_where_the_cpu_was_lost_and_is_where_another_was_woken() {
 }
 
 #[test]
+fn a_sleep_whose_wakeup_is_not_recorded_lasts_until_the_task_runs_again() {
+    let run = |ns| Step::Run(Ns(ns));
+    let mut events = vec![
+        (0, switch(None, Some(0), SwitchReason::FromIdle)),
+        (100, switch(Some(0), Some(1), SwitchReason::Blocked)),
+        (150, switch(Some(1), Some(0), SwitchReason::Blocked)),
+        (180, switch(Some(0), None, SwitchReason::Blocked)),
+        (300, switch(None, Some(1), SwitchReason::FromIdle)),
+        (310, switch(Some(1), None, SwitchReason::Blocked)),
+    ];
+    let all = lowered(&events, |_| true);
+    assert_eq!(all.parts[0].steps, [run(100), Step::Sleep(Ns(50)), run(30)]);
+    // The recording has no wakeups, so the second task slept before it was first seen.
+    assert_eq!(all.parts[1].steps, [Step::Sleep(Ns(100)), run(50), Step::Sleep(Ns(150)), run(10)]);
+    // It has some, so a task that runs without one could have run since the beginning.
+    events.insert(4, (290, waking(1, None)));
+    let all = lowered(&events, |_| true);
+    assert_eq!(all.parts[1].steps, [run(50), Step::Sleep(Ns(140)), run(10)]);
+}
+
+#[test]
 fn a_wakeup_that_comes_before_the_task_has_left_ends_its_next_sleep_at_once() {
     let events = [
         (0, 0, switch(None, Some(0), SwitchReason::FromIdle)),

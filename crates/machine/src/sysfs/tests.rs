@@ -75,7 +75,12 @@ fn a_container_that_shows_next_to_nothing() {
     assert_eq!(machine.topology.node_distance, [[10]]);
     let cores: Vec<_> = machine.topology.cpus.iter().map(|c| (c.core, c.llc, c.node)).collect();
     assert_eq!(cores, [(0, 0, 0), (1, 1, 0), (2, 2, 0)]);
-    assert!(machine.idle_states.is_empty());
+    // Without a cpuidle driver a kernel halts, and does not poll.
+    let states: Vec<&str> = machine.idle_states.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!((machine.idle_governor, states), (IdleGovernor::Halt, vec!["POLL", "HLT"]));
+    assert!(
+        machine.idle_states[1].typical > Ns::ZERO && machine.note("idle.HLT").source.contains("no cpuidle")
+    );
 }
 
 #[test]

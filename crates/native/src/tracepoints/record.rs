@@ -296,7 +296,7 @@ fn is_news(running: &mut BTreeMap<u32, u32>, told: &Told) -> bool {
 fn renumbered(told: Told, number: &impl Fn(u32) -> u32) -> Told {
     let what = match told.what {
         What::Waking { thread, waker, cpu } => What::Waking { thread, waker, cpu: number(cpu) },
-        What::Queued { thread, cpu, new } => What::Queued { thread, cpu: number(cpu), new },
+        What::Queued { thread, waker, cpu, new } => What::Queued { thread, waker, cpu: number(cpu), new },
         What::Migrate { thread, from, to } => What::Migrate { thread, from: number(from), to: number(to) },
         what => what,
     };

@@ -2,7 +2,7 @@
 
 use super::chances::{Chance, FreeCpu, Try};
 use super::report::{CauseShare, IdleWhileWaiting, Listed};
-use crate::words::{STORY, longest, with_notes, wrap};
+use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::{CpuId, CpuSet, Ns};
 use schedlab_trace::{BalanceTrigger, MoveReason};
 use std::collections::BTreeMap;
@@ -77,8 +77,9 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     let mut lines = vec![match chance.cpus.len() {
         1 => format!("cpu{all} was idle for {} of it", Ns(chance.free_ns)),
         n => format!(
-            "{n} CPUs that it may use were idle in {} of it ({all}; {} for {})",
+            "in {} of it some CPU that it may use was idle: {n} of them, {} at a time ({all}; {} longest, for {})",
             Ns(chance.free_ns),
+            at_a_time(chance),
             longest.cpu,
             Ns(longest.free_ns)
         ),
@@ -95,16 +96,23 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
         lines.push("no balance pass was made for them".to_owned());
     }
     for tick in &chance.ticks {
-        lines.push(format!("{}: {}, {}", times(tick.count, "tick"), tick.reason, tick.about));
+        lines.push(format!("{}: {}, {}", count(tick.count, "tick"), tick.reason, tick.about));
     }
     if chance.ticks.is_empty() && none {
         lines.push("no tick fell into it".to_owned());
     }
     if chance.helpers_busy > 0 {
-        let helpers = times(chance.helpers_busy, "time");
+        let helpers = count(chance.helpers_busy, "time");
         lines.push(format!("{helpers} a CPU that balanced for idle ones stopped, having got work"));
     }
     lines
+}
+
+/// How many CPUs were free at a time, on average while some were, to a tenth.
+fn at_a_time(chance: &Chance) -> String {
+    let all: u64 = chance.cpus.iter().map(|c| c.free_ns).sum();
+    let tenths = (10 * all + chance.free_ns / 2) / chance.free_ns.max(1);
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Passes, those of all CPUs together. What a pass found that did not reach the task is of no interest.
@@ -116,8 +124,8 @@ fn passes(tries: &[&Try], lines: &mut Vec<String>) {
         if t.reaches {
             near.entry((order, pass, t.level, t.reason)).or_insert((0, t.about)).0 += t.count;
         } else {
-            let (count, levels) = far.entry((order, pass)).or_default();
-            *count += t.count;
+            let (n, levels) = far.entry((order, pass)).or_default();
+            *n += t.count;
             levels.insert(CpuId(t.level.into()));
         }
     }
@@ -134,23 +142,19 @@ fn passes(tries: &[&Try], lines: &mut Vec<String>) {
 fn skips(tries: &[&Try], lines: &mut Vec<String>) {
     let mut all: BTreeMap<&str, (u64, CpuSet, &Try)> = BTreeMap::new();
     for t in tries.iter().filter(|t| t.pass.is_none()) {
-        let (count, levels, last) = all.entry(t.reason).or_insert((0, CpuSet::new(), t));
-        *count += t.count;
+        let (n, levels, last) = all.entry(t.reason).or_insert((0, CpuSet::new(), t));
+        *n += t.count;
         levels.insert(CpuId(t.level.into()));
         *last = t;
     }
-    for (reason, (count, levels, t)) in all {
+    for (reason, (n, levels, t)) in all {
         let compared = match (t.have_ns, t.need_ns) {
             (Some(have), Some(need)) => format!(" ({} against {})", Ns(have.into()), Ns(need.into())),
             _ => String::new(),
         };
-        let skipped = times(count, "time");
+        let skipped = count(n, "time");
         lines.push(format!("{skipped} no pass over domain{levels}: {reason}, {}{compared}", t.about));
     }
-}
-
-fn times(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! The tail is all waits beyond p99 of `wakeup_delay`. Records keep a limited number of the longest waits. If
 //! the tail has more, the explanation says so and covers the waits that were kept. Times are nanoseconds.
 
+pub mod samples;
 mod text;
 mod versus;
 
-pub use text::explain_text;
+pub use text::{beyond, explain_text, of_kept};
 pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
 
 use crate::conserve::Chance;
@@ -29,8 +30,12 @@ pub struct Explanation {
     pub run: String,
     /// Number of waits and their lengths: statistic and value in ns.
     pub delays: Vec<(String, Value)>,
+    /// The statistic that cuts off the tail.
+    pub stat: String,
     /// Waits longer than the cut, kept or not.
     pub beyond: u64,
+    /// Their time, summed: of those that were not kept to the resolution of the histogram.
+    pub beyond_time_ns: u64,
     /// The tail by cause.
     pub tail: TailSplit,
     /// The worst waits, longest first.
@@ -108,27 +113,53 @@ pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
     }
 }
 
-/// Explains a run's tail and its `worst` longest waits.
+/// Explains a run's tail beyond p99 and its `worst` longest waits.
 pub fn explain(record: &Record, worst: usize) -> Explanation {
+    explain_beyond(record, TAIL, worst)
+}
+
+/// The same beyond another statistic of the waits; `max` is the longest wait alone.
+pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explanation {
     let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
-    let p99 = stat(TAIL);
-    let cut_ns = p99.number().map(|n| n as u64);
+    let cut = stat(tail_stat);
+    let below = u64::from(tail_stat == "max");
+    let cut_ns = cut.number().map(|n| (n as u64).saturating_sub(below));
     let tail = split_tail(&record.found.waits, cut_ns);
     let counted = record.found.series.get(SERIES).map_or(0, |s| match cut_ns {
         Some(cut) => s.count_above(cut),
         None => s.count(),
     });
+    let kept_ns = tail.time_ns;
+    let beyond_time_ns =
+        kept_ns.saturating_add(time_of_least(record, cut_ns, counted.saturating_sub(tail.waits)));
     let explained = |w: &Wait| Explained { cause: w.cause().name(), wait: w.clone(), idle_meanwhile: None };
-    let shown = ["count", "p50", TAIL, "p99.9", "max"];
+    let mut shown = vec!["count", "p50", TAIL, "p99.9", "max"];
+    if !shown.contains(&tail_stat) {
+        shown.insert(2, tail_stat);
+    }
     Explanation {
         run: run_of(record),
         delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
         // A wait in the cut's own bucket of the histogram may be kept but not counted.
         beyond: counted.max(tail.waits),
-        notes: notes(record, &p99, counted, tail.waits),
+        stat: tail_stat.to_owned(),
+        beyond_time_ns,
+        notes: notes(record, tail_stat, &cut, counted, tail.waits),
         tail,
         worst: record.found.waits.iter().take(worst).map(explained).collect(),
     }
+}
+
+/// The time of the shortest `waits` waits beyond the cut, from the histogram: those that were not kept.
+fn time_of_least(record: &Record, cut_ns: Option<u64>, waits: u64) -> u64 {
+    let Some(series) = record.found.series.get(SERIES) else { return 0 };
+    let (mut left, mut time_ns) = (waits, 0_u64);
+    for (value, n) in series.values().filter(|(value, _)| cut_ns.is_none_or(|cut| *value > cut)) {
+        let taken = n.min(left);
+        time_ns = time_ns.saturating_add(value.saturating_mul(taken));
+        left -= taken;
+    }
+    time_ns
 }
 
 impl Explanation {
@@ -147,16 +178,16 @@ impl Explanation {
 }
 
 /// Which run a record is of, in a line.
-pub(crate) fn run_of(record: &Record) -> String {
+pub fn run_of(record: &Record) -> String {
     let Record { workload, load, machine, variant, backend, seed, .. } = record;
     format!("{workload} {load} on {}, {}, {backend}, seed {seed}", machine.name, variant.name)
 }
 
-fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {
+fn notes(record: &Record, stat: &str, cut: &Value, counted: u64, kept: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    match (p99, record.found.series.get(SERIES)) {
+    match (cut, record.found.series.get(SERIES)) {
         (Value::Missing(why), Some(_)) => {
-            notes.push(format!("there is no {TAIL} ({why}): all waits that were kept are split"));
+            notes.push(format!("there is no {stat} ({why}): all waits that were kept are split"));
         }
         (Value::Missing(why), None) => notes.push(format!("{SERIES} is missing: {why}")),
         (Value::Number(_), _) => {}
@@ -244,6 +275,14 @@ pub(crate) mod tests {
         r.found.waits.truncate(5);
         let e = explain(&r, 10);
         assert_eq!((e.beyond, e.tail.waits, e.worst.len()), (20, 5, 5));
+        // All 20 waits, to the resolution of the histogram, and not the 5 alone.
+        let all: u64 = record().found.waits.iter().map(|w| w.length_ns).sum();
+        assert!(e.beyond_time_ns.abs_diff(all) < all / 50 && e.tail.time_ns < all / 2, "{e:?}");
+        let text = explain_text(&e).replace('\n', " ");
+        assert!(
+            text.contains("20 waits beyond p99 (50us); about 173") && text.contains("of the 5 longest"),
+            "{text}"
+        );
         assert!(e.notes[0].contains("5 longest of 20"), "{:?}", e.notes);
         r.found.series.clear();
         r.found.waits.clear();

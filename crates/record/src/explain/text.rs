@@ -4,7 +4,7 @@ use super::{Explained, Explanation, Share, is_count};
 use crate::conserve::chance_lines;
 use crate::metric::Value;
 use crate::wait::{Wait, WaitCause};
-use crate::words::{STORY, longest, with_notes, wrap};
+use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
@@ -21,7 +21,7 @@ pub fn explain_text(e: &Explanation) -> String {
 
 pub(super) fn delay(name: &str, value: &Value) -> String {
     match value {
-        Value::Number(n) if is_count(name) => format!("{n} waits"),
+        Value::Number(n) if is_count(name) => count(*n as u64, "wait"),
         Value::Number(n) => format!("{name} {}", Ns(n.round() as u64)),
         Value::Missing(_) => format!("{name} missing"),
     }
@@ -32,17 +32,38 @@ fn tail(e: &Explanation, out: &mut Vec<String>) {
         return;
     }
     out.push(String::new());
-    let time = Ns(e.tail.time_ns);
-    let head = match e.tail.cut_ns {
-        Some(cut) => format!("{} waits beyond p99 ({}); {time} in all. By cause:", e.beyond, Ns(cut)),
-        None => format!("{} waits; {time} in all. By cause:", e.tail.waits),
-    };
-    wrap(out, "", 2, &head);
+    wrap(out, "", 2, &format!("{}. By cause{}:", beyond(e), of_kept(e)));
     out.push(String::new());
     out.push(" waits    time  cause".to_owned());
     for share in &e.tail.causes {
         cause(share, e.tail.waits, e.tail.time_ns, out);
     }
+}
+
+/// The tail in words: how many waits, and their time.
+pub fn beyond(e: &Explanation) -> String {
+    beyond_of(e.beyond, e.tail.cut_ns, e.beyond_time_ns, e.tail.waits < e.beyond, &e.stat)
+}
+
+/// The same. `is_rough`: the time of those that were not kept is from a histogram.
+pub(super) fn beyond_of(waits: u64, cut_ns: Option<u64>, time_ns: u64, is_rough: bool, stat: &str) -> String {
+    let about = if is_rough { "about " } else { "" };
+    match cut_ns {
+        Some(cut) => {
+            format!("{} beyond {stat} ({}); {about}{} in all", count(waits, "wait"), Ns(cut), Ns(time_ns))
+        }
+        None => format!("{}; {about}{} in all", count(waits, "wait"), Ns(time_ns)),
+    }
+}
+
+/// Which waits the split is of, if not of all.
+pub fn of_kept(e: &Explanation) -> String {
+    let Explanation { tail, .. } = e;
+    if tail.waits >= e.beyond {
+        return String::new();
+    }
+    let pct = 100.0 * tail.time_ns as f64 / e.beyond_time_ns.max(1) as f64;
+    format!(", of the {} longest, which were kept: {} ({pct:.0}% of that)", tail.waits, Ns(tail.time_ns))
 }
 
 fn cause(share: &Share, waits: u64, time_ns: u64, out: &mut Vec<String>) {
@@ -81,7 +102,12 @@ fn chosen(w: &Wait) -> String {
         },
         None => "why is not known".to_owned(),
     };
-    format!("placed on {} ({why}; {} probes), queued {} later", w.chosen_cpu, w.probes, Ns(w.enqueue_ns))
+    format!(
+        "placed on {} ({why}; {}), queued {} later",
+        w.chosen_cpu,
+        count(w.probes.into(), "probe"),
+        Ns(w.enqueue_ns)
+    )
 }
 
 fn there(w: &Wait) -> String {

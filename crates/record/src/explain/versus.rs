@@ -4,8 +4,8 @@
 //! is ten times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds, and
 //! comparable if both runs measured for the same time.
 
-use super::text::delay;
-use super::{Explanation, explain};
+use super::text::{beyond_of, delay};
+use super::{Explanation, TAIL, explain};
 use crate::words::{with_notes, wrap};
 use crate::{Record, Value};
 use schedlab_base::Ns;
@@ -33,6 +33,10 @@ pub struct Side {
     pub delays: Vec<(String, Value)>,
     /// Waits longer than this are split; `None`: all waits that were kept.
     pub cut_ns: Option<u64>,
+    /// Waits beyond the cut, kept or not.
+    pub beyond: u64,
+    /// Their time, summed, as in [`Explanation::beyond_time_ns`].
+    pub beyond_time_ns: u64,
     /// Waits that are split.
     pub waits: u64,
     /// Their time, summed.
@@ -93,7 +97,8 @@ fn part(e: &Explanation, cause: &str) -> Part {
 
 fn side(e: Explanation) -> Side {
     let (cut_ns, waits, time_ns) = (e.tail.cut_ns, e.tail.waits, e.tail.time_ns);
-    Side { run: e.run, delays: e.delays, cut_ns, waits, time_ns }
+    let Explanation { run, delays, beyond, beyond_time_ns, .. } = e;
+    Side { run, delays, cut_ns, beyond, beyond_time_ns, waits, time_ns }
 }
 
 fn notes(a: &Record, b: &Record, one: &Explanation, other: &Explanation) -> Vec<String> {
@@ -121,18 +126,17 @@ pub fn versus_text(v: &Versus) -> String {
         wrap(&mut out, &format!("{name}  "), 3, &side.run);
         let delays: Vec<String> = side.delays.iter().map(|(name, v)| delay(name, v)).collect();
         wrap(&mut out, "   ", 5, &format!("wakeup to running: {}", delays.join(", ")));
-        let tail = match side.cut_ns {
-            Some(cut) => {
-                format!("{} waits beyond p99 ({}); {} in all", side.waits, Ns(cut), Ns(side.time_ns))
-            }
-            None => format!("{} waits; {} in all", side.waits, Ns(side.time_ns)),
-        };
+        let mut tail =
+            beyond_of(side.beyond, side.cut_ns, side.beyond_time_ns, side.waits < side.beyond, TAIL);
+        if side.waits < side.beyond {
+            tail += &format!("; split are the {} longest, {}", side.waits, Ns(side.time_ns));
+        }
         wrap(&mut out, "   ", 5, &tail);
     }
     if !v.causes.is_empty() {
         out.push(String::new());
         out.push(format!("{:<16}{:^24}{:^24}{:>14}", "", "A", "B", "B less A").trim_end().to_owned());
-        let head = format!("{:>6}{:>8}{:>10}", "waits", "share", "time");
+        let head = format!("{:>6}{:>10}{:>8}", "waits", "time", "share");
         out.push(format!("{:<16}{head}{head}{:>14}", "cause", "time"));
     }
     v.causes.iter().for_each(|c| out.push(line(c)));
@@ -146,8 +150,8 @@ pub fn versus_text(v: &Versus) -> String {
 
 fn line(c: &CauseOfTwo) -> String {
     let part = |p: &Part| match p.waits {
-        0 => format!("{:>6}{:>8}{:>10}", 0, "-", "-"),
-        n => format!("{n:>6}{:>7.1}%{:>10}", p.time_pct, Ns(p.time_ns).to_string()),
+        0 => format!("{:>6}{:>10}{:>8}", 0, "-", "-"),
+        n => format!("{n:>6}{:>10}{:>7.1}%", Ns(p.time_ns).to_string(), p.time_pct),
     };
     let sign = if c.difference_ns < 0 { '-' } else { '+' };
     let difference = format!("{sign}{}", Ns(c.difference_ns.unsigned_abs()));
@@ -187,7 +191,7 @@ mod tests {
         let v = versus(&a, &b);
         let idle = v.causes.iter().find(|c| c.cause == "idle_exit").unwrap();
         assert_eq!((idle.a, idle.difference_ns), (Part::default(), 800_000));
-        assert!(versus_text(&v).contains("idle_exit            0       -         -"), "{}", versus_text(&v));
+        assert!(versus_text(&v).contains("idle_exit            0         -       -"), "{}", versus_text(&v));
     }
 
     #[test]

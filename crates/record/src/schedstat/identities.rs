@@ -18,7 +18,7 @@ pub fn identities(stat: &Schedstat) -> Vec<String> {
 /// As [`identities`], but each sum may be off by `slack`. A live file is read while CPUs count, which is 1 at
 /// each end.
 pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
-    let mut found = Found { slack, place: String::new(), all: Vec::new() };
+    let mut found = Found { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
     let every = stat.cpus.iter().map(|c| c.id).collect();
     for cpu in &stat.cpus {
         let sees_all = cpu.domains.last().is_some_and(|d| d.span == every);
@@ -38,20 +38,43 @@ pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
     found.all
 }
 
+/// Whether no counter is larger than a kernel's, so that each may have wrapped. A simulator's counters are wider.
+fn fits_32_bits(stat: &Schedstat) -> bool {
+    let fits = |n: u64| n <= u64::from(u32::MAX);
+    stat.cpus.iter().all(|cpu| {
+        [cpu.ttwu_count, cpu.ttwu_local, cpu.sched_count, cpu.sched_goidle].into_iter().all(fits)
+            && cpu.domains.iter().all(|d| {
+                let of = |b: &Balance| fits(b.lb_count) && fits(b.lb_balanced) && fits(b.lb_gained);
+                fits(d.ttwu_wake_remote) && fits(d.alb_count) && d.lb.iter().all(of)
+            })
+    })
+}
+
 struct Found {
     slack: u64,
+    /// The counters are 32 bits wide and begin anew behind the largest number. So only their difference modulo 2^32 is
+    /// known, and less than half of that range is taken for more.
+    wraps: bool,
     place: String,
     all: Vec<String>,
 }
 
 impl Found {
+    /// How much more `a` is than `b`; 0 if it is less.
+    fn excess(&self, a: u64, b: u64) -> u64 {
+        if !self.wraps {
+            return a.saturating_sub(b);
+        }
+        let more = a.wrapping_sub(b) as u32;
+        if more < 1 << 31 { more.into() } else { 0 }
+    }
     fn at_most(&mut self, what: &str, small: u64, large: u64) {
-        if small > large.saturating_add(self.slack) {
+        if self.excess(small, large) > self.slack {
             self.all.push(format!("{}: {what}, but {small} > {large}", self.place));
         }
     }
     fn equal(&mut self, what: &str, a: u64, b: u64) {
-        if a.abs_diff(b) > self.slack {
+        if self.excess(a, b).max(self.excess(b, a)) > self.slack {
             self.all.push(format!("{}: {what}, but {a} is not {b}", self.place));
         }
     }
@@ -62,23 +85,23 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     found.at_most("lb_balanced + lb_failed <= lb_count", ended, b.lb_count);
     let named = b.lb_nobusyg.saturating_add(b.lb_nobusyq);
     found.at_most("lb_nobusyg + lb_nobusyq <= lb_balanced", named, b.lb_balanced);
-    let moved = b.lb_count.saturating_sub(ended);
-    let gained = b.lb_gained.saturating_sub(pushed);
+    let moved = found.excess(b.lb_count, ended);
+    let gained = found.excess(b.lb_gained, pushed);
     found.at_most("alb_pushed <= lb_gained of CPU_IDLE", pushed, b.lb_gained);
     found.at_most("each attempt that neither balanced nor failed gained a task", moved, gained);
     if moved == 0 {
         found.equal("no attempt moved anything, so none gained", gained, 0);
     }
     // Besides these two, all attempts leave before any statistics are read, or find a queue.
-    let unnamed = b.lb_balanced.saturating_sub(named);
-    let searched = b.lb_count.saturating_sub(unnamed);
+    let unnamed = found.excess(b.lb_balanced, named);
+    let searched = found.excess(b.lb_count, unnamed);
     if layout.sg_scan {
         found.at_most("each search reads one group or more", searched, b.lb_sg_scan);
         if b.lb_count == 0 {
             found.equal("no attempt, no group read", b.lb_sg_scan, 0);
         }
     }
-    if b.lb_count <= named {
+    if found.excess(b.lb_count, named) == 0 {
         let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");
         found.equal("no attempt found a queue, so no imbalance was added", row.map_or(0, |r| (r.get)(b)), 0);
     }

@@ -268,6 +268,38 @@ fn each_identity_can_be_broken() {
 }
 
 #[test]
+fn counters_that_wrapped_at_32_bits_do_not_contradict() {
+    // All counters of wakeups are as if the machine had counted for so long that they wrapped between two others.
+    let wrapped = |n: u64, by: u64| n.wrapping_add(by) & u64::from(u32::MAX);
+    let by = 1 << 31;
+    let mut stat = sample(1);
+    for cpu in &mut stat.cpus {
+        let placed = cpu.ttwu_count;
+        cpu.ttwu_local = wrapped(cpu.ttwu_local, by);
+        if let Some(domain) = cpu.domains.last_mut() {
+            domain.ttwu_wake_remote = wrapped(domain.ttwu_wake_remote, by);
+        }
+        assert_eq!(wrapped(cpu.ttwu_count, 2 * by), placed);
+        // Each balance counter has wrapped as often as its place in the file says.
+        for b in cpu.domains.iter_mut().flat_map(|d| &mut d.lb) {
+            b.lb_count = wrapped(b.lb_count, by);
+            b.lb_balanced = wrapped(b.lb_balanced, by);
+        }
+    }
+    assert_eq!(
+        identities(&stat),
+        [""; 0],
+        "the sum of two is beyond 32 bits, and their count has begun anew"
+    );
+    stat.cpus[0].ttwu_local += 3;
+    assert_eq!(identities(&stat).len(), 1, "and what contradicts still does");
+    // Counters of a simulator are wider and do not wrap.
+    let mut stat = sample(1);
+    stat.cpus[0].ttwu_count += 1 << 32;
+    assert!(!identities(&stat).is_empty());
+}
+
+#[test]
 fn a_record_of_224_cpus_stays_small() {
     let shape = |cpu: usize| {
         let core: CpuSet = [CpuId::from(cpu % 112), CpuId::from(cpu % 112 + 112)].into_iter().collect();

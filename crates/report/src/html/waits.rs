@@ -4,7 +4,7 @@ use super::escape::escape;
 use super::strips::WAITS;
 use super::{Report, Shown};
 use crate::number::{duration, three};
-use schedlab_record::explain::{Explained, Share};
+use schedlab_record::explain::{Explained, Share, beyond, of_kept};
 use schedlab_record::{Explanation, explain};
 use std::fmt::Write;
 
@@ -39,10 +39,6 @@ fn of_run(report: &Report<'_>, at: usize, shown: &Shown<'_>) -> String {
 
 /// The tail by cause.
 fn causes(e: &Explanation) -> String {
-    let of = match e.tail.cut_ns {
-        Some(cut) => format!("{} waits beyond p99 ({})", e.beyond, duration(cut as f64)),
-        None => format!("{} waits", e.tail.waits),
-    };
     let pct = |part: u64, whole: u64| three(100.0 * part as f64 / whole.max(1) as f64);
     let one = |s: &Share| {
         format!(
@@ -54,9 +50,10 @@ fn causes(e: &Explanation) -> String {
         )
     };
     format!(
-        "<p>{of}, {} in all. By cause:</p>\n<div class=\"wide\"><table><thead><tr><th class=\"num\">waits</th>\
+        "<p>{}. By cause{}:</p>\n<div class=\"wide\"><table><thead><tr><th class=\"num\">waits</th>\
          <th class=\"num\">time</th><th>cause</th><th></th></tr></thead><tbody>\n{}</tbody></table></div>\n",
-        duration(e.tail.time_ns as f64),
+        escape(&beyond(e)),
+        escape(&of_kept(e)),
         e.tail.causes.iter().map(one).collect::<String>()
     )
 }

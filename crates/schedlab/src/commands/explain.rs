@@ -14,9 +14,11 @@ use schedlab_base::{Error, Result};
 use schedlab_lab::runs::{self, Filter, ListedCell, Of};
 use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
 use schedlab_record::conserve::idle_while_waiting_text;
+use schedlab_record::explain::explain_beyond;
+use schedlab_record::explain::samples::samples_text;
 use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
-use schedlab_record::{Record, RunDir, explain, explain_text, store, versus, versus_text};
+use schedlab_record::{Record, RunDir, Stat, explain_text, store, versus, versus_text};
 use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -56,6 +58,10 @@ struct Own {
     /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
     #[arg(long, value_name = "RUN|VARIANT")]
     vs: Option<String>,
+    /// Explain the tail of this metric instead: of wakeup_delay or run_delay, or of a time that the workload's programs
+    /// record; beyond p99 unless the name has another statistic (wakeup_delay.p99.9, schbench.latency.max)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["vs", "idle_while_waiting"])]
+    metric: Option<String>,
     /// How many of the longest waits, or stretches, are shown
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
@@ -87,9 +93,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         return output::result(|out| out.write_all(idle_while_waiting_text(&found).as_bytes()));
     }
+    let (series, stat) = own.metric.as_deref().map_or((WAITS, TAIL), split);
+    if series != WAITS {
+        if !is_tail(stat) {
+            return Err(Error::input(format!("--metric: nothing lies beyond {series}.{stat}"))
+                .help("name a percentile or max"));
+        }
+        let tail = explain_again::samples(&one.record()?, (series, stat), own.worst)?;
+        if own.json {
+            return output::json_as("schedlab/explanation-of-samples/1", &tail);
+        }
+        return output::result(|out| out.write_all(samples_text(&tail).as_bytes()));
+    }
+    if !is_tail(stat) {
+        return Err(Error::input(format!("--metric: nothing lies beyond {WAITS}.{stat}"))
+            .help("name a percentile, the mean or max: wakeup_delay.p99.9"));
+    }
     let record = told(&one)?;
     let Some(other) = &own.vs else {
-        let mut explanation = explain(&record, own.worst);
+        let mut explanation = explain_beyond(&record, stat, own.worst);
         if record.backend == Backend::Sim && !own.stored {
             explain_again::tell(&record, &mut explanation)?;
         }
@@ -105,6 +127,23 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return output::json_as("schedlab/explanations/1", &both);
     }
     output::result(|out| out.write_all(versus_text(&both).as_bytes()))
+}
+
+/// The series of the waits that records keep, and the statistic that cuts off its tail.
+const WAITS: &str = "wakeup_delay";
+const TAIL: &str = "p99";
+
+/// A metric's series and its statistic, p99 if it names none.
+fn split(metric: &str) -> (&str, &str) {
+    let dots = metric.match_indices('.').map(|(at, _)| at);
+    let found =
+        dots.map(|at| (&metric[..at], &metric[at + 1..])).find(|(_, stat)| Stat::parse(stat).is_some());
+    found.unwrap_or((metric, TAIL))
+}
+
+/// Whether something lies beyond a statistic.
+fn is_tail(stat: &str) -> bool {
+    Stat::parse(stat).is_some_and(|stat| !matches!(stat, Stat::Count | Stat::Min))
 }
 
 /// The record of a run, if it knows why its waits were long.

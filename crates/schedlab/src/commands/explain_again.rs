@@ -5,7 +5,8 @@ use crate::{common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::again::Again;
 use schedlab_record::conserve::IdleWhileWaiting;
-use schedlab_record::{Explanation, Record};
+use schedlab_record::explain::samples::SampleTail;
+use schedlab_record::{Explanation, Record, Value, evaluate};
 
 /// Adds to an explanation what there was for each of its waits. A run that this build can't make again says so in a
 /// note.
@@ -28,6 +29,36 @@ pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
     drop(bar);
     explanation.tell(chances.ok_or_else(interrupted)?);
     Ok(())
+}
+
+/// The tail of a series of times that is not of the waits that a record keeps, beyond a statistic of it.
+///
+/// # Errors
+/// A series or statistic that the run does not have, one that is not of times, a run that can't be made again, an
+/// interruption, and what the simulator finds wrong.
+pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> Result<SampleTail> {
+    let metric = format!("{series}.{stat}");
+    let again = Again::of(record).map_err(|e| e.context(format!("--metric {metric}")))?;
+    let again = again.clocked(&common::SIMULATED);
+    let unit = record.found.series.get(series).map(|s| s.unit().to_owned());
+    if unit.as_deref().is_some_and(|unit| unit != "ns") {
+        return Err(Error::input(format!("--metric: {series} is not a time, so no wait can explain it")));
+    }
+    let cut = match evaluate(record, &metric) {
+        Value::Number(cut) => cut,
+        // The series' name is checked below, which knows all of them.
+        Value::Missing(_) if unit.is_none() => 0.0,
+        Value::Missing(why) => {
+            return Err(Error::input(format!("--metric: {metric} is missing: {why}"))
+                .help("name a lower percentile, such as p90, or make longer runs"));
+        }
+    };
+    let below = u64::from(stat == "max");
+    let bar = bar(&again);
+    let found =
+        again.samples((series, &metric), (cut as u64).saturating_sub(below), worst, interrupt::stop_flag()?);
+    drop(bar);
+    found.map_err(|e| e.context("--metric"))?.ok_or_else(interrupted)
 }
 
 /// The stretches of a record's run.

@@ -35,7 +35,7 @@ impl Heard {
         let (name, window) = (self.source.name(), self.source.window()?);
         if !is_stored(&name)? {
             let imported = read_part(&self.source.recording()?, window, false, audience)?;
-            return Ok(imported.losses.warnings());
+            return Ok(imported.warnings());
         }
         let wanted = Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
         let run = wanted.find(&name)?;

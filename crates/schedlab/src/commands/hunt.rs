@@ -251,7 +251,7 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
             "schedlab/hunt/1",
             &serde_json::json!({
                 "variant": judge.variant.name, "baseline": judge.baseline.name, "seed": own.seed,
-                "evals": hunt.evals, "shrink_evals": hunt.shrink_evals, "interrupted": hunt.interrupted,
+                "evals": hunt.evals, "shrink_evals": hunt.shrink_evals, "fragile": hunt.fragile, "interrupted": hunt.interrupted,
                 "found": told,
             }),
         );
@@ -264,6 +264,10 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
             out,
             "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them"
         )?;
+        if hunt.fragile > 0 {
+            let (n, s) = (hunt.fragile, if hunt.fragile == 1 { "" } else { "es" });
+            writeln!(out, "{n} loss{s} left out: gone when the workload's times change by a few per cent")?;
+        }
         if told.is_empty() && !hunt.interrupted {
             writeln!(out, "\nNo loss was found.")?;
         }

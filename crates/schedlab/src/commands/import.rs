@@ -2,10 +2,10 @@
 
 use crate::cli::Entry;
 use crate::common::WindowOptions;
-use crate::output;
+use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
-use schedlab_base::{Error, Ns, Result, TaskId};
+use schedlab_base::{Error, Ns, Result, TaskId, printable};
 use schedlab_import::record::{About, Chosen, Watch, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
@@ -21,10 +21,10 @@ pub const ENTRY: Entry = Entry { command, run };
 /// The recording, and which of its tasks are of interest; other commands have them, too.
 #[derive(Args)]
 pub struct Source {
-    /// The recording; - is standard input
+    /// The recording, packed or not; a folder for a trace of CTF; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Its form: ftrace, perf-script, trace-dat, perf-data or perfetto [default: as the file shows]
+    /// Its form: ftrace, perf-script, trace-dat, perf-data, perfetto or ctf [default: as the file shows]
     #[arg(long, value_name = "FORM")]
     format: Option<String>,
     /// Only tasks of this name, or of names that begin so (NAME*); may be given more than once
@@ -45,7 +45,7 @@ impl Source {
     pub fn recording(&self) -> Result<Recording> {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
-        Ok(Recording { path: self.file.clone(), form, hashed: false })
+        Ok(Recording { path: self.file.clone(), form, kernel: None, hashed: false })
     }
     /// Its name as it was given.
     pub fn name(&self) -> String {
@@ -65,7 +65,8 @@ impl Source {
     /// The file's name without its ending.
     fn stem(&self) -> String {
         let stem = self.file.file_stem().filter(|_| self.file != Path::new("-"));
-        stem.map_or_else(|| "recording".to_owned(), |s| s.to_string_lossy().into_owned())
+        let stem = stem.map(|s| printable::name(&s.to_string_lossy()).into_owned());
+        stem.filter(|s| !s.trim().is_empty()).unwrap_or_else(|| "recording".to_owned())
     }
 }
 
@@ -95,7 +96,7 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("import"))
-        .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat or Perfetto")
+        .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat, Perfetto or CTF")
         .after_help(
             "With --task or --pid the other tasks count as the machine's own. \
              'schedlab explain', 'compare' and 'runs' take the run as any other.",
@@ -104,11 +105,13 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let (variant, workload, kernel) = (own.variant.as_ref(), own.workload.as_ref(), own.kernel.as_ref());
+    common::check_names(&[("--variant", variant), ("--workload", workload), ("--kernel", kernel)])?;
     let store = Store::create(&own.out)?;
     let machine =
         own.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
     // A recording is stored once: its bytes make its seed.
-    let recording = Recording { hashed: true, ..own.source.recording()? };
+    let recording = Recording { hashed: true, kernel: own.kernel.clone(), ..own.source.recording()? };
     let chosen = own.source.chosen();
     let place = own.out.join(EVENTS_FILE);
     let kept = Beside::create(&place)?;
@@ -141,7 +144,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         workload: own.workload.clone(),
         kernel: own.kernel.clone(),
         machine,
-        file: Some(own.source.file.display().to_string()),
+        file: Some(printable::name(&own.source.file.display().to_string()).into_owned()),
     };
     let record = record(about, &chosen, &imported, found)?;
     writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
@@ -154,11 +157,19 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let value = serde_json::json!({
             "folder": folder, "was_there": was_there, "events": imported.records, "other_events": imported.others,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
+            "lacks": imported.kinds.lacks().iter().map(|(name, _)| name).collect::<Vec<_>>(),
         });
         return output::json_as("schedlab/import/1", &value);
     }
     output::result(|out| {
         shown.export(out)?;
+        let lacks = imported.kinds.lacks();
+        if !lacks.is_empty() {
+            writeln!(out, "\nNot in the recording, and what cannot be said without it:")?;
+        }
+        for (name, what) in lacks {
+            writeln!(out, "  {name:<20}{what}")?;
+        }
         writeln!(
             out,
             "\n{} events of {} tasks on {} CPUs, {} {folder}",

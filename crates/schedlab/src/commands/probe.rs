@@ -23,6 +23,9 @@ struct Own {
     /// Measure the cost of moves by distance, too (as 'schedlab migration-cost'), about a minute more
     #[arg(long)]
     migration: bool,
+    /// Keep and write the costs also where other programs kept the CPUs busy meanwhile: they are too high then
+    #[arg(long)]
+    even_if_busy: bool,
     /// The result as JSON
     #[arg(long)]
     json: bool,
@@ -49,10 +52,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         // An irregular topology is refused before the work.
         written(&Probed::here(Vec::new()), None, file)?;
     }
+    let before = Busy::now();
     let probed = probe::measure(Effort::FULL)?;
     let moves = if own.migration { Some(moves(own.quiet)?) } else { None };
-    if !own.quiet {
-        tell_load();
+    if let Some(others_pct) = Busy::now().zip(before).and_then(|(now, before)| now.others_pct(before)) {
+        busy(&own, others_pct)?;
     }
     let kept = probed.keep()?;
     if let Some(file) = &own.write {
@@ -77,16 +81,53 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// A note where other programs have kept the CPUs busy: the costs are not the machine's then.
-fn tell_load() {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = text.split(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
-    // The probe's own two threads make a load of nearly two.
-    if load > common::cpus().max(2) as f64 + 0.5 {
-        let told = format!(
-            "warning: a load of {load} tasks: other programs ran meanwhile, so the costs are too high"
-        );
-        output::note(&told);
+/// Refuses to keep what was measured while other programs ran: all later simulations of this machine would have it.
+fn busy(own: &Own, others_pct: f64) -> Result<()> {
+    if others_pct <= MOST_OTHERS_PCT {
+        return Ok(());
+    }
+    let told =
+        format!("other programs had {others_pct:.0}% of the CPUs meanwhile, so the costs are too high");
+    if own.even_if_busy {
+        output::note(&format!("warning: {told}"));
+        return Ok(());
+    }
+    Err(Error::machine(format!("{told}: nothing is kept"))
+        .help("measure again when the machine is quiet; --even-if-busy keeps them all the same"))
+}
+
+/// Other programs may have this share of all CPUs, per cent.
+const MOST_OTHERS_PCT: f64 = 10.0;
+
+/// CPU time so far, in ticks of 10 ms: of everything on this machine with what its hypervisor took, of this process
+/// with its children, and all that there was.
+#[derive(Clone, Copy)]
+struct Busy {
+    all: u64,
+    own: u64,
+    there_was: u64,
+}
+
+impl Busy {
+    /// `None` where the kernel does not say.
+    fn now() -> Option<Busy> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let (stat, of_self) = (read("/proc/stat")?, read("/proc/self/stat")?);
+        let first = stat.lines().next()?.strip_prefix("cpu ")?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; the rest is in the first two.
+        let ticks: Vec<u64> = first.split_whitespace().take(8).map(|n| n.parse().unwrap_or(0)).collect();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        let there_was: u64 = ticks.iter().sum();
+        // utime, stime, cutime and cstime, behind a name that may hold blanks.
+        let fields = of_self.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+        let own = fields.map(|n| n.parse::<u64>().unwrap_or(0)).sum();
+        Some(Busy { all: there_was - idle, own, there_was })
+    }
+    /// The share of the CPUs that others had since then, per cent.
+    fn others_pct(self, before: Busy) -> Option<f64> {
+        let (all, own) = (self.all.checked_sub(before.all)?, self.own.saturating_sub(before.own));
+        let there_was = self.there_was.checked_sub(before.there_was).filter(|n| *n > 0)?;
+        Some(100.0 * all.saturating_sub(own) as f64 / there_was as f64)
     }
 }
 
@@ -152,4 +193,19 @@ fn written(probed: &Probed, moves: Option<&Calibration>, file: &Path) -> Result<
     );
     let comment = format!("Written by 'schedlab machine probe' under Linux {}.", probed.release);
     host.text(&name, &comment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_others_is_what_is_neither_idle_nor_our_own() {
+        let before = Busy { all: 100, own: 10, there_was: 1000 };
+        let after = Busy { all: 180, own: 50, there_was: 1200 };
+        assert_eq!(after.others_pct(before), Some(20.0));
+        assert_eq!(before.others_pct(after), None);
+        assert_eq!(before.others_pct(before), None, "no time has passed");
+        assert!(Busy::now().is_some_and(|now| now.there_was >= now.all));
+    }
 }

@@ -2,10 +2,10 @@
 
 use super::import::Hears;
 use crate::cli::Entry;
-use crate::{interrupt, output};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
-use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_base::{Error, ErrorKind, Ns, Result, printable};
 use schedlab_import::record::{About, Chosen, Watch, record};
 use schedlab_machine::Machine;
 use schedlab_native::tracepoints::record::{Heard, Recorded, Recorder};
@@ -63,6 +63,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    common::check_names(&[("--variant", own.variant.as_ref()), ("--workload", own.workload.as_ref())])?;
     let length = own.length()?;
     let stop = interrupt::stop_flag()?;
     let store = Store::create(&own.out)?;
@@ -101,7 +102,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let program = own.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
     let about = About {
         variant: own.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
-        workload: own.workload.clone().or_else(|| program.map(|name| name.to_string_lossy().into_owned())),
+        workload: own
+            .workload
+            .clone()
+            .or_else(|| program.map(|name| printable::name(&name.to_string_lossy()).into_owned())),
         kernel: None,
         machine,
         file: None,

@@ -48,6 +48,12 @@ impl Waking {
     pub fn task(&self) -> TaskId {
         self.task
     }
+    /// Whether the task is yet to be woken. The waker signals a task's CPU when the task is on its queue already; where
+    /// the waker stands still meanwhile (it lost its turn, or its vCPU's thread the CPU), the task may run and sleep
+    /// again.
+    pub fn is_pending(&self) -> bool {
+        !matches!(self.stage, Stage::Signal)
+    }
     /// The wakeup stood still for `by_ns`, and has taken no lock yet.
     pub fn put_off(&mut self, by_ns: u64) {
         self.locked_ns += by_ns;

@@ -59,7 +59,7 @@ impl Passes {
 pub struct Cost {
     /// The set's size, bytes.
     pub size: u64,
-    /// The cost of a move, ns: half the medians' difference of both directions; 0 where it is not [`Cost::seen`].
+    /// The cost of a move, ns: the median of the repetitions' costs; 0 where it is not [`Cost::seen`].
     pub cost_ns: u64,
     /// Quartiles of the repetitions' costs, ns.
     pub spread_ns: (i64, i64),
@@ -130,10 +130,9 @@ fn cost(size: u64, all: &[Four]) -> Cost {
     let stayed = sorted(&|r| (r[2] + r[3]) as i64);
     let costs = sorted(&|r| ((r[0] + r[1]) as i64 - (r[2] + r[3]) as i64) / 2);
     let seen = !all.is_empty() && at(&moved, 25) > at(&stayed, 75);
-    let mean = i64::midpoint(into_ns.0, into_ns.1);
     Cost {
         size,
-        cost_ns: if seen { mean.max(0) as u64 } else { 0 },
+        cost_ns: if seen { at(&costs, 50).max(0) as u64 } else { 0 },
         spread_ns: (at(&costs, 25), at(&costs, 75)),
         into_ns,
         stayed_ns: i64::midpoint(one(2), one(3)).max(0) as u64,

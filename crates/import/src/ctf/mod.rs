@@ -1,0 +1,246 @@
+//! Traces in the Common Trace Format (1.8): folders as LTTng's kernel tracer writes them, and `schedlab trace --format ctf`.
+//!
+//! A folder has a description (`metadata`, [`tsdl`]) and a file for each stream of packets, usually one for each CPU. A
+//! stream's events are in order; streams are merged by time. Events and fields have the names of LTTng's kernel tracer.
+//! Which thread woke another is the one that runs on that CPU, by its switches: CTF does not tell interrupts.
+
+mod bits;
+mod stream;
+pub mod tsdl;
+
+use crate::people::Audience;
+use crate::states::States;
+use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
+use crate::{Imported, Importer, Known, text};
+use bits::{Scope, Value};
+use schedlab_base::{Error, Result, input};
+use schedlab_trace::SwitchReason;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use stream::{Next, Stream};
+use tsdl::Description;
+
+/// The description's file.
+pub const METADATA: &str = "metadata";
+/// Folders of one trace lie at most so deep in the one that is named (`kernel/` of LTTng's).
+const DEPTH: usize = 3;
+/// A trace has no more streams.
+const MOST_STREAMS: usize = 2 * MAX_CPUS as usize;
+
+/// The folder with the description: this one, or the only one in it.
+///
+/// # Errors
+/// When there is none, or several.
+fn find(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
+    if folder.join(METADATA).is_file() {
+        return Ok(Some(folder.to_owned()));
+    }
+    if depth == 0 {
+        return Ok(None);
+    }
+    let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
+    let mut inner: Vec<PathBuf> = read.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.is_dir()).collect();
+    inner.sort();
+    let mut found = Vec::new();
+    for path in inner.iter().take(64) {
+        found.extend(find(path, depth - 1)?);
+    }
+    // LTTng puts the user's events beside the kernel's.
+    found.retain(|path| found_alone(path, &inner));
+    match found.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        several => {
+            let shown: Vec<String> = several.iter().map(|p| p.display().to_string()).collect();
+            Err(Error::input(format!("the folder has {} traces", several.len()))
+                .help(format!("name one: {}", shown.join(", "))))
+        }
+    }
+}
+
+/// Whether a folder counts: not the user's events of LTTng (`ust`) beside others.
+fn found_alone(path: &Path, beside: &[PathBuf]) -> bool {
+    beside.len() < 2 || !path.components().any(|c| c.as_os_str() == "ust")
+}
+
+/// Reads a trace; also its files, in the order of their names.
+///
+/// # Errors
+/// When the folder has no description, one that can't be read, or no events of the scheduler.
+pub fn read(folder: &Path, audience: &mut impl Audience) -> Result<(Imported, Vec<PathBuf>)> {
+    let folder = find(folder, DEPTH)?.ok_or_else(|| {
+        Error::input("the folder has no trace: there is no file 'metadata' in it").help(
+            "name the folder of a CTF trace, such as lttng-traces/SESSION/kernel, or a recording's file",
+        )
+    })?;
+    let description = Description::read(&input::bytes(&folder.join(METADATA))?)?;
+    let mut streams = Vec::new();
+    let mut files = files(&folder)?;
+    for path in &files {
+        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+        streams.push(Stream::of(file));
+    }
+    let mut reader = Reader {
+        states: States::of_release(description.release.as_deref().unwrap_or_default()),
+        importer: Importer::new(audience),
+        running: Vec::new(),
+        others: 0,
+    };
+    let mut next = BinaryHeap::new();
+    for (at, stream) in streams.iter_mut().enumerate() {
+        next.extend(reader.advance(stream, &description)?.map(|(at_ns, cpu)| Reverse((at_ns, at, cpu))));
+    }
+    while let Some(Reverse((at_ns, at, cpu))) = next.pop() {
+        reader.event(&streams[at], &description, at_ns, cpu);
+        let stream = &mut streams[at];
+        next.extend(reader.advance(stream, &description)?.map(|(at_ns, cpu)| Reverse((at_ns, at, cpu))));
+    }
+    let Reader { importer, others, .. } = reader;
+    if importer.records() == 0 {
+        return Err(Error::input("the trace has no events of the scheduler")
+            .help("lttng enable-event --kernel 'sched_*', or schedlab trace --format ctf"));
+    }
+    let cpus = streams.iter().filter_map(|s| s.cpu).map(|cpu| cpu + 1).max();
+    files.push(folder.join(METADATA));
+    Ok((Imported { others, ..importer.finish(cpus, description.release) }, files))
+}
+
+/// The files of streams, by name: all but the description and hidden ones (LTTng's index is a folder).
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
+    let is_stream = |path: &PathBuf| {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        path.is_file() && name != METADATA && !name.starts_with('.')
+    };
+    let mut all: Vec<PathBuf> = read.filter_map(|e| Some(e.ok()?.path())).filter(is_stream).collect();
+    all.sort();
+    if all.len() > MOST_STREAMS {
+        return Err(Error::input(format!(
+            "the trace has {} streams: at most {MOST_STREAMS} are read",
+            all.len()
+        )));
+    }
+    Ok(all)
+}
+
+struct Reader<'a, A> {
+    importer: Importer<'a, A>,
+    states: States,
+    /// The thread that runs on each CPU, by its last switch.
+    running: Vec<u32>,
+    others: u64,
+}
+
+impl<A: Audience> Reader<'_, A> {
+    /// Goes to the stream's next event of the scheduler: its time and CPU; `None` at the end.
+    fn advance(&mut self, stream: &mut Stream, description: &Description) -> Result<Option<(u64, u32)>> {
+        loop {
+            match stream.advance(description)? {
+                Next::Event { at_ns, cpu } => {
+                    if is_known(stream.name(description)) {
+                        return Ok(Some((at_ns, cpu)));
+                    }
+                    self.others += 1;
+                }
+                Next::Lost { cpu, count } => {
+                    text::note(&mut self.importer.losses, count);
+                    self.importer.lost(cpu, count);
+                }
+                Next::Unreadable => {
+                    let at = self.importer.records() + 1;
+                    self.importer.losses.unreadable(at);
+                }
+                Next::Cut => self.importer.losses.cut = true,
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Gives the event at which a stream stands.
+    fn event(&mut self, stream: &Stream, description: &Description, at_ns: u64, cpu: u32) {
+        let at = cpu as usize;
+        if at >= self.running.len() {
+            self.running.resize(at + 1, 0);
+        }
+        let scope = stream.scope(description);
+        let current = self.running[at];
+        let Some(what) = content(stream.name(description), &scope, current, &mut self.states) else {
+            let at = self.importer.records() + 1;
+            return self.importer.losses.unreadable(at);
+        };
+        match &what {
+            What::Switch { next, .. } => self.running[at] = next.tid,
+            What::Fork { child, .. } => {
+                if let Some(process) = scope.number("child_pid").and_then(thread) {
+                    self.importer.introduce(child.tid, Known { process, ..Known::default() });
+                }
+            }
+            _ => {}
+        }
+        let current = match &what {
+            What::Switch { prev, .. } => prev.tid,
+            _ => current,
+        };
+        self.importer.record(Told { at_ns, cpu, current, process: UNTOLD, what });
+    }
+}
+
+/// Whether an event of that name is read.
+fn is_known(name: &str) -> bool {
+    const NAMES: [&str; 7] = [
+        "sched_switch",
+        "sched_waking",
+        "sched_wakeup",
+        "sched_wakeup_new",
+        "sched_migrate_task",
+        "sched_process_fork",
+        "sched_process_exit",
+    ];
+    NAMES.contains(&name)
+}
+
+fn thread(number: i64) -> Option<u32> {
+    u32::try_from(number).ok().filter(|n| *n < MAX_THREADS)
+}
+
+/// The content of an event; `None` if fields are missing or are none.
+fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> Option<What> {
+    let who = |comm: &str, tid: &str, prio: &str| -> Option<Thread> {
+        let comm = match scope.value(comm) {
+            Some(Value::Text(name)) => Comm::of(name),
+            _ => Comm::default(),
+        };
+        let prio = scope.number(prio).and_then(|n| i32::try_from(n).ok());
+        Some(Thread { tid: thread(scope.number(tid)?)?, comm, prio })
+    };
+    let cpu = |name: &str| u32::try_from(scope.number(name)?).ok().filter(|cpu| *cpu < MAX_CPUS);
+    let waker = Thread { tid: current, ..Thread::default() };
+    let woken = || who("comm", "tid", "prio");
+    Some(match name {
+        "sched_switch" => {
+            let prev = who("prev_comm", "prev_tid", "prev_prio")?;
+            let why = match prev.tid {
+                0 => SwitchReason::FromIdle,
+                _ => states.ended_by(scope.number("prev_state")? as u64),
+            };
+            What::Switch { prev, next: who("next_comm", "next_tid", "next_prio")?, why }
+        }
+        "sched_waking" => What::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
+        "sched_wakeup" | "sched_wakeup_new" => {
+            // Kernels before 4.3 also tell of wakeups in vain.
+            let new = name == "sched_wakeup_new";
+            What::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
+        }
+        "sched_migrate_task" => {
+            What::Migrate { thread: woken()?, from: cpu("orig_cpu")?, to: cpu("dest_cpu")? }
+        }
+        "sched_process_fork" => What::Fork {
+            parent: who("parent_comm", "parent_tid", "")?,
+            child: who("child_comm", "child_tid", "")?,
+            own_process: None,
+        },
+        _ => What::Exit { thread: woken()? },
+    })
+}

@@ -1,0 +1,119 @@
+//! What was not recorded: tracepoints that a recording has none of, and what cannot be said without them.
+//!
+//! A recording that lacks some is a good recording of the rest. So nothing is guessed that the rest does not say: what
+//! rests on a tracepoint that is not there is not measured.
+
+use crate::told::What;
+use schedlab_base::{Error, Result, Warning};
+use schedlab_trace::SwitchReason;
+
+/// The number of records of each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kinds {
+    /// sched_switch.
+    pub switches: u64,
+    /// Of these, those that a task left to sleep.
+    pub sleeps: u64,
+    /// sched_waking.
+    pub wakings: u64,
+    /// sched_wakeup, without those of new tasks.
+    pub wakeups: u64,
+    /// sched_migrate_task.
+    pub moves: u64,
+    /// sched_wakeup_new, sched_process_fork and task_newtask.
+    pub births: u64,
+}
+
+impl Kinds {
+    /// Counts a record.
+    #[inline]
+    pub fn note(&mut self, what: &What) {
+        let count = match what {
+            What::Switch { why, .. } => {
+                self.sleeps += u64::from(*why == SwitchReason::Blocked);
+                &mut self.switches
+            }
+            What::Waking { .. } => &mut self.wakings,
+            What::Queued { new: false, .. } => &mut self.wakeups,
+            What::Queued { new: true, .. } | What::Fork { .. } => &mut self.births,
+            What::Migrate { .. } => &mut self.moves,
+            What::Exit { .. } | What::Rename { .. } | What::Lost { .. } => return,
+        };
+        *count += 1;
+    }
+
+    /// Whether wakeups were recorded, in one way or the other. A recording in which no task slept has none to record.
+    pub fn tell_wakeups(&self) -> bool {
+        self.wakings > 0 || self.wakeups > 0 || self.sleeps == 0
+    }
+
+    /// Refuses a recording of which nothing can be said.
+    ///
+    /// # Errors
+    /// When it has no sched_switch.
+    pub fn check(&self, records: u64) -> Result<()> {
+        if self.switches > 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "the recording has {records} events of the scheduler and no sched_switch: it does not say which task ran"
+        );
+        Err(Error::input(text)
+            .help("record sched_switch, too: perf sched record, or trace-cmd record -e sched_switch -e sched_waking"))
+    }
+
+    /// What is not there, and what cannot be said for that.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut all = Vec::new();
+        if !self.tell_wakeups() {
+            all.push(Warning::new(
+                "recording.lacks_wakeups",
+                "the recording has no sched_waking and no sched_wakeup: how often and by whom tasks were woken, and how \
+                 long they waited for a CPU after that, is not known and not measured; 'replay' lets each sleep last \
+                 until the task ran again, and lets no task wake another",
+            ));
+        } else if self.wakings == 0 && self.wakeups > 0 {
+            all.push(Warning::new(
+                "recording.lacks_waking",
+                "the recording has no sched_waking: delays begin with sched_wakeup, when a task is queued, and lack the \
+                 choice of its CPU before that; a task that was queued by an interrupt of its CPU has no known waker",
+            ));
+        }
+        all
+    }
+
+    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to tell.
+    pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
+        let rows = [
+            (
+                self.wakings,
+                "sched_waking",
+                "when wakeups began, and the wakers of tasks that an interrupt queued",
+            ),
+            (self.wakeups, "sched_wakeup", "when a woken task was queued: it counts from sched_waking"),
+            (self.moves, "sched_migrate_task", "moves of tasks that wait: a move is seen when the task runs"),
+            (self.births, "sched_process_fork", "who made a task: it begins when it is first met"),
+        ];
+        rows.into_iter().filter(|(n, ..)| *n == 0).map(|(_, name, what)| (name, what)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_named_and_what_rests_on_it() {
+        let codes = |k: Kinds| k.warnings().into_iter().map(|w| w.code).collect::<Vec<_>>();
+        let all = Kinds { switches: 9, sleeps: 4, wakings: 4, wakeups: 4, moves: 1, births: 1 };
+        assert!(codes(all).is_empty() && all.lacks().is_empty() && all.check(9).is_ok());
+        assert_eq!(codes(Kinds { wakings: 0, ..all }), ["recording.lacks_waking"]);
+        let alone = Kinds { wakings: 0, wakeups: 0, ..all };
+        assert_eq!(codes(alone), ["recording.lacks_wakeups"]);
+        assert_eq!(alone.lacks().len(), 2);
+        assert!(codes(Kinds { wakeups: 0, ..all }).is_empty(), "perf sched record");
+        assert!(codes(Kinds { switches: 9, ..Kinds::default() }).is_empty(), "no task slept");
+        let e = Kinds { switches: 0, ..all }.check(7).unwrap_err();
+        assert!(e.message().contains("7 events") && e.message().contains("no sched_switch"), "{e}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Text of tools that is known and holds no events. The reader gets the remedy instead of "no recording".
+
+use memchr::memmem;
+use schedlab_base::Error;
+
+/// A tool whose text this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tool {
+    /// Its command.
+    name: &'static str,
+    /// What its text holds.
+    holds: &'static str,
+    /// What to read instead.
+    remedy: &'static str,
+}
+
+/// Words that only a line of the tool's heading has, all of them.
+type Heading = &'static [&'static [u8]];
+
+const REPORT: &str = "read the file that it was made from: schedlab latency perf.data, or import it";
+
+/// The tools.
+const TOOLS: [(Heading, Tool); 4] = [
+    (
+        &[b"task name", b"wait time", b"sch delay", b"run time"],
+        Tool {
+            name: "perf sched timehist",
+            holds: "the ends of stays, and not what ran between them",
+            remedy: "read the file that it was made from: schedlab timehist perf.data, or import it",
+        },
+    ),
+    (
+        &[b"Task", b"Runtime ms", b"Switches"],
+        Tool { name: "perf sched latency", holds: "sums of each task", remedy: REPORT },
+    ),
+    (
+        &[b"cpu:", b"wakeups", b"migrations", b"idle time"],
+        Tool { name: "perf sched", holds: "sums", remedy: REPORT },
+    ),
+    (
+        &[b"runtime", b"sum-exec", b"tree-key"],
+        Tool {
+            name: "/proc/sched_debug",
+            holds: "one moment's queues",
+            remedy: "record events: schedlab record, or perf sched record",
+        },
+    ),
+];
+
+/// The tool that prints such a line.
+pub fn that_printed(line: &[u8]) -> Option<Tool> {
+    if line.len() > 200 {
+        return None;
+    }
+    let has = |heading: Heading| heading.iter().all(|word| memmem::find(line, word).is_some());
+    TOOLS.iter().find(|(heading, _)| has(heading)).map(|(_, tool)| *tool)
+}
+
+impl Tool {
+    /// The error for it.
+    pub fn error(self) -> Error {
+        Error::input(format!("the text is of '{}': it holds {}", self.name, self.holds)).help(self.remedy)
+    }
+}
