@@ -7,7 +7,9 @@
 mod fit;
 mod folders;
 mod group;
+mod equal;
 mod model;
+mod own;
 mod rows;
 mod seeds;
 pub mod stored;
@@ -15,13 +17,13 @@ mod sway;
 mod words;
 
 pub use folders::Folders;
-pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
+pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat};
 use words::params_in_words;
 pub use words::params_of_run;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::noise::Floors;
-use crate::stats;
+use crate::stats::{self, Looks};
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning};
@@ -49,6 +51,10 @@ pub struct Question {
     pub floors: Floors,
     /// The folders of the runs.
     pub folders: Folders,
+    /// Own results of single loads, by machine, workload and load, in place of the table of benchmarks.
+    pub own_of_load: BTreeMap<[String; 3], Vec<String>>,
+    /// The looks at which rows were or will be judged.
+    pub looks: Looks,
 }
 
 impl Default for Question {
@@ -62,6 +68,8 @@ impl Default for Question {
             published: Vec::new(),
             floors: Floors::default(),
             folders: Folders::default(),
+            own_of_load: BTreeMap::new(),
+            looks: Looks::once(),
         }
     }
 }
@@ -71,24 +79,32 @@ impl Question {
     pub fn of(experiment: &Experiment) -> Question {
         let simulated = experiment.loads.iter().map(|l| (experiment.machines[l.machine].name.as_str(), l));
         let live = experiment.host_loads.iter().map(|l| (Backend::Host.name(), l));
-        let narrowed = simulated.chain(live).filter(|(_, l)| !l.metrics.is_empty());
+        let loads: Vec<(&str, &Load)> = simulated.chain(live).collect();
         let key = |machine: &str, l: &Load| [machine.to_owned(), l.spec.name().to_owned(), l.name.clone()];
-        let of_load = narrowed.map(|(machine, l)| (key(machine, l), l.metrics.clone()));
+        let of = |list: fn(&Load) -> &Vec<String>| -> BTreeMap<[String; 3], Vec<String>> {
+            let narrowed = loads.iter().filter(|(_, l)| !list(l).is_empty());
+            narrowed.map(|(machine, l)| (key(machine, l), list(l).clone())).collect()
+        };
         Question {
             experiment: experiment.name.clone(),
             metrics: experiment.metrics.clone(),
-            of_load: of_load.collect(),
+            of_load: of(|l| &l.metrics),
+            own_of_load: of(|l| &l.own),
             baseline: Some(experiment.baseline.clone()),
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
-            floors: Floors::default(),
-            folders: Folders::default(),
+            ..Question::default()
         }
     }
     /// The same, with floors.
     #[must_use]
     pub fn with_floors(self, floors: Floors) -> Question {
         Question { floors, ..self }
+    }
+    /// The same, judged at several looks.
+    #[must_use]
+    pub fn at_looks(self, looks: Looks) -> Question {
+        Question { looks, ..self }
     }
     /// The same, with the folders of the runs.
     #[must_use]
@@ -167,6 +183,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(other_versions(records));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::Open> = Vec::new();
+    let mut equal = equal::Equal::default();
     for runs in &groups {
         let first = cells.len();
         warnings.extend(group::watched_differently(runs).map(|warning| Counted { warning, runs: 0 }));
@@ -188,6 +205,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         };
         sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
+            equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
@@ -195,8 +213,10 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
         }
     }
-    warnings.extend(rows::too_few_runs(&open));
-    let comparisons = rows::judge(open, question.min_effect_pct);
+    warnings.extend(equal.warnings());
+    let judged = rows::judge(open, &question.looks, question.min_effect_pct);
+    warnings.extend(rows::too_few_runs(&judged));
+    let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
@@ -210,6 +230,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         published: question.published.clone(),
         fits,
         uncertainty,
+        looks: Look::all(&question.looks),
         warnings,
     })
 }

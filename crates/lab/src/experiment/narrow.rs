@@ -1,7 +1,8 @@
 //! A part of an experiment: the loads, machines, variants and metrics that the command line asks for.
 //!
 //! A name without its swept values means all of them: "hz" means "hz,hz=250" and "hz,hz=1000". Loads on
-//! different machines may share a name; `NAME@MACHINE` means one of them.
+//! different machines may share a name; `NAME@MACHINE` means one of them. A workload's name means all of its loads,
+//! and "WORKLOAD NAME", as tables have it, one of them.
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
@@ -13,7 +14,7 @@ const LISTED: usize = 10;
 /// The part that is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Loads, each as NAME or NAME@MACHINE.
+    /// Loads, each as NAME, WORKLOAD or "WORKLOAD NAME", with or without @MACHINE.
     pub loads: Vec<String>,
     /// Machines.
     pub machines: Vec<String>,
@@ -88,10 +89,17 @@ fn means(wanted: &str, name: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
-/// Whether `wanted` means a load of that name on that machine.
-fn means_load(wanted: &str, name: &str, machine: &str) -> bool {
-    let on = wanted.rsplit_once('@').is_some_and(|(n, m)| means(n, name) && means(m, machine));
-    on || means(wanted, name)
+/// Whether `wanted` means a load of that workload and name, on whatever machine.
+fn means_anywhere(wanted: &str, workload: &str, name: &str) -> bool {
+    let of_workload = || wanted.strip_prefix(workload)?.strip_prefix(' ').map(|rest| means(rest, name));
+    means(wanted, name) || wanted == workload || of_workload() == Some(true)
+}
+
+/// Whether `wanted` means a load of that workload and name on that machine.
+fn means_load(wanted: &str, workload: &str, name: &str, machine: &str) -> bool {
+    let on = wanted.rsplit_once('@');
+    on.is_some_and(|(n, m)| means_anywhere(n, workload, name) && means(m, machine))
+        || means_anywhere(wanted, workload, name)
 }
 
 /// The loads asked for by load and machine, each with its machine's name.
@@ -101,13 +109,13 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
         return Err(unknown("machine of this experiment", strange, machines()));
     }
     for wanted in &part.loads {
-        if !all.iter().any(|(l, machine)| means_load(wanted, &l.name, machine)) {
+        if !all.iter().any(|(l, machine)| means_load(wanted, l.spec.name(), &l.name, machine)) {
             return Err(no_load(wanted, all));
         }
     }
     let is_on = |machine: &str| part.machines.is_empty() || part.machines.iter().any(|w| means(w, machine));
     let is_one = |l: &Load, machine: &str| {
-        part.loads.is_empty() || part.loads.iter().any(|w| means_load(w, &l.name, machine))
+        part.loads.is_empty() || part.loads.iter().any(|w| means_load(w, l.spec.name(), &l.name, machine))
     };
     let left: Vec<&Load> = all.iter().filter(|(l, m)| is_on(m) && is_one(l, m)).map(|(l, _)| l).collect();
     if left.is_empty() && !all.is_empty() {
@@ -121,9 +129,11 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
 
 /// The error for a word of `--load` without a meaning.
 fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
-    let names = all.iter().map(|(l, _)| l.name.as_str());
+    // Loads first: the names that a message lists are few.
+    let names = all.iter().map(|(l, _)| l.name.as_str()).chain(all.iter().map(|(l, _)| l.spec.name()));
     let Some((name, machine)) = wanted.rsplit_once('@') else { return unknown("load", wanted, names) };
-    let on: Vec<&str> = all.iter().filter(|(l, _)| means(name, &l.name)).map(|(_, m)| m.as_str()).collect();
+    let is_one = |l: &Load| means_anywhere(name, l.spec.name(), &l.name);
+    let on: Vec<&str> = all.iter().filter(|(l, _)| is_one(l)).map(|(_, m)| m.as_str()).collect();
     let machines = || all.iter().map(|(_, m)| m.as_str());
     if on.is_empty() {
         unknown("load", name, names)
@@ -192,9 +202,18 @@ mod tests {
     fn a_name_means_all_its_sweep_but_no_longer_name() {
         assert!(means("hz", "hz") && means("hz", "hz,hz=250") && means("hz,hz=250", "hz,hz=250"));
         assert!(!means("hz", "hzz") && !means("hz,hz=25", "hz,hz=250") && !means("hz,hz=250", "hz"));
+        let means_load = |wanted, name, machine| super::means_load(wanted, "w", name, machine);
         assert!(means_load("a@b", "a", "b") && means_load("a@b", "a,threads=2", "b,cpus=4"));
         assert!(means_load("a@b", "a@b", "c"), "a load may be called so");
         assert!(!means_load("a@b", "a", "c") && !means_load("@b", "a", "b"));
+    }
+
+    #[test]
+    fn a_workloads_name_means_all_its_loads_and_with_a_loads_name_one() {
+        let storm = |wanted| means_load(wanted, "nanosleep", "storm", "smp-8");
+        assert!(storm("nanosleep") && storm("storm") && storm("nanosleep storm"));
+        assert!(storm("nanosleep@smp-8") && storm("nanosleep storm@smp-8") && !storm("nanosleep@smp-4"));
+        assert!(!storm("nano") && !storm("nanosleep calm") && !storm("nanosleep ") && !storm("schbench storm"));
     }
 
     #[test]

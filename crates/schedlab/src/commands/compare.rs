@@ -3,6 +3,7 @@
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions};
+use crate::gate::GateOptions;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_lab::{Question, command, compare_sources};
@@ -30,6 +31,8 @@ struct Own {
     min_effect: f64,
     #[command(flatten)]
     form: FormOptions,
+    #[command(flatten)]
+    gate: GateOptions,
 }
 
 fn command() -> Command {
@@ -51,5 +54,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         floors: stored_floors()?,
         ..Question::default()
     };
-    common::print(&compare_sources(&own.sources, from, &question)?, &own.form)
+    let comparison = compare_sources(&own.sources, from, &question)?;
+    common::print(&comparison, &own.form)?;
+    own.gate.check(&comparison)
 }
