@@ -39,9 +39,8 @@ impl Budget {
         }
         match Ns::parse(text, "") {
             Ok(time) => Ok(Budget::Time(Duration::from_nanos(time.0))),
-            Err(_) => {
-                Err(Error::input(format!("'{text}' is not a budget")).help("write a time (10m, 90s) or a number of runs (200)"))
-            }
+            Err(_) => Err(Error::input(format!("'{text}' is not a budget"))
+                .help("write a time (10m, 90s) or a number of runs (200)")),
         }
     }
 }
@@ -77,7 +76,12 @@ pub struct Sequence {
 ///
 /// # Errors
 /// As those of `lab`.
-pub fn until_decided(mut plan: Plan, budget: Budget, whole_boots: bool, lab: &mut dyn Lab) -> Result<Sequence> {
+pub fn until_decided(
+    mut plan: Plan,
+    budget: Budget,
+    whole_boots: bool,
+    lab: &mut dyn Lab,
+) -> Result<Sequence> {
     let mut finished = lab.make(&plan)?;
     let (first_runs, seed) = (plan.runs.len() as u64, plan.runs.iter().map(|r| r.seed).min().unwrap_or(0));
     let groups = groups(&plan, whole_boots);
@@ -90,21 +94,28 @@ pub fn until_decided(mut plan: Plan, budget: Budget, whole_boots: bool, lab: &mu
         let made = finished.records.len() - finished.found;
         let each = if made == 0 { Duration::ZERO } else { lab.elapsed() / made as u32 };
         let mut open: Vec<(f64, usize)> = Vec::new();
-        for (at, group) in groups.iter().enumerate().filter(|(at, _)| looked[*at] + 1 < comparison.looks.len()) {
-            let undecided = comparison.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear && group.has(r));
-            let near = undecided.map(|r| nearness(r, comparison.min_effect_pct)).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+        for (at, group) in
+            groups.iter().enumerate().filter(|(at, _)| looked[*at] + 1 < comparison.looks.len())
+        {
+            let undecided =
+                comparison.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear && group.has(r));
+            let near = undecided
+                .map(|r| nearness(r, comparison.min_effect_pct))
+                .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
             open.extend(near.map(|near| (near, at)));
         }
         open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut left = Left::of(budget, first_runs, plan.runs.len() as u64, lab.elapsed());
         let seeds = |at: usize| next_seeds(&comparison.looks, looked[at], seed);
         let runs = |at: usize| groups[at].cells.len() as u64 * (seeds(at).end - seeds(at).start);
-        let chosen: Vec<usize> = open.iter().map(|(_, at)| *at).filter(|at| left.take(runs(*at), each)).collect();
+        let chosen: Vec<usize> =
+            open.iter().map(|(_, at)| *at).filter(|at| left.take(runs(*at), each)).collect();
         if chosen.is_empty() {
             comparison.warnings.extend(left.words(&comparison, open.first().map(|(_, at)| runs(*at)), each));
             return Ok(Sequence { finished, plan, comparison: Some(comparison) });
         }
-        let part: Vec<Run> = chosen.iter().flat_map(|at| rounds(&groups[*at].cells, seeds(*at), seed)).collect();
+        let part: Vec<Run> =
+            chosen.iter().flat_map(|at| rounds(&groups[*at].cells, seeds(*at), seed)).collect();
         chosen.iter().for_each(|at| looked[*at] += 1);
         plan.runs.extend(&part);
         let more = lab.make(&Plan { cells: plan.cells.clone(), runs: part, warnings: Vec::new() })?;
@@ -139,7 +150,9 @@ fn groups(plan: &Plan, whole_boots: bool) -> Vec<Group> {
         let machine = &cell.machine.name;
         match all.iter_mut().find(|g| (g.backend, &g.machine, &g.load) == (cell.backend, machine, &load)) {
             Some(group) => group.cells.push(at),
-            None => all.push(Group { backend: cell.backend, machine: machine.clone(), load, cells: vec![at] }),
+            None => {
+                all.push(Group { backend: cell.backend, machine: machine.clone(), load, cells: vec![at] })
+            }
         }
     }
     all
@@ -214,7 +227,9 @@ impl Left {
         }
         let rows = format!("{undecided} of {} rows are undecided", c.comparisons.len());
         let text = match (next, self) {
-            (None, _) => format!("{rows} after the last look, of {} runs", c.looks.last().map_or(0, |l| l.runs)),
+            (None, _) => {
+                format!("{rows} after the last look, of {} runs", c.looks.last().map_or(0, |l| l.runs))
+            }
             (Some(runs), Left::Time { used, all }) => format!(
                 "{rows}, and the budget of {} s is used: {} s of it, and the next {runs} runs would take about {} s more",
                 all.as_secs(),
@@ -222,7 +237,9 @@ impl Left {
                 (each * u32::try_from(runs).unwrap_or(u32::MAX)).as_secs().max(1)
             ),
             (Some(runs), Left::Runs(left)) => {
-                format!("{rows}, and the budget is used: {left} runs are left of it, and the next load needs {runs}; --budget 10m buys more")
+                format!(
+                    "{rows}, and the budget is used: {left} runs are left of it, and the next load needs {runs}; --budget 10m buys more"
+                )
             }
         };
         Some(crate::compare::Counted { warning: Warning::new("budget.used", text), runs: 0 })

@@ -157,7 +157,8 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let figures = format!("{interval:>18} {shown:>8}");
         columns(&load_words(r, machines, false), r, &figures, out)?;
     }
-    let words = "Shown at: the change that these runs would have shown in four of five repeats, among so many rows.";
+    let words =
+        "Shown at: the change that these runs would have shown in four of five repeats, among so many rows.";
     write!(out, "\n{}", wrap("", words))
 }
 

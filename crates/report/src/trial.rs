@@ -116,7 +116,9 @@ fn would_have_shown(rows: &[&Row]) -> String {
     let mut shown: Vec<f64> = rows.iter().map(|r| r.detectable_pct.unwrap_or(f64::INFINITY)).collect();
     shown.sort_by(f64::total_cmp);
     match shown.get(shown.len() / 2) {
-        Some(pct) if *pct < 1_000.0 => format!(" (half of them would have shown a change of {}% or more)", three(*pct)),
+        Some(pct) if *pct < 1_000.0 => {
+            format!(" (half of them would have shown a change of {}% or more)", three(*pct))
+        }
         Some(_) => " (half of them would have shown no change below 1000%)".to_owned(),
         None => String::new(),
     }

@@ -3,12 +3,13 @@
 use crate::cluster::ClusterOptions;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions, WatchOptions};
+use crate::gate::GateOptions;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::timing::Timed;
-use crate::gate::GateOptions;
 use crate::{forging, interrupt, output};
 use clap::Args;
+use schedlab_base::Warning;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_guest::Mode;
 use schedlab_lab::budget::{self, Budget};
@@ -27,7 +28,6 @@ use schedlab_lab::{
     plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
-use schedlab_base::Warning;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,8 @@ impl RunOptions {
         }
         self.cluster.check()?;
         if self.budget.is_some() && self.cluster.is_slurm() {
-            let text = "--budget is for runs that are made here: how long a cluster's queue takes is not known";
+            let text =
+                "--budget is for runs that are made here: how long a cluster's queue takes is not known";
             return Err(Error::input(text).help("--runs makes more runs of each cell"));
         }
         for (option, given) in [("--jobs", self.jobs.is_some()), ("--timing", self.timing)] {
@@ -379,7 +380,8 @@ impl Making<'_> {
             Looking { making: self, experiment: &experiment, store: &store, question, began: Instant::now() };
         let whole_boots = self.seeds_a_boot.is_some();
         let nothing_more = Budget::Runs(0);
-        let done = budget::until_decided(plan, self.budget.unwrap_or(nothing_more), whole_boots, &mut looking)?;
+        let done =
+            budget::until_decided(plan, self.budget.unwrap_or(nothing_more), whole_boots, &mut looking)?;
         let (finished, plan) = (done.finished, done.plan);
         let Some(comparison) = done.comparison else {
             return Err(interrupted(&finished, &plan, &store));

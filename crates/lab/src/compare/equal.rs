@@ -18,6 +18,8 @@ struct Pair {
     variant: String,
     backend: String,
     asked: Variant,
+    /// Whether both are the same simulated kernel, whatever their variants ask for.
+    one_kernel: bool,
     /// The loads in which all runs are equal.
     in_loads: Vec<String>,
     /// Number of loads that were compared.
@@ -29,6 +31,7 @@ struct Pair {
 impl Equal {
     /// Adds a load's cells, compared with its cell `base`.
     pub(super) fn add(&mut self, cells: &[CellRuns<'_>], base: usize) {
+        let kernel = cells[base].runs[0].resolved;
         for (at, cell) in cells.iter().enumerate().filter(|(at, _)| *at != base) {
             let first = cell.runs[0];
             if first.backend != Backend::Sim && first.backend != Backend::Vm {
@@ -39,7 +42,9 @@ impl Equal {
             let known = self.pairs.iter().position(same).unwrap_or_else(|| {
                 let (base, variant) = (from.clone(), to.clone());
                 let asked = first.variant.clone();
-                self.pairs.push(Pair { base, variant, backend, asked, in_loads: Vec::new(), loads: 0, seeds: 0 });
+                let one_kernel = first.resolved.is_some() && first.resolved == kernel;
+                let (in_loads, loads, seeds) = (Vec::new(), 0, 0);
+                self.pairs.push(Pair { base, variant, backend, asked, one_kernel, in_loads, loads, seeds });
                 self.pairs.len() - 1
             });
             let pair = &mut self.pairs[known];
@@ -62,25 +67,32 @@ impl Equal {
 impl Pair {
     fn words(&self) -> String {
         let places = match self.in_loads.len() {
-            n if n == self.loads && n > 1 => format!("in all {n} loads"),
-            n if n > 4 => format!("in {} and {} more of {} loads", self.in_loads[..3].join(", "), n - 3, self.loads),
-            _ => format!("in {}", self.in_loads.join(", ")),
+            n if n == self.loads && n > 1 => format!("all {n} loads"),
+            n if n > 4 => {
+                format!("{} and {} more of {} loads", self.in_loads[..3].join(", "), n - 3, self.loads)
+            }
+            _ => self.in_loads.join(", "),
         };
         let seeds = match self.seeds {
             1 => "the one seed".to_owned(),
             n => format!("all {n} seeds"),
         };
         let by = if self.backend == Backend::Vm.name() { " (guests)" } else { "" };
+        let why = match because(&self.asked) {
+            why if !why.is_empty() => why,
+            _ if self.one_kernel => {
+                " (both are the same kernel: what the variant asks for is so already)".to_owned()
+            }
+            none => none,
+        };
         format!(
-            "{} and {} are equal to the nanosecond in {seeds} {places}{by}: the switch did nothing here{}",
-            self.variant,
-            self.base,
-            because(&self.asked)
+            "{} and {} are equal to the nanosecond in {seeds} of {places}{by}: the switch did nothing here{why}",
+            self.variant, self.base
         )
     }
 }
 
-/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, behind a colon.
+/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, in brackets; empty if it does not.
 fn because(variant: &Variant) -> String {
     let told = variant.without_effect().unwrap_or_default();
     let mut why: Vec<&str> = Vec::new();
@@ -96,5 +108,8 @@ fn because(variant: &Variant) -> String {
 /// Whether two cells have the same seeds, and each run of the one has the results of its partner.
 fn are_equal(base: &[&Record], variant: &[&Record]) -> bool {
     base.len() == variant.len()
-        && base.iter().zip(variant).all(|(b, v)| b.seed == v.seed && seeds::same_results(b, v))
+        && base.iter().zip(variant).all(|(b, v)| {
+            let same = (b.found.duration, &b.found.tasks) == (v.found.duration, &v.found.tasks);
+            b.seed == v.seed && same && seeds::same_results(b, v)
+        })
 }

@@ -4,10 +4,10 @@
 //! but the last two) each variant is compared with the baseline. All rows of a comparison are one family for
 //! Holm's correction.
 
+mod equal;
 mod fit;
 mod folders;
 mod group;
-mod equal;
 mod model;
 mod own;
 mod rows;
@@ -17,7 +17,9 @@ mod sway;
 mod words;
 
 pub use folders::Folders;
-pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat};
+pub use model::{
+    ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
+};
 use words::params_in_words;
 pub use words::params_of_run;
 

@@ -26,8 +26,10 @@ mod tests {
     #[test]
     fn the_table_of_the_page_is_that_of_the_benchmarks() {
         let page = std::fs::read_to_string(PAGE).unwrap();
-        let (begin, end) =
-            ("<!-- begin: own results, made from crates/workload/src/bench -->\n", "<!-- end: own results -->");
+        let (begin, end) = (
+            "<!-- begin: own results, made from crates/workload/src/bench -->\n",
+            "<!-- end: own results -->",
+        );
         let (before, rest) = page.split_once(begin).unwrap();
         let (_, after) = rest.split_once(end).unwrap();
         let row = |b: &&schedlab_workload::Benchmark| format!("| {} | `{}` |\n", b.name, b.own.join("`, `"));
@@ -36,7 +38,10 @@ mod tests {
         if std::env::var_os("SCHEDLAB_BLESS").is_some() {
             std::fs::write(PAGE, &wanted).unwrap();
         } else {
-            assert!(page == wanted, "docs/statistics.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab own");
+            assert!(
+                page == wanted,
+                "docs/statistics.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab own"
+            );
         }
     }
 }

@@ -213,7 +213,9 @@ mod tests {
         let storm = |wanted| means_load(wanted, "nanosleep", "storm", "smp-8");
         assert!(storm("nanosleep") && storm("storm") && storm("nanosleep storm"));
         assert!(storm("nanosleep@smp-8") && storm("nanosleep storm@smp-8") && !storm("nanosleep@smp-4"));
-        assert!(!storm("nano") && !storm("nanosleep calm") && !storm("nanosleep ") && !storm("schbench storm"));
+        assert!(
+            !storm("nano") && !storm("nanosleep calm") && !storm("nanosleep ") && !storm("schbench storm")
+        );
     }
 
     #[test]

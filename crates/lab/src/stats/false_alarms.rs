@@ -27,7 +27,13 @@ fn value(shape: &str, shared: Stream, own: Stream, seed: u64) -> f64 {
         "narrow" => 1_000.0 + 20.0 * (both(1) + both(2) + both(3)),
         "uniform" => 1_000.0 + 500.0 * unit(own, seed),
         // As a switch that was found in one of two states.
-        "two values" => if unit(own, seed) < 0.5 { 7.0 } else { 14.0 },
+        "two values" => {
+            if unit(own, seed) < 0.5 {
+                7.0
+            } else {
+                14.0
+            }
+        }
         "rare count" => f64::from(u8::from(unit(own, seed) < 0.2)) + f64::from(u8::from(both(4) < 0.3)),
         "few values" => 40.0 + (4.0 * both(5)).floor(),
         "wild" => 1_000.0 + skew * if unit(own, 1_000 + seed) < 0.1 { 50.0 } else { 0.1 },
@@ -87,7 +93,8 @@ fn told(noise_pct: f64, planted_pct: f64, own: bool, trials: u64) -> (u64, f64) 
     for number in 0..trials {
         let stream = Stream::new(number).purpose("power");
         // The sum of twelve uniform numbers is nearly normal, with a variance of 1.
-        let normal = |c: u64, seed: u64| (0..12).map(|i| unit(stream.number(c), 12 * seed + i)).sum::<f64>() - 6.0;
+        let normal =
+            |c: u64, seed: u64| (0..12).map(|i| unit(stream.number(c), 12 * seed + i)).sum::<f64>() - 6.0;
         let values = |c: u64, level: f64| -> Vec<RunValue> {
             let one = |seed| RunValue { seed, value: level * libm::exp(noise_pct / 100.0 * normal(c, seed)) };
             (0..48).map(one).collect()
@@ -114,7 +121,8 @@ fn told(noise_pct: f64, planted_pct: f64, own: bool, trials: u64) -> (u64, f64) 
 /// The table of docs/statistics.md: power of a row among fifty, eight of them own results.
 fn power_table() -> String {
     const TRIALS: u64 = 100;
-    let mut text = String::from("| a run's spread | row | 5 % | 10 % | 20 % | 50 % |\n|---|---|---|---|---|---|\n");
+    let mut text =
+        String::from("| a run's spread | row | 5 % | 10 % | 20 % | 50 % |\n|---|---|---|---|---|---|\n");
     for noise in [1.0, 3.0, 10.0, 30.0] {
         for (own, which) in [(true, "own result"), (false, "any other")] {
             let cell = |planted: f64| {
@@ -132,13 +140,19 @@ fn power_table() -> String {
 fn the_power_of_the_page_is_what_these_looks_have() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
     let text = std::fs::read_to_string(page).unwrap();
-    let (begin, end) = ("<!-- begin: power of looks, made from crates/lab/src/stats/false_alarms.rs -->\n", "<!-- end: power of looks -->");
+    let (begin, end) = (
+        "<!-- begin: power of looks, made from crates/lab/src/stats/false_alarms.rs -->\n",
+        "<!-- end: power of looks -->",
+    );
     let (before, rest) = text.split_once(begin).unwrap();
     let (_, after) = rest.split_once(end).unwrap();
     let wanted = format!("{before}{begin}{}{end}{after}", power_table());
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
         std::fs::write(page, &wanted).unwrap();
     } else {
-        assert!(text == wanted, "docs/statistics.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab power");
+        assert!(
+            text == wanted,
+            "docs/statistics.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab power"
+        );
     }
 }

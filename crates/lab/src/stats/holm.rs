@@ -43,7 +43,10 @@ mod tests {
     fn a_row_with_half_the_weight_of_all_is_doubled_and_what_it_does_not_need_passes_on() {
         let c = weighted(&[0.02, 0.015, 0.9], &[0.5, 0.25, 0.25]);
         // 0.02 x 1 / 0.5 = 0.04; then 0.015 x 0.5 / 0.25 = 0.03, lifted to 0.04.
-        assert!((c[0] - 0.04).abs() < 1e-12 && (c[1] - 0.04).abs() < 1e-12 && (c[2] - 0.9).abs() < 1e-12, "{c:?}");
+        assert!(
+            (c[0] - 0.04).abs() < 1e-12 && (c[1] - 0.04).abs() < 1e-12 && (c[2] - 0.9).abs() < 1e-12,
+            "{c:?}"
+        );
         let c = weighted(&[0.03, 0.01], &[0.5, 0.5]);
         assert!((c[0] - 0.03).abs() < 1e-12 && (c[1] - 0.02).abs() < 1e-12, "{c:?}");
     }

@@ -18,8 +18,8 @@ mod properties;
 
 pub use describe::Summary;
 pub use effect::{
-    ALPHA, Change, Corrected, Direction, Limits, PairChange, RunValue, Verdict, change, change_at, fewest, pair_changes,
-    verdict,
+    ALPHA, Change, Corrected, Direction, Limits, PairChange, RunValue, Verdict, change, change_at, fewest,
+    pair_changes, verdict,
 };
 pub use holm::{holm, weighted};
 pub use looks::{Decided, Looks, Table, decide};

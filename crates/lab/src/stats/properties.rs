@@ -82,11 +82,10 @@ fn few_runs_are_unclear_and_say_how_many_are_needed() {
 
 #[test]
 fn a_noise_floor_raises_what_counts_and_never_widens_what_is_the_same() {
-    let floor =
-        |c: &Change| {
-            let at = Corrected::alone(c.p);
-            super::effect::verdict(c, at, Direction::Lower, Limits::with_floor(2.0, Some(43.3)))
-        };
+    let floor = |c: &Change| {
+        let at = Corrected::alone(c.p);
+        super::effect::verdict(c, at, Direction::Lower, Limits::with_floor(2.0, Some(43.3)))
+    };
     let base: Vec<f64> = (0..10).map(|i| 1000.0 + f64::from(i * 7 % 10)).collect();
     // Noise: some pairs half as long, some half as long again. The interval lies inside the floor and far outside 2 %.
     let noisy: Vec<f64> = (0..10).map(|i| base[i] * if i % 2 == 0 { 0.7 } else { 1.3 }).collect();
