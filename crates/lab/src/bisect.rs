@@ -2,15 +2,16 @@
 //!
 //! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
 //! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one.
-//! Where the verdicts do not settle it, it gets twice the runs, up to [`MOST_RUNS`]; after that the nearer end
-//! decides, and the result says so. Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as
+//! Where the verdicts do not settle it, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer
+//! end decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
+//! looks together ([`crate::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as
 //! `git bisect` does.
 //!
 //! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an
 //! earlier one was interrupted.
 
 use crate::stats::describe::mean;
-use crate::stats::{Change, Direction, Limits, Verdict, change, verdict};
+use crate::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
 use schedlab_base::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -176,7 +177,7 @@ pub fn bisect(
         return Err(Error::input(format!("--good {} is no ancestor of --bad {}", good.words(), bad.words()))
             .help("name an older commit by --good; a metric that got better is bisected in the same way"));
     }
-    let ends = ends(good, bad, runs, meter)?;
+    let mut ends = Ends::measured(good, bad, runs, meter)?;
     let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);
     let (mut steps, mut passed): (Vec<Step>, Vec<Commit>) = (Vec::new(), Vec::new());
     loop {
@@ -185,9 +186,9 @@ pub fn bisect(
         let Some(commit) = next.cloned() else {
             let mut first: Vec<Commit> = left.into_iter().filter(|c| passed.contains(c)).collect();
             first.push(newest);
-            return Ok(Found { first, steps, good: mean(&ends.0), bad: mean(&ends.1) });
+            return Ok(Found { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
         };
-        let step = match side(&commit, &ends, runs, meter) {
+        let step = match ends.side(&commit, meter) {
             Ok(step) => step,
             Err(e) if is_of_the_commit(&e) => Step {
                 commit: commit.clone(),
@@ -215,66 +216,95 @@ fn is_of_the_commit(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Input | ErrorKind::Guest)
 }
 
-/// Measures both ends, with more runs until they differ.
-fn ends(good: &Commit, bad: &Commit, runs: u64, meter: &mut dyn Meter) -> Result<(Vec<f64>, Vec<f64>)> {
-    let mut n = runs;
-    loop {
-        let (old, new) = (meter.values(good, n)?, meter.values(bad, n)?);
-        if differ(&old, &new) {
-            return Ok((old, new));
+/// Both ends with their values, which are paired with those of a commit.
+struct Ends<'a> {
+    good: &'a Commit,
+    bad: &'a Commit,
+    old: Vec<f64>,
+    new: Vec<f64>,
+    looks: Looks,
+    /// Runs at which the ends differed: those of a commit at first.
+    first: u64,
+}
+
+impl<'a> Ends<'a> {
+    /// Measures both ends, with more runs until they differ.
+    fn measured(good: &'a Commit, bad: &'a Commit, runs: u64, meter: &mut dyn Meter) -> Result<Ends<'a>> {
+        let looks = Looks::up_to(runs, MOST_RUNS);
+        let mut ends = Ends { good, bad, old: Vec::new(), new: Vec::new(), looks, first: runs };
+        for n in ends.looks.runs().to_vec() {
+            ends.extend(n, meter)?;
+            if differ(&ends.old, &ends.new, &ends.looks) {
+                return Ok(Ends { first: n, ..ends });
+            }
         }
-        n *= 2;
-        if n > MOST_RUNS {
-            let text = format!("the metric does not differ between {} and {}", good.words(), bad.words());
-            let means = format!("means {:.4} and {:.4} over {} runs", mean(&old), mean(&new), old.len());
-            return Err(Error::input(text).help(format!("{means}; try another load or metric")));
+        let text = format!("the metric does not differ between {} and {}", good.words(), bad.words());
+        let (old, new) = (mean(&ends.old), mean(&ends.new));
+        let means = format!("means {old:.4} and {new:.4} over {} runs", ends.old.len());
+        Err(Error::input(text).help(format!("{means}; try another load or metric")))
+    }
+    /// Makes sure that the ends have so many runs.
+    fn extend(&mut self, runs: u64, meter: &mut dyn Meter) -> Result<()> {
+        if (self.old.len() as u64) < runs {
+            (self.old, self.new) = (meter.values(self.good, runs)?, meter.values(self.bad, runs)?);
+        }
+        Ok(())
+    }
+    /// What a commit is.
+    fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<Step> {
+        let mut n = self.first;
+        loop {
+            let values = meter.values(commit, n)?;
+            // The ends were measured before: what fails now is no fault of theirs.
+            let failed = |e: Error| match is_of_the_commit(&e) {
+                true => Error::internal(format!("an end can't be measured again: {e}")),
+                false => e,
+            };
+            self.extend(n, meter).map_err(failed)?;
+            let (from_old, from_new) =
+                (differ(&self.old, &values, &self.looks), differ(&self.new, &values, &self.looks));
+            let decided = match (from_old, from_new) {
+                (false, true) => Some(Side::Old),
+                (true, false) => Some(Side::New),
+                _ => None,
+            };
+            let step = |side, settled| Step {
+                commit: commit.clone(),
+                side: Some(side),
+                mean: Some(mean(&values)),
+                runs: values.len(),
+                settled,
+                why: None,
+            };
+            if let Some(side) = decided {
+                return Ok(step(side, true));
+            }
+            // A value that differs from both ends stays there, however many runs are made.
+            n *= 2;
+            if n > MOST_RUNS || (from_old && from_new) {
+                let value = mean(&values);
+                let nearer_old = (value - mean(&self.old)).abs() <= (value - mean(&self.new)).abs();
+                return Ok(step(if nearer_old { Side::Old } else { Side::New }, false));
+            }
         }
     }
 }
 
-/// What a commit is.
-fn side(commit: &Commit, ends: &(Vec<f64>, Vec<f64>), runs: u64, meter: &mut dyn Meter) -> Result<Step> {
-    let mut n = runs.max(ends.0.len() as u64);
-    loop {
-        let values = meter.values(commit, n)?;
-        let (from_old, from_new) = (differ(&ends.0, &values), differ(&ends.1, &values));
-        let decided = match (from_old, from_new) {
-            (false, true) => Some(Side::Old),
-            (true, false) => Some(Side::New),
-            _ => None,
-        };
-        let step = |side, settled| Step {
-            commit: commit.clone(),
-            side: Some(side),
-            mean: Some(mean(&values)),
-            runs: values.len(),
-            settled,
-            why: None,
-        };
-        if let Some(side) = decided {
-            return Ok(step(side, true));
-        }
-        // A value that differs from both ends stays there, however many runs are made.
-        n *= 2;
-        if n > MOST_RUNS || (from_old && from_new) {
-            let value = mean(&values);
-            let nearer_old = (value - mean(&ends.0)).abs() <= (value - mean(&ends.1)).abs();
-            return Ok(step(if nearer_old { Side::Old } else { Side::New }, false));
-        }
-    }
-}
-
-/// Whether two kernels differ in the metric, by the verdict of comparisons.
-fn differ(a: &[f64], b: &[f64]) -> bool {
-    let runs = |values: &[f64]| -> Vec<crate::stats::RunValue> {
-        values
-            .iter()
-            .enumerate()
-            .map(|(seed, v)| crate::stats::RunValue { seed: seed as u64, value: *v })
-            .collect()
+/// Whether two kernels differ in the metric, by the verdict of comparisons at these looks.
+fn differ(a: &[f64], b: &[f64], looks: &Looks) -> bool {
+    let runs = |values: &[f64]| -> Vec<RunValue> {
+        values.iter().enumerate().map(|(seed, v)| RunValue { seed: seed as u64, value: *v }).collect()
     };
-    let change: Change = change(&runs(a), &runs(b));
-    verdict(&change, change.p, Direction::Neither, Limits::both(MIN_EFFECT_PCT)).0 == Verdict::Changed
+    let row = Table {
+        base: runs(a),
+        variant: runs(b),
+        first_seed: 0,
+        runs: a.len().min(b.len()) as u64,
+        own: true,
+        direction: Direction::Neither,
+        limits: Limits::both(MIN_EFFECT_PCT),
+    };
+    decide(&[row], looks).iter().any(|d| d.verdict == Verdict::Changed)
 }
 
 #[cfg(test)]

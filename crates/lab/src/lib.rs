@@ -6,6 +6,7 @@
 pub mod aa;
 pub mod again;
 pub mod bisect;
+pub mod budget;
 pub mod builds;
 pub mod cell;
 pub mod command;

@@ -251,14 +251,14 @@ pub fn means(word: &str, name: &str) -> bool {
         || is_short().unwrap_or(false)
 }
 
-/// Whether a word means a load of that workload on that machine: `LOAD`, `LOAD@MACHINE`, or either with the workload in
-/// front, as tables and progress print it.
+/// Whether a word means a load of that workload on that machine: `LOAD`, `WORKLOAD` for all its loads, `WORKLOAD LOAD` as
+/// tables and progress print it, or any of these with `@MACHINE`.
 pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
-    let plain = |word: &str| {
-        let on = word.rsplit_once('@').is_some_and(|(l, m)| means(l, load) && means(m, machine));
-        on || means(word, load)
+    let of_workload = |word: &str| word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' '));
+    let anywhere = |word: &str| {
+        means(word, load) || word == workload || of_workload(word).is_some_and(|word| means(word, load))
     };
-    plain(word) || word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' ')).is_some_and(plain)
+    word.rsplit_once('@').is_some_and(|(word, on)| anywhere(word) && means(on, machine)) || anywhere(word)
 }
 
 /// The cells of a store, sorted by their subjects.

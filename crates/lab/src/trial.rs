@@ -4,6 +4,7 @@
 //! at the same places. Any other patch needs two images of one configuration and compiler. The loads are
 //! `suite/try.toml`; those of one variant, machine and block of seeds share a boot ([`crate::exec::seated`]).
 
+use crate::budget::Budget;
 use crate::costs::{OPERATIONS, Operation};
 use crate::experiment::{Experiment, parse, write};
 use schedlab_base::{Error, Result};
@@ -19,6 +20,9 @@ const LOADS: &str = include_str!("../../../suite/try.toml");
 pub const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
 /// Runs of each load and variant.
 pub const RUNS: u64 = 6;
+/// What is used for more runs unless the user says otherwise: half as many as at the first look. A number of runs, and
+/// not a time, so that a page does not depend on how fast the host is.
+pub const BUDGET: Budget = Budget::Part(50);
 /// Seeds of one boot.
 pub const SEEDS_A_BOOT: u64 = 6;
 

@@ -4,8 +4,9 @@ mod common;
 
 use common::{Mock, SMALL, experiment, record};
 use schedlab_base::Ns;
+use schedlab_lab::budget::{Budget, LOOKS, Sequence, until_decided};
 use schedlab_lab::plan::left_out;
-use schedlab_lab::stats::Verdict;
+use schedlab_lab::stats::{Looks, Verdict};
 use schedlab_lab::{
     Backend, Cell, Engine, Executor, Made, Options, Plan, Published, Question, Session, Silent, compare,
     compare_paths, plan,
@@ -320,4 +321,96 @@ fn knees_are_found_per_variant_and_seed() {
         };
         assert!(at(*knee) < 100_000.0 && at(*knee + 1) >= 100_000.0);
     }
+}
+
+/// Makes runs with a made-up backend, look by look.
+struct Looking {
+    question: Question,
+    /// The runs of each call.
+    asked: Vec<usize>,
+}
+
+impl schedlab_lab::budget::Lab for Looking {
+    fn make(&mut self, part: &Plan) -> schedlab_base::Result<schedlab_lab::Finished> {
+        self.asked.push(part.runs.len());
+        work(part, &Mock::default(), None, 1)
+    }
+    fn compare(
+        &self,
+        records: &[Record],
+        warnings: &[schedlab_base::Warning],
+    ) -> schedlab_base::Result<schedlab_lab::Comparison> {
+        compare(records, &self.question, warnings)
+    }
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.asked.iter().sum::<usize>() as u64)
+    }
+}
+
+/// The sequence of an experiment with six runs at the first look, and the runs of each call.
+fn in_looks(text: &str, budget: Budget) -> (Sequence, Vec<usize>) {
+    let experiment = experiment(text);
+    let six = Options { runs: Some(6), ..Options::default() };
+    let first = plan(&experiment, Backend::Sim, six).unwrap();
+    let question = Question::of(&experiment).at_looks(Looks::doubling(6, LOOKS));
+    let mut looking = Looking { question, asked: Vec::new() };
+    let done = until_decided(first, budget, false, &mut looking).unwrap();
+    (done, looking.asked)
+}
+
+#[test]
+fn loads_get_more_seeds_until_their_rows_are_decided() {
+    let (done, asked) = in_looks(SMALL, Budget::Runs(1_000));
+    // Ten times less is plain to see, but six pairs are too few for an exact test among eight rows.
+    assert_eq!(asked, [24, 24]);
+    let c = done.comparison.unwrap();
+    let latencies: Vec<_> = c.comparisons.iter().filter(|r| r.metric != "migrations").collect();
+    assert!(
+        latencies.iter().all(|r| (r.verdict, r.look, r.pairs) == (Verdict::Better, Some(2), 12)),
+        "{latencies:?}"
+    );
+    let still = c.comparisons.iter().find(|r| r.metric == "migrations").unwrap();
+    assert_eq!(
+        (still.verdict, still.look),
+        (Verdict::Same, Some(1)),
+        "a row that is decided stays as it was"
+    );
+    assert_eq!(c.looks.iter().map(|l| l.runs).collect::<Vec<_>>(), [6, 12, 24, 48]);
+    assert!((c.looks.iter().map(|l| l.alpha).sum::<f64>() - 0.05).abs() < 1e-12);
+    assert_eq!((done.finished.records.len(), done.plan.runs.len()), (48, 48));
+    assert!(c.warnings.iter().all(|w| w.warning.code != "budget.used"));
+}
+
+#[test]
+fn a_budget_is_kept_and_what_it_did_not_buy_is_reported() {
+    for (budget, asked) in [
+        (Budget::Runs(0), vec![24]),
+        (Budget::Runs(12), vec![24, 12]),
+        (Budget::Part(50), vec![24, 12]),
+        // A run takes a second: of 40 there are 16 left, for one load.
+        (Budget::Time(std::time::Duration::from_secs(40)), vec![24, 12]),
+    ] {
+        let (done, made) = in_looks(SMALL, budget);
+        assert_eq!(made, asked, "{budget:?}");
+        let c = done.comparison.unwrap();
+        let undecided = c.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear).count();
+        let told = c.warnings.iter().find(|w| w.warning.code == "budget.used").unwrap();
+        let wanted = format!("{undecided} of {} rows are undecided", c.comparisons.len());
+        assert!(undecided > 0 && told.warning.message.starts_with(&wanted), "{}", told.warning.message);
+    }
+    assert_eq!(Budget::parse("10m").unwrap(), Budget::Time(std::time::Duration::from_secs(600)));
+    assert!(Budget::parse("soon").unwrap_err().to_string().contains("10m"));
+}
+
+#[test]
+fn rows_that_noise_hides_are_looked_at_to_the_last_and_no_further() {
+    let noise = SMALL.replace("\"fast\"", "\"another\"");
+    let (done, asked) = in_looks(&noise, Budget::Runs(1_000));
+    let c = done.comparison.unwrap();
+    assert!(asked.iter().sum::<usize>() <= 4 * 48 && c.cells.iter().all(|cell| cell.runs <= 48), "{asked:?}");
+    assert!(
+        c.comparisons.iter().all(|r| matches!(r.verdict, Verdict::Same | Verdict::Unclear)),
+        "{:?}",
+        c.comparisons
+    );
 }

@@ -3,6 +3,9 @@
 mod common;
 
 use common::experiment;
+use schedlab_base::Stream;
+use schedlab_lab::compare::Stat;
+use schedlab_lab::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
 use schedlab_lab::{Backend, Engine, Options, Question, Session, Silent, Sim, compare, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
@@ -154,4 +157,170 @@ fn every_simulated_wakeup_has_its_place() {
         assert_eq!((n("woken.node"), n("woken.far")), (0, 0));
         assert!(n("woken.busy") * 10 < n("woken"), "{} of {}", n("woken.busy"), n("woken"));
     }
+}
+
+/// Loads of a few milliseconds, whose rows vary from seed to seed.
+const ROWS: &str = r#"
+name = "rows"
+machines = ["smp-4"]
+metrics = ["migrations", "switches.involuntary", "woken.idle.share", "run_delay.total", "wakeup_delay.p50"]
+[[workload]]
+name = "schbench"
+runtime = "60ms"
+sleeptime = "1ms"
+cputime = "1ms"
+[[load]]
+workload = "schbench"
+message_threads = 1
+threads = 5
+own = ["wakeup_delay.p50"]
+[[workload]]
+name = "hackbench"
+groups = 1
+fds = 3
+loops = 5
+[[load]]
+workload = "hackbench"
+name = "process"
+own = ["run_delay.total"]
+[[workload]]
+name = "forks"
+forks = 5
+[[load]]
+workload = "forks"
+parents = 4
+own = ["run_delay.total"]
+[[workload]]
+name = "nanosleep"
+runtime = "10ms"
+[[load]]
+workload = "nanosleep"
+tasks = 6
+own = ["wakeup_delay.p50"]
+[[variant]]
+kernel = "v6.5"
+"#;
+
+/// Seeds of the pool from which trials draw.
+const POOL: u64 = 160;
+
+/// The values of every row over the pool's seeds, and whether it is an own result.
+fn pool() -> Vec<(String, bool, Vec<f64>)> {
+    let wanted = Options { runs: Some(POOL), ..Options::default() };
+    let e = experiment(ROWS);
+    let p = plan(&e, Backend::Sim, wanted).unwrap();
+    let (sim, stop) = (Sim::default(), AtomicBool::new(false));
+    let session = Session {
+        executor: &sim,
+        store: None,
+        attach: &[],
+        jobs: 2,
+        progress: &Silent,
+        stop: &stop,
+        engine: Engine::Here,
+        outlines: false,
+    };
+    let made = session.work(&p).unwrap().records;
+    let c = compare(&made, &Question::of(&e), &[]).unwrap();
+    let mut rows = Vec::new();
+    for cell in &c.cells {
+        let own =
+            &e.loads.iter().find(|l| l.name == cell.load && l.spec.name() == cell.workload).unwrap().own;
+        for (name, stat) in &cell.metrics {
+            let Stat::Measured(m) = stat else { continue };
+            // The same seeds in all rows, so that rows of a load are correlated as they are.
+            if m.values.len() == POOL as usize {
+                rows.push((format!("{} {name}", cell.workload), own.contains(name), m.values.clone()));
+            }
+        }
+    }
+    rows
+}
+
+/// A trial: 96 different seeds of the pool, half of them under each label; values of the variant in rows that `planted`
+/// names are multiplied.
+fn judged(rows: &[(String, bool, Vec<f64>)], trial: u64, planted: &str, scale: f64) -> Vec<(bool, bool)> {
+    let stream = Stream::new(trial).purpose("permuted");
+    let mut order: Vec<usize> = (0..POOL as usize).collect();
+    order.sort_by_key(|i| stream.bits(*i as u64));
+    let looks = Looks::doubling(6, 4);
+    let asked: Vec<Table> = rows
+        .iter()
+        .map(|(name, own, values)| {
+            let by = if name.starts_with(planted) { scale } else { 1.0 };
+            let side = |from: usize, by: f64| -> Vec<RunValue> {
+                let one = |i: usize| RunValue { seed: i as u64, value: by * values[order[from + i]] };
+                (0..48).map(one).collect()
+            };
+            Table {
+                base: side(0, 1.0),
+                variant: side(48, by),
+                first_seed: 0,
+                runs: 48,
+                own: *own,
+                direction: Direction::Neither,
+                limits: Limits::both(2.0),
+            }
+        })
+        .collect();
+    let is_planted = |i: usize| rows[i].0.starts_with(planted);
+    let told = decide(&asked, &looks).into_iter().enumerate();
+    told.map(|(i, d)| (is_planted(i), d.verdict == Verdict::Changed)).collect()
+}
+
+#[test]
+fn two_hundred_trials_of_one_kernel_raise_few_alarms_and_planted_changes_are_found() {
+    let rows = pool();
+    assert!(rows.len() >= 16, "{:?}", rows.iter().map(|r| &r.0).collect::<Vec<_>>());
+    let alarms = (0..200).filter(|t| judged(&rows, *t, "nothing", 1.0).iter().any(|(_, told)| *told)).count();
+    println!("{} rows: {alarms} of 200 trials of one kernel raised an alarm", rows.len());
+    assert!(alarms <= 10, "{alarms} of 200");
+    for (name, own, values) in &rows {
+        let spread = schedlab_lab::stats::Summary::of(values).and_then(|s| s.std_pct()).unwrap_or(0.0);
+        let power: Vec<String> = [5.0, 10.0, 20.0, 50.0]
+            .into_iter()
+            .map(|pct| {
+                let found =
+                    |t: &u64| judged(&rows, *t, name, 1.0 + pct / 100.0).iter().any(|(p, told)| *p && *told);
+                format!("{:3}", (0..20).filter(found).count())
+            })
+            .collect();
+        println!("{name:<34} own {own:<5} std {spread:5.1}% told of 20: {}", power.join(" "));
+        // A change of five standard deviations of a run is found in each trial.
+        let large = 1.0 + (5.0 * spread / 100.0).max(0.03);
+        let found = |t: &u64| judged(&rows, *t, name, large).iter().any(|(p, told)| *p && *told);
+        let is_there = values.iter().filter(|v| **v == 0.0).count() < 8;
+        assert!(!is_there || (0..5).filter(found).count() == 5, "{name} x {large}");
+    }
+}
+
+#[test]
+fn a_switch_that_does_nothing_is_named_with_the_reason() {
+    let told = |variant: &str, text: &str| -> Vec<String> {
+        let e = experiment(&TINY.replace("features = [\"SIS_FIRST_IDLE\"]", variant));
+        let p = plan(&e, Backend::Sim, Options::default()).unwrap();
+        let (sim, stop) = (Sim::default(), AtomicBool::new(false));
+        let session = Session {
+            executor: &sim,
+            store: None,
+            attach: &[],
+            jobs: 1,
+            progress: &Silent,
+            stop: &stop,
+            engine: Engine::Here,
+            outlines: text.is_empty(),
+        };
+        let c = compare(&session.work(&p).unwrap().records, &Question::of(&e), &[]).unwrap();
+        let all = c.warnings.into_iter().filter(|w| w.warning.code == "variants.equal");
+        all.map(|w| w.warning.message).collect()
+    };
+    let of = told("features = [\"ILB_UTIL\"]", "whole");
+    assert!(
+        of.len() == 1 && of[0].contains("all 2 seeds of schbench 1x3 on smt-4: the switch did nothing"),
+        "{of:?}"
+    );
+    assert!(of[0].contains("only kernels from v5.5 on ask for it"), "{of:?}");
+    let already = told("features = [\"NO_ILB_UTIL\"]", "");
+    assert!(already.len() == 1 && already[0].contains("both are the same kernel"), "{already:?}");
+    assert_eq!(told("tunables = { hz = 1000 }", ""), [""; 0]);
 }

@@ -91,6 +91,7 @@ pub fn curve(k: &Knees) -> Comparison {
         published: Vec::new(),
         fits: Vec::new(),
         uncertainty: Vec::new(),
+        looks: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use schedlab_lab::compare::ASTRAY;
 /// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {
     let (change, same) = limits(c);
-    format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.")
+    format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.{}", looks(c))
 }
 
 /// The meaning of verdicts that are printed as words.
@@ -27,9 +27,32 @@ fn limits(c: &Comparison) -> (String, String) {
         }
     };
     (
-        format!("p < 0.05 after Holm over all rows, and at least {min}%{floor}"),
+        format!("p < 0.05 {}, and at least {min}%{floor}", correction(c)),
         format!("the 95% interval lies within {min}%"),
     )
+}
+
+/// What p-values are corrected for.
+fn correction(c: &Comparison) -> &'static str {
+    let own = c.comparisons.iter().filter(|r| r.own).count();
+    match (own > 0 && own < c.comparisons.len(), c.looks.is_empty()) {
+        (false, true) => "after Holm over all rows",
+        (true, true) => "after Holm over all rows, own results first",
+        (false, false) => "after Holm over all rows and looks",
+        (true, false) => "after Holm over all rows and looks, own results first",
+    }
+}
+
+/// The looks at which rows were judged, behind a space; empty with a single look.
+pub fn looks(c: &Comparison) -> String {
+    let runs: Vec<String> = c.looks.iter().map(|l| l.runs.to_string()).collect();
+    match runs.split_last() {
+        None => String::new(),
+        Some((last, before)) => format!(
+            " Looks after {} and {last} runs; an interval holds for all looks together.",
+            before.join(", ")
+        ),
+    }
 }
 
 /// The meaning of the flag, behind a space; empty where no row has the flag.

@@ -1,10 +1,10 @@
 //! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the
 //! same are counted.
 //!
-//! Within a kind of verdict, the larger change stands first. Sizes of rises and falls are compared as ratios, so that
+//! Within a kind of verdict, own results of workloads stand first, marked [`OWN`], and then the larger change. Sizes of rises and falls are compared as ratios, so that
 //! twice and half are equal; a row without a percentage (its baseline is 0) is the largest.
 
-use crate::number::{change, signed};
+use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
 use crate::{Exporter, legend, short};
 use schedlab_lab::Comparison;
@@ -12,6 +12,9 @@ use schedlab_lab::compare::Row;
 use schedlab_lab::stats::Verdict;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+
+/// The mark of a workload's own result.
+const OWN: char = '>';
 
 /// The exporter.
 pub struct Ranked;
@@ -60,11 +63,30 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
         wrap(
             "",
             &format!(
-                "Change: typical, trimmed, over runs, with its 95% interval.{flag} {}",
-                legend::words(c)
+                "Change: typical, trimmed, over runs, with its 95% interval.{flag}{} {}{}",
+                own_words(c),
+                legend::words(c),
+                legend::looks(c)
             )
         )
     )
+}
+
+/// The meaning of [`OWN`], behind a space; empty where no row has it.
+fn own_words(c: &Comparison) -> String {
+    match c.comparisons.iter().any(|r| r.own) {
+        true => format!(" {OWN} the workload's own result."),
+        false => String::new(),
+    }
+}
+
+/// Fewest and most runs of a cell, in words.
+pub(crate) fn runs_of(c: &Comparison, variant: &str) -> String {
+    let runs = || c.cells.iter().filter(|cell| cell.variant == variant).map(|cell| cell.runs);
+    match (runs().min().unwrap_or(0), runs().max().unwrap_or(0)) {
+        (few, many) if few == many => many.to_string(),
+        (few, many) => format!("{few} to {many}"),
+    }
 }
 
 /// The rows of one variant.
@@ -72,7 +94,7 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
     let Some(first) = rows.first() else { return Ok(()) };
     let many = |one: fn(&Row) -> String| rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1;
     let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
-    let runs = c.cells.iter().find(|cell| cell.variant == first.variant).map_or(0, |cell| cell.runs);
+    let runs = runs_of(c, &first.variant);
     let place = if machines { String::new() } else { format!(" on {}", first.machine) };
     let title = format!(
         "{} against {}{}{place}, {runs} runs each",
@@ -81,11 +103,7 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
         c.baseline_is.words()
     );
     write!(out, "{}", wrap("", &title))?;
-    let load = |r: &Row| {
-        let on = if machines { format!(" on {}", r.machine) } else { String::new() };
-        let by = if backends { format!(" ({})", r.backend) } else { String::new() };
-        format!("{} {}{on}{by}", r.workload, r.load)
-    };
+    let load = |r: &Row| load_words(r, machines, backends);
     for (verdict, heading) in kinds {
         let of = largest_first(rows.to_vec(), *verdict);
         if of.is_empty() && *verdict != Verdict::Worse {
@@ -101,7 +119,7 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
     let same = rows.iter().filter(|r| r.verdict == Verdict::Same).count();
     if kinds.len() < KINDS.len() {
         let unclear = rows.iter().filter(|r| r.verdict == Verdict::Unclear).count();
-        writeln!(out, "\nCannot tell: {unclear}")?;
+        writeln!(out, "\nCannot tell: {unclear} of {} rows, listed below", rows.len())?;
         return writeln!(out, "Unchanged: {same} of {} rows\n", rows.len());
     }
     writeln!(out, "\nUnchanged: {same} of {} rows\n", rows.len())
@@ -110,8 +128,55 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
 /// The rows of a verdict, the largest change first; rows of one size keep their order.
 pub(crate) fn largest_first(mut rows: Vec<&Row>, verdict: Verdict) -> Vec<&Row> {
     rows.retain(|r| r.verdict == verdict);
-    rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    rows.sort_by(|a, b| b.own.cmp(&a.own).then(size(b).total_cmp(&size(a))));
     rows
+}
+
+/// A row's load, with its machine and backend where there are several.
+fn load_words(r: &Row, machines: bool, backends: bool) -> String {
+    let on = if machines { format!(" on {}", r.machine) } else { String::new() };
+    let by = if backends { format!(" ({})", r.backend) } else { String::new() };
+    format!("{} {}{on}{by}", r.workload, r.load)
+}
+
+/// Every row about which the data cannot tell, with its interval and the change that would have shown.
+///
+/// # Errors
+/// When the writer fails.
+pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let all: Vec<&Row> = c.comparisons.iter().collect();
+    let machines = all.iter().any(|r| r.machine != all[0].machine);
+    let rows = largest_first(all, Verdict::Unclear);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let heading = format!("Cannot tell: {} of {} rows", rows.len(), c.comparisons.len());
+    writeln!(out, "\n{heading:<50} {:>18} {:>8}\n", "95% interval", "shown at")?;
+    for r in rows {
+        let interval = interval(r);
+        let shown = match r.detectable_pct {
+            Some(pct) if pct < 1_000.0 => format!("{}%", three(pct)),
+            Some(_) => ">1000%".to_owned(),
+            None => "-".to_owned(),
+        };
+        let figures = format!("{interval:>18} {shown:>8}");
+        columns(&load_words(r, machines, false), r, &figures, out)?;
+    }
+    let words =
+        "Shown at: the change that these runs would have shown in four of five repeats, among so many rows.";
+    write!(out, "\n{}", wrap("", words))
+}
+
+/// Every row that did not change.
+///
+/// # Errors
+/// When the writer fails.
+pub(crate) fn unchanged(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let all: Vec<&Row> = c.comparisons.iter().collect();
+    let machines = all.iter().any(|r| r.machine != all[0].machine);
+    let rows = largest_first(all, Verdict::Same);
+    writeln!(out, "\nUnchanged: {} of {} rows\n", rows.len(), c.comparisons.len())?;
+    rows.iter().try_for_each(|r| line(&load_words(r, machines, false), r, out))
 }
 
 /// The size of a change as the logarithm of its ratio.
@@ -121,19 +186,26 @@ fn size(r: &Row) -> f64 {
     if ratio > 0.0 { ratio.ln().abs() } else { f64::INFINITY }
 }
 
-/// A row; a long load takes a line of its own.
+/// A row with its change.
 fn line(load: &str, r: &Row, out: &mut dyn Write) -> io::Result<()> {
+    let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
+    columns(load, r, &format!("{change:>7}{:1} {}", r.flag(), interval(r)), out)
+}
+
+fn interval(r: &Row) -> String {
+    r.ci95_pct.map_or_else(|| "-".to_owned(), |[a, b]| format!("{} to {}%", signed(a), signed(b)))
+}
+
+/// A row's load, metric and figures; a long load takes a line of its own.
+fn columns(load: &str, r: &Row, figures: &str, out: &mut dyn Write) -> io::Result<()> {
     const LOAD: usize = 26;
     const METRIC: usize = 22;
-    let interval =
-        r.ci95_pct.map_or_else(|| "-".to_owned(), |[a, b]| format!("{} to {}%", signed(a), signed(b)));
-    let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
-    let metric = short(&r.metric, &r.workload);
-    let figures = format!("{metric:<METRIC$} {change:>7}{:1} {interval}", r.flag());
+    let mark = if r.own { OWN } else { ' ' };
+    let figures = format!("{:<METRIC$} {figures}", short(&r.metric, &r.workload));
     if width(load) <= LOAD && 2 + LOAD + 1 + width(&figures) <= WIDTH {
-        return writeln!(out, "  {load:<LOAD$} {figures}");
+        return writeln!(out, "{mark} {load:<LOAD$} {figures}");
     }
-    writeln!(out, "  {load}\n  {:LOAD$} {figures}", "")
+    writeln!(out, "{mark} {load}\n  {:LOAD$} {figures}", "")
 }
 
 #[cfg(test)]

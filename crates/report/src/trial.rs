@@ -1,10 +1,11 @@
 //! The page of a trial: the patch, its verdicts, its costs, the simulator's predictions, and lines for a mail.
 
-use crate::number::{change, count};
+use crate::number::{change, count, three};
 use crate::predictions::{self, interval};
-use crate::ranked::{Ranked, largest_first};
-use crate::text::wrap;
+use crate::ranked::{self, Ranked, largest_first};
+use crate::text::{WIDTH, wrap};
 use schedlab_lab::Comparison;
+use schedlab_lab::compare::Row;
 use schedlab_lab::predicted::Predictions;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::trial::{ALL, Cost, Moved, Trial};
@@ -31,6 +32,8 @@ pub struct Page<'a> {
     pub moved: &'a [Moved],
     /// Changes that the simulator predicted; empty if it does not know the patch.
     pub predicted: &'a Predictions,
+    /// Whether rows that did not change are listed, too.
+    pub all: bool,
 }
 
 /// Writes the page.
@@ -43,7 +46,11 @@ pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     costs(p, out)?;
     functions(p, out)?;
     predictions::text(p.predicted, out)?;
-    mail(p, out)
+    mail(p, out)?;
+    // Below the page, since it is long: what it could not tell.
+    writeln!(out, "\n{}", "-".repeat(WIDTH))?;
+    ranked::undecided(p.comparison, out)?;
+    if p.all { ranked::unchanged(p.comparison, out) } else { Ok(()) }
 }
 
 fn patch(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -104,10 +111,25 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// The change that half of the undecided rows would have shown, behind a space and in brackets.
+fn would_have_shown(rows: &[&Row]) -> String {
+    let mut shown: Vec<f64> = rows.iter().map(|r| r.detectable_pct.unwrap_or(f64::INFINITY)).collect();
+    shown.sort_by(f64::total_cmp);
+    match shown.get(shown.len() / 2) {
+        Some(pct) if *pct < 1_000.0 => {
+            format!(" (half of them would have shown a change of {}% or more)", three(*pct))
+        }
+        Some(_) => " (half of them would have shown no change below 1000%)".to_owned(),
+        None => String::new(),
+    }
+}
+
 fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = |verdict: Verdict| largest_first(p.comparison.comparisons.iter().collect(), verdict);
     let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
-    let runs = p.comparison.cells.iter().map(|c| c.runs).max().unwrap_or(0);
+    let runs = ranked::runs_of(p.comparison, &p.trial.patched.name);
+    let (unclear, all) = (rows(Verdict::Unclear), p.comparison.comparisons.len());
+    let looks = if p.comparison.looks.is_empty() { "" } else { " over all looks" };
     let mut machines: Vec<&str> = Vec::new();
     for row in &p.comparison.comparisons {
         if !machines.contains(&row.machine.as_str()) {
@@ -117,7 +139,8 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nFor a mail:\n")?;
     let first = format!(
         "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} seeds a load, 95% intervals, \
-         Holm's correction. {} rows got worse, {} better, {} changed otherwise.",
+         Holm's correction{looks}. {} of {all} rows got worse, {} better, {} changed otherwise, {} are the same; \
+         {} of {all} rows: cannot tell{}.",
         env!("CARGO_PKG_VERSION"),
         p.source,
         machines.join(", "),
@@ -125,7 +148,10 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
         p.trial.base.name,
         worse.len(),
         better.len(),
-        changed.len()
+        changed.len(),
+        rows(Verdict::Same).len(),
+        unclear.len(),
+        would_have_shown(&unclear)
     );
     write!(out, "{}", wrap("  ", &first))?;
     for row in worse.iter().chain(&better).chain(&changed).take(IN_A_MAIL) {

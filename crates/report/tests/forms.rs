@@ -408,3 +408,60 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
         "{text}"
     );
 }
+
+#[test]
+fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
+    use schedlab_lab::predicted::Predictions;
+    use schedlab_lab::stats::Verdict;
+    use schedlab_lab::trial::Trial;
+    let mut comparison = comparison();
+    comparison.comparisons.retain(|r| r.variant != "first-idle");
+    let variant = |name: &str| Variant { name: name.to_owned(), ..Variant::plain("v6.5") };
+    let trial = Trial {
+        patches: Vec::new(),
+        features: Vec::new(),
+        counters: Vec::new(),
+        base: variant("v4.5"),
+        patched: variant("today, with a long name"),
+    };
+    let page = |all: bool| {
+        let predicted = Predictions::default();
+        let page = schedlab_report::trial::Page {
+            trial: &trial,
+            source: "6.1",
+            comparison: &comparison,
+            costs: &[],
+            moved: &[],
+            predicted: &predicted,
+            all,
+        };
+        let mut out = Vec::new();
+        schedlab_report::trial::page(&page, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let (short, long) = (page(false), page(true));
+    let of = |verdict| comparison.comparisons.iter().filter(|r| r.verdict == verdict).count();
+    let (unclear, same, all) = (of(Verdict::Unclear), of(Verdict::Same), comparison.comparisons.len());
+    assert!(unclear > 1 && same > 0, "{unclear} {same}");
+    let flat = short.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains(&format!("{unclear} of {all} rows: cannot tell (half of them would have shown")),
+        "{short}"
+    );
+    let (above, below) = short.split_once(&"-".repeat(78)).unwrap();
+    assert!(
+        above.contains("For a mail:") && below.contains(&format!("Cannot tell: {unclear} of {all} rows")),
+        "{short}"
+    );
+    // Each with its interval and the change that would have shown; own results first.
+    let rows: Vec<&str> = below.lines().filter(|l| l.contains(" to ") && l.contains('%')).collect();
+    assert_eq!(rows.len(), unclear, "{below}");
+    let own = comparison.comparisons.iter().filter(|r| r.own && r.verdict == Verdict::Unclear).count();
+    assert!(own > 0 && rows[..own].iter().all(|l| l.starts_with("> ")), "{below}");
+    assert!(rows[own..].iter().all(|l| l.starts_with("  ")), "{below}");
+    assert!(
+        !short.contains("Unchanged: 1 of 8 rows\n\n ") && long.matches("Unchanged: ").count() == 2,
+        "{long}"
+    );
+    assert!(long.lines().all(|l| l.chars().count() <= 78), "{long}");
+}

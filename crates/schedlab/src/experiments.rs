@@ -3,15 +3,18 @@
 use crate::cluster::ClusterOptions;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions, WatchOptions};
+use crate::gate::GateOptions;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
+use schedlab_base::Warning;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
+use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::exec::seated;
@@ -21,6 +24,7 @@ use schedlab_lab::metrics::Known;
 use schedlab_lab::parcel::{Contents, How, Parcel};
 use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::predicted::predicted;
+use schedlab_lab::stats::Looks;
 use schedlab_lab::{
     Backend, Cell, Comparison, Engine, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
     plan_in_guests,
@@ -29,6 +33,7 @@ use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Options of experiments.
 #[derive(Args)]
@@ -42,6 +47,11 @@ pub struct RunOptions {
     /// Runs of each cell; overrides the experiment's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
+    /// Make more runs until each row is decided or this is used: a time (10m), or a number of runs. Rows are looked at
+    /// after --runs runs of a cell and after twice as many each time, three times more at most, and the chance of a false
+    /// alarm stays 5 % (docs/statistics.md)
+    #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse, conflicts_with = "uncertainty")]
+    budget: Option<Budget>,
     /// Seed of the first run; overrides the experiment's. Run i has seed S + i
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -82,6 +92,8 @@ pub struct RunOptions {
     cluster: ClusterOptions,
     #[command(flatten)]
     form: FormOptions,
+    #[command(flatten)]
+    gate: GateOptions,
     /// After the result, set the changes that the simulator predicted beside those of the real kernels (--backend vm)
     #[arg(long, conflicts_with = "json")]
     predict: bool,
@@ -113,6 +125,11 @@ impl RunOptions {
             );
         }
         self.cluster.check()?;
+        if self.budget.is_some() && self.cluster.is_slurm() {
+            let text =
+                "--budget is for runs that are made here: how long a cluster's queue takes is not known";
+            return Err(Error::input(text).help("--runs makes more runs of each cell"));
+        }
         for (option, given) in [("--jobs", self.jobs.is_some()), ("--timing", self.timing)] {
             if given && self.cluster.is_slurm() {
                 let text =
@@ -126,6 +143,10 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    /// What makes the command fail after its result.
+    pub fn gate(&self) -> &GateOptions {
+        &self.gate
+    }
     /// Takes the machines out: they are no part of an experiment, but what it is made for.
     pub fn take_machines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.machine)
@@ -161,6 +182,7 @@ impl RunOptions {
             jobs: self.jobs,
             out: &self.out,
             seeds_a_boot: None,
+            budget: self.budget,
             cluster: &self.cluster,
             how: How { events: self.watch.keep_events, validation: false },
             timing: self.timing,
@@ -189,14 +211,14 @@ impl RunOptions {
 /// # Errors
 /// For errors in options or experiment, when a run fails, or on an interruption.
 pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
-    conducted(experiment, options).map(|_| ())
+    options.gate.check(&conducted(experiment, options)?.2)
 }
 
-/// As [`conduct`]; also gives the plan and its runs.
+/// As [`conduct`], but without a check of the result; also gives the plan, its runs and the comparison.
 ///
 /// # Errors
 /// As [`conduct`].
-pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>)> {
+pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>, Comparison)> {
     options.check()?;
     let making = options.making()?;
     if options.watch.keep_events {
@@ -216,7 +238,7 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
         made.plan.cells.iter().map(|c| Ok(options.out.join(c.hash()?))).collect::<Result<Vec<_>>>()?;
     let runs = made.plan.runs.iter().map(|r| RunDir { path: folders[r.cell].join(r.seed.to_string()) });
     let runs = runs.filter(|r| r.path.is_dir()).collect();
-    Ok((made.plan, runs))
+    Ok((made.plan, runs, made.comparison))
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.
@@ -280,6 +302,8 @@ pub struct Making<'a> {
     pub out: &'a Path,
     /// Seeds whose runs share a boot of a guest; `None`: each run has a boot of its own.
     pub seeds_a_boot: Option<u64>,
+    /// What may be used for more runs than the first ones, which are then a first look; `None`: these are all.
+    pub budget: Option<Budget>,
     /// Where missing runs are made, and what is asked of a cluster.
     pub cluster: &'a ClusterOptions,
     /// How they are made there.
@@ -367,19 +391,22 @@ impl Making<'_> {
     pub fn make(&self, experiment: Experiment) -> Result<Compared> {
         let (plan, experiment) = self.planned(experiment)?;
         let store = Store::create(self.out)?;
-        let finished = self.work(&plan, &experiment, &store)?;
-        if finished.interrupted {
-            return Err(interrupted(&finished, &plan, &store));
-        }
         let folders = Folders::of_plan(&plan.cells, store.root())?;
-        let question = question(&experiment, &plan)?.kept_in(folders);
-        // Beside a trial's runs the simulations are predictions, and no rows of its family.
-        let of_guests = |r: &&Record| r.backend == Backend::Vm;
-        let rows = match self.seeds_a_boot {
-            Some(_) => Cow::Owned(finished.records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
-            None => Cow::Borrowed(&finished.records),
+        let mut question = question(&experiment, &plan)?.kept_in(folders);
+        if self.budget.is_some() {
+            let runs = plan.runs.iter().filter(|r| r.cell == 0).count() as u64;
+            question = question.at_looks(Looks::doubling(runs, budget::LOOKS));
+        }
+        let mut looking =
+            Looking { making: self, experiment: &experiment, store: &store, question, began: Instant::now() };
+        let whole_boots = self.seeds_a_boot.is_some();
+        let nothing_more = Budget::Runs(0);
+        let done =
+            budget::until_decided(plan, self.budget.unwrap_or(nothing_more), whole_boots, &mut looking)?;
+        let (finished, plan) = (done.finished, done.plan);
+        let Some(comparison) = done.comparison else {
+            return Err(interrupted(&finished, &plan, &store));
         };
-        let comparison = compare(&rows, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
         Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
     }
@@ -407,6 +434,33 @@ impl Making<'_> {
             eprint(&executor.table());
         }
         finished
+    }
+}
+
+/// Makes and compares the runs of an experiment, look by look.
+struct Looking<'a> {
+    making: &'a Making<'a>,
+    experiment: &'a Experiment,
+    store: &'a Store,
+    question: Question,
+    began: Instant,
+}
+
+impl budget::Lab for Looking<'_> {
+    fn make(&mut self, part: &Plan) -> Result<Finished> {
+        self.making.work(part, self.experiment, self.store)
+    }
+    fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
+        // Beside a trial's runs the simulations are predictions, and no rows of its family.
+        let of_guests = |r: &&Record| r.backend == Backend::Vm;
+        let rows = match self.making.seeds_a_boot {
+            Some(_) => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
+            None => Cow::Borrowed(records),
+        };
+        compare(&rows, &self.question, warnings)
+    }
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 }
 

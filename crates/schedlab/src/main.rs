@@ -13,6 +13,7 @@ mod common;
 mod experiments;
 mod external;
 mod forging;
+mod gate;
 mod guests;
 mod interrupt;
 mod names;

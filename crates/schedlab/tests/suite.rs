@@ -83,3 +83,56 @@ fn bad_input_is_one_error_with_thing_and_remedy() {
             .contains("two variants have the name 'a'")
     );
 }
+
+#[test]
+fn a_verdict_that_is_named_fails_the_command_with_its_rows() {
+    let lab = Lab::new();
+    // Ten outputs of each, as hackbench prints them: twice as long, and not a bit longer.
+    for i in 0..10 {
+        lab.write(&format!("a{i}"), &format!("Time: 1.{i}00\n"));
+        lab.write(&format!("b{i}"), &format!("Time: 2.{}00\n", (i + 3) % 10));
+    }
+    let side = |name: &str, of: &str| {
+        format!("{name}={}", (0..10).map(|i| format!("{of}{i}")).collect::<Vec<_>>().join(","))
+    };
+    let (base, slow, same) = (side("old", "a"), side("new", "b"), side("again", "a"));
+    let compare = |other: &str, fail_on: &str, code: i32| {
+        lab.run(&["compare", &base, other, "--from", "hackbench", "--fail-on", fail_on], code)
+    };
+    let (out, err) = compare(&slow, "worse", 1);
+    assert!(out.contains("new") && err.contains("--fail-on worse: 1 of 1 rows"), "{out}{err}");
+    assert!(err.contains("worse: hackbench") && err.contains("new against old: hackbench.time +"), "{err}");
+    compare(&slow, "better,unclear", 0);
+    compare(&slow, "unclear,worse", 1);
+    compare(&same, "worse", 0);
+    let (_, err) = lab.run(&["compare", &base, &slow, "--fail-on", "lost"], 2);
+    assert!(err.contains("verdict") && err.contains("worse"), "{err}");
+    // The commands that run experiments take it, too. One variant alone gives nothing to judge, which is no success.
+    let (_, err) = lab.run(&["run", "small.toml", "--variant", "v4.5", "--fail-on", "worse"], 1);
+    assert!(err.contains("there is not one row to judge"), "{err}");
+    lab.run(&["run", "small.toml", "--fail-on", "unclear,same,worse,better,changed", "-q"], 1);
+    for command in ["suite", "study", "try"] {
+        assert!(lab.ok(&[command, "--help"]).contains("--fail-on"), "{command}");
+    }
+}
+
+#[test]
+fn more_runs_come_until_rows_are_decided_and_a_workloads_name_is_a_load() {
+    let lab = Lab::new();
+    let words = ["suite", "v6.5:hz=1000", "--machine", "smp-4", "--quick", "--load", "nanosleep", "--json"];
+    let rows = |json: &serde_json::Value| json["comparisons"].as_array().unwrap().clone();
+    let once = lab.json(&words);
+    assert!(rows(&once).iter().all(|r| r["workload"] == "nanosleep" && r["look"].is_null()), "{once}");
+    let mut more = words.to_vec();
+    more.extend(["--budget", "200"]);
+    let looked = lab.json(&more);
+    let alpha: f64 = looked["looks"].as_array().unwrap().iter().map(|l| l["alpha"].as_f64().unwrap()).sum();
+    assert!((alpha - 0.05).abs() < 1e-9, "{looked}");
+    let runs = looked["cells"][0]["runs"].as_u64().unwrap();
+    let undecided = rows(&looked).iter().any(|r| r["verdict"] == "unclear");
+    assert!([6, 12, 24, 48].contains(&runs) && (!undecided || runs == 48), "{looked}");
+    let (_, err) = lab.run(&["run", "small.toml", "--budget", "soon"], 2);
+    assert!(err.contains("write a time (10m, 90s) or a number of runs"), "{err}");
+    let (_, err) = lab.run(&["suite", "v6.5:hz=1000", "--load", "nanoslep"], 2);
+    assert!(err.contains("nanosleep"), "{err}");
+}

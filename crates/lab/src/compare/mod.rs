@@ -5,11 +5,13 @@
 //! Holm's correction.
 
 mod computers;
+mod equal;
 mod fit;
 mod folders;
 mod group;
 mod model;
 mod order;
+mod own;
 mod releases;
 mod rows;
 mod seeds;
@@ -21,7 +23,7 @@ mod words;
 pub use computers::CellComputer;
 pub use folders::Folders;
 pub use model::{
-    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat, place,
+    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat, place,
 };
 pub use order::{Named, of_one_source};
 use words::params_in_words;
@@ -29,7 +31,7 @@ pub use words::params_of_run;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::noise::Floors;
-use crate::stats;
+use crate::stats::{self, Looks};
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning};
@@ -63,6 +65,10 @@ pub struct Question {
     pub folders: Folders,
     /// Whether every metric of saved outputs is wanted, also where a file has all that schedlab knows of a run.
     pub all: bool,
+    /// Own results of single loads, by machine, workload and load, in place of the table of benchmarks.
+    pub own_of_load: BTreeMap<[String; 3], Vec<String>>,
+    /// The looks at which rows were or will be judged.
+    pub looks: Looks,
 }
 
 impl Default for Question {
@@ -78,6 +84,8 @@ impl Default for Question {
             floors: Floors::default(),
             folders: Folders::default(),
             all: false,
+            own_of_load: BTreeMap::new(),
+            looks: Looks::once(),
         }
     }
 }
@@ -87,20 +95,22 @@ impl Question {
     pub fn of(experiment: &Experiment) -> Question {
         let simulated = experiment.loads.iter().map(|l| (experiment.machines[l.machine].name.as_str(), l));
         let live = experiment.host_loads.iter().map(|l| (Backend::Host.name(), l));
-        let narrowed = simulated.chain(live).filter(|(_, l)| !l.metrics.is_empty());
+        let loads: Vec<(&str, &Load)> = simulated.chain(live).collect();
         let key = |machine: &str, l: &Load| [machine.to_owned(), l.spec.name().to_owned(), l.name.clone()];
-        let of_load = narrowed.map(|(machine, l)| (key(machine, l), l.metrics.clone()));
+        let of = |list: fn(&Load) -> &Vec<String>| -> BTreeMap<[String; 3], Vec<String>> {
+            let narrowed = loads.iter().filter(|(_, l)| !list(l).is_empty());
+            narrowed.map(|(machine, l)| (key(machine, l), list(l).clone())).collect()
+        };
         Question {
             experiment: experiment.name.clone(),
             metrics: experiment.metrics.clone(),
-            of_load: of_load.collect(),
+            of_load: of(|l| &l.metrics),
+            own_of_load: of(|l| &l.own),
             baseline: Some(experiment.baseline.clone()),
             baseline_is: BaselineIs::OfExperiment,
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
-            floors: Floors::default(),
-            folders: Folders::default(),
-            all: false,
+            ..Question::default()
         }
     }
     /// The same, with a baseline that was asked for, if one was.
@@ -121,6 +131,11 @@ impl Question {
     #[must_use]
     pub fn with_floors(self, floors: Floors) -> Question {
         Question { floors, ..self }
+    }
+    /// The same, judged at several looks.
+    #[must_use]
+    pub fn at_looks(self, looks: Looks) -> Question {
+        Question { looks, ..self }
     }
     /// The same, with the folders of the runs.
     #[must_use]
@@ -221,6 +236,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(more_metrics(records, &metrics, question));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::Open> = Vec::new();
+    let mut equal = equal::Equal::default();
     for runs in &groups {
         let first = cells.len();
         let different = [group::watched_differently(runs), computers::warning(runs)];
@@ -246,6 +262,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         };
         sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
+            equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             let switches = releases::warnings(runs, base);
             warnings.extend(switches.into_iter().map(|warning| Counted { warning, runs: 0 }));
@@ -256,8 +273,10 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
         }
     }
-    warnings.extend(rows::too_few_runs(&open));
-    let comparisons = rows::judge(open, question.min_effect_pct);
+    warnings.extend(equal.warnings());
+    let judged = rows::judge(open, &question.looks, question.min_effect_pct);
+    warnings.extend(rows::too_few_runs(&judged));
+    let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
@@ -272,6 +291,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         published: question.published.clone(),
         fits,
         uncertainty,
+        looks: Look::all(&question.looks),
         warnings,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::CellComputer;
 use crate::experiment::Published;
-use crate::stats::Verdict;
+use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
 use schedlab_base::{Backend, Origin, Warning};
 use schedlab_record::{Better, Observe};
@@ -41,6 +41,9 @@ pub struct Comparison {
     /// The effect of drawn costs on every change and on the baselines' values; empty if none were drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertainty: Vec<Effect>,
+    /// The looks at which rows were judged while runs came in; empty: once, over all runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<Look>,
     /// Warnings for the reader.
     pub warnings: Vec<Counted>,
 }
@@ -66,6 +69,23 @@ impl BaselineIs {
             BaselineIs::OfExperiment => ", the experiment's baseline",
             BaselineIs::First => ", the first one",
         }
+    }
+}
+
+/// A look at the rows while runs come in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    /// Runs of each cell.
+    pub runs: u64,
+    /// Its part of the 5 % chance of a false alarm.
+    pub alpha: f64,
+}
+
+impl Look {
+    /// The looks of a sequence.
+    pub fn all(looks: &Looks) -> Vec<Look> {
+        let one = |(k, runs): (usize, &u64)| Look { runs: *runs, alpha: looks.alpha(k) };
+        looks.runs().iter().enumerate().map(one).collect()
     }
 }
 
@@ -257,11 +277,14 @@ pub struct Row {
     pub baseline: String,
     /// The variant's name.
     pub variant: String,
+    /// Whether it is the workload's own result. Own results are corrected before the other rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
     pub change_pct: Option<f64>,
-    /// Its 95 % interval; `null` for single runs.
+    /// Its 95 % interval, after several looks one that holds for all looks together; `null` for single runs.
     pub ci95_pct: Option<[f64; 2]>,
-    /// p-value, corrected for all rows of the comparison.
+    /// p-value, corrected for all rows and looks of the comparison.
     pub p: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -277,12 +300,15 @@ pub struct Row {
     pub pairs: usize,
     /// Correlation of the pairs.
     pub correlation: Option<f64>,
-    /// Smallest change in percent that this data shows in four of five repeats.
+    /// Smallest change in percent that this data shows in four of five repeats, among the rows of this comparison.
     pub detectable_pct: Option<f64>,
     /// Smallest change that counts in this row, percent, if the machine's noise floor is above the
     /// comparison's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_effect_pct: Option<f64>,
+    /// The look whose runs the row shows, counted from 1: the one that decided it, or its last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<usize>,
     /// The reason for `unclear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

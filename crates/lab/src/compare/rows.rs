@@ -1,10 +1,10 @@
 //! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its
-//! estimate and judged when all are known, since Holm's correction takes all p-values.
+//! values and judged when all are known, since Holm's correction takes all p-values.
 
 use super::group::CellRuns;
-use super::{Cell, Counted, Question, Row, units};
+use super::{Cell, Counted, Question, Row, own, units};
 use crate::experiment::DEFAULT_RUNS;
-use crate::stats::{self, Change, Direction, Limits, Verdict};
+use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::Warning;
 use schedlab_record::Better;
@@ -12,10 +12,7 @@ use schedlab_record::Better;
 /// A row that is not judged yet.
 pub struct Open {
     row: Row,
-    change: Change,
-    direction: Direction,
-    /// Runs of the smaller of the two cells.
-    runs: usize,
+    asked: Table,
 }
 
 /// The rows of a group whose baseline is its cell `base`.
@@ -44,11 +41,20 @@ fn open(
     if !units::same(base, cell, metric) {
         return None;
     }
-    let change = stats::change(&values(&base_runs.runs, metric), &values(&runs.runs, metric));
     let direction = match better {
         Better::Lower => Direction::Lower,
         Better::Higher => Direction::Higher,
         Better::Neither => Direction::Neither,
+    };
+    let floor = question.floors.above(base_runs.runs[0], metric, question.min_effect_pct);
+    let asked = Table {
+        base: values(&base_runs.runs, metric),
+        variant: values(&runs.runs, metric),
+        first_seed: base.seeds.iter().chain(&cell.seeds).min().copied().unwrap_or(0),
+        runs: base.runs.min(cell.runs) as u64,
+        own: own::is_own(question, base_runs, metric),
+        direction,
+        limits: Limits::with_floor(question.min_effect_pct, floor),
     };
     let row = Row {
         backend: cell.backend.clone(),
@@ -58,20 +64,42 @@ fn open(
         metric: metric.to_owned(),
         baseline: base.variant.clone(),
         variant: cell.variant.clone(),
+        own: asked.own,
+        change_pct: None,
+        ci95_pct: None,
+        p: 1.0,
+        verdict: Verdict::Unclear,
+        mean_change_pct: None,
+        astray: false,
+        rank_pct: None,
+        pairs: 0,
+        correlation: None,
+        detectable_pct: None,
+        min_effect_pct: floor,
+        look: None,
+        why: None,
+    };
+    Some(Open { row, asked })
+}
+
+/// The row with what was found.
+fn judged(row: Row, found: Decided, min_effect_pct: f64) -> Row {
+    let Decided { change, at, verdict, why, look } = found;
+    Row {
         change_pct: change.change_pct,
         ci95_pct: change.ci95_pct,
-        p: change.p,
-        verdict: Verdict::Unclear,
+        p: at.p,
+        verdict,
         mean_change_pct: change.mean_change_pct,
-        astray: is_astray(&change, question.min_effect_pct),
+        astray: is_astray(&change, min_effect_pct),
         rank_pct: change.rank_pct.map(|s| [s.interval[0], s.estimate, s.interval[1]]),
         pairs: change.pairs,
         correlation: change.correlation,
-        detectable_pct: change.detectable_pct,
-        min_effect_pct: question.floors.above(base_runs.runs[0], metric, question.min_effect_pct),
-        why: None,
-    };
-    Some(Open { row, change, direction, runs: base.runs.min(cell.runs) })
+        detectable_pct: change.detectable_pct(at.level),
+        look: look.map(|k| k + 1),
+        why,
+        ..row
+    }
 }
 
 /// Whether the ratio of the means does not fit the change: it lies outside the change's interval by the
@@ -85,13 +113,13 @@ fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
 
 /// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
 /// are not counted: they are no comparison, and the tables say so themselves.
-pub fn too_few_runs(open: &[Open]) -> Option<Counted> {
-    let few = || open.iter().filter(|o| o.runs > 1 && o.runs < stats::fewest(&o.change));
-    let least = few().map(|o| o.runs).min()?;
-    let needed = few().map(|o| stats::fewest(&o.change)).max()?;
+pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
+    let few = || judged.iter().filter(|j| j.runs > 1 && j.runs < j.fewest as u64);
+    let least = few().map(|j| j.runs).min()?;
+    let needed = few().map(|j| j.fewest).max()?;
     let which = match few().count() {
-        n if n == open.len() => "these rows".to_owned(),
-        n => format!("{n} of {} rows", open.len()),
+        n if n == judged.len() => "these rows".to_owned(),
+        n => format!("{n} of {} rows", judged.len()),
     };
     let text = format!(
         "{which} can show no change with {least} runs of a cell, however large it is: that takes {needed} runs or more \
@@ -100,15 +128,25 @@ pub fn too_few_runs(open: &[Open]) -> Option<Counted> {
     Some(Counted { warning: Warning::new("runs.few", text), runs: 0 })
 }
 
+/// A judged row.
+pub struct Judged {
+    /// The row.
+    pub row: Row,
+    /// Runs of the smaller of the two cells.
+    runs: u64,
+    /// Fewest runs with which a change like this can be shown.
+    fewest: usize,
+}
+
 /// Gives every row its verdict.
-pub fn judge(open: Vec<Open>, min_effect_pct: f64) -> Vec<Row> {
-    let corrected = stats::holm(&open.iter().map(|o| o.change.p).collect::<Vec<_>>());
-    let one = |(o, p): (Open, f64)| {
-        let limits = Limits::with_floor(min_effect_pct, o.row.min_effect_pct);
-        let (verdict, why) = stats::verdict(&o.change, p, o.direction, limits);
-        Row { p, verdict, why, ..o.row }
+pub fn judge(open: Vec<Open>, looks: &Looks, min_effect_pct: f64) -> Vec<Judged> {
+    let (rows, asked): (Vec<Row>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
+    let one = |((row, asked), found): ((Row, Table), Decided)| {
+        let fewest = stats::fewest(&found.change);
+        Judged { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
     };
-    open.into_iter().zip(corrected).map(one).collect()
+    let found = stats::decide(&asked, looks);
+    rows.into_iter().zip(asked).zip(found).map(one).collect()
 }
 
 /// The note below a comparison in which floors decided.

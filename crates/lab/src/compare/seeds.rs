@@ -19,7 +19,7 @@ pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) 
         let names = [&r.machine.name, &r.workload, &r.load, &r.variant.name].map(String::as_str);
         let alike = by_names.entry((r.seed, names)).or_default();
         let mut twins = alike.iter().map(|o| &records[*o]).filter(|o| same_place(o, r)).peekable();
-        if twins.peek().is_some() && !twins.any(|o| same_run(o, r)) {
+        if twins.peek().is_some() && !twins.any(|o| same_results(o, r)) {
             others.push(i);
         }
         alike.push(i);
@@ -51,8 +51,8 @@ pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) 
     (Cow::Owned(all), Some(Warning::new("compare.same_seed", text)))
 }
 
-/// Whether two records of one seed tell the same results.
-fn same_run(a: &Record, b: &Record) -> bool {
+/// Whether two records of one seed have the same results.
+pub(super) fn same_results(a: &Record, b: &Record) -> bool {
     a.found.figures == b.found.figures
         && a.found.series == b.found.series
         && a.found.counters == b.found.counters

@@ -191,6 +191,11 @@ pub const LOAD: Section = Section {
         key("workload", r#""schbench""#, "needed only where there are several"),
         key("variants", r#"["first-idle"]"#, "default all; the baseline must be among them"),
         key("metrics", r#"["migrations"]"#, "default the experiment's"),
+        key(
+            "own",
+            r#"["migrations"]"#,
+            "the metrics that are its own result, which are corrected before other rows; default the workload's (statistics.md)",
+        ),
     ],
 };
 

@@ -50,6 +50,8 @@ pub struct Load {
     pub variants: Vec<String>,
     /// The metrics its tables show; empty: the experiment's.
     pub metrics: Vec<String>,
+    /// The metrics that are its own result; empty: its workload's.
+    pub own: Vec<String>,
 }
 
 impl Load {

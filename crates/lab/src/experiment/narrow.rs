@@ -1,7 +1,8 @@
 //! A part of an experiment: the loads, machines, variants and metrics that the command line asks for.
 //!
 //! A name without its swept values means all of them: "hz" means "hz,hz=250" and "hz,hz=1000". Loads on
-//! different machines may share a name; `NAME@MACHINE` means one of them.
+//! different machines may share a name; `NAME@MACHINE` means one of them. A workload's name means all of its loads,
+//! and "WORKLOAD NAME", as tables have it, one of them.
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
@@ -14,7 +15,7 @@ const LISTED: usize = 10;
 /// The part that is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Loads, each as NAME or NAME@MACHINE.
+    /// Loads, each as NAME, WORKLOAD or "WORKLOAD NAME", with or without @MACHINE.
     pub loads: Vec<String>,
     /// Machines.
     pub machines: Vec<String>,
@@ -131,9 +132,11 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
 
 /// The error for a word of `--load` without a meaning.
 fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
-    let names = all.iter().map(|(l, _)| l.name.as_str());
+    // Loads first: the names that a message lists are few.
+    let names = all.iter().map(|(l, _)| l.name.as_str()).chain(all.iter().map(|(l, _)| l.spec.name()));
     let Some((name, machine)) = wanted.rsplit_once('@') else { return unknown("load", wanted, names) };
-    let on: Vec<&str> = all.iter().filter(|(l, _)| means(name, &l.name)).map(|(_, m)| m.as_str()).collect();
+    let is_one = |l: &Load| means_anywhere(name, l.spec.name(), &l.name);
+    let on: Vec<&str> = all.iter().filter(|(l, _)| is_one(l)).map(|(_, m)| m.as_str()).collect();
     let machines = || all.iter().map(|(_, m)| m.as_str());
     if on.is_empty() {
         unknown("load", name, names)
@@ -206,6 +209,16 @@ mod tests {
         assert!(is("a@b", "a", "b") && is("a@b", "a,threads=2", "b,cpus=4") && is("w a@b", "a", "b"));
         assert!(is("a@b", "a@b", "c"), "a load may be called so");
         assert!(!is("a@b", "a", "c") && !is("@b", "a", "b"));
+    }
+
+    #[test]
+    fn a_workloads_name_means_all_its_loads_and_with_a_loads_name_one() {
+        let storm = |wanted: &str| means_load(wanted, "nanosleep", "storm", "smp-8");
+        assert!(storm("nanosleep") && storm("storm") && storm("nanosleep storm"));
+        assert!(storm("nanosleep@smp-8") && storm("nanosleep storm@smp-8") && !storm("nanosleep@smp-4"));
+        assert!(
+            !storm("nano") && !storm("nanosleep calm") && !storm("nanosleep ") && !storm("schbench storm")
+        );
     }
 
     #[test]

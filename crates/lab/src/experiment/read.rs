@@ -260,11 +260,11 @@ fn simulated_loads(
         for at in on {
             let cpus = machines.at(at).topology.nr_cpus() as u64;
             let made = workload.loads(table, cpus)?;
-            let (variants, metrics) = narrowed(table)?;
+            let lists = Lists::read(table)?;
             for (name, spec) in made {
-                let (variants, metrics) = (variants.clone(), metrics.clone());
+                let Lists { variants, metrics, own } = lists.clone();
                 let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
-                loads.push(Load { name, machine: at, spec, variants, metrics });
+                loads.push(Load { name, machine: at, spec, variants, metrics, own });
             }
         }
     }
@@ -286,13 +286,13 @@ fn host_loads(
     };
     let mut loads: Vec<Load> = Vec::new();
     for (table, workload) in wanted {
-        let (variants, metrics) = narrowed(table)?;
+        let lists = Lists::read(table)?;
         for (name, spec) in workload.loads(table, cpus)? {
             let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
             // The same load on several machines is one load here.
             if !loads.iter().any(|l| l.name == name && l.spec == spec) {
-                let (variants, metrics) = (variants.clone(), metrics.clone());
-                loads.push(Load { name, machine: 0, spec, variants, metrics });
+                let Lists { variants, metrics, own } = lists.clone();
+                loads.push(Load { name, machine: 0, spec, variants, metrics, own });
             }
         }
     }
@@ -300,13 +300,22 @@ fn host_loads(
     Ok(loads)
 }
 
-/// The variants and metrics to which a load is restricted.
-fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
-    let own = |key: &str| -> Result<Vec<String>> {
-        let all = table.map_or(Ok(Vec::new()), |t| strings(t, key))?;
-        Ok(all.into_iter().map(|(s, _)| s.to_owned()).collect())
-    };
-    Ok((own("variants")?, own("metrics")?))
+/// The variants and metrics to which a load is restricted, and those that are its own result.
+#[derive(Clone)]
+struct Lists {
+    variants: Vec<String>,
+    metrics: Vec<String>,
+    own: Vec<String>,
+}
+
+impl Lists {
+    fn read(table: Option<&Table<'_>>) -> Result<Lists> {
+        let list = |key: &str| -> Result<Vec<String>> {
+            let all = table.map_or(Ok(Vec::new()), |t| strings(t, key))?;
+            Ok(all.into_iter().map(|(s, _)| s.to_owned()).collect())
+        };
+        Ok(Lists { variants: list("variants")?, metrics: list("metrics")?, own: list("own")? })
+    }
 }
 
 /// Checks that a load's variants are variants of the experiment, or families of them, and that the baseline,
@@ -374,7 +383,7 @@ fn metric_names(
         all.push(name.to_owned());
     }
     for load in loads.iter().chain(host_loads) {
-        for name in &load.metrics {
+        for name in load.metrics.iter().chain(&load.own) {
             known.check(name).map_err(|e| top.place("load", e.context(format!("load '{}'", load.name))))?;
         }
     }

@@ -7,7 +7,7 @@
 //! trimmed mean, which a single wild run hardly moves. An exact rank test of ten pairs can't go below 0.002
 //! however large the change is, so over more than 25 rows it could never decide. It is a guard instead: a
 //! change counts only if ranks or signs, which assume nothing about the distribution, agree at 5 % for the
-//! row alone.
+//! row alone. Where runs come in several looks ([`super::looks`]), exact tests are corrected as the trimmed mean is.
 
 use super::describe::{correlation, mean, median_sorted, sorted};
 use super::intervals::{Shift, TEstimate, group_rank, group_t, paired_rank, paired_t};
@@ -39,7 +39,7 @@ pub struct Change {
     pub change_pct: Option<f64>,
     /// Ratio of the means minus 1, in percent.
     pub mean_change_pct: Option<f64>,
-    /// 95 % interval of `change_pct`.
+    /// Interval of `change_pct`: 95 %, or of the level that [`change_at`] was asked for.
     pub ci95_pct: Option<[f64; 2]>,
     /// Sign and interval of the shift on the working scale. They decide even if there is no percentage.
     pub shift: Option<Shift>,
@@ -47,14 +47,18 @@ pub struct Change {
     pub p: f64,
     /// The guard: the smaller p-value of signed ranks and signs (pairs), or that of the U test (groups).
     pub rank_p: f64,
+    /// p-value that assumes nothing about the distribution, and so holds however many rows and looks it is corrected
+    /// for: of pairs the smallest of signed ranks, signs and the U test times three, of groups that of the U test. 1 where
+    /// the trimmed mean alone shows nothing at 5 %.
+    pub exact_p: f64,
     /// Hodges-Lehmann estimate and interval in percent, from the ranks alone: a second opinion for the reader.
     pub rank_pct: Option<Shift>,
     /// Number of pairs; 0 if the runs are not paired.
     pub pairs: usize,
     /// Correlation of the paired values, which comes from common random numbers.
     pub correlation: Option<f64>,
-    /// Smallest change in percent that this data would show in 4 of 5 repeats.
-    pub detectable_pct: Option<f64>,
+    /// Spread of the shift on the working scale, for [`Change::detectable_pct`].
+    spread: Option<(TEstimate, Scale)>,
     /// Number of runs (or pairs) of each cell in it.
     pub n: usize,
     /// If trimming left only equal values: how far, in percent, two runs or more lie from the rest. The
@@ -64,7 +68,7 @@ pub struct Change {
 }
 
 /// The scale on which a change is a shift.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Scale {
     Log,
     /// Multiples of this number.
@@ -126,6 +130,11 @@ pub fn pair_changes(base: &[RunValue], variant: &[RunValue]) -> Vec<PairChange> 
 /// Compares two cells in one metric. Runs are paired by seed if at least half of the larger cell has a
 /// partner.
 pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
+    change_at(base, variant, ALPHA)
+}
+
+/// As [`change`], with an interval that misses the true change with chance `alpha`.
+pub fn change_at(base: &[RunValue], variant: &[RunValue], alpha: f64) -> Change {
     let pairs: Vec<(f64, f64)> = base
         .iter()
         .filter_map(|b| variant.iter().find(|v| v.seed == b.seed).map(|v| (b.value, v.value)))
@@ -139,7 +148,8 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     let scale = Scale::of(&b, &v);
     let (x, y): (Vec<f64>, Vec<f64>) =
         (b.iter().map(|v| scale.to(*v)).collect(), v.iter().map(|v| scale.to(*v)).collect());
-    let mut c = if paired { of_pairs(&x, &y) } else { of_groups(&x, &y) };
+    let mut c = if paired { of_pairs(&x, &y, alpha) } else { of_groups(&x, &y, alpha) };
+    c.spread = c.spread.map(|(t, _)| (t, scale));
     if c.shift.is_some_and(|s| s.interval[0] == s.interval[1]) {
         let off = match paired {
             true => second(deviations(&differences(&x, &y))),
@@ -160,7 +170,6 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
             let pct = in_pct(s);
             c.change_pct = pct.map(|s| s.estimate);
             c.ci95_pct = pct.map(|s| s.interval);
-            c.detectable_pct = c.detectable_pct.and_then(|d| scale.pct(d));
         }
         None => c.change_pct = c.mean_change_pct,
     }
@@ -182,33 +191,74 @@ fn second(values: Vec<f64>) -> f64 {
     sorted(&values).into_iter().rev().nth(1).unwrap_or(0.0)
 }
 
-fn of_pairs(x: &[f64], y: &[f64]) -> Change {
+impl Change {
+    /// Smallest change in percent that this data would show in 4 of 5 repeats at the two-sided level `alpha`; `None` if
+    /// there is no percentage or no spread is known.
+    pub fn detectable_pct(&self, alpha: f64) -> Option<f64> {
+        let (t, scale) = self.spread?;
+        scale.pct(t.detectable(alpha))
+    }
+    /// Estimate, standard error and degrees of freedom on the working scale; `None` for single runs.
+    pub fn spread(&self) -> Option<TEstimate> {
+        self.spread.map(|(t, _)| t)
+    }
+    /// The shift on the working scale that this many percent are; infinite where there is no percentage.
+    pub fn shift_of_pct(&self, pct: f64) -> f64 {
+        match self.spread {
+            Some((_, Scale::Log)) => libm::log1p(pct / 100.0),
+            Some((_, Scale::Relative(_))) => pct / 100.0,
+            _ => f64::INFINITY,
+        }
+    }
+    /// The same change for a sequence of looks: a p-value that is no smaller than an exact test allows.
+    #[must_use]
+    pub fn held_by_exact_tests(self) -> Change {
+        Change { p: self.p.max(self.exact_p), rank_p: self.exact_p, ..self }
+    }
+}
+
+fn of_pairs(x: &[f64], y: &[f64], alpha: f64) -> Change {
     let d = differences(x, y);
-    let guard = signed_rank_p(&d).min(sign_p(&d));
-    let mut c = collect(paired_t(&d), guard, paired_rank(&d), d.len());
+    let (t, guard) = (paired_t(&d), signed_rank_p(&d).min(sign_p(&d)));
+    // Runs of one seed share their draws, so that without an effect pairs are alike or unrelated: as two groups they
+    // are then less apart than groups of strangers, and the U test holds. It can show with 12 pairs what ranks of
+    // differences show with 24, if the groups do not overlap.
+    let exact = guard.min(if is_worth_a_look(t) { mann_whitney_p(x, y) } else { 1.0 });
+    let mut c = collect(t, [guard, exact, 3.0 * exact], paired_rank(&d), alpha);
+    c.n = d.len();
     c.pairs = d.len();
     c.correlation = correlation(x, y);
     c
 }
 
-fn of_groups(x: &[f64], y: &[f64]) -> Change {
-    collect(group_t(x, y), mann_whitney_p(x, y), group_rank(x, y), x.len().min(y.len()))
+fn of_groups(x: &[f64], y: &[f64], alpha: f64) -> Change {
+    let u = mann_whitney_p(x, y);
+    Change { n: x.len().min(y.len()), ..collect(group_t(x, y), [u; 3], group_rank(x, y), alpha) }
 }
 
-/// A change without percentages, which the caller fills in because it knows the scale.
-fn collect(t: Option<TEstimate>, rank_p: f64, rank: Option<Shift>, n: usize) -> Change {
+/// Whether the trimmed mean shows anything that an exact test could hold.
+fn is_worth_a_look(t: Option<TEstimate>) -> bool {
+    t.is_some_and(|t| t.p() < ALPHA)
+}
+
+/// A change without percentages, which the caller fills in because it knows the scale. `guard` is that of a single look,
+/// `exact` the smallest p-value of exact tests, `held` the same corrected for their number.
+fn collect(t: Option<TEstimate>, [guard, exact, held]: [f64; 3], rank: Option<Shift>, alpha: f64) -> Change {
+    // Without any spread t says nothing but that the runs are equal; how likely that is, only an exact test knows.
+    let by_t = |t: TEstimate| if t.error > 0.0 || t.estimate == 0.0 { t.p().max(P_FLOOR) } else { exact };
     Change {
         change_pct: None,
         mean_change_pct: None,
         ci95_pct: None,
-        shift: t.map(|t| t.shift()),
-        p: t.map_or(1.0, |t| t.p().max(P_FLOOR)),
-        rank_p,
+        shift: t.map(|t| t.shift(alpha)),
+        p: t.map_or(1.0, by_t),
+        rank_p: guard,
+        exact_p: if is_worth_a_look(t) { held.min(1.0) } else { 1.0 },
         rank_pct: rank,
         pairs: 0,
         correlation: None,
-        detectable_pct: t.map(|t| t.detectable()),
-        n,
+        spread: t.map(|t| (t, Scale::Plain)),
+        n: 0,
         hidden_pct: 0.0,
     }
 }
@@ -283,8 +333,24 @@ impl Limits {
     }
 }
 
-/// The verdict on a change whose p-value, corrected for its table, is `p`; for `unclear` with the reason.
-pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
+/// A p-value in its table.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Corrected {
+    /// Corrected for the other rows and looks: below [`ALPHA`] the row is beyond chance.
+    pub p: f64,
+    /// The level that the row's own p-value must reach now.
+    pub level: f64,
+}
+
+impl Corrected {
+    /// A row that stands alone, or whose correction was made elsewhere.
+    pub fn alone(p: f64) -> Corrected {
+        Corrected { p, level: ALPHA }
+    }
+}
+
+/// The verdict on a change, whose p-value is corrected for its table; for `unclear` with the reason.
+pub fn verdict(c: &Change, at: Corrected, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
     };
@@ -296,7 +362,7 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Ver
         return (Verdict::Same, None);
     }
     let large = c.change_pct.is_none_or(|v| v.abs() >= limits.change_pct);
-    if shown(c, p) && large {
+    if shown(c, at.p) && large {
         let up = shift.estimate > 0.0;
         return match direction {
             Direction::Neither => (Verdict::Changed, None),
@@ -305,7 +371,7 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Ver
             _ => (Verdict::Worse, None),
         };
     }
-    (Verdict::Unclear, Some(reason(c, p, limits)))
+    (Verdict::Unclear, Some(reason(c, at, limits)))
 }
 
 /// Whether the data shows a change of any size.
@@ -315,22 +381,22 @@ fn shown(c: &Change, p: f64) -> bool {
 }
 
 /// The reason why a row is unclear, and the remedy.
-fn reason(c: &Change, p: f64, limits: Limits) -> String {
+fn reason(c: &Change, at: Corrected, limits: Limits) -> String {
     let fewest = fewest(c);
     if c.n < fewest {
         return format!("{} runs: no rank test can decide with fewer than {fewest}", c.n);
     }
     let Limits { same_pct, change_pct } = limits;
     let large = c.change_pct.is_none_or(|v| v.abs() >= same_pct);
-    if shown(c, p) && large && same_pct < change_pct {
+    if shown(c, at.p) && large && same_pct < change_pct {
         return format!("shown, but below this machine's noise floor of {change_pct:.1}%");
     }
-    match c.detectable_pct {
+    match c.detectable_pct(at.level) {
         Some(d) if d > same_pct => format!(
             "a change of {d:.1}% or more would have shown; {same_pct}% needs about {} runs",
             runs_for(c.n, d, same_pct)
         ),
-        _ if c.rank_p < ALPHA && p >= ALPHA => "shown alone, but not among so many rows".into(),
+        _ if c.rank_p < ALPHA && at.p >= ALPHA => "shown alone, but not among so many rows".into(),
         _ => "the interval reaches past the minimum effect".into(),
     }
 }

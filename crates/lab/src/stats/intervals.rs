@@ -8,7 +8,7 @@ use super::describe::{mean, median_sorted, sorted};
 use super::rank::{EXACT_GROUPS, EXACT_PAIRS, group_sums, subset_sums};
 use super::special::{normal_quantile, root, t_quantile, t_two_sided};
 
-/// Chance outside each end of a 95 % interval.
+/// Chance outside each end of a 95 % interval, for the intervals from ranks.
 const TAIL: f64 = 0.025;
 /// The trimmed mean cuts one run in this many from each end, and at least one ...
 const TRIM_ONE_IN: usize = 10;
@@ -46,15 +46,15 @@ impl TEstimate {
             0.0
         }
     }
-    /// The 95 % interval.
-    pub fn shift(&self) -> Shift {
-        let half = if self.error > 0.0 { t_quantile(1.0 - TAIL, self.df) * self.error } else { 0.0 };
+    /// The interval that misses the true shift with chance `alpha`.
+    pub fn shift(&self, alpha: f64) -> Shift {
+        let half = if self.error > 0.0 { t_quantile(1.0 - alpha / 2.0, self.df) * self.error } else { 0.0 };
         Shift { estimate: self.estimate, interval: [self.estimate - half, self.estimate + half] }
     }
-    /// The smallest shift that data of this spread shows with 80 % power at the two-sided 5 % level.
-    pub fn detectable(&self) -> f64 {
+    /// The smallest shift that data of this spread shows with 80 % power at the two-sided level `alpha`.
+    pub fn detectable(&self, alpha: f64) -> f64 {
         if self.error > 0.0 {
-            (t_quantile(1.0 - TAIL, self.df) + t_quantile(0.8, self.df)) * self.error
+            (t_quantile(1.0 - alpha / 2.0, self.df) + t_quantile(0.8, self.df)) * self.error
         } else {
             0.0
         }
@@ -173,13 +173,13 @@ mod tests {
         // Published many times, e.g. R's ?sleep: t = 4.0621, df = 9, p = 0.002833, interval 0.7001 to 2.4599.
         near(paired.estimate / paired.error, 4.0621, 5e-5);
         near(paired.p(), 0.002_833, 5e-7);
-        near(paired.shift().interval[0], 0.700_114_2, 5e-7);
-        near(paired.shift().interval[1], 2.459_885_8, 5e-7);
+        near(paired.shift(0.05).interval[0], 0.700_114_2, 5e-7);
+        near(paired.shift(0.05).interval[1], 2.459_885_8, 5e-7);
         // Welch on the same data as two groups: t = 1.8608, df = 17.776, p = 0.07939, interval -0.2055 to 3.3655.
         let welch = two_sample(&DRUG_1, &DRUG_2, 0, 0).unwrap();
         near(welch.df, 17.776, 5e-4);
         near(welch.p(), 0.079_39, 5e-6);
-        near(welch.shift().interval[0], -0.205_483_2, 5e-7);
+        near(welch.shift(0.05).interval[0], -0.205_483_2, 5e-7);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn equal_values_have_no_spread_and_no_nan() {
         let same = paired_t(&[0.0; 10]).unwrap();
-        assert_eq!((same.p(), same.detectable(), same.shift().interval), (1.0, 0.0, [0.0, 0.0]));
+        assert_eq!((same.p(), same.detectable(0.05), same.shift(0.05).interval), (1.0, 0.0, [0.0, 0.0]));
         assert_eq!(paired_t(&[0.5; 4]).unwrap().p(), 0.0);
         assert_eq!(group_t(&[1.0; 5], &[1.0; 5]).unwrap().p(), 1.0);
         assert_eq!(paired_t(&[1.0]), None);

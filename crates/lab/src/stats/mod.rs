@@ -5,16 +5,21 @@ pub mod describe;
 pub mod effect;
 pub mod holm;
 pub mod intervals;
+pub mod looks;
 pub mod rank;
 pub mod share;
 pub mod spearman;
 pub mod special;
 
 #[cfg(test)]
+mod false_alarms;
+#[cfg(test)]
 mod properties;
 
 pub use describe::Summary;
 pub use effect::{
-    ALPHA, Change, Direction, Limits, PairChange, RunValue, Verdict, change, fewest, pair_changes, verdict,
+    ALPHA, Change, Corrected, Direction, Limits, PairChange, RunValue, Verdict, change, change_at, fewest,
+    pair_changes, verdict,
 };
-pub use holm::holm;
+pub use holm::{holm, weighted};
+pub use looks::{Decided, Looks, Table, decide};

@@ -1,12 +1,12 @@
 //! Properties of comparisons for any data: symmetry, invariance to units, rare false alarms, robustness.
 
-use super::effect::{Change, Direction, Limits, RunValue, Verdict, change};
+use super::effect::{Change, Corrected, Direction, Limits, RunValue, Verdict, change};
 use proptest::prelude::*;
 use schedlab_base::Stream;
 
 /// The verdict without a floor that raises the minimum effect.
 fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) -> (Verdict, Option<String>) {
-    super::effect::verdict(c, p, direction, Limits::both(min_effect_pct))
+    super::effect::verdict(c, Corrected::alone(p), direction, Limits::both(min_effect_pct))
 }
 
 fn runs(values: &[f64]) -> Vec<RunValue> {
@@ -82,8 +82,10 @@ fn few_runs_are_unclear_and_say_how_many_are_needed() {
 
 #[test]
 fn a_noise_floor_raises_what_counts_and_never_widens_what_is_the_same() {
-    let floor =
-        |c: &Change| super::effect::verdict(c, c.p, Direction::Lower, Limits::with_floor(2.0, Some(43.3)));
+    let floor = |c: &Change| {
+        let at = Corrected::alone(c.p);
+        super::effect::verdict(c, at, Direction::Lower, Limits::with_floor(2.0, Some(43.3)))
+    };
     let base: Vec<f64> = (0..10).map(|i| 1000.0 + f64::from(i * 7 % 10)).collect();
     // Noise: some pairs half as long, some half as long again. The interval lies inside the floor and far outside 2 %.
     let noisy: Vec<f64> = (0..10).map(|i| base[i] * if i % 2 == 0 { 0.7 } else { 1.3 }).collect();

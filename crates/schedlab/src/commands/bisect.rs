@@ -156,6 +156,7 @@ impl Meter for Lab<'_> {
             jobs: None,
             out: &self.own.keep.out,
             // Small blocks, so that a host with several CPUs works on one commit.
+            budget: None,
             seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
             cluster: &ClusterOptions::HERE,
             how: How::default(),

@@ -6,6 +6,7 @@ use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions};
+use crate::gate::GateOptions;
 use crate::reporting;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -52,6 +53,8 @@ struct Own {
     all: bool,
     #[command(flatten)]
     form: FormOptions,
+    #[command(flatten)]
+    gate: GateOptions,
 }
 
 impl Own {
@@ -100,9 +103,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     let comparison = compare_named(&runs, saved, &question.against(own.baseline))?;
     match own.all {
-        true => common::print(&comparison, &own.form),
-        false => common::print_shortened(&comparison, &own.form),
+        true => common::print(&comparison, &own.form)?,
+        false => common::print_shortened(&comparison, &own.form)?,
     }
+    own.gate.check(&comparison)
 }
 
 /// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named

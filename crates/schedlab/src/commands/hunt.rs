@@ -233,6 +233,7 @@ fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<
         guest: &own.guest,
         jobs: own.jobs,
         out: &own.out.join("runs"),
+        budget: None,
         seeds_a_boot: None,
         cluster: &ClusterOptions::HERE,
         how: How::default(),

@@ -5,7 +5,7 @@ use crate::reporting::{self, Asked};
 use crate::{cli, output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::Experiment;
+use schedlab_lab::{Comparison, Experiment};
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};
@@ -39,29 +39,32 @@ fn run(matches: &ArgMatches) -> Result<()> {
         None => return list(matches.get_flag("json")),
     };
     let Some(folder) = &own.report else {
-        return names.iter().try_for_each(|name| experiments::conduct(studies::find(name)?, &own.options));
+        let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &own.options)?.2);
+        let results = names.iter().map(one).collect::<Result<Vec<_>>>()?;
+        return own.options.gate().check_all(results.iter());
     };
     std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create", &e))?;
-    let entries: Vec<Entry> =
+    let pages: Vec<(Entry, Comparison)> =
         names.iter().map(|name| page(name, &own.options, folder)).collect::<Result<_>>()?;
+    let (entries, results): (Vec<Entry>, Vec<Comparison>) = pages.into_iter().unzip();
     let command = reporting::command_line();
     let page = index("Studies of schedlab", &command, env!("CARGO_PKG_VERSION"), &entries);
     temp::write_whole(&folder.join("index.html"), page.as_bytes())?;
     if !own.options.quiet() {
         output::note(&format!("pages and an index in {}", folder.display()));
     }
-    Ok(())
+    own.options.gate().check_all(results.iter())
 }
 
-/// Runs a study and writes its page; gives its line of the index.
-fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<Entry> {
-    let (planned, runs) = experiments::conducted(studies::find(name)?, options)?;
+/// Runs a study and writes its page; gives its line of the index and its result.
+fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<(Entry, Comparison)> {
+    let (planned, runs, comparison) = experiments::conducted(studies::find(name)?, options)?;
     let subject = reporting::of_experiment(&studies::find(name)?, &planned, runs)?;
     let (title, about, file) = (subject.title.clone(), subject.about.clone(), format!("{name}.html"));
     let asked =
         Asked { command: reporting::command_line(), strips: Some(Vec::new()), quiet: options.quiet() };
     let outcome = reporting::write(subject, &asked, &folder.join(&file))?.outcome;
-    Ok(Entry { title, about, file, outcome })
+    Ok((Entry { title, about, file, outcome }, comparison))
 }
 
 fn list(json: bool) -> Result<()> {

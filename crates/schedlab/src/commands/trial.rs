@@ -4,11 +4,13 @@
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
 use crate::experiments::{Compared, Making};
+use crate::gate::GateOptions;
 use crate::guests::GuestOptions;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_guest::counter::Counts;
+use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::parcel::How;
 use schedlab_lab::predicted::predicted;
@@ -55,13 +57,17 @@ struct Own {
     /// Machine of the guests; may be given more than once [default: smp-8 and icount-8-smt]
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
-    /// Only this load; may be given more than once
+    /// Only this load, or the loads of this workload; may be given more than once
     #[arg(long, value_name = "NAME[@MACHINE]")]
     load: Vec<String>,
     /// Only this metric; may be given more than once
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Runs of each load; rounded up to a multiple of six, those of one boot
+    /// What may be used for more runs until each row is decided, loads nearest to a verdict first: a time for all runs (10m),
+    /// or a number of further runs [default: half as many as at the first look; none with --runs]
+    #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse)]
+    budget: Option<Budget>,
+    /// Runs of each load, with --budget at the first look; rounded up to a multiple of six, those of one boot
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Seed of the first run
@@ -70,8 +76,19 @@ struct Own {
     /// Guests side by side; all CPUs by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
+    /// Show every row below the page, also those that did not change
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    gate: GateOptions,
     #[command(flatten)]
     keep: TrialOptions,
+}
+
+impl Own {
+    fn budget(&self) -> Option<Budget> {
+        self.budget.or(if self.runs.is_none() { Some(trial::BUDGET) } else { None })
+    }
 }
 
 fn command() -> Command {
@@ -98,6 +115,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         jobs: own.jobs,
         out: &own.keep.out,
         seeds_a_boot: Some(trial::SEEDS_A_BOOT),
+        budget: own.budget(),
         cluster: &ClusterOptions::HERE,
         how: How::default(),
         timing: false,
@@ -112,13 +130,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
         made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
     let source = source.unwrap_or_else(|| own.source.clone());
     if own.keep.json {
-        return output::json_as(
+        output::json_as(
             "schedlab/trial/1",
             &serde_json::json!({
                 "source": source, "features": trial.features, "counters": trial.counters,
                 "comparison": made.comparison, "costs": costs, "functions": moved, "predicted": predicted,
             }),
-        );
+        )?;
+        return own.gate.check(&made.comparison);
     }
     let of = Page {
         trial: &trial,
@@ -127,13 +146,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
         costs: &costs,
         moved: &moved,
         predicted: &predicted,
+        all: own.all,
     };
     output::result(|out| page(&of, out))?;
     if !own.keep.quiet {
         let out = own.keep.out.display();
         output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
     }
-    Ok(())
+    own.gate.check(&made.comparison)
 }
 
 /// The instructions by function of all runs in guests: of the base, of the patched kernel.

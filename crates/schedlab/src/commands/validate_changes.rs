@@ -93,6 +93,7 @@ fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResul
         guest,
         jobs: own.jobs,
         out: &own.out,
+        budget: None,
         seeds_a_boot: Some(SEEDS_A_BOOT),
         cluster: &ClusterOptions::HERE,
         how: How::default(),

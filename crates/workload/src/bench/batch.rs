@@ -28,6 +28,7 @@ pub const BATCH: Benchmark = Benchmark {
     about: "many jobs of passes over memory, computing, copying and sleeping; jobs per second",
     params: PARAMS,
     headline: &["batch.rate", "batch.latency.p50", "batch.latency.p99", "batch.waker_delay.p99"],
+    own: &["batch.rate", "batch.waker_delay.p99"],
     load_param: "jobs",
     brief: &[("runtime", "2s")],
     brief_loads: ["{cpus}", "{cpus*2}"],

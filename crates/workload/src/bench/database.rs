@@ -26,6 +26,7 @@ pub const DATABASE: Benchmark = Benchmark {
     about: "server processes with large working sets and waits for disks; transactions per second",
     params: PARAMS,
     headline: &["database.rate", "database.latency.p50", "database.latency.p99"],
+    own: &["database.rate", "database.latency.p99"],
     load_param: "tasks",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus*4}", "{cpus*16}"],

@@ -20,6 +20,7 @@ pub const EMBEDDED_DB: Benchmark = Benchmark {
     about: "short transactions around a common lock, with frequent short waits for the disk",
     params: PARAMS,
     headline: &["embedded-db.rate", "embedded-db.latency.p50", "embedded-db.latency.p99"],
+    own: &["embedded-db.rate", "embedded-db.latency.p99"],
     load_param: "clients",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus}", "{cpus*4}"],

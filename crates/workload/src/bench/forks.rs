@@ -24,6 +24,7 @@ pub const FORKS: Benchmark = Benchmark {
     about: "parents that start a task, wait for its end and start the next; time of all together",
     params: PARAMS,
     headline: &["forks.elapsed.mean", "forks.latency.p50", "forks.latency.p99"],
+    own: &["forks.elapsed.mean", "forks.latency.p99"],
     load_param: "parents",
     brief: &[("forks", "100")],
     brief_loads: ["{cpus}", "{cpus*2}"],

@@ -22,6 +22,7 @@ pub const HACKBENCH: Benchmark = Benchmark {
     about: "groups of senders and receivers, all talking to each other; time until all messages have come",
     params: PARAMS,
     headline: &["hackbench.elapsed.mean"],
+    own: &["hackbench.elapsed.mean"],
     load_param: "groups",
     brief: &[("loops", "10")],
     brief_loads: ["1", "{cpus*2}"],

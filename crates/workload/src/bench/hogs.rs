@@ -14,6 +14,7 @@ pub const HOGS: Benchmark = Benchmark {
     about: "tasks that compute all the time",
     params: PARAMS,
     headline: &["hogs.stretch.mean", "hogs.stretch.p99"],
+    own: &["hogs.stretch.mean", "hogs.stretch.p99"],
     load_param: "tasks",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus}", "{cpus*2}"],

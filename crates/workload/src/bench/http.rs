@@ -27,6 +27,7 @@ pub const HTTP: Benchmark = Benchmark {
     about: "web sessions in bursts of calls at a rate, and the server that answers (httperf)",
     params: PARAMS,
     headline: &["http.rate", "http.latency.p50", "http.latency.p99"],
+    own: &["http.rate", "http.latency.p99"],
     load_param: "rate",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus*100}", "{cpus*400}"],

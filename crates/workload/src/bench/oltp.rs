@@ -28,6 +28,7 @@ pub const OLTP: Benchmark = Benchmark {
     about: "transactions of a database server: selects, writes under row locks, group commit (sysbench)",
     params: PARAMS,
     headline: &["oltp.rate", "oltp.latency.p50", "oltp.latency.p99"],
+    own: &["oltp.rate", "oltp.latency.p99"],
     load_param: "threads",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus}", "{cpus*4}"],

@@ -19,6 +19,7 @@ pub const PIPE: Benchmark = Benchmark {
     about: "two tasks that pass a token to and fro over two pipes (perf bench sched pipe)",
     params: PARAMS,
     headline: &["pipe.round_trip.mean", "pipe.elapsed.mean"],
+    own: &["pipe.round_trip.mean", "pipe.elapsed.mean"],
     load_param: "pairs",
     brief: &[("loops", "2000")],
     brief_loads: ["1", "{cpus*2}"],

@@ -19,6 +19,7 @@ pub const RR: Benchmark = Benchmark {
     about: "clients and servers, a small request and its response over loopback (netperf TCP_RR, UDP_RR)",
     params: PARAMS,
     headline: &["rr.rate", "rr.latency.p50", "rr.latency.p99"],
+    own: &["rr.rate", "rr.latency.p99"],
     load_param: "pairs",
     brief: &[("runtime", "100ms")],
     brief_loads: ["{cpus}", "{cpus*2}"],

@@ -18,6 +18,7 @@ pub const SCHBENCH: Benchmark = Benchmark {
     about: "message threads wake workers, workers record their wakeup latency (2016 form)",
     params: PARAMS,
     headline: &["schbench.latency.p50", "schbench.latency.p99", "schbench.latency.p99.9"],
+    own: &["schbench.latency.p50", "schbench.latency.p99"],
     load_param: "threads",
     brief: &[("runtime", "5s"), ("message_threads", "1"), ("sleeptime", "1ms"), ("cputime", "1ms")],
     brief_loads: ["{cpus}", "{cpus*2}"],

@@ -23,6 +23,7 @@ pub const SLICE: Benchmark = Benchmark {
     about: "processes that spin, a frequent waker, and a sampler that tells the mean slice (D004)",
     params: PARAMS,
     headline: &["slice-test.printed.mean", "slice-test.exact.mean", "slice-test.utime_rate.mean"],
+    own: &["slice-test.printed.mean", "slice-test.exact.mean"],
     load_param: "tasks",
     brief: &[("runtime", "5s")],
     brief_loads: ["{cpus}", "{cpus*2}"],

@@ -19,6 +19,7 @@ pub const STREAM_RR: Benchmark = Benchmark {
     about: "clients of a file server over TCP, small calls mixed with reads and writes (tbench)",
     params: PARAMS,
     headline: &["stream-rr.throughput", "stream-rr.latency.p50", "stream-rr.latency.p99"],
+    own: &["stream-rr.throughput", "stream-rr.latency.p99"],
     load_param: "clients",
     brief: &[("runtime", "100ms")],
     brief_loads: ["{cpus}", "{cpus*2}"],

@@ -25,6 +25,7 @@ pub const TRADE: Benchmark = Benchmark {
     about: "requests through a web server, an application server and a database, with pools between them",
     params: PARAMS,
     headline: &["trade.rate", "trade.latency.p50", "trade.latency.p99"],
+    own: &["trade.rate", "trade.latency.p99"],
     load_param: "clients",
     brief: &[("runtime", "500ms")],
     brief_loads: ["{cpus*2}", "{cpus*8}"],

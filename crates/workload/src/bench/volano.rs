@@ -29,6 +29,7 @@ pub const VOLANO: Benchmark = Benchmark {
     about: "chat rooms, every message fanned out to all users over pairs of threads (VolanoMark)",
     params: PARAMS,
     headline: &["volano.rate", "volano.latency.p50", "volano.latency.p99"],
+    own: &["volano.rate", "volano.latency.p99"],
     load_param: "rooms",
     brief: &[("runtime", "200ms"), ("users", "10")],
     brief_loads: ["1", "{cpus+1}"],

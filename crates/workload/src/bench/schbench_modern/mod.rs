@@ -39,6 +39,7 @@ pub const SCHBENCH_MODERN: Benchmark = Benchmark {
         "schbench-modern.request_latency.p99",
         "schbench-modern.rps.p50",
     ],
+    own: &["schbench-modern.wakeup_latency.p99", "schbench-modern.request_latency.p99"],
     load_param: "threads",
     brief: &[("runtime", "2s")],
     brief_loads: ["{cpus}", "{cpus*2}"],

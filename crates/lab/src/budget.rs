@@ -1,0 +1,247 @@
+//! More runs until each row is decided, or a budget is used.
+//!
+//! After the first look at all rows, loads with undecided rows get twice as many seeds, those first whose rows are nearest
+//! to a verdict, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm). Which loads
+//! get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is asked for seeds
+//! a to b of some of a plan's cells, and for nothing else.
+
+use crate::compare::{Comparison, Look, Row};
+use crate::exec::Finished;
+use crate::plan::{Plan, Run};
+use crate::stats::Verdict;
+use schedlab_base::{Backend, Error, Ns, Result, Warning};
+use schedlab_record::Record;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Looks of a sequence: the last one has eight times the runs of the first.
+pub const LOOKS: u32 = 4;
+
+/// What may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Budget {
+    /// Time, from the first run on. The first look is made anyway.
+    Time(Duration),
+    /// Runs beyond those of the first look.
+    Runs(u64),
+    /// So many per cent of the first look's runs, beyond them.
+    Part(u64),
+}
+
+impl Budget {
+    /// Reads "10m", or a number of further runs.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(text: &str) -> Result<Budget> {
+        if let Ok(runs) = text.parse() {
+            return Ok(Budget::Runs(runs));
+        }
+        match Ns::parse(text, "") {
+            Ok(time) => Ok(Budget::Time(Duration::from_nanos(time.0))),
+            Err(_) => Err(Error::input(format!("'{text}' is not a budget"))
+                .help("write a time (10m, 90s) or a number of runs (200)")),
+        }
+    }
+}
+
+/// Makes and compares the runs of a sequence of looks.
+pub trait Lab {
+    /// Makes the runs of a part of the plan, or finds them.
+    ///
+    /// # Errors
+    /// When a run fails.
+    fn make(&mut self, part: &Plan) -> Result<Finished>;
+    /// Compares all runs so far.
+    ///
+    /// # Errors
+    /// When they can't be compared.
+    fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison>;
+    /// Time since the first run began.
+    fn elapsed(&self) -> Duration;
+}
+
+/// What was made.
+pub struct Sequence {
+    /// All runs.
+    pub finished: Finished,
+    /// The plan of all of them.
+    pub plan: Plan,
+    /// The comparison; `None` after an interruption.
+    pub comparison: Option<Comparison>,
+}
+
+/// Works off a plan, whose runs are those of the first look, and goes on look by look. With `whole_boots` all loads of
+/// a guest get more seeds if one of them does: they share its boot.
+///
+/// # Errors
+/// As those of `lab`.
+pub fn until_decided(
+    mut plan: Plan,
+    budget: Budget,
+    whole_boots: bool,
+    lab: &mut dyn Lab,
+) -> Result<Sequence> {
+    let mut finished = lab.make(&plan)?;
+    let (first_runs, seed) = (plan.runs.len() as u64, plan.runs.iter().map(|r| r.seed).min().unwrap_or(0));
+    let groups = groups(&plan, whole_boots);
+    let mut looked = vec![0_usize; groups.len()];
+    loop {
+        if finished.interrupted {
+            return Ok(Sequence { finished, plan, comparison: None });
+        }
+        let mut comparison = lab.compare(&finished.records, &finished.warnings)?;
+        let made = finished.records.len() - finished.found;
+        let each = if made == 0 { Duration::ZERO } else { lab.elapsed() / made as u32 };
+        let mut open: Vec<(f64, usize)> = Vec::new();
+        for (at, group) in
+            groups.iter().enumerate().filter(|(at, _)| looked[*at] + 1 < comparison.looks.len())
+        {
+            let undecided =
+                comparison.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear && group.has(r));
+            let near = undecided
+                .map(|r| nearness(r, comparison.min_effect_pct))
+                .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+            open.extend(near.map(|near| (near, at)));
+        }
+        open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut left = Left::of(budget, first_runs, plan.runs.len() as u64, lab.elapsed());
+        let seeds = |at: usize| next_seeds(&comparison.looks, looked[at], seed);
+        let runs = |at: usize| groups[at].cells.len() as u64 * (seeds(at).end - seeds(at).start);
+        let chosen: Vec<usize> =
+            open.iter().map(|(_, at)| *at).filter(|at| left.take(runs(*at), each)).collect();
+        if chosen.is_empty() {
+            comparison.warnings.extend(left.words(&comparison, open.first().map(|(_, at)| runs(*at)), each));
+            return Ok(Sequence { finished, plan, comparison: Some(comparison) });
+        }
+        let part: Vec<Run> =
+            chosen.iter().flat_map(|at| rounds(&groups[*at].cells, seeds(*at), seed)).collect();
+        chosen.iter().for_each(|at| looked[*at] += 1);
+        plan.runs.extend(&part);
+        let more = lab.make(&Plan { cells: plan.cells.clone(), runs: part, warnings: Vec::new() })?;
+        finished.found += more.found;
+        finished.interrupted = more.interrupted;
+        finished.records.extend(more.records);
+        finished.warnings.extend(more.warnings);
+    }
+}
+
+/// The cells that get more seeds together.
+struct Group {
+    backend: Backend,
+    machine: String,
+    /// Workload and load; `None`: all of that machine.
+    load: Option<(String, String)>,
+    cells: Vec<usize>,
+}
+
+impl Group {
+    fn has(&self, row: &Row) -> bool {
+        let load = |(workload, load): &(String, String)| (workload, load) == (&row.workload, &row.load);
+        row.backend == self.backend && row.machine == self.machine && self.load.as_ref().is_none_or(load)
+    }
+}
+
+fn groups(plan: &Plan, whole_boots: bool) -> Vec<Group> {
+    let mut all: Vec<Group> = Vec::new();
+    for (at, cell) in plan.cells.iter().enumerate() {
+        let load = (cell.spec.name().to_owned(), cell.load.clone());
+        let load = if whole_boots && cell.backend == Backend::Vm { None } else { Some(load) };
+        let machine = &cell.machine.name;
+        match all.iter_mut().find(|g| (g.backend, &g.machine, &g.load) == (cell.backend, machine, &load)) {
+            Some(group) => group.cells.push(at),
+            None => {
+                all.push(Group { backend: cell.backend, machine: machine.clone(), load, cells: vec![at] })
+            }
+        }
+    }
+    all
+}
+
+/// How near an undecided row is to a verdict: 1 would be one. A change is shown where the interval excludes 0, sameness
+/// where the interval lies within the minimum effect.
+fn nearness(row: &Row, min_effect_pct: f64) -> f64 {
+    let Some((pct, [low, high])) = row.change_pct.zip(row.ci95_pct) else { return 0.5 };
+    let to_zero = if pct > 0.0 { pct - low } else { high - pct };
+    let change = pct.abs() / to_zero.max(1e-9);
+    let same = min_effect_pct / low.abs().max(high.abs()).max(1e-9);
+    // A row whose interval excludes 0 already waits for the correction over the other rows.
+    if change.is_finite() { change.max(same) } else { same }
+}
+
+/// The seeds between a look and the next one.
+fn next_seeds(looks: &[Look], looked: usize, first: u64) -> Range<u64> {
+    let at = |k: usize| first + looks.get(k).map_or(0, |l| l.runs);
+    at(looked)..at(looked + 1)
+}
+
+/// All cells once per seed, forwards and backwards in turn, as [`crate::plan::order`] has them.
+fn rounds(cells: &[usize], seeds: Range<u64>, first: u64) -> impl Iterator<Item = Run> {
+    let cells = cells.to_vec();
+    seeds.flat_map(move |seed| {
+        let forwards = (seed - first).is_multiple_of(2);
+        let n = cells.len();
+        let at = |i: usize| if forwards { i } else { n - 1 - i };
+        (0..n).map(|i| Run { cell: cells[at(i)], seed }).collect::<Vec<_>>()
+    })
+}
+
+/// What is left of a budget.
+enum Left {
+    Time { used: Duration, all: Duration },
+    Runs(u64),
+}
+
+impl Left {
+    fn of(budget: Budget, first: u64, planned: u64, elapsed: Duration) -> Left {
+        let beyond = planned - first;
+        match budget {
+            Budget::Time(all) => Left::Time { used: elapsed, all },
+            Budget::Runs(runs) => Left::Runs(runs.saturating_sub(beyond)),
+            Budget::Part(per_cent) => Left::Runs((first * per_cent / 100).saturating_sub(beyond)),
+        }
+    }
+    /// Takes so many runs if they fit.
+    fn take(&mut self, runs: u64, each: Duration) -> bool {
+        match self {
+            Left::Time { used, all } => {
+                let then = *used + each * u32::try_from(runs).unwrap_or(u32::MAX);
+                let fits = then <= *all;
+                *used = if fits { then } else { *used };
+                fits
+            }
+            Left::Runs(left) => match left.checked_sub(runs) {
+                Some(rest) => {
+                    *left = rest;
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+    /// A line that says why there are no more runs; nothing if no row needs any.
+    fn words(&self, c: &Comparison, next: Option<u64>, each: Duration) -> Option<crate::compare::Counted> {
+        let undecided = c.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear).count();
+        if undecided == 0 || c.looks.is_empty() {
+            return None;
+        }
+        let rows = format!("{undecided} of {} rows are undecided", c.comparisons.len());
+        let text = match (next, self) {
+            (None, _) => {
+                format!("{rows} after the last look, of {} runs", c.looks.last().map_or(0, |l| l.runs))
+            }
+            (Some(runs), Left::Time { used, all }) => format!(
+                "{rows}, and the budget of {} s is used: {} s of it, and the next {runs} runs would take about {} s more",
+                all.as_secs(),
+                used.as_secs(),
+                (each * u32::try_from(runs).unwrap_or(u32::MAX)).as_secs().max(1)
+            ),
+            (Some(runs), Left::Runs(left)) => {
+                format!(
+                    "{rows}, and the budget is used: {left} runs are left of it, and the next load needs {runs}; --budget 10m buys more"
+                )
+            }
+        };
+        Some(crate::compare::Counted { warning: Warning::new("budget.used", text), runs: 0 })
+    }
+}

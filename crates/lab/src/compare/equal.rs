@@ -1,0 +1,115 @@
+//! Variants that are equal: every run of a deterministic backend gave the same results to the nanosecond under both, in
+//! all seeds. Then the switch did nothing here, and no statistics are needed to say so.
+
+use super::group::CellRuns;
+use super::{Counted, seeds};
+use schedlab_base::{Backend, Warning};
+use schedlab_kernel::Variant;
+use schedlab_record::Record;
+
+/// The pairs of variants that were compared, with the loads in which they are equal and those in which they are not.
+#[derive(Default)]
+pub(super) struct Equal {
+    pairs: Vec<Pair>,
+}
+
+struct Pair {
+    base: String,
+    variant: String,
+    backend: String,
+    asked: Variant,
+    /// Whether both are the same simulated kernel, whatever their variants ask for.
+    one_kernel: bool,
+    /// The loads in which all runs are equal.
+    in_loads: Vec<String>,
+    /// Number of loads that were compared.
+    loads: usize,
+    /// Seeds of one load.
+    seeds: usize,
+}
+
+impl Equal {
+    /// Adds a load's cells, compared with its cell `base`.
+    pub(super) fn add(&mut self, cells: &[CellRuns<'_>], base: usize) {
+        let kernel = cells[base].runs[0].resolved;
+        for (at, cell) in cells.iter().enumerate().filter(|(at, _)| *at != base) {
+            let first = cell.runs[0];
+            if first.backend != Backend::Sim && first.backend != Backend::Vm {
+                continue;
+            }
+            let (from, to, backend) = (&cells[base].label, &cells[at].label, first.backend.to_string());
+            let same = |p: &Pair| (&p.base, &p.variant, &p.backend) == (from, to, &backend);
+            let known = self.pairs.iter().position(same).unwrap_or_else(|| {
+                let (base, variant) = (from.clone(), to.clone());
+                let asked = first.variant.clone();
+                let one_kernel = first.resolved.is_some() && first.resolved == kernel;
+                let (in_loads, loads, seeds) = (Vec::new(), 0, 0);
+                self.pairs.push(Pair { base, variant, backend, asked, one_kernel, in_loads, loads, seeds });
+                self.pairs.len() - 1
+            });
+            let pair = &mut self.pairs[known];
+            pair.loads += 1;
+            if are_equal(&cells[base].runs, &cell.runs) {
+                pair.seeds = pair.seeds.max(cell.runs.len());
+                pair.in_loads.push(format!("{} {} on {}", first.workload, cell.load, first.machine.name));
+            }
+        }
+    }
+    /// A line for each pair that is equal somewhere.
+    pub(super) fn warnings(self) -> impl Iterator<Item = Counted> {
+        self.pairs.into_iter().filter(|p| !p.in_loads.is_empty()).map(|p| {
+            let warning = Warning::new("variants.equal", p.words());
+            Counted { warning, runs: 0 }
+        })
+    }
+}
+
+impl Pair {
+    fn words(&self) -> String {
+        let places = match self.in_loads.len() {
+            n if n == self.loads && n > 1 => format!("all {n} loads"),
+            n if n > 4 => {
+                format!("{} and {} more of {} loads", self.in_loads[..3].join(", "), n - 3, self.loads)
+            }
+            _ => self.in_loads.join(", "),
+        };
+        let seeds = match self.seeds {
+            1 => "the one seed".to_owned(),
+            n => format!("all {n} seeds"),
+        };
+        let by = if self.backend == Backend::Vm.name() { " (guests)" } else { "" };
+        let why = match because(&self.asked) {
+            why if !why.is_empty() => why,
+            _ if self.one_kernel => {
+                " (both are the same kernel: what the variant asks for is so already)".to_owned()
+            }
+            none => none,
+        };
+        format!(
+            "{} and {} are equal to the nanosecond in {seeds} of {places}{by}: the switch did nothing here{why}",
+            self.variant, self.base
+        )
+    }
+}
+
+/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, in brackets; empty if it does not.
+fn because(variant: &Variant) -> String {
+    let told = variant.without_effect().unwrap_or_default();
+    let mut why: Vec<&str> = Vec::new();
+    for warning in &told {
+        let text = warning.message.split_once("': ").map_or(warning.message.as_str(), |(_, rest)| rest);
+        if !why.contains(&text) {
+            why.push(text);
+        }
+    }
+    if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) }
+}
+
+/// Whether two cells have the same seeds, and each run of the one has the results of its partner.
+fn are_equal(base: &[&Record], variant: &[&Record]) -> bool {
+    base.len() == variant.len()
+        && base.iter().zip(variant).all(|(b, v)| {
+            let same = (b.found.duration, &b.found.tasks) == (v.found.duration, &v.found.tasks);
+            b.seed == v.seed && same && seeds::same_results(b, v)
+        })
+}
