@@ -163,7 +163,7 @@ function end() {
         put("Kconfig", &(needed + kconfig));
         let stop = AtomicBool::new(false);
         let path: &Path = dir.path();
-        let make = Make { tree: path, objects: path, log: path.join("log"), stop: &stop };
+        let make = Make { tree: path, objects: path, log: path.join("log"), expected: 1, stop: &stop };
         let built_in: String = NEEDED.iter().map(|n| format!("CONFIG_{n}=y\n")).collect();
         let changes = Changes {
             new: new.iter().map(|n| (*n).to_owned()).collect(),

@@ -11,9 +11,11 @@ mod blob;
 pub mod catalog;
 mod configure;
 pub mod diff;
+pub mod forecast;
 mod functions;
 mod kconfig;
 mod make;
+mod outdated;
 pub mod shipped;
 mod site;
 pub mod source;
@@ -29,6 +31,7 @@ pub use tools::{check as check_tools, compiler};
 use catalog::{Applied, Note};
 use configure::Wanted;
 use diff::{Patch, Placement};
+use forecast::Speed;
 use make::Make;
 use schedlab_base::{Error, Result};
 use schedlab_record::content_hash;
@@ -36,6 +39,7 @@ use site::Site;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// The built-in configuration, a fragment over `make allnoconfig`.
 pub const GUEST_CONFIG: &str = include_str!("guest.config");
@@ -106,7 +110,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     tools::check_room(&objects, BUILD_MB / 4, "a build")?;
     fs::create_dir_all(&objects).map_err(|e| Error::io(&objects, "make", &e))?;
     let tree = site.tree();
-    let make = Make { tree: &tree, objects: &objects, log: site.log(), stop };
+    let mut make = Make { tree: &tree, objects: &objects, log: site.log(), expected: 0, stop };
     on.say("configuring");
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
@@ -114,10 +118,14 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     note.options.iter().for_each(|option| on.say(&option.told()));
     on.say(&format!("building {} from {}", named(&note), note.source));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_first = !objects.join(BZIMAGE).is_file();
+    let made = outdated::objects(&objects, &[]);
+    make.expected = match objects.join(BZIMAGE).is_file() {
+        true => made.outdated + make::LINK_STEPS,
+        false => make::FIRST_STEPS.saturating_sub(made.there) + made.outdated,
+    };
+    let began = Instant::now();
     let said = make.run(&["bzImage"], jobs, &mut |step| on.step(&step))?;
-    // An incremental build has few steps; the next one will, too.
-    make.remember(said.steps.max(1)).or_else(|e| if is_first { Err(e) } else { Ok(()) })?;
+    Speed::learn_objects(cache, said.steps, began.elapsed().as_millis() as u64 * jobs as u64);
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();

@@ -9,7 +9,9 @@ use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_forge::forecast::Speed;
 use schedlab_guest::Mode;
+use schedlab_guest::images::cache;
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::exec::seated;
@@ -27,6 +29,7 @@ use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Options of experiments.
 #[derive(Args)]
@@ -323,6 +326,11 @@ impl Making<'_> {
                 if self.kernel.is_empty() {
                     let folder = experiment.file.parent().unwrap_or(Path::new("."));
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
+                    if self.seeds_a_boot.is_some() && !self.quiet {
+                        let cells = experiment.loads.len() * experiment.variants.len();
+                        let runs = cells as u64 * wanted.runs.unwrap_or(experiment.runs);
+                        forging::foretell(&builds, runs, self.jobs())?;
+                    }
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }
                 plan_in_guests(&experiment, &guests, wanted)?
@@ -363,6 +371,11 @@ impl Making<'_> {
         Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
     }
 
+    /// Runs side by side.
+    fn jobs(&self) -> u64 {
+        self.jobs.unwrap_or_else(common::cpus)
+    }
+
     fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
         let executor = Timed::new(&common::EXECUTOR);
         let bar = Bar::runs(self.quiet);
@@ -371,16 +384,21 @@ impl Making<'_> {
             executor: &executor,
             store: Some(store),
             attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
-            jobs: self.jobs.unwrap_or_else(common::cpus) as usize,
+            jobs: self.jobs() as usize,
             progress: &bar,
             stop: interrupt::stop_flag()?,
             engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
             outlines: true,
         };
+        let began = Instant::now();
         let finished = match self.seeds_a_boot {
             Some(seeds) => session.work_seated(plan, seeds),
             None => session.work(plan),
         };
+        if let (Some(_), Ok(done), Ok(cache)) = (self.seeds_a_boot, &finished, cache::folder(None)) {
+            let made = (done.records.len() - done.found) as u64;
+            Speed::learn_runs(&cache, made, began.elapsed().as_millis() as u64 * self.jobs());
+        }
         drop(bar);
         if self.timing {
             eprint(&executor.table());
