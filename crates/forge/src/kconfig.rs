@@ -162,10 +162,6 @@ impl Changes {
         }
         Ok(self)
     }
-    /// Whether nothing changes.
-    pub fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.defaults.is_empty()
-    }
 }
 
 /// The value of an option in a .config or a fragment; `None` where it does not stand.
@@ -216,7 +212,7 @@ mod tests {
         let new = format!("{}\nmenuconfig D\n\tdef_bool y\n", OLD.replace("default 3", "default 4 if A"));
         let all = changes(OLD, &new);
         assert_eq!((all.new, all.defaults), (vec!["D".to_owned()], vec!["C".to_owned()]));
-        assert!(changes(OLD, OLD).is_empty());
+        assert_eq!(changes(OLD, OLD), Changes::default());
         assert_eq!(changes("", OLD).new, ["A", "C"], "a new file");
     }
 

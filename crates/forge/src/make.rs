@@ -290,7 +290,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@env > seen\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), expected: 1, stop: &stop };
+        let make = Make {
+            tree: dir.path(),
+            objects: dir.path(),
+            log: dir.path().join("log"),
+            expected: 1,
+            stop: &stop,
+        };
         // cargo gives each test variables of its own.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         make.run(&["all"], 1, &mut |_| ()).unwrap();
@@ -309,7 +315,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@echo '  CC      a.o'; sleep 60\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), expected: 1, stop: &stop };
+        let make = Make {
+            tree: dir.path(),
+            objects: dir.path(),
+            log: dir.path().join("log"),
+            expected: 1,
+            stop: &stop,
+        };
         let started = std::time::Instant::now();
         let error = make.run(&["all"], 1, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
         assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));

@@ -32,7 +32,8 @@ pub fn objects(folder: &Path, changed: &[&str]) -> Objects {
         all.there += 1;
         let object = times.of(entry.path().with_file_name(format!("{stem}.o")));
         let is_newer = |name: &str| {
-            let is_changed = changed.iter().any(|path| name.strip_suffix(path).is_some_and(|p| p.ends_with('/')));
+            let is_changed =
+                changed.iter().any(|path| name.strip_suffix(path).is_some_and(|p| p.ends_with('/')));
             is_changed || times.of(folder.join(name)) > object
         };
         // A missing object is older than any file.
@@ -84,7 +85,12 @@ mod tests {
         let put = |path: PathBuf, text: &str, age_s: u64| {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
-            fs::File::options().write(true).open(&path).unwrap().set_modified(now - Duration::from_secs(age_s)).unwrap();
+            fs::File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(now - Duration::from_secs(age_s))
+                .unwrap();
         };
         for name in ["fair.c", "core.c", "sched.h", "pelt.h"] {
             put(tree.join("kernel/sched").join(name), "", 100);

@@ -87,7 +87,8 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
     let load = format!("{}@{}", run.load, run.machine);
     let given = [("load", load.as_str()), ("variant", &run.variant)];
     let seed = run.seed.to_string();
-    let own = given.into_iter().chain([("seed", seed.as_str()), ("runs", "1")]).filter(|(name, _)| takes(name));
+    let own =
+        given.into_iter().chain([("seed", seed.as_str()), ("runs", "1")]).filter(|(name, _)| takes(name));
     let own: Vec<(&str, &str)> = own.collect();
     let replaced = |word: &str| {
         let bare = word.strip_prefix("--")?;
@@ -146,25 +147,38 @@ mod tests {
     fn the_command_makes_that_run_and_no_other() {
         let options = ["seed", "runs", "load", "variant", "out"];
         assert_eq!(
-            repeated(&["x", "run", "my file.toml", "--seed", "9", "--runs=6", "--load", "c", "-q"], &options, Some(&run())),
+            repeated(
+                &["x", "run", "my file.toml", "--seed", "9", "--runs=6", "--load", "c", "-q"],
+                &options,
+                Some(&run())
+            ),
             "schedlab run 'my file.toml' -q --load 'a b@smp-8' --variant v6.1 --seed 3 --runs 1"
         );
         assert_eq!(
-            repeated(&["x", "bench", "pipe", "--runs", "6", "--machine", "smp-8"], &["seed", "runs", "machine"], Some(&run())),
+            repeated(
+                &["x", "bench", "pipe", "--runs", "6", "--machine", "smp-8"],
+                &["seed", "runs", "machine"],
+                Some(&run())
+            ),
             "schedlab bench pipe --machine smp-8 --seed 3 --runs 1"
         );
         assert_eq!(
             repeated(&["x", "bench", "--", "ls", "--seed", "1"], &["seed", "runs"], Some(&run())),
             "schedlab bench --seed 3 --runs 1 -- ls --seed 1"
         );
-        assert_eq!(repeated(&["x", "hunt", "--seed", "9"], &["seed"], Some(&run())), "schedlab hunt --seed 9");
+        assert_eq!(
+            repeated(&["x", "hunt", "--seed", "9"], &["seed"], Some(&run())),
+            "schedlab hunt --seed 9"
+        );
         assert_eq!(repeated(&["x", "compare", "it's"], &options, None), "schedlab compare 'it'\\''s'");
     }
 
     #[test]
     fn the_message_has_seed_cell_command_and_asks_for_a_report() {
         let text = about(Some(&run()), &["x".to_owned(), "doctor".to_owned()], &[]);
-        for part in ["pipe a b v6.1 on smp-8, backend sim, seed 3", "repeat: schedlab doctor", "please report it"] {
+        for part in
+            ["pipe a b v6.1 on smp-8, backend sim, seed 3", "repeat: schedlab doctor", "please report it"]
+        {
             assert!(text.contains(part), "{text}");
         }
     }

@@ -195,7 +195,11 @@ mod tests {
         let speed = Speed { object_ms: 400, run_ms: 3500 };
         let of = |source, objects| Forecast { source, objects };
         let first = foretold(&[of(true, 1700), of(true, 1700)], speed, 192, 2);
-        for part in ["the source to fetch", "2 kernels to build (1700 objects", "up to 192 runs in guests (about 6 min)"] {
+        for part in [
+            "the source to fetch",
+            "2 kernels to build (1700 objects",
+            "up to 192 runs in guests (about 6 min)",
+        ] {
             assert!(first.contains(part), "{first}");
         }
         let again = foretold(&[of(false, 0), of(false, 0)], speed, 192, 2);

@@ -5,7 +5,7 @@
 
 use crate::fault;
 use schedlab_base::{Error, Result, printable};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 /// This version: "0.2.0 (model 11, release)". The build is the cargo profile's name, with ", profile-guided" if it is.
@@ -41,6 +41,40 @@ pub fn painted(
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(unwritable(&e)),
         _ => Ok(()),
+    }
+}
+
+/// A file's text on standard output. On a terminal, what a terminal would obey is escaped; a file or another program
+/// gets each byte.
+pub struct Shown<W: Write> {
+    to: W,
+    line: Vec<u8>,
+    escape: bool,
+}
+
+/// Standard output for a file's text.
+pub fn shown() -> Shown<io::StdoutLock<'static>> {
+    let escape = io::stdout().is_terminal();
+    Shown { to: io::stdout().lock(), line: Vec::new(), escape }
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.escape {
+            return self.to.write(bytes);
+        }
+        self.line.extend_from_slice(bytes);
+        if let Some(end) = self.line.iter().rposition(|b| *b == b'\n') {
+            let rest = self.line.split_off(end + 1);
+            let whole = std::mem::replace(&mut self.line, rest);
+            self.to.write_all(printable::lines(&String::from_utf8_lossy(&whole)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.line);
+        self.to.write_all(printable::lines(&String::from_utf8_lossy(&rest)).as_bytes())?;
+        self.to.flush()
     }
 }
 
@@ -101,5 +135,25 @@ pub fn usage(e: &clap::Error) -> ExitCode {
     match printed {
         Err(io) if e.exit_code() == 0 && io.kind() != ErrorKind::BrokenPipe => conclude(Err(unwritable(&io))),
         _ => ExitCode::from(if e.exit_code() == 0 { 0 } else { 2 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_text_is_escaped_line_by_line_for_a_terminal_and_whole_otherwise() {
+        const TEXT: &str = "one \u{1b}[31m\u{e9}\ntwo\u{7}";
+        let through = |escape: bool| {
+            let mut out = Vec::new();
+            let mut to = Shown { to: &mut out, line: Vec::new(), escape };
+            // A character may come in two parts.
+            TEXT.as_bytes().chunks(3).for_each(|part| to.write_all(part).unwrap());
+            to.flush().unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(through(false), TEXT);
+        assert_eq!(through(true), "one \\u001b[31m\u{e9}\ntwo\\u0007");
     }
 }

@@ -207,7 +207,8 @@ impl Workshop {
         std::fs::write(lab.path().join("image"), image()).unwrap();
         let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap().replace("SLOW:-1", "SLOW:-0");
         let image = lab.path().join("image");
-        std::fs::write(tree.join("Makefile"), format!("{makefile}\nBZIMAGE = {}\n", image.display())).unwrap();
+        std::fs::write(tree.join("Makefile"), format!("{makefile}\nBZIMAGE = {}\n", image.display()))
+            .unwrap();
         std::fs::create_dir(lab.path().join("outside")).unwrap();
         lab.write("outside/f", "orig\n");
         Workshop(lab)
@@ -234,7 +235,9 @@ fn a_patch_does_not_reach_what_lies_behind_links_of_the_tree() {
     symlink(shop.0.path().join("outside"), tree.join("out")).unwrap();
     symlink(tree.join("kernel/sched/fair.c"), tree.join("kernel/sched/self.c")).unwrap();
     let before = shop.text("tree/kernel/sched/fair.c");
-    let Some((code, _, said)) = shop.build(&["--patch", &case("hostile/tree-links/p2.patch")]) else { return };
+    let Some((code, _, said)) = shop.build(&["--patch", &case("hostile/tree-links/p2.patch")]) else {
+        return;
+    };
     assert!(code == 2 && said.contains("kernel/sched/self.c: it is a symbolic link to"), "{said}");
     // Without the link within the tree the patch goes in, and changes the copy alone.
     let text = std::fs::read_to_string(case("hostile/tree-links/p2.patch")).unwrap();
@@ -266,11 +269,15 @@ fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
     let shop = Workshop::new();
     let Some((code, _, said)) = shop.build(&[]) else { return };
     assert_eq!(code, 0, "{said}");
-    let site = std::fs::read_dir(shop.0.path().join("cache/sources")).unwrap().flatten().next().unwrap().path();
+    let site =
+        std::fs::read_dir(shop.0.path().join("cache/sources")).unwrap().flatten().next().unwrap().path();
     let lock = std::fs::File::options().append(true).open(site.join("lock")).unwrap();
     lock.lock().unwrap();
     let (code, _, said) = shop.build(&["--patch", &case("first-hour/two.patch")]).unwrap();
-    assert!(code == 2 && said.contains("the file has none of its lines") && !said.contains("waiting"), "{said}");
+    assert!(
+        code == 2 && said.contains("the file has none of its lines") && !said.contains("waiting"),
+        "{said}"
+    );
     let (code, _, said) = shop.build(&["--patch", &case("hostile/tree-links/p3.patch")]).unwrap();
     assert!(code == 2 && said.contains("4 of its 5 lines fit at line 1;"), "{said}");
     let quoted: String = std::fs::read_to_string(case("first-hour/my.patch")).unwrap();

@@ -61,3 +61,28 @@ pub fn now() -> Option<UnderWay> {
 pub fn failed() -> Option<UnderWay> {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::parse;
+    use crate::{Backend, Options, plan};
+    use schedlab_base::Error;
+    use std::path::Path;
+
+    #[test]
+    fn a_fault_finds_the_run_that_its_thread_was_making() {
+        let text = "name = \"x\"\nabout = \"x\"\nmachines = [\"smp-2\"]\n[workload]\nname = \"pipe\"\n[[variant]]\n\
+                    kernel = \"v6.1\"\n";
+        let experiment = parse(Path::new("x.toml"), text, 2).unwrap();
+        let wanted = Options { runs: Some(1), seed: None, observe: Default::default(), uncertainty: false };
+        let cell = plan(&experiment, Backend::Sim, wanted).unwrap().cells.remove(0);
+        assert_eq!(now(), None);
+        let seen = making(&cell, 7, || Ok(now())).unwrap();
+        let run = seen.unwrap();
+        assert_eq!((run.seed, run.variant.as_str(), run.machine.as_str()), (7, "v6.1", "smp-2"));
+        assert_eq!(now(), None);
+        let error = making(&cell, 8, || Err::<(), _>(Error::internal("x"))).unwrap_err();
+        assert!(error.to_string().contains('x') && failed().is_some_and(|run| run.seed == 8));
+    }
+}

@@ -127,9 +127,12 @@ fn is_of_groups(entry: &Entry) -> bool {
 
 /// Whether a path is one of a pattern's, in which `*` stands for a number.
 fn fits(pattern: &Path, path: &Path) -> bool {
-    let (own, other): (Vec<Component>, Vec<Component>) = (pattern.components().collect(), path.components().collect());
+    let (own, other): (Vec<Component>, Vec<Component>) =
+        (pattern.components().collect(), path.components().collect());
     let part = |(own, other): (&Component, &Component)| {
-        let (Some(own), Some(other)) = (own.as_os_str().to_str(), other.as_os_str().to_str()) else { return false };
+        let (Some(own), Some(other)) = (own.as_os_str().to_str(), other.as_os_str().to_str()) else {
+            return false;
+        };
         match own.split_once('*') {
             None => own == other,
             Some((before, after)) => {
@@ -151,7 +154,9 @@ mod tests {
     fn a_pattern_has_numbers_only() {
         let fits = |pattern: &str, path: &str| fits(Path::new(pattern), Path::new(path));
         assert!(fits("/sys/cpu*/online", "/sys/cpu12/online"));
-        for other in ["/sys/cpu/online", "/sys/cpu1x/online", "/sys/cpu1/../online", "/sys/cpu1", "/etc/cpu1/online"] {
+        for other in
+            ["/sys/cpu/online", "/sys/cpu1x/online", "/sys/cpu1/../online", "/sys/cpu1", "/etc/cpu1/online"]
+        {
             assert!(!fits("/sys/cpu*/online", other), "{other}");
         }
     }
@@ -167,7 +172,12 @@ mod tests {
         // SAFETY: the name is a C string that lives until the call returns.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         for path in [&pipe, Path::new("/dev/null")] {
-            assert!(open(path, File::options().read(true)).unwrap_err().to_string().contains("not a regular file"));
+            assert!(
+                open(path, File::options().read(true))
+                    .unwrap_err()
+                    .to_string()
+                    .contains("not a regular file")
+            );
             assert!(open(path, File::options().write(true)).is_err());
         }
         let opened = |path: &Path| open(path, File::options().read(true)).unwrap();

@@ -186,7 +186,8 @@ fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<Output> {
 
 /// The answer of a program that writes without an end.
 fn endless(program: &str) -> Said {
-    let err = format!("{program} writes more than {} MB, and no answer of Slurm's is so long", MOST_BYTES >> 20);
+    let err =
+        format!("{program} writes more than {} MB, and no answer of Slurm's is so long", MOST_BYTES >> 20);
     Said { status: None, out: String::new(), err }
 }
 
@@ -366,8 +367,10 @@ impl Slurm<'_> {
 /// its own; if two of them are different numbers, none is known to be the job's.
 pub fn parse_number(out: &str) -> Option<u64> {
     let of_line = |line: &str| {
-        let (number, cluster) = line.trim().split_once(';').map_or((line.trim(), None), |(n, c)| (n, Some(c)));
-        let is_name = |c: &str| !c.is_empty() && c.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        let (number, cluster) =
+            line.trim().split_once(';').map_or((line.trim(), None), |(n, c)| (n, Some(c)));
+        let is_name =
+            |c: &str| !c.is_empty() && c.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         cluster.is_none_or(is_name).then(|| job_number(number))?
     };
     let mut all = out.lines().filter_map(of_line);
@@ -460,7 +463,9 @@ mod tests {
     fn the_number_of_a_job_is_the_one_that_the_output_holds() {
         assert_eq!(parse_number("sbatch: 20 jobs are yours\n4711;c1\n"), Some(4711));
         assert_eq!(parse_number("6\n6;c1\n"), Some(6));
-        for garbage in ["5\n6\n", "0", "-7", "+7", "7;", "7;a b", "99999999999", "7 jobs", "\u{0}7", "7\u{1b}[0m"] {
+        for garbage in
+            ["5\n6\n", "0", "-7", "+7", "7;", "7;a b", "99999999999", "7 jobs", "\u{0}7", "7\u{1b}[0m"]
+        {
             assert_eq!(parse_number(garbage), None, "{garbage:?}");
         }
         assert_eq!((parse_job("7\n"), parse_job("0|\n"), parse_job("x_3\n12|\n")), (None, None, Some(12)));
