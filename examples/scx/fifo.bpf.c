@@ -2,9 +2,13 @@
  * The smallest sched_ext scheduler: one queue for all CPUs, first come, first served. A woken task goes to its end, and so
  * does a task whose slice is over. It needs no header of a kernel: the two types it names are completed from the BTF of
  * the kernel that loads it (7.x; the function that queues a task has another name before).
+ *
+ * That function is scx_bpf_dsq_insert___v2 in the kernel. libbpf since 1.3 takes what stands behind the last "___" of a
+ * program's name for a note of the program's own and asks the kernel for the rest, so the name gets one more; older
+ * libraries ask for the whole name. Both are weak, and the one that is there is called.
  */
 #define SEC(name) __attribute__((section(name), used))
-#define KSYM __attribute__((section(".ksyms")))
+#define KSYM __attribute__((section(".ksyms"), weak))
 
 typedef unsigned long long u64;
 
@@ -21,6 +25,7 @@ struct sched_ext_ops {
 	char name[128];
 };
 
+extern _Bool scx_bpf_dsq_insert___v2___compat(struct task_struct *task, u64 queue, u64 slice, u64 flags) KSYM;
 extern _Bool scx_bpf_dsq_insert___v2(struct task_struct *task, u64 queue, u64 slice, u64 flags) KSYM;
 
 SEC("struct_ops/enqueue")
@@ -28,7 +33,10 @@ int enqueue(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	scx_bpf_dsq_insert___v2(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
+	if (scx_bpf_dsq_insert___v2___compat)
+		scx_bpf_dsq_insert___v2___compat(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
+	else
+		scx_bpf_dsq_insert___v2(task, DSQ_GLOBAL, SLICE_NS, arguments[1]);
 	return 0;
 }
 

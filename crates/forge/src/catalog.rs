@@ -1,6 +1,7 @@
 //! Built kernels in the cache, by name; each with the source, patches and configuration it was made of.
 
 use crate::diff::Added;
+use crate::kconfig::Setting;
 use schedlab_base::{Error, Result};
 use schedlab_guest::Image;
 use schedlab_guest::images::cache;
@@ -50,6 +51,9 @@ pub struct Note {
     /// Counters that they add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
+    /// Options of the configuration that they bring or whose default they change, as they are set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Setting>,
 }
 
 /// A built kernel.

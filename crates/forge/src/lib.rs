@@ -1,35 +1,45 @@
 //! Kernels from source: a source, patches and a configuration become an image for guests.
 //!
 //! `source` obtains the source, `diff` reads and applies patches, `site` is the place where a source is patched and
-//! compiled, `make` runs and watches the build, `catalog` keeps the finished kernels. A kernel is known by its *key*,
+//! compiled, `configure` makes its configuration, `make` runs and watches the build, `catalog` keeps the finished kernels. A kernel is known by its *key*,
 //! a hash of source, patches, configuration and compiler, so that the same kernel is built once.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
 
+mod blob;
 pub mod catalog;
+mod configure;
 pub mod diff;
+pub mod forecast;
 mod functions;
+mod kconfig;
 mod make;
+mod outdated;
 pub mod shipped;
 mod site;
 pub mod source;
+mod survey;
 mod tools;
 
 pub use catalog::Built;
+pub use kconfig::{SetBy, Setting};
 pub use make::Step;
 pub use source::Source;
 pub use tools::{check as check_tools, compiler};
 
 use catalog::{Applied, Note};
+use configure::Wanted;
 use diff::{Patch, Placement};
+use forecast::Speed;
 use make::Make;
-use schedlab_base::{Error, Result, temp};
+use schedlab_base::{Error, Result};
 use schedlab_record::content_hash;
 use site::Site;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// The built-in configuration, a fragment over `make allnoconfig`.
 pub const GUEST_CONFIG: &str = include_str!("guest.config");
@@ -37,22 +47,6 @@ pub const GUEST_CONFIG: &str = include_str!("guest.config");
 const BUILD_MB: u64 = 3000;
 /// The image within a folder of objects.
 const BZIMAGE: &str = "arch/x86/boot/bzImage";
-/// Options without which a guest of schedlab does not come up, or can't be measured.
-const NEEDED: &[&str] = &[
-    "SMP",
-    "BLK_DEV_INITRD",
-    "RD_ZSTD",
-    "SERIAL_8250_CONSOLE",
-    "PROC_FS",
-    "SYSFS",
-    "DEVTMPFS",
-    "TMPFS",
-    "FUTEX",
-    "EPOLL",
-    "FTRACE",
-    "DEBUG_FS",
-];
-
 /// A kernel to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipe {
@@ -100,29 +94,38 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let told =
         |e: Error| if stop.load(Ordering::Relaxed) { interrupted("its source was fetched") } else { e };
     let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(told)?;
-    let note = note(recipe, &source, compiler);
+    let mut note = note(recipe, &source, compiler);
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
     }
+    site::check(&source, &recipe.patches)?;
     let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
     // The build that was waited for may have been of this kernel.
     if let Some(built) = catalog::find(&note.key, cache) {
         return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
     }
-    let moved = site.patch(&recipe.patches)?;
+    let patched = site.patch(&recipe.patches)?;
     let config = configuration(recipe);
     let objects = site.objects(&content_hash(config.as_bytes())[..12]);
     tools::check_room(&objects, BUILD_MB / 4, "a build")?;
     fs::create_dir_all(&objects).map_err(|e| Error::io(&objects, "make", &e))?;
     let tree = site.tree();
-    let make = Make { tree: &tree, objects: &objects, log: site.log(), stop };
-    configure(&make, &config, &mut |t| on.say(t))?;
+    let mut make = Make { tree: &tree, objects: &objects, log: site.log(), expected: 0, stop };
+    on.say("configuring");
+    let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
+    let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
+    note.options = configure::configure(&make, &wanted)?;
+    note.options.iter().for_each(|option| on.say(&option.told()));
     on.say(&format!("building {} from {}", named(&note), note.source));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_first = !objects.join(BZIMAGE).is_file();
+    let made = outdated::objects(&objects, &[]);
+    make.expected = match objects.join(BZIMAGE).is_file() {
+        true => made.outdated + make::LINK_STEPS,
+        false => make::FIRST_STEPS.saturating_sub(made.there) + made.outdated,
+    };
+    let began = Instant::now();
     let said = make.run(&["bzImage"], jobs, &mut |step| on.step(&step))?;
-    // An incremental build has few steps; the next one will, too.
-    make.remember(said.steps.max(1)).or_else(|e| if is_first { Err(e) } else { Ok(()) })?;
+    Speed::learn_objects(cache, said.steps, began.elapsed().as_millis() as u64 * jobs as u64);
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();
@@ -134,7 +137,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
         functions: &functions,
     };
     let built = catalog::keep(&note, &name, files, cache)?;
-    Ok(Made { built, new: true, moved, warnings })
+    Ok(Made { built, new: true, moved: patched.moved, warnings })
 }
 
 /// The error of an interruption; `while_` is what was being done.
@@ -149,38 +152,16 @@ fn configuration(recipe: &Recipe) -> String {
     format!("{GUEST_CONFIG}\n{own}\n")
 }
 
-/// Writes .config: what kconfig makes of the configuration and this source, whatever was built here before. kconfig
-/// leaves a file with the same bytes as it is.
-fn configure(make: &Make<'_>, config: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
-    say("configuring");
-    let all = make.objects.join("all.config");
-    temp::write_whole(&all, config.as_bytes())?;
-    let word = format!("KCONFIG_ALLCONFIG={}", all.display());
-    make.run(&[&word, "allnoconfig"], 1, &mut |_| ())?;
-    let made = fs::read_to_string(make.objects.join(".config")).unwrap_or_default();
-    bootable(&made)
-}
-
-/// Checks that a guest of schedlab can boot with a configuration.
-fn bootable(config: &str) -> Result<()> {
-    let has = |name: &&&str| config.lines().any(|l| l == format!("CONFIG_{name}=y"));
-    let missing: Vec<String> = NEEDED.iter().filter(|n| !has(n)).map(|n| format!("CONFIG_{n}")).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "a guest can't run a kernel of this configuration: it lacks {}",
-        missing.join(", ")
-    ))
-    .help("take these out of the fragment given by --config, or out of what they depend on"))
-}
-
 fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
     let applied = |p: &Patch| Applied { name: p.name.clone(), subject: p.subject.clone(), hash: p.hash() };
     let patches: Vec<Applied> = recipe.patches.iter().map(applied).collect();
     let (features, counters) = diff::adds(&recipe.patches);
     let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
-    let all = [source.identity.as_str(), &hashes.join(" "), &configuration(recipe), &compiler].join("\n");
+    let mut all = [source.identity.as_str(), &hashes.join(" "), &configuration(recipe), &compiler].join("\n");
+    // Kernels that were built before new options had their defaults are others.
+    if recipe.patches.iter().flat_map(Patch::paths).any(kconfig::is_kconfig) {
+        all.push_str("\nnew options have their defaults");
+    }
     Note {
         key: content_hash(all.as_bytes()),
         source: source.name.clone(),
@@ -190,6 +171,7 @@ fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
         compiler,
         features,
         counters: counters.into_iter().map(|c| c.0).collect(),
+        options: Vec::new(),
     }
 }
 
@@ -248,16 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_without_a_console_is_refused() {
-        let good: String = NEEDED.iter().map(|n| format!("CONFIG_{n}=y\n")).collect();
-        assert!(bootable(&good).is_ok());
-        let bad = good.replace("CONFIG_SMP=y", "# CONFIG_SMP is not set");
-        assert!(bootable(&bad).unwrap_err().to_string().contains("lacks CONFIG_SMP"));
-    }
-
-    #[test]
     fn the_built_in_configuration_asks_for_what_guests_need() {
-        for name in NEEDED {
+        for name in configure::NEEDED {
             assert!(GUEST_CONFIG.lines().any(|l| l == format!("CONFIG_{name}=y")), "{name}");
         }
     }

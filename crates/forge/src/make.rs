@@ -1,11 +1,11 @@
 //! make(1), watched: how many files are compiled, the compiler's warnings and errors.
 //!
-//! kbuild prints a line "  CC      kernel/sched/fair.o" for each step. The number of steps of the last whole build is
-//! kept beside the objects, as the estimate of the next; before that a guess serves. The build's environment is fixed
+//! kbuild prints a line "  CC      kernel/sched/fair.o" for each step. How many there will be is estimated from the
+//! objects that are there (`outdated`); before the first build a guess serves. The build's environment is fixed
 //! ([`PASSED`], [`FIXED`]), so that equal sources give equal images: kbuild would obey LLVM, KCFLAGS, LOCALVERSION and
 //! more.
 
-use schedlab_base::{Error, Result, temp};
+use schedlab_base::{Error, Result};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -16,8 +16,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Steps of a first build, until it is known: those of 6.1.192 with the built-in configuration.
-const FIRST_STEPS: u64 = 1700;
-const STEPS: &str = "schedlab-steps";
+pub const FIRST_STEPS: u64 = 1700;
+/// Steps of a build that has hardly an object to make: archives, the link, the image.
+pub const LINK_STEPS: u64 = 30;
 /// How often the interrupt is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// Variables of the user's that a build sees: where programs, temporary files and ccache's store are.
@@ -53,6 +54,8 @@ pub struct Make<'a> {
     pub objects: &'a Path,
     /// Where the whole output is kept.
     pub log: PathBuf,
+    /// Steps that there will be, as far as is known.
+    pub expected: u64,
     /// Set when the user wants it to end.
     pub stop: &'a AtomicBool,
 }
@@ -93,7 +96,7 @@ impl Make<'_> {
         let (send, lines) = mpsc::channel();
         let out = reader(child.stdout.take(), false, send.clone());
         let err = reader(child.stderr.take(), true, send);
-        let mut watch = Watch::new(self.expected());
+        let mut watch = Watch::new(self.expected);
         let ended = watch.listen(&lines, self.stop, step);
         if !ended {
             // SAFETY: kill takes plain numbers; the group is the child's own, made by process_group(0).
@@ -122,18 +125,6 @@ impl Make<'_> {
                 .help("the disk is full: make room, then the same command goes on from there"),
             false => Error::input(text).help(help),
         })
-    }
-
-    fn expected(&self) -> u64 {
-        let text = fs::read_to_string(self.objects.join(STEPS)).unwrap_or_default();
-        text.trim().parse().unwrap_or(FIRST_STEPS)
-    }
-    /// Keeps the number of steps, for the next build's estimate.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
-    pub fn remember(&self, steps: u64) -> Result<()> {
-        temp::write_whole(&self.objects.join(STEPS), format!("{steps}\n").as_bytes())
     }
 }
 
@@ -299,7 +290,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@env > seen\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), stop: &stop };
+        let make = Make {
+            tree: dir.path(),
+            objects: dir.path(),
+            log: dir.path().join("log"),
+            expected: 1,
+            stop: &stop,
+        };
         // cargo gives each test variables of its own.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         make.run(&["all"], 1, &mut |_| ()).unwrap();
@@ -318,7 +315,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@echo '  CC      a.o'; sleep 60\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), stop: &stop };
+        let make = Make {
+            tree: dir.path(),
+            objects: dir.path(),
+            log: dir.path().join("log"),
+            expected: 1,
+            stop: &stop,
+        };
         let started = std::time::Instant::now();
         let error = make.run(&["all"], 1, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
         assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));
@@ -330,7 +333,7 @@ mod tests {
         const AGAIN: &str = "SCHEDLAB_TEST_MAKE_IN";
         if let Some(dir) = std::env::var_os(AGAIN).map(PathBuf::from) {
             let stop = AtomicBool::new(false);
-            let make = Make { tree: &dir, objects: &dir, log: dir.join("log"), stop: &stop };
+            let make = Make { tree: &dir, objects: &dir, log: dir.join("log"), expected: 1, stop: &stop };
             let _ = make.run(&["all"], 1, &mut |_| ());
             return;
         }

@@ -13,15 +13,16 @@
 //! path written down, before the file is changed. So the tree can be put right after any interruption, and the
 //! next start does so.
 
-use crate::diff::{self, Patch, Placement};
-use crate::source::Obtained;
+use crate::blob::{self, Content};
+use crate::diff::{self, Outcome, Patch, Placement};
+use crate::kconfig::{self, Changes};
+use crate::source::{self, Obtained};
 use schedlab_base::{Error, Result, temp};
 use schedlab_guest::fetch::TREE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -34,6 +35,54 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
     changed: BTreeMap<String, bool>,
+}
+
+impl State {
+    /// The state of a site.
+    fn of(folder: &Path) -> State {
+        let text = fs::read(folder.join(STATE)).ok();
+        text.and_then(|t| serde_json::from_slice(&t).ok()).unwrap_or_default()
+    }
+    /// A file as the source has it.
+    fn original(&self, folder: &Path, path: &str) -> Result<Content> {
+        match self.changed.get(path) {
+            Some(false) => Ok(None),
+            Some(true) => blob::read(&folder.join(ORIGINALS), path),
+            None => blob::read(&folder.join(TREE), path),
+        }
+    }
+}
+
+/// Checks that patches fit, without the lock: a build that another process makes in the same site may take long. It is
+/// checked again under the lock.
+///
+/// # Errors
+/// Rejected hunks.
+pub fn check(source: &Obtained, patches: &[Patch]) -> Result<()> {
+    let outcome = |state: &State| {
+        diff::apply(patches, |path| match &source.stale {
+            Some(copies) => copies.original(path),
+            None => state.original(&source.folder, path),
+        })
+    };
+    loop {
+        let state = State::of(&source.folder);
+        let rejects = outcome(&state)?.rejects;
+        // A file that another process was changing may have been read too late to be the original.
+        if source.stale.is_none() && State::of(&source.folder) != state {
+            continue;
+        }
+        return if rejects.is_empty() { Ok(()) } else { Err(diff::rejected(&rejects, &source.name)) };
+    }
+}
+
+/// A tree that was patched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patched {
+    /// Hunks that went in elsewhere than they said.
+    pub moved: Vec<Placement>,
+    /// Options of the configuration that the patches bring or change.
+    pub options: Changes,
 }
 
 /// A locked site.
@@ -72,6 +121,7 @@ impl Site {
         }
         let site = Site { name: source.name.clone(), folder, _lock: lock };
         if let Some(copies) = &source.stale {
+            source::forget_older_copy(&site.folder)?;
             site.take_back()?;
             say(&format!("copying what has changed in {}", source.name));
             copies.bring(&site.folder)?;
@@ -95,32 +145,42 @@ impl Site {
     ///
     /// # Errors
     /// Rejected hunks, and a disk that does not take it.
-    pub fn patch(&self, patches: &[Patch]) -> Result<Vec<Placement>> {
-        let mut state = self.state();
-        let outcome = diff::apply(patches, |path| self.original(&state, path))?;
+    pub fn patch(&self, patches: &[Patch]) -> Result<Patched> {
+        let mut state = State::of(&self.folder);
+        let outcome = diff::apply(patches, |path| state.original(&self.folder, path))?;
         if !outcome.rejects.is_empty() {
             return Err(diff::rejected(&outcome.rejects, &self.name));
         }
-        let mut wanted = outcome.files;
+        let mut wanted = outcome.files.clone();
         for path in state.changed.keys() {
             if !wanted.contains_key(path) {
-                let original = self.original(&state, path)?;
+                let original = state.original(&self.folder, path)?;
                 wanted.insert(path.clone(), original);
             }
         }
         self.keep_originals(&mut state, wanted.keys())?;
         for (path, content) in &wanted {
-            self.put(path, content.as_deref())?;
+            blob::put(&self.tree(), path, content.as_ref())?;
         }
+        let options = self.options(&state, &outcome)?;
         // Files that are as the source has them again need no original.
-        state.changed.retain(|path, there| {
-            let original = self.folder.join(ORIGINALS).join(path);
-            let content = wanted.get(path).cloned().flatten();
-            let same = if *there { fs::read(&original).ok() == content } else { content.is_none() };
-            !same
+        let before = state.clone();
+        state.changed.retain(|path, _| {
+            let original = before.original(&self.folder, path).ok();
+            original.as_ref() != wanted.get(path)
         });
         self.write_state(&state)?;
-        Ok(outcome.moved)
+        Ok(Patched { moved: outcome.moved, options })
+    }
+
+    /// The changes of options, once the tree has these patches and no others.
+    fn options(&self, state: &State, outcome: &Outcome) -> Result<Changes> {
+        let of = outcome.files.iter().filter(|(path, _)| kconfig::is_kconfig(path));
+        let pairs = of.map(|(path, after)| Ok((path.as_str(), state.original(&self.folder, path)?, after)));
+        let pairs = pairs.collect::<Result<Vec<_>>>()?;
+        let known: Vec<&str> = pairs.iter().map(|(path, ..)| *path).collect();
+        Changes::of(pairs.iter().map(|(_, before, after)| (before, *after)))
+            .without_those_elsewhere(&self.tree(), &known)
     }
 
     /// Takes all patches back.
@@ -128,61 +188,22 @@ impl Site {
         self.patch(&[]).map(drop)
     }
 
-    fn state(&self) -> State {
-        let text = fs::read(self.folder.join(STATE)).ok();
-        text.and_then(|t| serde_json::from_slice(&t).ok()).unwrap_or_default()
-    }
     fn write_state(&self, state: &State) -> Result<()> {
         let text = serde_json::to_vec_pretty(state).map_err(|e| Error::internal(e.to_string()))?;
         temp::write_whole(&self.folder.join(STATE), &text)
-    }
-
-    /// A file as the source has it.
-    fn original(&self, state: &State, path: &str) -> Result<Option<Vec<u8>>> {
-        let file = match state.changed.get(path) {
-            Some(false) => return Ok(None),
-            Some(true) => self.folder.join(ORIGINALS).join(path),
-            None => self.tree().join(path),
-        };
-        match fs::read(&file) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::io(&file, "read", &e)),
-        }
     }
 
     /// Keeps the originals of paths that are changed for the first time, and writes the paths down.
     fn keep_originals<'p>(&self, state: &mut State, paths: impl Iterator<Item = &'p String>) -> Result<()> {
         let new: Vec<&String> = paths.filter(|p| !state.changed.contains_key(*p)).collect();
         for path in new {
-            let content = self.original(state, path)?;
-            if let Some(bytes) = &content {
-                let place = self.folder.join(ORIGINALS).join(path);
-                let above = place.parent().unwrap_or(&self.folder);
-                fs::create_dir_all(above).map_err(|e| Error::io(above, "make", &e))?;
-                temp::write_whole(&place, bytes)?;
+            let content = state.original(&self.folder, path)?;
+            if let Some(blob) = &content {
+                blob::keep(&self.folder.join(ORIGINALS).join(path), blob)?;
             }
             state.changed.insert(path.clone(), content.is_some());
         }
         self.write_state(state)
-    }
-
-    /// Writes a file of the tree if its bytes differ, or removes it.
-    fn put(&self, path: &str, content: Option<&[u8]>) -> Result<()> {
-        let place = self.tree().join(path);
-        let Some(bytes) = content else {
-            return match fs::remove_file(&place) {
-                Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io(&place, "remove", &e)),
-                _ => Ok(()),
-            };
-        };
-        if fs::read(&place).is_ok_and(|now| now == bytes) {
-            return Ok(());
-        }
-        let above = place.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(above).map_err(|e| Error::io(above, "make", &e))?;
-        // Scripts stay executable: the file is written over.
-        fs::write(&place, bytes).map_err(|e| Error::io(&place, "write", &e))
     }
 }
 
@@ -222,7 +243,7 @@ mod tests {
         assert_eq!(text("f").unwrap(), "A\nc\n", "a series builds on itself");
         site.patch(&[]).unwrap();
         assert_eq!((text("f").unwrap(), text("d/new")), ("a\nb\n".into(), None));
-        assert_eq!(site.state(), State::default());
+        assert_eq!(State::of(dir.path()), State::default());
     }
 
     #[test]
@@ -251,6 +272,41 @@ mod tests {
         let error = site.patch(&patch(&ONE.replace("-b", "-x"))).unwrap_err().to_string();
         assert!(error.contains("p does not apply to linux 6.1"), "{error}");
         assert_eq!(fs::read_to_string(site.tree().join("f")).unwrap(), "A\nb\n");
+    }
+
+    #[test]
+    fn rejected_hunks_are_told_while_another_build_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = site(dir.path());
+        site.patch(&patch(TWO)).unwrap();
+        let name = "linux 6.1".to_owned();
+        let source = Obtained { folder: dir.path().to_owned(), identity: name.clone(), name, stale: None };
+        check(&source, &patch(ONE)).unwrap();
+        let error = check(&source, &patch(&ONE.replace("-b", "-x"))).unwrap_err().to_string();
+        assert!(error.contains("p does not apply to linux 6.1"), "{error}");
+        assert_eq!(fs::read_to_string(site.tree().join("f")).unwrap(), "A\nb\n", "nothing is changed");
+    }
+
+    #[test]
+    fn nothing_outside_changes_through_a_link_and_links_come_and_go() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let site = site(dir.path());
+        fs::write(other.path().join("f"), "a\nb\n").unwrap();
+        std::os::unix::fs::symlink(other.path(), site.tree().join("out")).unwrap();
+        let through = ONE.replace("/f\n", "/out/f\n").replace("b/d/new", "b/out/new");
+        let error = site.patch(&patch(&through)).unwrap_err().to_string();
+        assert!(error.contains("out/f lies behind out, which is a symbolic link"), "{error}");
+        let names = fs::read_dir(other.path()).unwrap().count();
+        assert_eq!((names, fs::read_to_string(other.path().join("f")).unwrap().as_str()), (1, "a\nb\n"));
+        let link = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+f\n\
+                    \\ No newline at end of file\ndiff --git a/f b/f\nold mode 100644\nnew mode 100755\n";
+        site.patch(&patch(link)).unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        let executable = || fs::metadata(site.tree().join("f")).unwrap().permissions().mode() & 0o100 != 0;
+        assert!(site.tree().join("l").is_symlink() && executable());
+        site.patch(&[]).unwrap();
+        assert!(!site.tree().join("l").is_symlink() && !executable());
+        assert_eq!(State::of(dir.path()), State::default());
     }
 
     #[test]

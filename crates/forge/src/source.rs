@@ -1,32 +1,19 @@
 //! Sources: a distribution's source package, a tarball, or a tree of the user's own.
 //!
 //! All three become a *site* in the cache (`site`). The package and the tarball are unpacked there once. The user's
-//! tree is copied there and never written to; a later build copies the changed files only. A file counts as
-//! unchanged while its size and its time of change are the same. What builds in the tree itself have made is no
-//! source: kbuild refuses a tree with some of it, and takes the rest for its own. The tree's .gitignore files tell it.
+//! tree is copied there and never written to ([`crate::survey`] says of what the copy consists); a later build copies
+//! the changed files only.
 
+use crate::blob::{self, Blob, Content, Kind};
+use crate::survey::{self, Manifest, Stamp, UNSURE};
 use schedlab_base::{Error, Result, temp};
 use schedlab_guest::fetch;
 use schedlab_guest::images::cache::{self, Note};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Files by which a kernel's tree is known.
-const MARKS: [&str; 3] = ["Makefile", "Kbuild", "kernel/sched/core.c"];
-/// Files and folders of a user's tree that are no source, wherever they are. A worktree's .git is a file.
-const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn", ".config"];
-/// Folders that a build in the tree makes: below the tree, or below a folder of `arch`.
-const MADE_FOLDERS: &[&str] = &["include/config", "include/generated"];
-/// The beginning of files that a build in the tree makes at its top.
-const MADE_FILES: &str = "vmlinux";
-/// Endings of files that a build in the tree makes. These tables serve trees without .gitignore files, too.
-const PRODUCTS: &[&str] = &["o", "ko", "a", "cmd", "order", "symvers"];
-/// The files of a copied tree with their sizes and times.
-const MANIFEST: &str = "manifest.json";
-
+pub(crate) const MARKS: [&str; 3] = ["Makefile", "Kbuild", "kernel/sched/core.c"];
 /// A source as the user names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
@@ -85,45 +72,14 @@ pub(crate) struct Copies {
     now: Manifest,
 }
 
-/// Size, time of change in nanoseconds, and hash of each file.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-struct Manifest {
-    files: BTreeMap<String, Stamp>,
-}
-
-impl Manifest {
-    /// The manifest of a site; empty if there is none.
-    fn read(folder: &Path) -> Manifest {
-        let text = fs::read(folder.join(MANIFEST)).ok();
-        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
-    }
-    fn write(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
-        temp::write_whole(&folder.join(MANIFEST), &text)
-    }
-    /// Whether a file has the content of another manifest's file.
-    fn agrees(&self, name: &str, with: &Manifest) -> bool {
-        let hash = |of: &Manifest| of.files.get(name).map(|s| s.hash.clone()).filter(|h| h != UNSURE);
-        hash(self).is_some_and(|own| hash(with) == Some(own))
-    }
-}
-
-/// The hash of a file that is being copied or removed: the copy has the old bytes, the new ones or a part.
-const UNSURE: &str = "";
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Stamp {
-    size: u64,
-    changed_ns: i128,
-    hash: String,
-}
-
 /// Whether a source's files are in the cache, so that it takes no more room. A tarball is looked for when it is read.
 pub fn is_there(source: &Source, cache: &Path) -> bool {
     match source {
         Source::Series(series) => fetch::source_in_cache(series, cache).is_some(),
         Source::Tarball(path) => !path.is_file() || fs::read_dir(cache::sources(cache)).is_ok(),
-        Source::Tree(path) => site_of(path, cache).is_ok_and(|folder| folder.join(MANIFEST).is_file()),
+        Source::Tree(path) => {
+            site_of(path, cache).is_ok_and(|folder| folder.join(survey::MANIFEST).is_file())
+        }
     }
 }
 
@@ -171,6 +127,13 @@ fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtai
             ))
             .help("a tarball has one folder, which holds the tree"));
         }
+        if let Some((link, to)) = survey::leads_out(&tree)? {
+            let (link, to) = (link.display(), to.display());
+            let text = format!("{}: the link {link} leads out of the tree, to {to}", path.display());
+            return Err(
+                Error::input(text).help("unpack it and give the folder: what lies behind is copied then")
+            );
+        }
         folder.rename_to(&place).map_err(|e| Error::io(&place, "make", &e))?;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -182,71 +145,55 @@ fn tree(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
     let before = Manifest::read(&folder);
     say(&format!("looking for changes in {}", path.display()));
-    let mut now = survey(&path, &before, true)?;
-    // Debian's trees tell git to ignore all that is not Debian's own.
-    if MARKS.iter().any(|mark| !now.files.contains_key(*mark)) {
-        now = survey(&path, &before, false)?;
-    }
-    let told: Vec<String> = now.files.iter().map(|(name, s)| format!("{name} {}\n", s.hash)).collect();
-    let identity = schedlab_record::content_hash(told.concat().as_bytes());
+    let surveyed = survey::survey(&path, &before)?;
+    surveyed.left_out.iter().for_each(|link| say(&format!("the link {link} leads nowhere, and is left out")));
+    let now = surveyed.files;
+    let identity = now.identity();
     let name = path.display().to_string();
     Ok(Obtained { folder, name, identity, stale: Some(Copies { from: path, now }) })
 }
 
-/// Lists the files of a tree, without those that git ignores if `git_ignore`; hashes those that are new or changed.
-fn survey(root: &Path, before: &Manifest, git_ignore: bool) -> Result<Manifest> {
-    let mut now = Manifest::default();
-    let top = root.to_owned();
-    let is_source = move |e: &ignore::DirEntry| e.path().strip_prefix(&top).is_ok_and(is_source);
-    // The tree's own .gitignore files alone decide: not those of a folder around it, nor of the user.
-    let walk = ignore::WalkBuilder::new(root)
-        .standard_filters(false)
-        .git_ignore(git_ignore)
-        .require_git(false)
-        .filter_entry(is_source)
-        .build();
-    for entry in walk {
-        let entry = entry.map_err(|e| Error::machine(format!("can't read {}: {e}", root.display())))?;
-        let path = entry.path();
-        let about = path.symlink_metadata().map_err(|e| Error::io(path, "read", &e))?;
-        if !(about.is_file() || about.is_symlink()) {
-            continue;
-        }
-        let inner = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
-        let changed_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
-        let known = before.files.get(&inner).filter(|s| s.size == about.len() && s.changed_ns == changed_ns);
-        let hash = match known.filter(|s| s.hash != UNSURE) {
-            Some(stamp) => stamp.hash.clone(),
-            None => schedlab_record::content_hash(&bytes_of(path, about.is_symlink())?),
-        };
-        now.files.insert(inner, Stamp { size: about.len(), changed_ns, hash });
+/// Removes the copy of a tree that has no manifest of this form: an older schedlab copied links as they were.
+///
+/// # Errors
+/// When it can't be removed.
+pub(crate) fn forget_older_copy(folder: &Path) -> Result<()> {
+    if folder.join(survey::MANIFEST).exists() {
+        return Ok(());
     }
-    Ok(now)
-}
-
-/// Whether a path of the tree, without the tree's own, is source as far as its name tells.
-fn is_source(inner: &Path) -> bool {
-    let name: &str = &inner.file_name().unwrap_or_default().to_string_lossy();
-    let at_top = inner.components().count() == 1;
-    let below_arch = || inner.strip_prefix("arch").ok().map(|p| p.components().skip(1).collect::<PathBuf>());
-    let made = |folder: &Path| MADE_FOLDERS.iter().any(|made| folder == Path::new(made));
-    !(NOT_SOURCE.contains(&name)
-        || made(inner)
-        || below_arch().is_some_and(|folder| made(&folder))
-        || (at_top && name.starts_with(MADE_FILES))
-        || inner.extension().is_some_and(|e| PRODUCTS.iter().any(|p| e == *p)))
-}
-
-/// A file's bytes, or a link's target.
-fn bytes_of(path: &Path, is_link: bool) -> Result<Vec<u8>> {
-    let bytes = match is_link {
-        true => fs::read_link(path).map(|to| to.into_os_string().into_encoded_bytes()),
-        false => fs::read(path),
-    };
-    bytes.map_err(|e| Error::io(path, "read", &e))
+    for name in [fetch::TREE, "originals", "state.json"] {
+        let place = folder.join(name);
+        let removed = if place.is_dir() { fs::remove_dir_all(&place) } else { fs::remove_file(&place) };
+        match removed {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(&place, "remove", &e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Copies {
+    /// A file as the copy will have it.
+    ///
+    /// # Errors
+    /// When the path leads through a link, or the file can't be read.
+    pub(crate) fn original(&self, path: &str) -> Result<Content> {
+        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        let is_link = |p: &&str| self.now.files.get(*p).is_some_and(|stamp| stamp.link.is_some());
+        if let Some(link) = above.filter(|p| !p.is_empty()).find(is_link) {
+            return Err(blob::through(Path::new(link), path));
+        }
+        let Some(stamp) = self.now.files.get(path) else { return Ok(None) };
+        if let Some(to) = &stamp.link {
+            return Ok(Some(Blob { bytes: to.clone().into_bytes(), kind: Kind::Link }));
+        }
+        let place = self.from.join(path);
+        let bytes = fs::read(&place).map_err(|e| Error::io(&place, "read", &e))?;
+        Ok(Some(Blob { bytes, kind: stamp.kind() }))
+    }
+
     /// Copies the files whose content differs from the copy's. The site is locked, and without patches.
     ///
     /// First the manifest is written with these files as unsure. So a copy that breaks off is mended by the next,
@@ -279,7 +226,7 @@ impl Copies {
         }
         for name in unsure() {
             if let Some(stamp) = self.now.files.get(name) {
-                copy(&self.from.join(name), &tree.join(name), &stamp.hash)?;
+                copy(&self.from.join(name), &tree.join(name), stamp)?;
             }
         }
         self.now.write(folder)
@@ -293,23 +240,23 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Copies a file or a link, which must have the content of `hash`. Its time is now: make compiles it again.
-fn copy(from: &Path, to: &Path, hash: &str) -> Result<()> {
+/// Copies a file, which must have the content of its stamp, or makes a link. Its time is now: make compiles it again.
+fn copy(from: &Path, to: &Path, stamp: &Stamp) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(to, "write", &e);
     if let Some(above) = to.parent() {
         fs::create_dir_all(above).map_err(failed)?;
     }
     remove(to)?;
-    let link = fs::read_link(from);
-    let copied = match &link {
-        Ok(target) => std::os::unix::fs::symlink(target, to),
-        Err(_) => fs::copy(from, to).map(drop),
-    };
-    if copied.is_err() && from.symlink_metadata().is_err() {
+    if let Some(target) = &stamp.link {
+        return std::os::unix::fs::symlink(target, to).map_err(failed);
+    }
+    let copied = fs::copy(from, to);
+    if copied.is_err() && from.metadata().is_err() {
         return Err(changed(from));
     }
     copied.map_err(failed)?;
-    if schedlab_record::content_hash(&bytes_of(to, link.is_ok())?) != hash {
+    let bytes = fs::read(to).map_err(|e| Error::io(to, "read", &e))?;
+    if schedlab_record::content_hash(&bytes) != stamp.hash {
         return Err(changed(from));
     }
     Ok(())
@@ -323,6 +270,7 @@ fn changed(path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn put(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -26,6 +26,8 @@ pub struct Page<'a> {
     pub source: &'a str,
     /// Verdicts; of the runs in guests alone.
     pub comparison: &'a Comparison,
+    /// Options of the configuration that the patches bring or change, in words.
+    pub options: &'a [String],
     /// Costs by machine and operation.
     pub costs: &'a [Cost],
     /// Functions by their difference.
@@ -64,6 +66,9 @@ fn patch(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     for counter in &p.trial.counters {
         writeln!(out, "  adds the counter {counter}")?;
+    }
+    for option in p.options {
+        write!(out, "{}", wrap("  ", option))?;
     }
     writeln!(out)
 }

@@ -1,15 +1,12 @@
 //! The commands, and the way from the words of the command line to one of them.
 
-use crate::{colour, commands, common, output};
+use crate::{colour, commands, common, fault, output};
 use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
-use schedlab_record::MODEL;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-/// "0.2.0 (model 11, release)": the build is the cargo profile's name, with ", profile-guided" if it is.
-static VERSION: LazyLock<String> =
-    LazyLock::new(|| format!("{} (model {MODEL}, {})", env!("CARGO_PKG_VERSION"), env!("SCHEDLAB_BUILD")));
+static VERSION: LazyLock<String> = LazyLock::new(output::version);
 
 /// A row of the table of commands. Help, completions and man page derive from the table.
 pub struct Entry {
@@ -114,6 +111,9 @@ pub fn run() -> ExitCode {
     let chosen = matches.subcommand().and_then(|(name, own)| {
         COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
     });
+    if let Some((entry, _)) = chosen {
+        fault::remember(&(entry.command)());
+    }
     // Without a command, clap has already printed help.
     let obeyed = common::walk_if_asked();
     output::conclude(obeyed.and_then(|()| chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own))))

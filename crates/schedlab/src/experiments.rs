@@ -9,9 +9,10 @@ use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
-use schedlab_base::Warning;
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, Warning};
+use schedlab_forge::forecast::Speed;
 use schedlab_guest::Mode;
+use schedlab_guest::images::cache;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
 use schedlab_lab::budget::{self, Budget};
@@ -356,6 +357,11 @@ impl Making<'_> {
                 if self.kernel.is_empty() {
                     let folder = experiment.file.parent().unwrap_or(Path::new("."));
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
+                    if self.seeds_a_boot.is_some() && !self.quiet {
+                        let cells = experiment.loads.len() * experiment.variants.len();
+                        let runs = cells as u64 * wanted.runs.unwrap_or(experiment.runs);
+                        forging::foretell(&builds, runs, self.jobs())?;
+                    }
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }
                 plan_in_guests(&experiment, &guests, wanted)?
@@ -411,6 +417,11 @@ impl Making<'_> {
         Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
     }
 
+    /// Runs side by side.
+    fn jobs(&self) -> u64 {
+        self.jobs.unwrap_or_else(common::cpus)
+    }
+
     fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
         let executor = Timed::new(&common::EXECUTOR);
         let bar = Bar::runs(self.quiet);
@@ -419,16 +430,21 @@ impl Making<'_> {
             executor: &executor,
             store: Some(store),
             attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
-            jobs: self.jobs.unwrap_or_else(common::cpus) as usize,
+            jobs: self.jobs() as usize,
             progress: &bar,
             stop: interrupt::stop_flag()?,
             engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
             outlines: true,
         };
+        let began = Instant::now();
         let finished = match self.seeds_a_boot {
             Some(seeds) => session.work_seated(plan, seeds),
             None => session.work(plan),
         };
+        if let (Some(_), Ok(done), Ok(cache)) = (self.seeds_a_boot, &finished, cache::folder(None)) {
+            let made = (done.records.len() - done.found) as u64;
+            Speed::learn_runs(&cache, made, began.elapsed().as_millis() as u64 * self.jobs());
+        }
         drop(bar);
         if self.timing {
             eprint(&executor.table());

@@ -1,20 +1,47 @@
 //! Builds kernels, with progress on standard error.
 
 use crate::progress::Bar;
-use crate::{interrupt, output};
+use crate::{common, interrupt, output};
 use schedlab_base::{Error, Result};
-use schedlab_forge::{Listener, Made, Recipe, Step};
+use schedlab_forge::forecast::{Forecast, Speed, forecast};
+use schedlab_forge::{Listener, Made, Recipe, Setting, Step};
 use schedlab_guest::Image;
 use schedlab_guest::images::cache;
 use schedlab_kernel::Variant;
 use schedlab_lab::builds::{self, Wanted};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// Notes for the steps of a build, and a bar for its files.
+/// Between two notes about a build where no bar is shown.
+const NOTE_EVERY: Duration = Duration::from_secs(30);
+/// So many objects at the speed of earlier builds count as made before the first: the first ones are short programs of
+/// the build itself, and say little.
+const PRIOR: f64 = 60.0;
+
+/// Notes for the steps of a build, and a bar for its objects; without a terminal further notes.
 struct Teller {
     bar: Bar,
     quiet: bool,
+    on_terminal: bool,
+    /// An object's time by the clock, as earlier builds have it.
+    object_s: f64,
+    began: Option<Instant>,
+    noted: Instant,
+}
+
+impl Teller {
+    fn new(cache: &Path, quiet: bool) -> Teller {
+        Teller {
+            bar: Bar::build(quiet),
+            quiet,
+            on_terminal: std::io::stderr().is_terminal(),
+            object_s: Speed::read(cache).object_ms as f64 / 1000.0 / common::cpus() as f64,
+            began: None,
+            noted: Instant::now(),
+        }
+    }
 }
 
 impl Listener for Teller {
@@ -24,9 +51,64 @@ impl Listener for Teller {
         }
     }
     fn step(&mut self, step: &Step) {
-        let words = format!("{} of about {} files: {}", step.done, step.of, step.file);
-        self.bar.at(step.done * 1000 / step.of.max(1), words);
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let left = left_s(step, began.elapsed().as_secs_f64(), self.object_s);
+        let done = format!("{} of about {} objects, {} left", step.done, step.of, about(left));
+        if !self.quiet && !self.on_terminal && self.noted.elapsed() > NOTE_EVERY {
+            self.noted = Instant::now();
+            output::note(&done);
+        }
+        self.bar.at(step.done * 1000 / step.of.max(1), format!("{done}: {}", step.file));
     }
+}
+
+/// Seconds until the last object, from the speed so far and that of earlier builds.
+fn left_s(step: &Step, so_far_s: f64, object_s: f64) -> f64 {
+    let each = (so_far_s + PRIOR * object_s) / (PRIOR + step.done as f64);
+    each * step.of.saturating_sub(step.done) as f64
+}
+
+/// A time in words: "about 9 min".
+fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => "a few seconds".to_owned(),
+        s if s < 90.0 => format!("about {:.0} s", (s / 10.0).ceil() * 10.0),
+        s => format!("about {:.0} min", s / 60.0),
+    }
+}
+
+/// Says how long a trial takes: kernels that are to be built for it, and its runs, made `jobs` side by side.
+///
+/// # Errors
+/// As [`schedlab_forge::build`] for sources and tools.
+pub fn foretell(wanted: &[Wanted], runs: u64, jobs: u64) -> Result<()> {
+    let cache = cache::folder(None)?;
+    let speed = Speed::read(&cache);
+    let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
+    output::note(&foretold(&all, speed, runs, jobs));
+    Ok(())
+}
+
+fn foretold(kernels: &[Forecast], speed: Speed, runs: u64, jobs: u64) -> String {
+    let of = |count: u64, each_ms: u64, side_by_side: u64| {
+        count as f64 * each_ms as f64 / 1000.0 / side_by_side.max(1) as f64
+    };
+    let missing: Vec<&Forecast> = kernels.iter().filter(|f| f.objects > 0).collect();
+    // Kernels of one source share their objects: a second one has little to make.
+    let objects = missing.iter().map(|f| f.objects).max().unwrap_or(0);
+    let build_s = of(objects, speed.object_ms, common::cpus());
+    let runs_s = of(runs, speed.run_ms, jobs.min(runs));
+    let mut parts = Vec::new();
+    if missing.iter().any(|f| f.source) {
+        parts.push("the source to fetch".to_owned());
+    }
+    if !missing.is_empty() {
+        let count = missing.len();
+        let kernels = if count == 1 { "a kernel".to_owned() } else { format!("{count} kernels") };
+        parts.push(format!("{kernels} to build ({objects} objects, {})", about(build_s)));
+    }
+    parts.push(format!("up to {runs} runs in guests ({})", about(runs_s)));
+    format!("{} in all: {}", about(build_s + runs_s), parts.join(", "))
 }
 
 /// Checks that this machine can boot kernels, and build them if `builds`; tells all that it lacks at once.
@@ -53,7 +135,7 @@ fn both(first: &Error, second: &Error) -> Error {
 /// # Errors
 /// As [`schedlab_forge::build`].
 pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
-    let mut teller = Teller { bar: Bar::share(quiet), quiet };
+    let mut teller = Teller::new(cache, quiet);
     let made = schedlab_forge::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
     drop(teller);
     let made = made?;
@@ -88,9 +170,41 @@ pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTree
     Ok(images)
 }
 
+/// The options that the patches of a built image bring or change; none for an image that was not built here.
+pub fn options(image: &Image) -> Vec<Setting> {
+    let built = image.path.parent().and_then(|folder| schedlab_forge::catalog::open(folder).ok());
+    built.map_or(Vec::new(), |built| built.note.options)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_begins_with_earlier_builds_and_follows_this_one() {
+        let step = |done, of| Step { done, of, file: String::new() };
+        assert!((left_s(&step(0, 1700), 0.0, 0.2) - 340.0).abs() < 1e-9);
+        let slow = left_s(&step(850, 1700), 850.0, 0.2);
+        assert!((700.0..850.0).contains(&slow), "{slow}");
+        assert_eq!(about(left_s(&step(1700, 1700), 900.0, 0.2)), "a few seconds");
+        assert_eq!((about(41.0), about(540.0)), ("about 50 s".to_owned(), "about 9 min".to_owned()));
+    }
+
+    #[test]
+    fn a_trial_is_foretold_by_what_is_not_there() {
+        let speed = Speed { object_ms: 400, run_ms: 3500 };
+        let of = |source, objects| Forecast { source, objects };
+        let first = foretold(&[of(true, 1700), of(true, 1700)], speed, 192, 2);
+        for part in [
+            "the source to fetch",
+            "2 kernels to build (1700 objects",
+            "up to 192 runs in guests (about 6 min)",
+        ] {
+            assert!(first.contains(part), "{first}");
+        }
+        let again = foretold(&[of(false, 0), of(false, 0)], speed, 192, 2);
+        assert!(again.starts_with("about 6 min in all: up to 192 runs"), "{again}");
+    }
 
     #[test]
     fn all_that_a_machine_lacks_is_told_at_once() {

@@ -12,6 +12,7 @@ mod commands;
 mod common;
 mod experiments;
 mod external;
+mod fault;
 mod forging;
 mod gate;
 mod guests;
@@ -39,6 +40,6 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
         return output::conclude(schedlab_native::agent_main());
     }
-    output::tell_panics_in_one_line();
+    fault::tell_panics();
     std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))
 }

@@ -3,10 +3,15 @@
 //! A result is made whole in memory and written at once. A reader that has gone (`| head`) is no error; a full disk is
 //! one. A message that can't be written to standard error is lost: there is nowhere left to report it.
 
+use crate::fault;
 use schedlab_base::{Error, Result, printable};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+/// This version: "0.2.0 (model 11, release)". The build is the cargo profile's name, with ", profile-guided" if it is.
+pub fn version() -> String {
+    format!("{} (model {}, {})", env!("CARGO_PKG_VERSION"), schedlab_record::MODEL, env!("SCHEDLAB_BUILD"))
+}
 
 /// The exit code of a fault of schedlab itself.
 pub const FAULT: u8 = 4;
@@ -36,6 +41,40 @@ pub fn painted(
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(unwritable(&e)),
         _ => Ok(()),
+    }
+}
+
+/// A file's text on standard output. On a terminal, what a terminal would obey is escaped; a file or another program
+/// gets each byte.
+pub struct Shown<W: Write> {
+    to: W,
+    line: Vec<u8>,
+    escape: bool,
+}
+
+/// Standard output for a file's text.
+pub fn shown() -> Shown<io::StdoutLock<'static>> {
+    let escape = io::stdout().is_terminal();
+    Shown { to: io::stdout().lock(), line: Vec::new(), escape }
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.escape {
+            return self.to.write(bytes);
+        }
+        self.line.extend_from_slice(bytes);
+        if let Some(end) = self.line.iter().rposition(|b| *b == b'\n') {
+            let rest = self.line.split_off(end + 1);
+            let whole = std::mem::replace(&mut self.line, rest);
+            self.to.write_all(printable::lines(&String::from_utf8_lossy(&whole)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.line);
+        self.to.write_all(printable::lines(&String::from_utf8_lossy(&rest)).as_bytes())?;
+        self.to.flush()
     }
 }
 
@@ -79,6 +118,7 @@ pub fn conclude(outcome: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             let _ = writeln!(io::stderr(), "schedlab: error: {e}");
+            fault::more_about(&e);
             ExitCode::from(e.kind().exit_code())
         }
     }
@@ -86,26 +126,34 @@ pub fn conclude(outcome: Result<()>) -> ExitCode {
 
 /// Prints clap's help or version, or its error for a wrong command line; returns the exit code.
 pub fn usage(e: &clap::Error) -> ExitCode {
-    match e.print() {
+    // clap passes the words of the command line on as they are, and these may be names of files.
+    let acts = std::env::args_os().any(|word| word.to_string_lossy().contains(printable::acts));
+    let printed = match acts {
+        true => io::stderr().write_all(printable::lines(&e.render().to_string()).as_bytes()),
+        false => e.print(),
+    };
+    match printed {
         Err(io) if e.exit_code() == 0 && io.kind() != ErrorKind::BrokenPipe => conclude(Err(unwritable(&io))),
         _ => ExitCode::from(if e.exit_code() == 0 { 0 } else { 2 }),
     }
 }
 
-/// Reports a panic of any thread in one line with its place, since it is a fault of schedlab. Later panics are
-/// consequences of the first, and are not reported.
-pub fn tell_panics_in_one_line() {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    std::panic::set_hook(Box::new(|panic| {
-        if TOLD.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let words = panic.payload();
-        let words = words.downcast_ref::<&str>().copied().map(str::to_owned);
-        let words = words.or_else(|| panic.payload().downcast_ref::<String>().cloned());
-        let words = words.unwrap_or_else(|| "no words".to_owned()).replace('\n', " ");
-        let words = printable::name(&words);
-        let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
-        let _ = writeln!(io::stderr(), "schedlab: error: a fault of schedlab{place}: {words}");
-    }));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_text_is_escaped_line_by_line_for_a_terminal_and_whole_otherwise() {
+        const TEXT: &str = "one \u{1b}[31m\u{e9}\ntwo\u{7}";
+        let through = |escape: bool| {
+            let mut out = Vec::new();
+            let mut to = Shown { to: &mut out, line: Vec::new(), escape };
+            // A character may come in two parts.
+            TEXT.as_bytes().chunks(3).for_each(|part| to.write_all(part).unwrap());
+            to.flush().unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(through(false), TEXT);
+        assert_eq!(through(true), "one \\u001b[31m\u{e9}\ntwo\\u0007");
+    }
 }

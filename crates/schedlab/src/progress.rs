@@ -2,7 +2,7 @@
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use schedlab_base::Ns;
+use schedlab_base::{Ns, printable};
 use schedlab_lab::{Cell, Done, Progress};
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
@@ -50,10 +50,25 @@ impl Bar {
         bar.0.set_length(1000);
         bar
     }
+    /// Shows a build, whose words tell the time that is left.
+    pub fn build(quiet: bool) -> Bar {
+        let bar = Bar::new(quiet, style("{bar:30} {percent}%, {elapsed} so far  {wide_msg}"));
+        bar.0.set_length(1000);
+        bar
+    }
     /// So much is done, per mille.
     pub fn at(&self, done: u64, words: String) {
         self.0.set_position(done);
-        self.0.set_message(words);
+        self.message(&words);
+    }
+    /// Words behind the bar. Names in them may be other people's: a terminal would obey some of their characters.
+    fn message(&self, words: &str) {
+        self.0.set_message(printable::name(words).into_owned());
+    }
+    /// The words that are shown.
+    #[cfg(test)]
+    fn words(&self) -> String {
+        self.0.message()
     }
     /// Prints something above the bar.
     pub fn above(&self, print: impl FnOnce()) {
@@ -65,7 +80,7 @@ impl Bar {
     }
     /// Shows the current step.
     pub fn say(&self, words: String) {
-        self.0.set_message(words);
+        self.message(&words);
     }
 }
 
@@ -85,11 +100,11 @@ impl Progress for Bar {
             self.0.reset_eta();
         }
         self.0.inc(1);
-        self.0.set_message(format!("{}, seed {seed}", cell.title()));
+        self.message(&format!("{}, seed {seed}", cell.title()));
     }
     fn waiting(&self, done: usize, words: &str) {
         self.0.set_position(done as u64);
-        self.0.set_message(words.to_owned());
+        self.message(words);
     }
     fn tell(&self, text: &str) {
         if !self.1 {
@@ -101,5 +116,26 @@ impl Progress for Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_act_on_a_terminal_are_shown_as_they_are_written() {
+        const BAD: &str = "a\u{1b}]0;PWN\u{7}\u{1b}[2Jx.o\nb";
+        let bar = Bar::build(true);
+        let shown = || {
+            let words = bar.words();
+            assert!(!words.contains(printable::acts) && words.contains("\\u001b[2Jx.o"), "{words}");
+        };
+        bar.at(1, BAD.to_owned());
+        shown();
+        bar.say(BAD.to_owned());
+        shown();
+        bar.waiting(1, BAD);
+        shown();
     }
 }

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{Lab, texts};
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 /// The patches of the four mechanisms that stand alone, and the series of D001.
 const PATCHES: &[&[&str]] = &[
@@ -172,4 +173,129 @@ fn a_hunt_writes_what_it_found_and_confirms_it() {
     let (code, table, said) = run(&lab, &["run", "found/latency.toml", "--runs", "2", "-q"]);
     assert_eq!(code, 0, "{said}");
     assert!(table.contains("wakeup_delay"), "{table}");
+}
+
+/// A file of the cases.
+fn case(name: &str) -> String {
+    format!("{}/tests/cases/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A small image of protocol 2.15 with a version.
+fn image() -> Vec<u8> {
+    let mut bytes = vec![0u8; 0x2000];
+    bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    bytes[0x202..0x208].copy_from_slice(b"HdrS\x0f\x02");
+    bytes[0x20e..0x210].copy_from_slice(&0x1000u16.to_le_bytes());
+    (bytes[0x211], bytes[0x234], bytes[0x236]) = (1, 1, 0x7f);
+    let banner = b"6.1.192-fake (a@b) #1 SMP";
+    bytes[0x1200..0x1200 + banner.len()].copy_from_slice(banner);
+    bytes
+}
+
+/// A lab with the tree of the cases, which "builds" within a second, and with a folder beside it.
+struct Workshop(Lab);
+
+impl Workshop {
+    fn new() -> Workshop {
+        let lab = Lab::new();
+        let from = PathBuf::from(case("hostile/tree-links/fake-tree"));
+        let tree = lab.path().join("tree");
+        for name in ["Makefile", "Kbuild", "needed", "kernel/sched/core.c", "kernel/sched/fair.c"] {
+            std::fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
+            std::fs::copy(from.join(name), tree.join(name)).unwrap();
+        }
+        std::fs::write(lab.path().join("image"), image()).unwrap();
+        let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap().replace("SLOW:-1", "SLOW:-0");
+        let image = lab.path().join("image");
+        std::fs::write(tree.join("Makefile"), format!("{makefile}\nBZIMAGE = {}\n", image.display()))
+            .unwrap();
+        std::fs::create_dir(lab.path().join("outside")).unwrap();
+        lab.write("outside/f", "orig\n");
+        Workshop(lab)
+    }
+    /// Builds it: exit code, standard output and standard error; `None` where no kernel can be built.
+    fn build(&self, more: &[&str]) -> Option<(i32, String, String)> {
+        let words = ["kernel", "build", "--source", "tree", "--cache", "cache"].iter().chain(more);
+        let done = run(&self.0, &words.copied().collect::<Vec<_>>());
+        let lacks = done.0 == 3 && done.2.contains("a kernel can't be built here");
+        if lacks {
+            println!("skipped: {}", done.2);
+        }
+        (!lacks).then_some(done)
+    }
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_patch_does_not_reach_what_lies_behind_links_of_the_tree() {
+    let shop = Workshop::new();
+    let tree = shop.0.path().join("tree");
+    symlink(shop.0.path().join("outside"), tree.join("out")).unwrap();
+    symlink(tree.join("kernel/sched/fair.c"), tree.join("kernel/sched/self.c")).unwrap();
+    let before = shop.text("tree/kernel/sched/fair.c");
+    let Some((code, _, said)) = shop.build(&["--patch", &case("hostile/tree-links/p2.patch")]) else {
+        return;
+    };
+    assert!(code == 2 && said.contains("kernel/sched/self.c: it is a symbolic link to"), "{said}");
+    // Without the link within the tree the patch goes in, and changes the copy alone.
+    let text = std::fs::read_to_string(case("hostile/tree-links/p2.patch")).unwrap();
+    shop.0.write("out.patch", text.split("--- a/kernel").next().unwrap());
+    let (code, first, said) = shop.build(&["--patch", "out.patch"]).unwrap();
+    assert_eq!(code, 0, "{said}");
+    assert_eq!((shop.text("outside/f").as_str(), shop.text("outside/new").as_str()), ("orig\n", ""));
+    assert_eq!(shop.text("tree/kernel/sched/fair.c"), before);
+    // An edit behind the link makes another kernel.
+    let again = shop.build(&["--patch", "out.patch"]).unwrap().1;
+    assert!(again.contains("was there already"), "{again}");
+    shop.0.write("outside/g", "more\n");
+    let (_, second, _) = shop.build(&["--patch", "out.patch"]).unwrap();
+    assert!(second.contains(": built: ") && second.lines().next() != first.lines().next(), "{second}");
+}
+
+#[test]
+fn lines_of_make_do_not_act_on_the_terminal() {
+    let shop = Workshop::new();
+    let patch = case("hostile/build-progress-escape.patch");
+    let Some((code, out, said)) = shop.build(&["--patch", &patch]) else { return };
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("\\u001b[31mred"), "the warning is shown: {said}");
+    assert!(!said.chars().chain(out.chars()).any(|c| c.is_control() && c != '\n' && c != '\t'), "{said:?}");
+}
+
+#[test]
+fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
+    let shop = Workshop::new();
+    let Some((code, _, said)) = shop.build(&[]) else { return };
+    assert_eq!(code, 0, "{said}");
+    let site =
+        std::fs::read_dir(shop.0.path().join("cache/sources")).unwrap().flatten().next().unwrap().path();
+    let lock = std::fs::File::options().append(true).open(site.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (code, _, said) = shop.build(&["--patch", &case("first-hour/two.patch")]).unwrap();
+    assert!(
+        code == 2 && said.contains("the file has none of its lines") && !said.contains("waiting"),
+        "{said}"
+    );
+    let (code, _, said) = shop.build(&["--patch", &case("hostile/tree-links/p3.patch")]).unwrap();
+    assert!(code == 2 && said.contains("4 of its 5 lines fit at line 1;"), "{said}");
+    let quoted: String = std::fs::read_to_string(case("first-hour/my.patch")).unwrap();
+    shop.0.write("quoted", &quoted.lines().map(|l| format!("> {l}\n")).collect::<String>());
+    let (code, _, said) = shop.build(&["--patch", "./quoted"]).unwrap();
+    assert!(code == 2 && said.contains("holds a quoted diff"), "{said}");
+}
+
+/// With the source of 6.1.192: the place where a patch almost fits, and an option that is on by default.
+#[test]
+fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
+    if !is_asked("SCHEDLAB_TEST_BUILD") {
+        return;
+    }
+    let lab = Lab::new();
+    let (code, _, said) = run(&lab, &["kernel", "build", "--patch", &case("first-hour/two.patch")]);
+    assert!(code == 2 && said.contains("4 of its 7 lines fit at line 11613; line 11621 is"), "{said}");
+    let patch = case("files/new-option-default-y.patch");
+    let (code, out, said) = run(&lab, &["kernel", "build", "--patch", &patch]);
+    assert!(code == 0 && out.contains("brings CONFIG_SCHED_LONG_LATENCY: y, its default"), "{out}{said}");
 }

@@ -145,6 +145,40 @@ fn only_one_changes_settings_at_a_time() {
     assert!(child.wait().unwrap().success() && value(&lab) == "1");
 }
 
+/// An entry whose file has become a pipe: neither looking nor restoring waits for it.
+#[test]
+fn an_entry_whose_file_is_a_pipe_is_told_and_not_waited_for() {
+    let lab = lab();
+    let text = include_str!("cases/hostile/journal-entry.json");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let pipe = lab.path().canonicalize().unwrap().join("file");
+    let mut entry: serde_json::Value = serde_json::from_str(text).unwrap();
+    entry["boot"] = boot.trim().into();
+    entry["path"] = pipe.to_str().unwrap().into();
+    entry["setting"] = format!("file:{}", pipe.display()).into();
+    std::fs::create_dir_all(lab.path().join("state/journal")).unwrap();
+    lab.write("state/journal/1.json", &entry.to_string());
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let began = Instant::now();
+    for words in [&["restore"][..], &["doctor"], &["exec", "--set", "autogroup=0", "--", "true"]] {
+        let (_, out, err) = run(&lab, words);
+        assert!(
+            out.contains("not a regular file") || err.contains("not a regular file"),
+            "{words:?}: {out}{err}"
+        );
+    }
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 1), "the entry stays");
+    // Another file than the setting's name says.
+    entry["setting"] = "autogroup".into();
+    std::fs::remove_file(&pipe).unwrap();
+    std::fs::write(&pipe, "9\n").unwrap();
+    lab.write("state/journal/1.json", &entry.to_string());
+    let (_, out, err) = run(&lab, &["restore"]);
+    assert!(format!("{out}{err}").contains("not that of setting 'autogroup'"), "{out}{err}");
+    assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "9\n");
+}
+
 #[test]
 fn a_file_of_ones_own_needs_no_tree_and_no_root() {
     let lab = lab();

@@ -5,18 +5,18 @@
 //! before the end of the hunk above it. A hunk that fits nowhere is a reject, and the hunks below are still tried, so
 //! that one message tells all of them.
 
+use super::misfit::{ALREADY, why};
 use super::{FileDiff, Hunk, Line, Patch};
+use crate::blob::{Blob, Content, Kind, stays_inside, target};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 /// The most lines of context that may be left out at each end of a hunk, as in patch(1).
 const MOST_FUZZ: usize = 2;
 /// An error shows so many rejects; more of them have one cause.
 const SHOWN: usize = 8;
-
-/// The bytes of a file; `None` when there is none.
-pub type Content = Option<Vec<u8>>;
 
 /// A hunk that was not where it said, or not as it said.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,38 +92,87 @@ pub fn apply(patches: &[Patch], mut read: impl FnMut(&str) -> Result<Content>) -
             }
             change(patch, file, &mut out);
         }
+        behind_others(patch, &mut out);
     }
     Ok(out)
 }
 
+/// Rejects files that a patch puts behind a file or a link that it makes itself.
+fn behind_others(patch: &Patch, out: &mut Outcome) {
+    let is_there = |path: &str| matches!(out.files.get(path), Some(Some(_)));
+    let above = |path: &str| {
+        let all = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        all.map(str::to_owned).find(|above| is_there(above))
+    };
+    let behind = patch.paths().filter(|path| is_there(path)).filter_map(|path| Some((path, above(path)?)));
+    let rejects: Vec<Reject> = behind
+        .map(|(path, above)| Reject {
+            patch: patch.name.clone(),
+            path: path.to_owned(),
+            hunk: None,
+            at: 0,
+            line: 0,
+            why: format!("it would lie behind {above}, which is no folder"),
+        })
+        .collect();
+    out.rejects.extend(rejects);
+}
+
 fn change(patch: &Patch, file: &FileDiff, out: &mut Outcome) {
-    let whole = |why: &str| Reject {
-        patch: patch.name.clone(),
-        path: file.path().to_owned(),
-        hunk: None,
-        at: file.hunks.first().map_or(0, |h| h.at),
-        line: 0,
-        why: why.to_owned(),
-    };
-    let before = match &file.old {
-        Some(old) => match out.files.get(old).cloned().flatten() {
-            Some(content) => content,
-            None => return out.rejects.push(whole("there is no such file")),
-        },
-        None if file.new.as_ref().is_some_and(|new| matches!(out.files.get(new), Some(Some(_)))) => {
-            return out.rejects.push(whole("the patch makes this file, but there is one already"));
+    match changed(patch, file, out) {
+        Ok(after) => {
+            let moved = |old: &&String| !file.copied && file.new.as_ref() != Some(old);
+            if let Some(old) = file.old.as_ref().filter(moved) {
+                out.files.insert(old.clone(), None);
+            }
+            if let Some(new) = &file.new {
+                out.files.insert(new.clone(), Some(after));
+            }
         }
-        None => Vec::new(),
-    };
-    let after = hunks(patch, file, &before, out);
-    let moved = |old: &&String| !file.copied && file.new.as_ref() != Some(old);
-    if let Some(old) = file.old.as_ref().filter(moved) {
-        out.files.insert(old.clone(), None);
-    }
-    if let Some(new) = &file.new {
-        out.files.insert(new.clone(), Some(after));
+        Err(why) => out.rejects.push(Reject {
+            patch: patch.name.clone(),
+            path: file.path().to_owned(),
+            hunk: None,
+            at: file.hunks.first().map_or(0, |h| h.at),
+            line: 0,
+            why,
+        }),
     }
 }
+
+/// The new file, or why the whole file is refused.
+fn changed(patch: &Patch, file: &FileDiff, out: &mut Outcome) -> std::result::Result<Blob, String> {
+    let there = |path: &Option<String>| path.as_ref().and_then(|p| out.files.get(p).cloned().flatten());
+    let before = match (&file.old, there(&file.old)) {
+        (Some(_), None) => return Err("there is no such file".to_owned()),
+        (Some(_), Some(before)) => before,
+        (None, _) => Blob::plain(Vec::new()),
+    };
+    match (before.kind == Kind::Link, file.of_link) {
+        (true, false) if !file.hunks.is_empty() => {
+            let to = target(&before).display();
+            return Err(format!("it is a symbolic link to {to}: a patch names the file itself"));
+        }
+        (false, true) => return Err("the patch changes a symbolic link, and it is a file".to_owned()),
+        _ => {}
+    }
+    let kind = file.kind.unwrap_or(before.kind);
+    let already = file.old.is_none().then(|| there(&file.new)).flatten();
+    let after = Blob { bytes: hunks(patch, file, &before.bytes, out), kind };
+    match already {
+        Some(now) if now == after => return Err(format!("{MADE_ALREADY}, as the patch has it: {LEAVE_OUT}")),
+        Some(_) => return Err(format!("{MADE_ALREADY}, and it is another")),
+        None => {}
+    }
+    if after.kind == Kind::Link && !stays_inside(Path::new(file.path()), target(&after)) {
+        return Err(format!("the link to {} would lead out of the tree", target(&after).display()));
+    }
+    Ok(after)
+}
+
+/// The reason of a new file that is there already.
+const MADE_ALREADY: &str = "the patch makes this file, but there is one already";
+const LEAVE_OUT: &str = "leave this file out";
 
 /// A file's lines, and whether the last one has no newline.
 fn lines(content: &[u8]) -> (Vec<&[u8]>, bool) {
@@ -228,38 +277,6 @@ fn trimmed(hunk: &Hunk, fuzz: usize) -> (usize, &[Line]) {
     (cut(head), &hunk.lines[cut(head)..hunk.lines.len() - cut(tail)])
 }
 
-/// Why a hunk fits nowhere: it is in already, only its white space differs, or which line differs.
-fn why(hunk: &Hunk, old: &[&[u8]], wanted: usize) -> String {
-    let new: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_new).collect();
-    if !new.is_empty() && old.windows(new.len()).any(|w| w == new) {
-        return "the file has these changes already".to_owned();
-    }
-    let pattern: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_old).collect();
-    let squeezed = |l: &[u8]| -> Vec<u8> { l.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
-    let bare: Vec<Vec<u8>> = pattern.iter().map(|l| squeezed(l)).collect();
-    let same_but_space = |w: &[&[u8]]| w.iter().zip(&bare).all(|(l, b)| squeezed(l) == *b);
-    if !pattern.is_empty() && old.windows(pattern.len()).any(same_but_space) {
-        return "it fits but for its white space: a mail program has changed the patch".to_owned();
-    }
-    // The place where most lines fit, the wanted one if there are several.
-    let fits = |at: usize| pattern.iter().zip(&old[at..]).filter(|(a, b)| **a == **b).count();
-    let best = (0..old.len()).max_by_key(|at| (fits(*at), usize::MAX - at.abs_diff(wanted)));
-    let differs = best.and_then(|at| {
-        let i = pattern.iter().zip(&old[at..]).position(|(a, b)| a != b)?;
-        Some((at + i, pattern[i], old[at + i]))
-    });
-    match differs {
-        Some((line, expected, there)) => {
-            format!("line {} is '{}', the patch expects '{}'", line + 1, shown(there), shown(expected))
-        }
-        None => "the file ends before it".to_owned(),
-    }
-}
-
-fn shown(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim().chars().take(70).collect()
-}
-
 /// The error for rejects, hunk by hunk; `onto` names the source.
 pub fn rejected(rejects: &[Reject], onto: &str) -> Error {
     let names: std::collections::BTreeSet<&str> = rejects.iter().map(|r| r.patch.as_str()).collect();
@@ -280,7 +297,17 @@ pub fn rejected(rejects: &[Reject], onto: &str) -> Error {
     if rejects.len() > SHOWN {
         let _ = write!(text, "\n    and {} more", rejects.len() - SHOWN);
     }
-    Error::input(text).help("is it for another version, or does it need a patch before it? --source names the source, and each --patch adds one, in order")
+    let in_already = |r: &Reject| r.why == ALREADY || r.why.ends_with(LEAVE_OUT);
+    let help = match rejects.iter().filter(|r| in_already(r)).count() {
+        n if n == rejects.len() => {
+            "the source has these changes: take them out of the patch, or leave out the whole patch if that is all of it"
+        }
+        _ => {
+            "is it for another version, or does it need a patch before it? --source names the source, and each --patch \
+             adds one, in order"
+        }
+    };
+    Error::input(text).help(help)
 }
 
 #[cfg(test)]
@@ -293,10 +320,10 @@ mod tests {
     }
     fn run(diff: &str, content: Option<&str>) -> Outcome {
         let patches = parse("p", diff.as_bytes()).unwrap();
-        apply(&patches, |_| Ok(content.map(|t| t.as_bytes().to_vec()))).unwrap()
+        apply(&patches, |_| Ok(content.map(Blob::plain))).unwrap()
     }
     fn text(out: &Outcome) -> String {
-        String::from_utf8(out.files["f"].clone().unwrap()).unwrap()
+        String::from_utf8(out.files["f"].clone().unwrap().bytes).unwrap()
     }
     const ONE: &str =
         "--- a/f\n+++ b/f\n@@ -4,5 +4,6 @@\n line 4\n line 5\n-line 6\n+six\n+more\n line 7\n line 8\n";
@@ -336,7 +363,8 @@ mod tests {
     #[test]
     fn a_reject_says_what_is_the_matter() {
         let done = run(ONE, Some(&file(10).replace("line 6\n", "six\nmore\n")));
-        assert!(done.rejects[0].why.contains("already"));
+        assert!(done.rejects[0].why.contains("already: leave this hunk out"));
+        assert!(rejected(&done.rejects, "x").remedy().unwrap().contains("leave out the whole patch"));
         let spaces = run(ONE, Some(&file(10).replace("line 6\n", "\tline  6\n")));
         assert!(spaces.rejects[0].why.contains("white space"));
         assert!(run(ONE, None).rejects[0].why.contains("no such file"));
@@ -361,7 +389,8 @@ mod tests {
     fn files_come_go_and_end_without_a_newline() {
         let new = "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
         assert_eq!(text(&run(new, None)), "a\nb");
-        assert!(run(new, Some("x")).rejects[0].why.contains("already"));
+        assert!(run(new, Some("x")).rejects[0].why.ends_with("already, and it is another"));
+        assert!(run(new, Some("a\nb")).rejects[0].why.ends_with("leave this file out"));
         let gone = "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n";
         assert_eq!(run(gone, Some("a\n")).files["f"], None);
         let closed = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n";
@@ -379,12 +408,54 @@ mod tests {
         };
         let files = |word: &str| {
             let patches = parse("p", git(word).as_bytes()).unwrap();
-            let read = |path: &str| Ok((path == "f").then(|| b"a\n".to_vec()));
+            let read = |path: &str| Ok((path == "f").then(|| Blob::plain("a\n")));
             let out = apply(&patches, read).unwrap();
             (out.files["f"].clone(), out.files["g"].clone())
         };
-        assert_eq!(files("rename"), (None, Some(b"b\n".to_vec())));
-        assert_eq!(files("copy"), (Some(b"a\n".to_vec()), Some(b"b\n".to_vec())));
+        assert_eq!(files("rename"), (None, Some(Blob::plain("b\n"))));
+        assert_eq!(files("copy"), (Some(Blob::plain("a\n")), Some(Blob::plain("b\n"))));
+    }
+
+    #[test]
+    fn modes_and_links_are_made_and_links_that_lead_out_are_refused() {
+        let outcome = |diff: &str, before: Option<Blob>| {
+            let patches = parse("p", diff.as_bytes()).unwrap();
+            apply(&patches, |path| Ok((path == "d/f").then(|| before.clone()).flatten())).unwrap()
+        };
+        let made = |diff: &str, before| outcome(diff, before).files["d/f"].clone();
+        let blob = |bytes: &str, kind| Some(Blob { bytes: bytes.into(), kind });
+        let head = "diff --git a/d/f b/d/f\n";
+        let mode = format!("{head}old mode 100644\nnew mode 100755\n");
+        assert_eq!(made(&mode, Some(Blob::plain("a\n"))), blob("a\n", Kind::Executable));
+        let new = |mode: &str, text: &str| {
+            format!(
+                "{head}new file mode {mode}\nindex 0..1\n--- /dev/null\n+++ b/d/f\n@@ -0,0 +1 @@\n+{text}\n"
+            )
+        };
+        let open = "\\ No newline at end of file\n";
+        assert_eq!(made(&new("100755", "a"), None), blob("a\n", Kind::Executable));
+        let link = new("120000", "../g") + open;
+        assert_eq!(made(&link, None), blob("../g", Kind::Link));
+        for to in ["/etc/passwd", "../../g"] {
+            let out = outcome(&(new("120000", to) + open), None);
+            assert!(out.rejects[0].why.contains("would lead out of the tree"), "{:?}", out.rejects);
+        }
+        let turned =
+            format!("{head}index 1..2 120000\n--- a/d/f\n+++ b/d/f\n@@ -1 +1 @@\n-../g\n{open}+../h\n{open}");
+        assert_eq!(made(&turned, blob("../g", Kind::Link)), blob("../h", Kind::Link));
+        assert!(outcome(&turned, Some(Blob::plain("../g"))).rejects[0].why.contains("it is a file"));
+        let through = turned.replace(" 120000", " 100644");
+        let why = &outcome(&through, blob("../g", Kind::Link)).rejects[0].why;
+        assert!(why.contains("symbolic link to ../g"), "{why}");
+        assert!(parse("p", mode.replace("100755", "160000").as_bytes()).is_err(), "a submodule");
+    }
+
+    #[test]
+    fn a_file_behind_a_link_of_the_same_patch_is_refused() {
+        let diff = "diff --git a/d b/d\nnew file mode 120000\n--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+e\n\
+                    \\ No newline at end of file\n--- /dev/null\n+++ b/d/f\n@@ -0,0 +1 @@\n+x\n";
+        let out = apply(&parse("p", diff.as_bytes()).unwrap(), |_| Ok(None)).unwrap();
+        assert!(out.rejects[0].why.contains("behind d"), "{:?}", out.rejects);
     }
 
     proptest::proptest! {

@@ -6,11 +6,14 @@
 mod adds;
 mod apply;
 mod mail;
+mod misfit;
 mod read;
 
 pub use adds::{Added, Counter, adds};
-pub use apply::{Content, Outcome, Placement, Reject, apply, rejected};
+pub use apply::{Outcome, Placement, Reject, apply, rejected};
 pub use read::{parse, read};
+
+use crate::blob::Kind;
 
 /// A line of a hunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,7 +57,7 @@ pub struct Hunk {
 }
 
 /// The changes to one file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileDiff {
     /// The old path; `None` for a new file.
     pub old: Option<String>,
@@ -62,6 +65,10 @@ pub struct FileDiff {
     pub new: Option<String>,
     /// Whether the new file is a copy: the old one stays.
     pub copied: bool,
+    /// The kind of the new file; `None`: that of the old one, and plain without an old one.
+    pub kind: Option<Kind>,
+    /// Whether the old file, as the patch has it, is a symbolic link.
+    pub of_link: bool,
     /// Its hunks, in order.
     pub hunks: Vec<Hunk>,
 }
@@ -91,6 +98,10 @@ impl Patch {
         for file in &self.files {
             let arrow = if file.copied { ">>" } else { ">" };
             bytes.extend(format!("{:?}{arrow}{:?}\n", file.old, file.new).into_bytes());
+            // A new file is plain, whether its patch says so or not.
+            if let Some(kind) = file.kind.filter(|kind| file.old.is_some() || *kind != Kind::Plain) {
+                bytes.extend(format!("{kind:?}\n").into_bytes());
+            }
             for hunk in &file.hunks {
                 bytes.extend(format!("@{}{}\n", hunk.old_start, hunk.ends_open).into_bytes());
                 for line in &hunk.lines {

@@ -6,6 +6,7 @@
 
 use super::mail::{Mail, split};
 use super::{FileDiff, Hunk, Line, Patch};
+use crate::blob::Kind;
 use schedlab_base::{Error, Result};
 use std::fs;
 use std::io::Read;
@@ -89,11 +90,41 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Patch>> {
         }
     }
     if all.is_empty() {
-        return Err(Error::input(format!("{name} holds no diff"))
-            .help("give a patch: the output of diff -u or git diff, a mail, or a mailbox"));
+        return Err(no_diff(name, bytes, mails.iter().any(Mail::is_reply)));
     }
     all.sort_by_key(|(place, _)| *place);
     Ok(all.into_iter().map(|(_, patch)| patch).collect())
+}
+
+/// The error about a text without a diff that counts. Answers quote diffs, cut and with remarks between their lines, so
+/// a quoted diff is named and not applied.
+fn no_diff(name: &str, bytes: &[u8], has_reply: bool) -> Error {
+    if is_quoted(bytes) {
+        return Error::input(format!("{name} holds a quoted diff: its lines begin with '> '")).help(
+            "give the mail that is quoted; if the quotation is whole, sed 's/^> \\{0,1\\}//' takes the marks away",
+        );
+    }
+    if has_reply {
+        return Error::input(format!("{name} holds answers alone (Subject: Re: ...), and no patch")).help(
+            "give the mail that is answered; a diff in an answer counts once its subject is without 'Re:'",
+        );
+    }
+    Error::input(format!("{name} holds no diff"))
+        .help("give a patch: the output of diff -u or git diff, a mail, or a mailbox")
+}
+
+/// Whether a text holds a diff behind marks of quotation, one or several.
+fn is_quoted(bytes: &[u8]) -> bool {
+    let bare = |line: &[u8]| -> Option<Vec<u8>> {
+        let rest = line.trim_ascii_start().strip_prefix(b">")?;
+        let from = rest.iter().position(|b| !matches!(b, b'>' | b' ')).unwrap_or(rest.len());
+        Some(rest[from..].to_vec())
+    };
+    let lines: Vec<Option<Vec<u8>>> = bytes.split(|b| *b == b'\n').map(bare).collect();
+    let begins = |line: &Option<Vec<u8>>, mark: &[u8]| line.as_ref().is_some_and(|l| l.starts_with(mark));
+    lines.iter().any(|l| begins(l, b"diff --git "))
+        || lines.iter().any(|l| begins(l, b"@@ -"))
+        || lines.windows(2).any(|w| begins(&w[0], b"--- ") && begins(&w[1], b"+++ "))
 }
 
 /// A text that is read line by line.
@@ -141,7 +172,7 @@ impl Reader<'_> {
             }
             let next = self.lines.get(self.at + 1);
             if text.starts_with("--- ") && next.is_some_and(|l| l.starts_with(b"+++ ")) {
-                let mut file = FileDiff { old: None, new: None, copied: false, hunks: Vec::new() };
+                let mut file = FileDiff::default();
                 self.names(&mut file)?;
                 self.hunks(&mut file)?;
                 return Ok(Some(file));
@@ -156,12 +187,18 @@ impl Reader<'_> {
         let half = names.len() / 2;
         let (a, b) = (names.get(..half).unwrap_or(names), names.get(half + 1..).unwrap_or(names));
         let (old, new) = (self.path(a)?, self.path(b)?);
-        let mut file = FileDiff { old, new, copied: false, hunks: Vec::new() };
+        let mut file = FileDiff { old, new, ..FileDiff::default() };
         while let Some(text) = self.text() {
-            if text.starts_with("new file mode") {
+            if let Some(mode) = text.strip_prefix("new file mode ") {
                 file.old = None;
-            } else if text.starts_with("deleted file mode") {
+                file.kind = Some(self.kind(mode)?);
+            } else if let Some(mode) = text.strip_prefix("deleted file mode ") {
                 file.new = None;
+                file.of_link = self.kind(mode)? == Kind::Link;
+            } else if let Some(mode) = text.strip_prefix("new mode ") {
+                file.kind = Some(self.kind(mode)?);
+            } else if let Some((_, mode)) = text.strip_prefix("index ").and_then(|t| t.split_once(' ')) {
+                file.of_link = self.kind(mode)? == Kind::Link;
             } else if let Some(from) =
                 text.strip_prefix("rename from ").or_else(|| text.strip_prefix("copy from "))
             {
@@ -176,7 +213,7 @@ impl Reader<'_> {
                 self.names(&mut file)?;
                 self.hunks(&mut file)?;
                 return Ok(file);
-            } else if !["index ", "old mode ", "new mode ", "similarity ", "dissimilarity "]
+            } else if !["index ", "old mode ", "similarity ", "dissimilarity "]
                 .iter()
                 .any(|known| text.starts_with(known))
             {
@@ -185,6 +222,12 @@ impl Reader<'_> {
             self.at += 1;
         }
         Ok(file)
+    }
+
+    /// The kind of a mode.
+    fn kind(&self, mode: &str) -> Result<Kind> {
+        let none = || self.error(&format!("a file of mode {} can't be made", mode.trim()));
+        Kind::of_mode(mode).ok_or_else(none)
     }
 
     /// Reads "--- a/x" and "+++ b/x".
@@ -343,11 +386,26 @@ mod tests {
     }
 
     #[test]
+    fn a_quoted_diff_and_an_answer_are_named() {
+        let error = |text: &str| parse("x.mbox", text.as_bytes()).unwrap_err();
+        for mark in ["> ", ">", ">> ", "> > "] {
+            let text: String = GIT.lines().map(|l| format!("{mark}{l}\n")).collect();
+            let error = error(&format!("Subject: Re: [PATCH]\n\nOn Monday A wrote:\n{text}\nwhy?\n"));
+            assert!(error.to_string().contains("holds a quoted diff"), "{mark}: {error}");
+        }
+        let answer = error(&format!("Subject: Re: [PATCH]\n\n{GIT}"));
+        assert!(answer.to_string().contains("holds answers alone"), "{answer}");
+    }
+
+    #[test]
     fn the_hash_is_of_the_changes_alone() {
         let of = |text: &str| parse("x", text.as_bytes()).unwrap()[0].hash();
         let diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
         assert_eq!(of(diff), of(&format!("Subject: hello\n\n{diff}")));
         assert_ne!(of(diff), of(&diff.replace("+b", "+c")));
+        let new = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+b\n";
+        assert_eq!(of(new), of("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+b\n"));
+        assert_ne!(of(new), of(&new.replace("100644", "100755")));
     }
 
     proptest::proptest! {

@@ -34,8 +34,8 @@ pub use extract::{check, default_better, metric_option};
 pub use installed::check_installed;
 pub use template::{Template, one_word_or_line};
 
-use schedlab_base::{Error, Result};
 use schedlab_base::natural;
+use schedlab_base::{Error, Result};
 use schedlab_native::Said;
 use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
 use schedlab_workload::command::Extract;

@@ -23,7 +23,8 @@ mod words;
 pub use computers::CellComputer;
 pub use folders::Folders;
 pub use model::{
-    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat, place,
+    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
+    place,
 };
 pub use order::{Named, of_one_source};
 use words::params_in_words;

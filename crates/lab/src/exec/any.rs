@@ -1,6 +1,6 @@
 //! The executor of plans with several backends: each cell runs on its own.
 
-use super::{Executor, Host, Made, Sim, Vm};
+use super::{Executor, Host, Made, Sim, Vm, under_way};
 use crate::cell::Cell;
 use schedlab_base::{Backend, Result};
 use std::path::PathBuf;
@@ -46,16 +46,17 @@ impl Any {
 impl Executor for Any {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let keep_in = self.keep_in.get().map(PathBuf::as_path);
-        match (cell.backend, self.walk_every.load(Relaxed)) {
+        under_way::making(cell, seed, || match (cell.backend, self.walk_every.load(Relaxed)) {
             (Backend::Sim, steps @ 1..) => self.sim.run_walking(cell, seed, stop, Some(steps)),
             (Backend::Sim, 0) if keep_in.is_some() => self.sim.run_kept(cell, seed, stop, keep_in),
             (Backend::Host, _) if keep_in.is_some() => Host.run_kept(cell, seed, stop, keep_in),
             (Backend::Vm, _) if keep_in.is_some() => self.vm.run_kept(cell, seed, stop, keep_in),
             _ => self.of(cell).run(cell, seed, stop),
-        }
+        })
     }
     fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        runs.first().map_or(Ok(Some(Vec::new())), |(cell, _)| self.of(cell).sit(runs, stop))
+        let Some((cell, seed)) = runs.first() else { return Ok(Some(Vec::new())) };
+        under_way::making(cell, *seed, || self.of(cell).sit(runs, stop))
     }
     fn parallel(&self, cell: &Cell) -> bool {
         self.of(cell).parallel(cell)

@@ -12,6 +12,7 @@ mod live;
 pub(crate) mod sim;
 mod sitting;
 pub mod slurm;
+pub mod under_way;
 mod vm;
 
 pub use any::Any;

@@ -3,6 +3,7 @@
 use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
 use super::table::{FILE_PREFIX, Place, Row, Values, check, one_line, row};
+use super::trust;
 use crate::cgroups;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::feature::FEATURES;
@@ -137,6 +138,7 @@ fn known_word(files: &dyn Files, row: &Row, path: &Path, value: &str) -> Result<
 
 fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<Write> {
     check(name, value)?;
+    let path = &trust::real(path);
     if path.exists() && !path.is_file() {
         return Err(Error::input(format!("setting '{name}': the path is not an ordinary file")));
     }
@@ -145,7 +147,7 @@ fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<W
         return Err(Error::input(format!("setting '{name}': the file does not hold one value on one line")));
     }
     let value = one_line(name, value)?.to_owned();
-    Ok(Write { setting: name.to_owned(), path: path.to_owned(), form: Form::Plain, value })
+    Ok(Write { setting: name.to_owned(), path: path.clone(), form: Form::Plain, value })
 }
 
 fn read(files: &dyn Files, setting: &str, path: &Path) -> Result<String> {

@@ -1,8 +1,10 @@
 //! Reads, writes and lists the files of a system. It is a trait, so that tests can imitate a kernel's odd files.
 //!
 //! [`ROOT_VARIABLE`] names a folder that stands for `/`: the files there are then changed and put back instead of the
-//! system's, which needs no privilege. Paths given by the user (`file:PATH`) are taken as they are.
+//! system's, which needs no privilege. Of paths given by the user (`file:PATH`) links are followed when a change is made,
+//! and not when it is taken back.
 
+use super::trust;
 use crate::cgroups;
 use crate::tracepoints::instance;
 use std::fs::{self, File, OpenOptions};
@@ -70,6 +72,15 @@ impl System {
     pub fn at(root: &Path) -> System {
         System { root: root.to_owned() }
     }
+    /// Opens a file. A file that is neither the kernel's nor of the tree that stands for it must not lie behind a link.
+    fn open(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+        let file = trust::open(path, options)?;
+        let in_tree = self.root != Path::new("/") && path.starts_with(&self.root);
+        if !in_tree && !trust::is_kernels(path) {
+            trust::lies_at(&file, path)?;
+        }
+        Ok(file)
+    }
     /// The folder whose lock is the right to change settings. Every user can open it, no file has to be made, and the
     /// kernel drops the lock with its owner.
     pub fn lock_folder(&self) -> PathBuf {
@@ -85,15 +96,19 @@ impl Files for System {
     fn read(&self, path: &Path) -> io::Result<String> {
         // No file of settings is longer, and a file without end (a device) must not be read for ever.
         let mut text = String::new();
-        File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+        self.open(path, File::options().read(true))?.take(MAX_BYTES).read_to_string(&mut text)?;
         Ok(text)
     }
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // The kernel wants a value in one call; an ordinary file must be emptied first.
-        OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
+        let mut file = self.open(path, File::options().write(true))?;
+        // The kernel wants a value in one call; an ordinary file must be emptied first, once it is sure to be the one.
+        if !trust::is_kernels(path) {
+            file.set_len(0)?;
+        }
+        file.write_all(text.as_bytes())
     }
     fn writable(&self, path: &Path) -> io::Result<()> {
-        OpenOptions::new().write(true).open(path).map(drop)
+        self.open(path, File::options().write(true)).map(drop)
     }
     fn list(&self, folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -3,7 +3,8 @@
 //! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
 //! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
 //! name, synced, renamed, and its folder synced; only then the setting is written. An entry is removed when its setting
-//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside.
+//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside. Which
+//! entries are obeyed, `trust` says.
 //!
 //! Entries are made and removed only under the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
 //! the same for all users, unlike a user's state folder. It needs no file, and the kernel drops it with its holder.
@@ -13,13 +14,14 @@
 
 use super::files::Files;
 use super::form::{Form, Write};
-use super::reach;
+use super::{reach, trust};
 pub use crate::owner::Owner;
 use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the state folder; the journal is in `journal` below it.
@@ -73,10 +75,12 @@ impl Entry {
     /// The current value of this entry's thing.
     ///
     /// # Errors
-    /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it.
+    /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it; and when the path is not that of the
+    /// setting.
     pub fn current(&self, files: &dyn Files) -> io::Result<Current> {
+        trust::leads_to(files, self)?;
         let text = reach::text(files, self.form, &self.path)?;
-        if text.is_empty() && self.form == Form::Plain && !is_kernels(&self.path) {
+        if text.is_empty() && self.form == Form::Plain && !trust::is_kernels(&self.path) {
             return Ok(Current::Emptied);
         }
         let value = self.form.current(&text, &self.old);
@@ -101,11 +105,6 @@ impl Current {
             Current::Emptied => "",
         }
     }
-}
-
-/// Whether a file is the kernel's. The kernel takes a value in one call, so that a killed writer never leaves it empty.
-fn is_kernels(path: &Path) -> bool {
-    path.starts_with("/proc") || path.starts_with("/sys")
 }
 
 /// The situation in which entries are judged: the boot, the process that asks, and the processes that live.
@@ -327,15 +326,11 @@ impl Journal {
 /// The content of an entry's file; `None` when another process has just removed it. The limit of inputs does not apply:
 /// an entry is schedlab's own, and a wrong limit must not hide it.
 fn content(path: &Path) -> Option<Content> {
-    // Opening a pipe would wait for its writer.
-    let regular = fs::metadata(path).and_then(|about| match about.is_file() {
-        true => fs::read(path),
-        false => Err(io::Error::other("it is not a regular file")),
-    });
-    let bytes = match regular {
+    let bytes = match trust::entry_bytes(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
         Err(e) => return Some(Content::Unread(e.to_string())),
-        Ok(bytes) => bytes,
+        Ok(trust::Bytes::TooLong) => return Some(Content::Torn),
+        Ok(trust::Bytes::Whole(bytes)) => bytes,
     };
     let entry = serde_json::from_slice::<Entry>(&bytes).ok();
     let entry = entry.filter(|e| e.schema == SCHEMA && !e.written.is_empty());
@@ -349,7 +344,9 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(UNFINISHED);
-    let mut file = File::create(&unfinished)?;
+    // Whatever the umask: an entry that others may write is not obeyed. Others may read it, and say what is left.
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o644).open(&unfinished)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.write_all(text)?;
     file.sync_all()?;
     fs::rename(&unfinished, path)

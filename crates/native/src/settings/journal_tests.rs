@@ -16,8 +16,16 @@ const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 const ME: Owner = Owner { pid: 100, started: 5 };
 const OTHER: Owner = Owner { pid: 200, started: 7 };
 
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
 fn write(path: &str, form: Form, value: &str) -> Write {
-    Write { setting: "x".to_owned(), path: path.into(), form, value: value.to_owned() }
+    let setting = if form == Form::Plain { format!("file:{path}") } else { "features".to_owned() };
+    Write { setting, path: path.into(), form, value: value.to_owned() }
+}
+
+/// The key of a knob's change.
+fn told_name(knob: &Path) -> String {
+    format!("setting.file:{}", knob.display())
 }
 
 fn moment<'a>(boot: &str, me: Owner, alive: &'a dyn Fn(Owner) -> bool) -> Moment<'a> {
@@ -74,7 +82,7 @@ fn a_change_that_is_to_stay_goes_back_only_when_its_user_asks() {
     let plan = Plan { writes: vec![write(knob.to_str().unwrap(), Form::Plain, "0")], ..Plan::default() };
     let (system, journal) = (System::at(root.path()), Journal::at(state.path()));
     let told = plan.keep_on(System::at(root.path()), journal.clone()).unwrap();
-    assert_eq!(told["setting.x"], "0 (was 1)");
+    assert_eq!(told[&told_name(&knob)], "0 (was 1)");
     let now = fs::read_to_string(&knob).unwrap();
     assert_eq!(now.trim(), "0", "it stays after the plan's end");
     let later = Moment { me: ME, alive: &|_| false, ..Moment::now().unwrap() };
@@ -87,12 +95,12 @@ fn a_change_that_is_to_stay_goes_back_only_when_its_user_asks() {
 #[test]
 fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
     let (folder, kernel) =
-        (tempfile::tempdir().unwrap(), FakeKernel::with(&[("/features", "A NO_B C"), ("/k", "1")]));
+        (tempfile::tempdir().unwrap(), FakeKernel::with(&[(FEATURES, "A NO_B C"), ("/k", "1")]));
     let journal = Journal::at(folder.path());
     let dead = moment("b", OTHER, &|_| false);
     for (path, form, value) in [
-        ("/features", Form::Feature, "NO_A"),
-        ("/features", Form::Feature, "B"),
+        (FEATURES, Form::Feature, "NO_A"),
+        (FEATURES, Form::Feature, "B"),
         ("/k", Form::Plain, "2"),
         ("/k", Form::Plain, "3"),
     ] {
@@ -101,11 +109,11 @@ fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
         journal.keep(&[Entry::new(&dead, &[&write], old)]).unwrap();
         make(&kernel, &write).unwrap();
     }
-    assert_eq!((kernel.text("/features").as_str(), kernel.text("/k").as_str()), ("NO_A B C", "3"));
-    kernel.write(Path::new("/features"), "NO_C").unwrap();
+    assert_eq!((kernel.text(FEATURES).as_str(), kernel.text("/k").as_str()), ("NO_A B C", "3"));
+    kernel.write(Path::new(FEATURES), "NO_C").unwrap();
     let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
     assert!(done.len() == 4 && done.iter().all(|r| r.restored && !r.pending), "{done:?}");
-    assert_eq!((kernel.text("/features").as_str(), kernel.text("/k").as_str()), ("A NO_B NO_C", "1"));
+    assert_eq!((kernel.text(FEATURES).as_str(), kernel.text("/k").as_str()), ("A NO_B NO_C", "1"));
     assert!(journal.entries().is_empty());
 }
 
@@ -205,7 +213,7 @@ fn old_values_are_on_disk_before_and_back_after() {
         (entries.len(), entry.old.as_str(), entry.written.as_slice()),
         (1, "1\n", &["0".to_owned(), "2".to_owned()][..])
     );
-    assert_eq!(applied.told["setting.x"], "0 (was 1)");
+    assert_eq!(applied.told[&told_name(&knob)], "0 (was 1)");
     let second = plan(&knob, "5", "5").apply_on(system.clone(), journal.clone()).err().unwrap();
     assert!(second.to_string().contains("another schedlab"), "{second}");
     make(&system, &applied.later[0].writes[0]).unwrap();
@@ -295,6 +303,83 @@ fn an_entry_that_can_not_be_read_stays_and_is_told() {
     fs::remove_file(&pipe).unwrap();
     assert!(recovered()[0].restored);
     assert_eq!(kernel.text(KNOB), "1");
+}
+
+/// A file that OTHER gave 9 and that had 41, with its entry in a journal.
+fn left_file() -> (tempfile::TempDir, System, Journal, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().canonicalize().unwrap().join("file");
+    fs::write(&own, "9\n").unwrap();
+    let journal = Journal::at(&folder.path().join("journal"));
+    let write = write(own.to_str().unwrap(), Form::Plain, "9");
+    journal.keep(&[Entry::new(&moment("b", OTHER, &|_| false), &[&write], "41\n".into())]).unwrap();
+    (folder, System::at(Path::new("/")), journal, own)
+}
+
+fn recovered(journal: &Journal, system: &System) -> (bool, String) {
+    let done = recover(journal, system, &moment("b", ME, &|_| false), Whose::Gone);
+    assert_eq!(done.len(), 1, "{done:?}");
+    (done[0].pending, done[0].said.clone())
+}
+
+#[test]
+fn a_file_that_has_become_a_pipe_or_a_link_is_told_and_not_touched() {
+    let (folder, system, journal, own) = left_file();
+    let other = folder.path().join("other");
+    fs::write(&other, "9\n").unwrap();
+    fs::remove_file(&own).unwrap();
+    std::os::unix::fs::symlink(&other, &own).unwrap();
+    let (pending, said) = recovered(&journal, &system);
+    assert!(pending && said.contains("the entry's path is not that of setting"), "{said}");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "9\n");
+    fs::remove_file(&own).unwrap();
+    let name = std::ffi::CString::new(own.to_str().unwrap()).unwrap();
+    // SAFETY: the name is a C string that lives until the call returns.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let (pending, said) = recovered(&journal, &system);
+    assert!(pending && said.contains("not a regular file"), "{said}");
+    fs::remove_file(&own).unwrap();
+    fs::write(&own, "9\n").unwrap();
+    assert!(!recovered(&journal, &system).0);
+    assert_eq!(fs::read_to_string(&own).unwrap(), "41\n");
+}
+
+#[test]
+fn an_entry_with_another_path_than_its_setting_is_not_obeyed() {
+    for (setting, path) in [
+        ("file:/var/tmp/target/file", None),
+        ("autogroup", None),
+        ("no such setting", None),
+        ("autogroup", Some("/proc/../FILE")),
+    ] {
+        let (folder, system, journal, own) = left_file();
+        let entries = journal.entries();
+        let mut entry: serde_json::Value = serde_json::from_slice(&fs::read(&entries[0].0).unwrap()).unwrap();
+        entry["setting"] = setting.into();
+        if let Some(path) = path {
+            entry["path"] = path.replace("/FILE", own.to_str().unwrap()).into();
+        }
+        fs::write(&entries[0].0, entry.to_string()).unwrap();
+        let (pending, said) = recovered(&journal, &system);
+        assert!(pending && said.contains("is not that of setting"), "{setting}: {said}");
+        assert_eq!(fs::read_to_string(&own).unwrap(), "9\n");
+        drop(folder);
+    }
+}
+
+#[test]
+fn an_entry_that_is_too_long_is_set_aside_and_one_that_others_may_write_stays() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, system, journal, own) = left_file();
+    let entry = journal.entries()[0].0.clone();
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o666)).unwrap();
+    let (pending, said) = recovered(&journal, &system);
+    assert!(pending && said.contains("others may write it"), "{said}");
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::File::options().write(true).open(&entry).unwrap().set_len(3 << 30).unwrap();
+    let (pending, said) = recovered(&journal, &system);
+    assert!(!pending && said.contains("is torn"), "{said}");
+    assert_eq!(fs::read_to_string(&own).unwrap(), "9\n");
 }
 
 #[test]

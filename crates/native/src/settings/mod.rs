@@ -15,6 +15,7 @@ mod plan;
 mod reach;
 mod survey;
 mod table;
+mod trust;
 
 #[cfg(test)]
 pub(crate) mod fake;

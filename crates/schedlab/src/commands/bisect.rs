@@ -59,7 +59,8 @@ impl Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("bisect"))
-        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests")
+        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests. Building runs code of the \
+             commits, as you")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

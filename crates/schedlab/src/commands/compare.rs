@@ -10,10 +10,10 @@ use crate::gate::GateOptions;
 use crate::reporting;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_lab::Question;
 use schedlab_lab::command::{self, Reader, TEXT, metric_option};
 use schedlab_lab::compare::{Named, compare_named};
 use schedlab_lab::runs::is_title;
-use schedlab_lab::Question;
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 

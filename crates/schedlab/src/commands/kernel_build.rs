@@ -17,7 +17,7 @@ pub struct Build {
     #[arg(long, value_name = "SERIES|TREE|TARBALL", default_value = "6.1")]
     source: String,
     /// A patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
-    /// patch that ships; may be given more than once, in order
+    /// patch that ships; may be given more than once, in order. Building runs code of patches and source, as you
     #[arg(long, value_name = "FILE")]
     patch: Vec<String>,
     /// A fragment of configuration on top of the built-in one
@@ -74,6 +74,9 @@ fn as_text(out: &mut dyn Write, made: &Made) -> std::io::Result<()> {
     }
     for counter in &note.counters {
         writeln!(out, "  adds counter {counter}")?;
+    }
+    for option in &note.options {
+        writeln!(out, "  {}", option.told())?;
     }
     Ok(())
 }

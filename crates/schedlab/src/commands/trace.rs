@@ -116,8 +116,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
     let path = match &own.output {
         Some(path) if path == Path::new("-") => {
+            if own.format == Form::Text {
+                return of.write(output::shown(), &mut first, None);
+            }
             let out = std::io::stdout().lock();
-            return of.write(out, &mut first, second.as_mut()).map(drop);
+            return of.write(out, &mut first, second.as_mut());
         }
         Some(path) => path.clone(),
         None => default_name(&record, of.other, own.format),

@@ -9,6 +9,7 @@ use crate::guests::GuestOptions;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_forge::Setting;
 use schedlab_guest::counter::Counts;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
@@ -93,7 +94,8 @@ impl Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("try")).about(
-        "Try a patch: build it, run it against its base in guests, and tell what changed and what it costs",
+        "Try a patch: build it, run it against its base in guests, and tell what changed and what it costs. Building runs \
+         code of the patch, as you, on this machine",
     )
 }
 
@@ -122,6 +124,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         quiet: own.keep.quiet,
     };
     let made = making.make(experiment)?;
+    let options = options(&made, &trial);
     let costs = trial::costs(&made.records, &trial);
     let [base, patched] = functions(&made, &trial, &own.keep.out)?;
     let moved = trial::moved(&base, &patched);
@@ -134,15 +137,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
             "schedlab/trial/1",
             &serde_json::json!({
                 "source": source, "features": trial.features, "counters": trial.counters,
+                "options": options,
                 "comparison": made.comparison, "costs": costs, "functions": moved, "predicted": predicted,
             }),
         )?;
         return own.gate.check(&made.comparison);
     }
+    let told: Vec<String> = options.iter().map(Setting::told).collect();
     let of = Page {
         trial: &trial,
         source: &source,
         comparison: &made.comparison,
+        options: &told,
         costs: &costs,
         moved: &moved,
         predicted: &predicted,
@@ -154,6 +160,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
     }
     own.gate.check(&made.comparison)
+}
+
+/// The options of the configuration that the patches bring or change, as the patched kernel has them.
+fn options(made: &Compared, trial: &Trial) -> Vec<Setting> {
+    let patched = made.plan.cells.iter().filter(|c| c.variant.name == trial.patched.name);
+    let images = patched.filter_map(|c| Some(&c.guest.as_ref()?.image));
+    images.map(forging::options).find(|options| !options.is_empty()).unwrap_or_default()
 }
 
 /// The instructions by function of all runs in guests: of the base, of the patched kernel.

@@ -26,6 +26,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LIMIT_STOPPED: Duration = Duration::from_secs(3);
 /// The output of a program that has ended is waited for so long: a process that it left behind may hold the pipe.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
+/// The longest output that is read: a million tasks take less. A program that writes more does not answer.
+const MOST_BYTES: u64 = 64 << 20;
+/// The largest number of a job: Slurm keeps it in 32 bits.
+const MOST_JOB: u64 = u32::MAX as u64 - 2;
 /// Between two looks whether a program has ended.
 const NAP: Duration = Duration::from_millis(10);
 /// Variables of a job around this command, which sbatch would hand to our jobs; and one that would have sbatch wait for
@@ -62,7 +66,7 @@ pub fn parse_squeue(text: &str) -> Vec<Row> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
         let mut next = || fields.next();
-        let (job, task) = (next()?.parse().ok()?, next()?.parse().ok()?);
+        let (job, task) = (job_number(next()?)?, next()?.parse().ok()?);
         let state = next()?.to_owned();
         let status: u32 = next()?.parse().ok()?;
         let (node, reason) = (next()?.to_owned(), next()?.to_owned());
@@ -84,7 +88,7 @@ pub fn parse_sacct(text: &str) -> Vec<Row> {
         let (state, by) = words.split_once(" by ").map_or((words, None), |(s, by)| (s, by.parse().ok()));
         let (code, signal) = next()?.split_once(':')?;
         Some(Row {
-            job: job.parse().ok()?,
+            job: job_number(job)?,
             task: task.parse().ok()?,
             state: state.to_owned(),
             code: code.parse().ok()?,
@@ -164,16 +168,27 @@ pub fn user() -> u32 {
     own_uid().unwrap_or(u32::MAX)
 }
 
-/// Reads a pipe to its end, beside the process that writes it.
-fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+/// The output of a program; `None` if it is longer than [`MOST_BYTES`].
+type Output = Option<String>;
+
+/// Reads a pipe to its end, beside the process that writes it, or as far as the limit.
+fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<Output> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         // What was read before an error counts.
-        let _ = pipe.map(|mut p| p.read_to_end(&mut bytes));
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        let _ = pipe.map(|p| p.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+        let whole = bytes.len() as u64 <= MOST_BYTES;
+        let _ = sender.send(whole.then(|| String::from_utf8_lossy(&bytes).into_owned()));
     });
     receiver
+}
+
+/// The answer of a program that writes without an end.
+fn endless(program: &str) -> Said {
+    let err =
+        format!("{program} writes more than {} MB, and no answer of Slurm's is so long", MOST_BYTES >> 20);
+    Said { status: None, out: String::new(), err }
 }
 
 /// Slurm, as its programs give access to it.
@@ -205,7 +220,8 @@ impl Slurm<'_> {
             }
             Error::machine(format!("can't start {program}: {e}"))
         })?;
-        let (out, err) = (drained(child.stdout.take()), drained(child.stderr.take()));
+        let pipes = [drained(child.stdout.take()), drained(child.stderr.take())];
+        let mut texts: [Option<Output>; 2] = [None, None];
         let began = Instant::now();
         let mut stopped: Option<Instant> = None;
         loop {
@@ -213,8 +229,24 @@ impl Slurm<'_> {
             if let Some(status) =
                 ended.map_err(|e| Error::machine(format!("can't wait for {program}: {e}")))?
             {
-                let text = |pipe: Receiver<String>| pipe.recv_timeout(OUTPUT_WITHIN).unwrap_or_default();
-                return Ok(Said { status: Some(status), out: text(out), err: text(err) });
+                for (text, pipe) in texts.iter_mut().zip(&pipes) {
+                    // A process that it left behind may hold the pipe.
+                    text.get_or_insert_with(|| {
+                        pipe.recv_timeout(OUTPUT_WITHIN).unwrap_or_else(|_| Some(String::new()))
+                    });
+                }
+                return Ok(match texts.map(Option::flatten) {
+                    [Some(out), Some(err)] => Said { status: Some(status), out, err },
+                    _ => endless(program),
+                });
+            }
+            for (text, pipe) in texts.iter_mut().zip(&pipes).filter(|(text, _)| text.is_none()) {
+                *text = pipe.try_recv().ok();
+            }
+            if texts.contains(&Some(None)) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(endless(program));
             }
             if self.stop.load(Ordering::Relaxed) {
                 stopped.get_or_insert_with(Instant::now);
@@ -254,7 +286,7 @@ impl Slurm<'_> {
             return Error::new(ErrorKind::CheckFailed, text).help(help);
         }
         let words = match said.ok() {
-            true => format!("sbatch printed '{}' and no job's number", said.out.trim()),
+            true => format!("sbatch printed '{}' and not one job's number", shown(&said.out)),
             false => said.complaint(),
         };
         Error::machine(format!("Slurm may or may not have taken the job: {words}")).help(help)
@@ -332,15 +364,40 @@ impl Slurm<'_> {
 }
 
 /// The number that sbatch --parsable prints, `NUMBER` or `NUMBER;CLUSTER`. A wrapper around sbatch may print lines of
-/// its own.
+/// its own; if two of them are different numbers, none is known to be the job's.
 pub fn parse_number(out: &str) -> Option<u64> {
-    out.lines().rev().find_map(|line| line.trim().split(';').next()?.parse().ok())
+    let of_line = |line: &str| {
+        let (number, cluster) =
+            line.trim().split_once(';').map_or((line.trim(), None), |(n, c)| (n, Some(c)));
+        let is_name =
+            |c: &str| !c.is_empty() && c.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        cluster.is_none_or(is_name).then(|| job_number(number))?
+    };
+    let mut all = out.lines().filter_map(of_line);
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
 }
 
-/// The first job's number of a list of jobs or tasks.
-fn parse_job(out: &str) -> Option<u64> {
-    out.lines().find_map(|line| line.trim().split(['_', '|']).next()?.parse().ok())
+/// A job's number, in digits alone.
+fn job_number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = digits.then(|| text.parse().ok()).flatten()?;
+    (1..=MOST_JOB).contains(&number).then_some(number)
 }
+
+/// The first job's number of a list of jobs or tasks: squeue ends it with `|`, and sacct has a task's number behind `_`.
+fn parse_job(out: &str) -> Option<u64> {
+    out.lines().find_map(|line| job_number(line.trim().split_once(['_', '|'])?.0))
+}
+
+/// The beginning of an output, for a message.
+fn shown(out: &str) -> String {
+    let text: String = out.trim().chars().take(SHOWN).collect();
+    if out.trim().chars().count() > SHOWN { format!("{text}...") } else { text }
+}
+
+/// Characters of an output that a message shows.
+const SHOWN: usize = 80;
 
 /// A program's complaint in one line. sbatch often says the same twice; the first line is the one that names the thing.
 pub fn complaint(err: &str) -> String {
@@ -403,9 +460,15 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_job_is_the_last_line_that_is_one() {
+    fn the_number_of_a_job_is_the_one_that_the_output_holds() {
         assert_eq!(parse_number("sbatch: 20 jobs are yours\n4711;c1\n"), Some(4711));
-        assert_eq!(parse_number("5\n6\n"), Some(6));
+        assert_eq!(parse_number("6\n6;c1\n"), Some(6));
+        for garbage in
+            ["5\n6\n", "0", "-7", "+7", "7;", "7;a b", "99999999999", "7 jobs", "\u{0}7", "7\u{1b}[0m"]
+        {
+            assert_eq!(parse_number(garbage), None, "{garbage:?}");
+        }
+        assert_eq!((parse_job("7\n"), parse_job("0|\n"), parse_job("x_3\n12|\n")), (None, None, Some(12)));
         assert_eq!((parse_number(""), parse_number("Submitted batch job 7")), (None, None));
         assert_eq!(parse_job("CLUSTER: c1\n12_[0-3]|\n13|\n"), Some(12));
     }
@@ -425,5 +488,15 @@ mod tests {
         // What answers is heard, in full, though the flag is set.
         let said = Slurm::new(&stop).call("seq", &["100000".to_owned()]).unwrap();
         assert!(said.ok() && said.out.lines().count() == 100_000);
+    }
+
+    #[test]
+    fn a_program_that_writes_without_end_counts_as_no_answer() {
+        let stop = AtomicBool::new(false);
+        let began = Instant::now();
+        let said = Slurm::new(&stop).call("yes", &["7".to_owned()]).unwrap();
+        assert!(!said.ok() && said.is_away() && said.out.is_empty(), "{}", said.err);
+        assert!(said.complaint().contains("writes more than"), "{}", said.err);
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 }

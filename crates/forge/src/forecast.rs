@@ -1,0 +1,108 @@
+//! How long kernels take to build here, before they are built: objects to make, and the time of one.
+//!
+//! The time of an object is what the last builds on this machine took, kept in the cache (`speed.json`); before that
+//! a guess serves. Times are CPU time: seconds by the clock, times the jobs side by side.
+
+use crate::diff::Patch;
+use crate::outdated::objects;
+use crate::{BZIMAGE, Recipe, catalog, configuration, make, note, source, tools};
+use schedlab_base::{Result, temp};
+use schedlab_record::content_hash;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+const FILE: &str = "speed.json";
+/// An object of the built-in configuration with gcc 12 at 2 to 3 GHz.
+const OBJECT_MS: u64 = 400;
+/// A run of a trial with its share of the boot, in a deterministic guest.
+const RUN_MS: u64 = 3500;
+/// Fewer objects or runs than this say more about what is around them.
+const FEW: u64 = 12;
+
+/// The speed of this machine, in CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Speed {
+    /// One object of a kernel.
+    pub object_ms: u64,
+    /// One run of a trial with its share of a boot.
+    pub run_ms: u64,
+}
+
+impl Default for Speed {
+    fn default() -> Speed {
+        Speed { object_ms: OBJECT_MS, run_ms: RUN_MS }
+    }
+}
+
+impl Speed {
+    /// The speed that earlier work has shown.
+    pub fn read(cache: &Path) -> Speed {
+        let text = fs::read(cache.join(FILE)).ok();
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+    /// Keeps what a build of `count` objects took.
+    pub fn learn_objects(cache: &Path, count: u64, cpu_ms: u64) {
+        if count >= FEW {
+            Speed { object_ms: (cpu_ms / count).max(1), ..Speed::read(cache) }.write(cache);
+        }
+    }
+    /// Keeps what `count` runs took.
+    pub fn learn_runs(cache: &Path, count: u64, cpu_ms: u64) {
+        if count >= FEW {
+            Speed { run_ms: (cpu_ms / count).max(1), ..Speed::read(cache) }.write(cache);
+        }
+    }
+    fn write(self, cache: &Path) {
+        // Without it the next estimate is a guess.
+        let _ = serde_json::to_vec(&self).map(|text| temp::write_whole(&cache.join(FILE), &text));
+    }
+}
+
+/// What is to be done for a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// Whether its source must be fetched or unpacked first.
+    pub source: bool,
+    /// Objects to make; 0 if the kernel is there.
+    pub objects: u64,
+}
+
+/// What is to be done for a kernel, as far as can be said without doing it.
+///
+/// # Errors
+/// As [`crate::build`] for sources and tools.
+pub fn forecast(recipe: &Recipe, cache: &Path) -> Result<Forecast> {
+    if !source::is_there(&recipe.source, cache) {
+        return Ok(Forecast { source: true, objects: make::FIRST_STEPS });
+    }
+    let source = source::obtain(&recipe.source, cache, &mut |_| ())?;
+    let note = note(recipe, &source, tools::compiler()?);
+    if catalog::find(&note.key, cache).is_some() {
+        return Ok(Forecast { source: false, objects: 0 });
+    }
+    let folder = source.folder.join(format!("obj-{}", &content_hash(configuration(recipe).as_bytes())[..12]));
+    let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
+    let made = objects(&folder, &changed);
+    let objects = match folder.join(BZIMAGE).is_file() {
+        true => made.outdated + make::LINK_STEPS,
+        false => make::FIRST_STEPS.saturating_sub(made.there) + made.outdated,
+    };
+    Ok(Forecast { source: false, objects })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_is_learnt_from_enough_work_only() {
+        let cache = tempfile::tempdir().unwrap();
+        assert_eq!(Speed::read(cache.path()), Speed::default());
+        Speed::learn_objects(cache.path(), 3, 90_000);
+        Speed::learn_objects(cache.path(), 1000, 200_000);
+        Speed::learn_runs(cache.path(), 100, 150_000);
+        assert_eq!(Speed::read(cache.path()), Speed { object_ms: 200, run_ms: 1500 });
+    }
+}

@@ -1,0 +1,353 @@
+//! The files of a user's tree: which of them are source, what they are, and what the copy has for a symbolic link.
+//!
+//! A file counts as unchanged while its size and its time of change are the same. What builds in the tree itself have
+//! made is no source: kbuild refuses a tree with some of it, and takes the rest for its own. The tree's .gitignore
+//! files tell it.
+//!
+//! A link that stays in the tree ([`crate::blob::stays_inside`]) is a link in the copy. One that leads into the tree by
+//! a whole path becomes a relative link. What lies behind a link that leads out of the tree is copied in its place, and
+//! is a part of the tree's identity. So no link of the copy leads to the user's own files.
+
+use crate::blob::{Kind, stays_inside};
+use schedlab_base::{Error, Result, temp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Files and folders of a user's tree that are no source, wherever they are. A worktree's .git is a file.
+const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn", ".config"];
+/// Folders that a build in the tree makes: below the tree, or below a folder of `arch`.
+const MADE_FOLDERS: &[&str] = &["include/config", "include/generated"];
+/// The beginning of files that a build in the tree makes at its top.
+const MADE_FILES: &str = "vmlinux";
+/// Endings of files that a build in the tree makes. These tables serve trees without .gitignore files, too.
+const PRODUCTS: &[&str] = &["o", "ko", "a", "cmd", "order", "symvers"];
+/// The most files that are copied for one link: it leads to a tree of something else.
+const MOST_BEHIND: usize = 20_000;
+/// The files of a copied tree. Its name changes with its form.
+pub const MANIFEST: &str = "manifest-2.json";
+/// The hash of a file that is being copied or removed: the copy has the old bytes, the new ones or a part.
+pub const UNSURE: &str = "";
+
+/// The files of a tree by path.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The files and links.
+    pub files: BTreeMap<String, Stamp>,
+}
+
+/// A file of a tree, or a link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Bytes.
+    pub size: u64,
+    /// Time of change since 1970; that of the file behind a link that is copied.
+    pub changed_ns: i128,
+    /// Hash of the bytes.
+    pub hash: String,
+    /// Whether it can be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+    /// Where the copy's link leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+}
+
+impl Stamp {
+    /// The kind of the file.
+    pub fn kind(&self) -> Kind {
+        match (self.link.is_some(), self.executable) {
+            (true, _) => Kind::Link,
+            (false, true) => Kind::Executable,
+            (false, false) => Kind::Plain,
+        }
+    }
+}
+
+impl Manifest {
+    /// The manifest of a site; empty if there is none.
+    pub fn read(folder: &Path) -> Manifest {
+        let text = fs::read(folder.join(MANIFEST)).ok();
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+    /// Writes it.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_vec(self).map_err(|e| Error::internal(e.to_string()))?;
+        temp::write_whole(&folder.join(MANIFEST), &text)
+    }
+    /// Whether a file has the content and kind of another manifest's file.
+    pub fn agrees(&self, name: &str, with: &Manifest) -> bool {
+        let own = |of: &Manifest| {
+            of.files.get(name).filter(|s| s.hash != UNSURE).map(|s| (s.hash.clone(), s.kind()))
+        };
+        own(self).is_some_and(|o| own(with) == Some(o))
+    }
+    /// What the files are: equal for equal files.
+    pub fn identity(&self) -> String {
+        let one = |(name, s): (&String, &Stamp)| format!("{name} {:?} {}\n", s.kind(), s.hash);
+        let told: Vec<String> = self.files.iter().map(one).collect();
+        schedlab_record::content_hash(told.concat().as_bytes())
+    }
+}
+
+/// A surveyed tree.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Survey {
+    /// Its files.
+    pub files: Manifest,
+    /// Links that lead out of the tree to nothing.
+    pub left_out: Vec<String>,
+}
+
+/// Lists the files of a tree that are source; hashes those that are new or changed since `before`.
+///
+/// # Errors
+/// When a file can't be read, or a link leads to something that can't be copied.
+pub fn survey(root: &Path, before: &Manifest) -> Result<Survey> {
+    let now = walked(root, before, true)?;
+    // Debian's trees tell git to ignore all that is not Debian's own.
+    let whole = crate::source::MARKS.iter().all(|mark| now.files.files.contains_key(*mark));
+    if whole { Ok(now) } else { walked(root, before, false) }
+}
+
+fn walked(root: &Path, before: &Manifest, git_ignore: bool) -> Result<Survey> {
+    let mut now = Survey::default();
+    let top = root.to_owned();
+    let is_source = move |e: &ignore::DirEntry| e.path().strip_prefix(&top).is_ok_and(is_source);
+    // The tree's own .gitignore files alone decide: not those of a folder around it, nor of the user.
+    let walk = ignore::WalkBuilder::new(root)
+        .standard_filters(false)
+        .git_ignore(git_ignore)
+        .require_git(false)
+        .filter_entry(is_source)
+        .build();
+    for entry in walk {
+        let entry = entry.map_err(|e| unreadable(root, &e))?;
+        let path = entry.path();
+        let inner = path.strip_prefix(root).unwrap_or(path);
+        let about = path.symlink_metadata().map_err(|e| Error::io(path, "read", &e))?;
+        if about.is_file() {
+            add(&mut now.files, inner, path, before)?;
+        } else if about.is_symlink() {
+            link(&mut now, root, inner, before)?;
+        }
+    }
+    Ok(now)
+}
+
+fn unreadable(place: &Path, e: &ignore::Error) -> Error {
+    Error::machine(format!("can't read {}: {e}", place.display()))
+}
+
+/// Adds a file, whose bytes are at `place`.
+fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> Result<()> {
+    let about = place.metadata().map_err(|e| Error::io(place, "read", &e))?;
+    let name = inner.to_string_lossy().into_owned();
+    let changed_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
+    let is_same = |s: &&Stamp| {
+        s.size == about.len() && s.changed_ns == changed_ns && s.link.is_none() && s.hash != UNSURE
+    };
+    let hash = match before.files.get(&name).filter(is_same) {
+        Some(stamp) => stamp.hash.clone(),
+        None => {
+            let bytes = fs::read(place).map_err(|e| Error::io(place, "read", &e))?;
+            schedlab_record::content_hash(&bytes)
+        }
+    };
+    let executable = Kind::of(&about) == Kind::Executable;
+    files.files.insert(name, Stamp { size: about.len(), changed_ns, hash, executable, link: None });
+    Ok(())
+}
+
+/// Adds what the copy has for a link: a link, or what lies behind it.
+fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Result<()> {
+    let place = root.join(inner);
+    let to = fs::read_link(&place).map_err(|e| Error::io(&place, "read", &e))?;
+    let keep = |files: &mut Manifest, to: &Path| {
+        let to = to.to_str().ok_or_else(|| refused(inner, to, "its name is not text"))?.to_owned();
+        let hash = schedlab_record::content_hash(to.as_bytes());
+        let stamp = Stamp { size: to.len() as u64, changed_ns: 0, hash, executable: false, link: Some(to) };
+        files.files.insert(inner.to_string_lossy().into_owned(), stamp);
+        Ok(())
+    };
+    if stays_inside(inner, &to) {
+        return keep(&mut now.files, &to);
+    }
+    let Ok(real) = place.canonicalize() else {
+        now.left_out.push(inner.display().to_string());
+        return Ok(());
+    };
+    if let Ok(other) = real.strip_prefix(root).map(|other| relative(inner, other)) {
+        return keep(&mut now.files, &other);
+    }
+    if real.is_file() {
+        return add(&mut now.files, inner, &place, before);
+    }
+    if !real.is_dir() {
+        return Err(refused(inner, &real, "it is neither a file nor a folder"));
+    }
+    if root.starts_with(&real) {
+        return Err(refused(inner, &real, "the tree itself lies in it"));
+    }
+    behind(now, root, inner, &real, before)
+}
+
+/// Adds the files of a folder behind a link, and those behind its own links.
+fn behind(now: &mut Survey, root: &Path, inner: &Path, real: &Path, before: &Manifest) -> Result<()> {
+    let (top, at) = (real.to_owned(), inner.to_owned());
+    let shown = move |path: &Path| path.strip_prefix(&top).map(|rest| at.join(rest));
+    let is_wanted = {
+        let shown = shown.clone();
+        move |e: &ignore::DirEntry| shown(e.path()).is_ok_and(|path| is_source(&path))
+    };
+    let walk = ignore::WalkBuilder::new(real)
+        .standard_filters(false)
+        .follow_links(true)
+        .filter_entry(is_wanted)
+        .build();
+    let mut count = 0;
+    for entry in walk {
+        let entry = entry.map_err(|e| refused(inner, real, &format!("it can't be read: {e}")))?;
+        let path = entry.path();
+        if !path.is_file() {
+            continue;
+        }
+        count += 1;
+        if count > MOST_BEHIND {
+            return Err(refused(inner, real, &format!("it holds more than {MOST_BEHIND} files")));
+        }
+        let name = shown(path).unwrap_or_else(|_| inner.to_owned());
+        add(&mut now.files, &name, &root.join(&name), before)?;
+    }
+    Ok(())
+}
+
+fn refused(link: &Path, to: &Path, why: &str) -> Error {
+    let text = format!("the link {} leads out of the tree, to {}: {why}", link.display(), to.display());
+    Error::input(text)
+        .help("what lies behind such a link is copied; remove the link, or put the files in its place")
+}
+
+/// The path from a link to another place of the same tree.
+fn relative(link: &Path, other: &Path) -> PathBuf {
+    let up = link.components().count().saturating_sub(1);
+    let to: PathBuf = std::iter::repeat_n("..", up).collect::<PathBuf>().join(other);
+    if to.as_os_str().is_empty() { PathBuf::from(".") } else { to }
+}
+
+/// The first link of an unpacked tree that leads out of it, with the path to which it leads.
+///
+/// # Errors
+/// When the tree can't be read.
+pub fn leads_out(tree: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
+    for entry in ignore::WalkBuilder::new(tree).standard_filters(false).build() {
+        let entry = entry.map_err(|e| unreadable(tree, &e))?;
+        if !entry.path_is_symlink() {
+            continue;
+        }
+        let to = fs::read_link(entry.path()).map_err(|e| Error::io(entry.path(), "read", &e))?;
+        let inner = entry.path().strip_prefix(tree).unwrap_or(entry.path());
+        if !stays_inside(inner, &to) {
+            return Ok(Some((inner.to_owned(), to)));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a path of the tree, without the tree's own, is source as far as its name tells.
+fn is_source(inner: &Path) -> bool {
+    let name: &str = &inner.file_name().unwrap_or_default().to_string_lossy();
+    let at_top = inner.components().count() == 1;
+    let below_arch = || inner.strip_prefix("arch").ok().map(|p| p.components().skip(1).collect::<PathBuf>());
+    let made = |folder: &Path| MADE_FOLDERS.iter().any(|made| folder == Path::new(made));
+    !(NOT_SOURCE.contains(&name)
+        || made(inner)
+        || below_arch().is_some_and(|folder| made(&folder))
+        || (at_top && name.starts_with(MADE_FILES))
+        || inner.extension().is_some_and(|e| PRODUCTS.iter().any(|p| e == *p)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    /// A tree beside a folder of other files.
+    fn trees() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let (tree, other) = (base.join("tree"), base.join("other"));
+        crate::source::MARKS.iter().for_each(|m| put(&tree.join(m), m));
+        put(&other.join("f"), "theirs");
+        put(&other.join("deep/g"), "theirs, too");
+        (dir, tree, other)
+    }
+    fn files(tree: &Path) -> BTreeMap<String, Stamp> {
+        survey(tree, &Manifest::default()).unwrap().files.files
+    }
+
+    #[test]
+    fn links_in_the_tree_stay_links_and_whole_paths_become_relative() {
+        let (_dir, tree, _) = trees();
+        symlink("core.c", tree.join("kernel/sched/near.c")).unwrap();
+        symlink(tree.join("Kbuild"), tree.join("kernel/sched/whole.c")).unwrap();
+        symlink("../tree/Kbuild", tree.join("roundabout")).unwrap();
+        let files = files(&tree);
+        let to = |name: &str| files[name].link.as_deref().unwrap();
+        assert_eq!(to("kernel/sched/near.c"), "core.c");
+        assert_eq!((to("kernel/sched/whole.c"), to("roundabout")), ("../../Kbuild", "Kbuild"));
+    }
+
+    #[test]
+    fn what_lies_behind_a_link_is_a_part_of_the_tree_and_of_its_identity() {
+        let (_dir, tree, other) = trees();
+        symlink(&other, tree.join("out")).unwrap();
+        symlink("../other/f", tree.join("f.c")).unwrap();
+        symlink("/nowhere/at/all", tree.join("dead")).unwrap();
+        let one = survey(&tree, &Manifest::default()).unwrap();
+        for name in ["out/f", "out/deep/g", "f.c"] {
+            assert_eq!(one.files.files[name].kind(), Kind::Plain, "{name}");
+        }
+        assert_eq!(one.left_out, ["dead"]);
+        put(&other.join("f"), "changed");
+        let two = survey(&tree, &one.files).unwrap();
+        assert_ne!(one.files.identity(), two.files.identity());
+        assert_ne!(one.files.files["f.c"].hash, two.files.files["f.c"].hash);
+    }
+
+    #[test]
+    fn what_cannot_be_copied_is_refused() {
+        let (_dir, tree, other) = trees();
+        let refused = |to: &Path| {
+            let link = tree.join("l");
+            symlink(to, &link).unwrap();
+            let error = survey(&tree, &Manifest::default()).unwrap_err().to_string();
+            fs::remove_file(link).unwrap();
+            error
+        };
+        assert!(refused(Path::new("/dev/zero")).contains("neither a file nor a folder"));
+        assert!(refused(tree.parent().unwrap()).contains("the tree itself lies in it"));
+        symlink(&other, other.join("deep/again")).unwrap();
+        assert!(refused(&other).contains("the link l leads out of the tree"), "a loop behind it");
+    }
+
+    #[test]
+    fn a_script_that_becomes_executable_is_another_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_dir, tree, _) = trees();
+        let one = survey(&tree, &Manifest::default()).unwrap();
+        fs::set_permissions(tree.join("Kbuild"), fs::Permissions::from_mode(0o755)).unwrap();
+        let two = survey(&tree, &one.files).unwrap();
+        assert!(!one.files.agrees("Kbuild", &two.files));
+        assert_ne!(one.files.identity(), two.files.identity());
+    }
+}

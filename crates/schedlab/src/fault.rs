@@ -1,0 +1,185 @@
+//! Messages about faults of schedlab itself: the place, the run, the command that makes it again, and what to report.
+//!
+//! A simulated run is a function of its cell and seed, so one run is enough to see a fault again. The command is the
+//! given one with that seed, one run, and the run's load and variant where the command chooses among several.
+
+use crate::output;
+use schedlab_base::{Error, ErrorKind, printable};
+use schedlab_lab::exec::under_way::{self, UnderWay};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Variables that change what a run does.
+const VARIABLES: &[&str] = &["SCHEDLAB_WALK_EVERY", "SCHEDLAB_SYSTEM_ROOT"];
+
+/// The long options of the command that runs.
+static OPTIONS: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Remembers which options the command takes.
+pub fn remember(command: &clap::Command) {
+    let options = command.get_arguments().filter_map(|a| a.get_long().map(str::to_owned)).collect();
+    // There is one command in a process.
+    let _ = OPTIONS.set(options);
+}
+
+/// Reports a panic of any thread with its place, since it is a fault of schedlab. Later panics are consequences of the
+/// first, and are not reported.
+pub fn tell_panics() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    std::panic::set_hook(Box::new(|panic| {
+        if TOLD.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let words = panic.payload();
+        let words = words.downcast_ref::<&str>().copied().map(str::to_owned);
+        let words = words.or_else(|| panic.payload().downcast_ref::<String>().cloned());
+        let words = words.unwrap_or_else(|| "no words".to_owned()).replace('\n', " ");
+        let words = printable::name(&words);
+        let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
+        let _ = writeln!(io::stderr(), "schedlab: error: a fault of schedlab{place}: {words}");
+        more(under_way::now());
+    }));
+}
+
+/// What is to be known beside an error that is a fault.
+pub fn more_about(e: &Error) {
+    if e.kind() == ErrorKind::Internal {
+        more(under_way::failed());
+    }
+}
+
+fn more(run: Option<UnderWay>) {
+    let words: Vec<String> = std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
+    let empty = Vec::new();
+    let text = about(run.as_ref(), &words, OPTIONS.get().unwrap_or(&empty));
+    let set = VARIABLES.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
+    let set: String = set.map(|(name, value)| format!("{name}={} ", shell(&value))).collect();
+    let text = text.replacen("  repeat: ", &format!("  repeat: {set}"), 1);
+    let _ = writeln!(io::stderr(), "{}", printable::lines(&text));
+}
+
+/// The run, the command, and whom to tell.
+fn about(run: Option<&UnderWay>, words: &[String], options: &[String]) -> String {
+    let mut text = String::new();
+    if let Some(run) = run {
+        text += &format!("  run: {}, backend {}, seed {}\n", run.title, run.backend, run.seed);
+    }
+    let command: Vec<String> = repeat(run, words, options).iter().map(|w| shell(w)).collect();
+    text += &format!("  repeat: {}\n", command.join(" "));
+    text += &format!(
+        "  help: please report it, with these lines and the files that the command names, to whom you have schedlab \
+         from; this is version {}",
+        output::version()
+    );
+    text
+}
+
+/// The words of the command that makes the run again.
+fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<String> {
+    let takes = |name: &str| options.iter().any(|own| own == name);
+    let mut all = vec!["schedlab".to_owned()];
+    // Seeds of a hunt make workloads: its run is found by the hunt alone.
+    let Some(run) = run.filter(|_| takes("seed") && takes("runs")) else {
+        all.extend(words.iter().skip(1).cloned());
+        return all;
+    };
+    let load = format!("{}@{}", run.load, run.machine);
+    let given = [("load", load.as_str()), ("variant", &run.variant)];
+    let seed = run.seed.to_string();
+    let own =
+        given.into_iter().chain([("seed", seed.as_str()), ("runs", "1")]).filter(|(name, _)| takes(name));
+    let own: Vec<(&str, &str)> = own.collect();
+    let replaced = |word: &str| {
+        let bare = word.strip_prefix("--")?;
+        let (name, has_value) = bare.split_once('=').map_or((bare, false), |(name, _)| (name, true));
+        own.iter().any(|(own, _)| *own == name).then_some(has_value)
+    };
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
+        match replaced(word) {
+            // A command behind "--" comes last, and options stand before it.
+            _ if word == "--" => {
+                all.extend(own.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()]));
+                all.push(word.clone());
+                all.extend(rest.cloned());
+                return all;
+            }
+            None => all.push(word.clone()),
+            Some(true) => {}
+            Some(false) => drop(rest.next()),
+        }
+    }
+    all.extend(own.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()]));
+    all
+}
+
+/// A word as a shell reads it.
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> UnderWay {
+        UnderWay {
+            title: "pipe a b v6.1 on smp-8".into(),
+            load: "a b".into(),
+            machine: "smp-8".into(),
+            variant: "v6.1".into(),
+            backend: "sim",
+            seed: 3,
+        }
+    }
+    fn repeated(words: &[&str], options: &[&str], run: Option<&UnderWay>) -> String {
+        let owned = |all: &[&str]| all.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let all = repeat(run, &owned(words), &owned(options));
+        all.iter().map(|w| shell(w)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_command_makes_that_run_and_no_other() {
+        let options = ["seed", "runs", "load", "variant", "out"];
+        assert_eq!(
+            repeated(
+                &["x", "run", "my file.toml", "--seed", "9", "--runs=6", "--load", "c", "-q"],
+                &options,
+                Some(&run())
+            ),
+            "schedlab run 'my file.toml' -q --load 'a b@smp-8' --variant v6.1 --seed 3 --runs 1"
+        );
+        assert_eq!(
+            repeated(
+                &["x", "bench", "pipe", "--runs", "6", "--machine", "smp-8"],
+                &["seed", "runs", "machine"],
+                Some(&run())
+            ),
+            "schedlab bench pipe --machine smp-8 --seed 3 --runs 1"
+        );
+        assert_eq!(
+            repeated(&["x", "bench", "--", "ls", "--seed", "1"], &["seed", "runs"], Some(&run())),
+            "schedlab bench --seed 3 --runs 1 -- ls --seed 1"
+        );
+        assert_eq!(
+            repeated(&["x", "hunt", "--seed", "9"], &["seed"], Some(&run())),
+            "schedlab hunt --seed 9"
+        );
+        assert_eq!(repeated(&["x", "compare", "it's"], &options, None), "schedlab compare 'it'\\''s'");
+    }
+
+    #[test]
+    fn the_message_has_seed_cell_command_and_asks_for_a_report() {
+        let text = about(Some(&run()), &["x".to_owned(), "doctor".to_owned()], &[]);
+        for part in
+            ["pipe a b v6.1 on smp-8, backend sim, seed 3", "repeat: schedlab doctor", "please report it"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
