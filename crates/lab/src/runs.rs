@@ -251,14 +251,17 @@ pub fn means(word: &str, name: &str) -> bool {
         || is_short().unwrap_or(false)
 }
 
-/// Whether a word means a load of that workload on that machine: `LOAD`, `WORKLOAD` for all its loads, `WORKLOAD LOAD` as
-/// tables and progress print it, or any of these with `@MACHINE`.
+/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one with `@MACHINE`.
 pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
-    let of_workload = |word: &str| word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' '));
-    let anywhere = |word: &str| {
-        means(word, load) || word == workload || of_workload(word).is_some_and(|word| means(word, load))
-    };
+    let anywhere = |word: &str| means_load_anywhere(word, workload, load);
     word.rsplit_once('@').is_some_and(|(word, on)| anywhere(word) && means(on, machine)) || anywhere(word)
+}
+
+/// Whether a word means a load of that workload: `LOAD`, `WORKLOAD` for all its loads, or `WORKLOAD LOAD` as tables and
+/// progress print it.
+pub fn means_load_anywhere(word: &str, workload: &str, load: &str) -> bool {
+    let in_workload = word.strip_prefix(workload).and_then(|rest| rest.strip_prefix(' '));
+    means(word, load) || word == workload || in_workload.is_some_and(|word| means(word, load))
 }
 
 /// The cells of a store, sorted by their subjects.

@@ -8,7 +8,6 @@ pub mod cache;
 mod find;
 pub mod header;
 
-pub use find::natural;
 pub use find::{Listed, Origin, list};
 pub(crate) use find::{in_cache, starts};
 

@@ -6,7 +6,7 @@
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
-use crate::runs::{means, means_load};
+use crate::runs::{means, means_load, means_load_anywhere};
 use schedlab_base::{Backend, Error, Result};
 
 /// The most names that a message lists.
@@ -135,7 +135,7 @@ fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
     // Loads first: the names that a message lists are few.
     let names = all.iter().map(|(l, _)| l.name.as_str()).chain(all.iter().map(|(l, _)| l.spec.name()));
     let Some((name, machine)) = wanted.rsplit_once('@') else { return unknown("load", wanted, names) };
-    let is_one = |l: &Load| means_anywhere(name, l.spec.name(), &l.name);
+    let is_one = |l: &Load| means_load_anywhere(name, l.spec.name(), &l.name);
     let on: Vec<&str> = all.iter().filter(|(l, _)| is_one(l)).map(|(_, m)| m.as_str()).collect();
     let machines = || all.iter().map(|(_, m)| m.as_str());
     if on.is_empty() {
