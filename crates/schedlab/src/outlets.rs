@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// Where else a comparison goes, and what of it.
 #[derive(Args)]
 pub struct OutletOptions {
-    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are skipped
+    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are
+    /// skipped
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
