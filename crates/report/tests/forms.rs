@@ -422,7 +422,8 @@ fn a_terminal_shows_some_rows_and_every_change() {
         }
         c.metrics.push(name);
     }
-    let lost = c.comparisons.iter().find(|r| r.verdict == schedlab_lab::stats::Verdict::Better).unwrap().clone();
+    let lost =
+        c.comparisons.iter().find(|r| r.verdict == schedlab_lab::stats::Verdict::Better).unwrap().clone();
     c.comparisons.push(schedlab_lab::compare::Row { metric: "m79".into(), ..lost });
     let all = c.clone();
     assert_eq!(limit::shorten(&mut c), all.metrics.len() - limit::ROWS);
@@ -438,7 +439,8 @@ fn junit_has_a_test_for_each_row() {
     schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let of = |word: &str| text.matches(word).count();
-    let missing = c.cells.iter().flat_map(|cell| cell.metrics.values()).filter(|s| s.measured().is_none()).count();
+    let missing =
+        c.cells.iter().flat_map(|cell| cell.metrics.values()).filter(|s| s.measured().is_none()).count();
     assert_eq!(of("<testcase "), c.comparisons.len() + missing);
     let failing = c.comparisons.iter().filter(|r| verdicts.contains(&r.verdict)).count();
     assert_eq!((of("<failure "), of("<skipped ")), (failing, missing), "{text}");

@@ -20,7 +20,7 @@ pub struct OutletOptions {
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
     /// baseline, where it is alone), times in ns; with % behind the metric, its change in percent
-    #[arg(long, value_name = "METRIC", conflicts_with_all = ["json", "format"])]
+    #[arg(long, value_name = "METRIC", conflicts_with = "json")]
     pub print: Option<String>,
 }
 
