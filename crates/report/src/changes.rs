@@ -131,7 +131,7 @@ fn one_markdown(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
             "| {} | {} | {} | {} | {} | {} | {} |",
             plain(&row.machine),
             plain(&row.load),
-            plain(&row.metric),
+            plain(row.metric),
             shown(row.real_pct),
             row.real_ci95_pct.map_or_else(String::new, interval),
             shown(row.simulated_pct),
