@@ -2,6 +2,7 @@
 //!
 //! A case has the rows that must move with their verdicts, then every row that moved; the summary counts both.
 
+use crate::markdown::plain;
 use crate::number::change;
 use crate::predictions::{self, figures, interval};
 use crate::text::{WIDTH, wrap};
@@ -105,10 +106,11 @@ pub fn markdown(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for c in &all.cases {
         let (share, outcome) = (share(c), c.outcome.words());
-        writeln!(out, "| {} | {} | {} | {} | {share} | {outcome} |", c.name, c.from, c.to, c.runs)?;
+        let [name, from, to] = [&c.name, &c.from, &c.to].map(|text| plain(text));
+        writeln!(out, "| {name} | {from} | {to} | {} | {share} | {outcome} |", c.runs)?;
     }
     for case in &all.not_run {
-        writeln!(out, "| {} | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
+        writeln!(out, "| {} | | | | not run | {} |", plain(&case.name), plain(&case.why))?;
     }
     writeln!(out)?;
     for (what, n, of) in counts(all) {
@@ -119,7 +121,7 @@ pub fn markdown(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn one_markdown(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n### {}\n\n{}\n\n{}.\n", case.name, case.about, sides(case))?;
+    writeln!(out, "\n### {}\n\n{}\n\n{}.\n", plain(&case.name), case.about, sides(case))?;
     writeln!(out, "| machine | load | must move | real | 95 % interval | simulated | verdict |")?;
     writeln!(out, "| --- | --- | --- | ---: | --- | ---: | --- |")?;
     for row in &case.moves {
@@ -127,9 +129,9 @@ fn one_markdown(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} |",
-            row.machine,
-            row.load.replace('|', "\\|"),
-            row.metric,
+            plain(&row.machine),
+            plain(&row.load),
+            plain(row.metric),
             shown(row.real_pct),
             row.real_ci95_pct.map_or_else(String::new, interval),
             shown(row.simulated_pct),

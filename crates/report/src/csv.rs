@@ -88,8 +88,8 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     f
 }
 
-/// A name that no spreadsheet takes for a formula: an apostrophe stands before a leading `=`, `+`, `-` or `@`. The reader
-/// of this form takes it away again.
+/// A name that no spreadsheet takes for a formula: an apostrophe stands before a leading `=`, `+`, `-` or `@`. The
+/// reader of this form takes it away again.
 fn harmless(name: &str) -> String {
     if name.trim_start_matches(GUARD).starts_with(FORMULAS) {
         format!("{GUARD}{name}")

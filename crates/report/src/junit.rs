@@ -1,8 +1,8 @@
 //! A comparison as JUnit XML, which CI servers show as tests: a suite for each load, a test for each row.
 //!
 //! A row that got worse is a failure, a row about which the data cannot tell is skipped with the change that would have
-//! shown; all others pass. The form has no standard; elements and attributes are those that Jenkins' and GitLab's readers
-//! know. It is written by hand: three elements are less than a crate and its dozen dependencies.
+//! shown; all others pass. The form has no standard; elements and attributes are those that Jenkins' and GitLab's
+//! readers know. It is written by hand: three elements are less than a crate and its dozen dependencies.
 
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};

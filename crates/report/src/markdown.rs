@@ -3,6 +3,7 @@
 use crate::number::{percent, signed, value};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, legend, row, short};
+use schedlab_base::printable;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use std::io::{self, Write};
@@ -69,13 +70,12 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
 /// and images followed, and a bar would end a field. A name such as `lb_count` needs no signs.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable::name(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '|' | '\\' | '`' | '[' | ']' | '!' | '*' | '~' | '#' => out.extend(['\\', c]),
-            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
@@ -115,7 +115,7 @@ mod tests {
             "domain0.newidle.lb_count +4.2%, -1 to +2 (p &lt; 0.05)"
         );
         assert_eq!(plain("<img src=x onerror=alert(1)>"), "&lt;img src=x onerror=alert(1)&gt;");
-        assert_eq!(plain("![x](http://h)|`a`\n# b\\"), "\\!\\[x\\](http://h)\\|\\`a\\` \\# b\\\\");
+        assert_eq!(plain("![x](http://h)|`a`\n# b\\"), "\\!\\[x\\](http://h)\\|\\`a\\`\\\\u000a\\# b\\\\");
         assert_eq!(plain("&lt;b&gt;"), "&amp;lt;b&amp;gt;");
     }
 }

@@ -1,5 +1,6 @@
 //! Predicted changes as text and Markdown: the real change of each row that moved, beside the simulated one.
 
+use crate::markdown::plain;
 use crate::number::{FACTOR_FROM_PCT, change, signed};
 use crate::text::{WIDTH, wrap};
 use schedlab_lab::predicted::{Predicted, Predictions, TOLERANCE_PCT};
@@ -50,8 +51,7 @@ pub fn markdown(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
         let (real, simulated) = (change(p.real_pct), change(p.simulated_pct));
         let mark = if p.agrees { "agrees" } else { "" };
         let interval = interval(p.real_ci95_pct);
-        // A bar would end the field.
-        let load = load.replace('|', "\\|");
+        let [machine, load, metric] = [machine, load, metric].map(|text| plain(text));
         writeln!(out, "| {machine} | {load} | {metric} | {real} | {interval} | {simulated} | {mark} |")?;
     }
     Ok(())

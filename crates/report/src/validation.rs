@@ -2,6 +2,7 @@
 //!
 //! Every metric of the list is shown: judged metrics in a table, the others below it with the reason.
 
+use crate::markdown::plain;
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
 use schedlab_lab::validate::{CaseResult, Judged, Share, Side, Told, Validation, Verdict};
@@ -218,7 +219,7 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
     all.cases.iter().try_for_each(|case| writeln!(out, "{}", case_row(case)))?;
     for case in &all.not_run {
-        writeln!(out, "| {} | | | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
+        writeln!(out, "| {} | | | | | | not run | {} |", plain(&case.name), plain(&case.why))?;
     }
     let (head, line) = match all.told {
         None => ("", ""),
@@ -277,12 +278,12 @@ fn case_row(case: &CaseResult) -> String {
         _ => kernel(&case.simulated),
     };
     let (real, share, outcome) = (kernel(&case.real), share(case.share), case.outcome.words());
-    let (name, workload) = (&case.name, &case.workload);
+    let [name, workload, machine] = [&case.name, &case.workload, &machine].map(|text| plain(text));
     format!("| {name} | {workload} | {machine} | {simulated} | {real} | {runs} | {share} | {outcome} |")
 }
 
 fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n### {}\n\n{}\n", case.name, case.about)?;
+    writeln!(out, "\n### {}\n\n{}\n", plain(&case.name), case.about)?;
     writeln!(out, "| metric | simulated | real | off | within | real's own | verdict |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
     for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {

@@ -465,3 +465,42 @@ fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
     );
     assert!(long.lines().all(|l| l.chars().count() <= 78), "{long}");
 }
+
+#[test]
+fn a_terminal_shows_some_rows_and_every_change() {
+    use schedlab_report::table::limit;
+    let mut c = comparison();
+    assert_eq!(limit::shorten(&mut c.clone()), 0, "few rows stay");
+    for i in 0..80 {
+        let name = format!("m{i}");
+        for cell in &mut c.cells {
+            let stat = cell.metrics["migrations"].clone();
+            cell.metrics.insert(name.clone(), stat);
+        }
+        c.metrics.push(name);
+    }
+    let lost =
+        c.comparisons.iter().find(|r| r.verdict == schedlab_lab::stats::Verdict::Better).unwrap().clone();
+    c.comparisons.push(schedlab_lab::compare::Row { metric: "m79".into(), ..lost });
+    let all = c.clone();
+    assert_eq!(limit::shorten(&mut c), all.metrics.len() - limit::ROWS);
+    assert!(c.cells.iter().all(|cell| cell.metrics.len() == limit::ROWS && cell.metrics.contains_key("m79")));
+    assert_eq!(c.comparisons, all.comparisons, "the counts below the table are of all rows");
+}
+
+#[test]
+fn junit_has_a_test_for_each_row() {
+    let c = comparison();
+    let mut out = Vec::new();
+    let verdicts = [schedlab_lab::stats::Verdict::Worse, schedlab_lab::stats::Verdict::Unclear];
+    schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let of = |word: &str| text.matches(word).count();
+    let missing =
+        c.cells.iter().flat_map(|cell| cell.metrics.values()).filter(|s| s.measured().is_none()).count();
+    assert_eq!(of("<testcase "), c.comparisons.len() + missing);
+    let failing = c.comparisons.iter().filter(|r| verdicts.contains(&r.verdict)).count();
+    assert_eq!((of("<failure "), of("<skipped ")), (failing, missing), "{text}");
+    assert_eq!(of("<testsuite "), 2);
+    assert!(text.contains(&format!("failures=\"{failing}\"")) || failing > 0, "{text}");
+}

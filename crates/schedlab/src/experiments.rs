@@ -202,6 +202,10 @@ impl RunOptions {
     pub fn quiet(&self) -> bool {
         self.quiet
     }
+    /// Whether the comparison goes to a file, or one number of it is printed.
+    pub fn has_outlet(&self) -> bool {
+        self.form.outlets.asked()
+    }
     fn observe(&self) -> Result<Observe> {
         self.watch.observe(Backend::parse(&self.backend)?)
     }

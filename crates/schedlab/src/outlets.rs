@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 /// Where else a comparison goes, and what of it.
 #[derive(Args)]
 pub struct OutletOptions {
-    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are skipped
+    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are
+    /// skipped
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
     /// baseline, where it is alone), times in ns; with % behind the metric, its change in percent
-    #[arg(long, value_name = "METRIC", conflicts_with_all = ["json", "format"])]
+    #[arg(long, value_name = "METRIC", conflicts_with = "json")]
     pub print: Option<String>,
 }
 

@@ -1,8 +1,10 @@
 //! Each command from end to end: what it prints, in every form, and what it leaves behind.
 
 mod common;
+mod schemas;
 
 use common::{Lab, files, texts};
+use std::path::Path;
 
 /// Checks that the lines of a plain table can be pasted into mail.
 fn narrow(text: &str) {
@@ -540,4 +542,54 @@ fn the_chronology_tells_all_mechanisms_what_one_version_does_or_one_mechanism() 
     assert!(text.contains("wake_wide()") && text.contains("from memory"), "{text}");
     assert!(lab.run(&["kernel", "history", "wake-wild"], 2).1.contains("'wake-wide'"));
     assert!(lab.run(&["kernel", "history", "6.4"], 2).1.contains("there are: v2.6.12"));
+}
+
+/// The examples of docs/python.md, from top to bottom. SCHEDLAB_PYTHON names another interpreter.
+#[test]
+fn the_python_page_runs() {
+    let python = std::env::var("SCHEDLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = |module: &str| {
+        let out = std::process::Command::new(&python).args(["-c", &format!("import {module}")]).output();
+        out.is_ok_and(|o| o.status.success())
+    };
+    if !has("pandas") {
+        eprintln!("skipped: {python} has no pandas, so the examples of docs/python.md were not run");
+        return;
+    }
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/python.md")).unwrap();
+    let lab = Lab::new();
+    std::fs::rename(lab.path().join("small.toml"), lab.path().join("mine.toml")).unwrap();
+    let (mut kind, mut script) = ("", String::new());
+    for line in page.lines() {
+        match (line.strip_prefix("```"), kind) {
+            (Some(next), "") => kind = next,
+            (Some(_), _) => kind = "",
+            (None, "sh") => {
+                let (words, file) = line.split_once(" > ").unwrap();
+                let words: Vec<&str> = words.split(' ').skip(1).collect();
+                lab.write(file, &lab.ok(&words));
+            }
+            (None, "python") => script += &format!("{line}\n"),
+            (None, "python perfetto") if has("perfetto") => script += &format!("{line}\n"),
+            (None, "python perfetto") if line.starts_with("import") => {
+                eprintln!("skipped: {python} has no perfetto, so that example of docs/python.md was not run");
+            }
+            _ => {}
+        }
+    }
+    lab.write("page.py", &script);
+    let program = assert_cmd::cargo::cargo_bin("schedlab");
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let out = std::process::Command::new(&python)
+        .arg("page.py")
+        .current_dir(lab.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let (text, err) = common::texts(&out);
+    assert!(out.status.success(), "{text}\n{err}");
+    for words in ["schbench.latency.p50", "first-idle", "p99 in us:"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
 }

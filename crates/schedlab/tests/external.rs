@@ -3,6 +3,7 @@
 mod common;
 
 use common::Lab;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -209,4 +210,170 @@ fn what_schedlab_printed_is_read_back() {
     let names: Vec<&str> =
         twice["cells"].as_array().unwrap().iter().filter_map(|c| c["variant"].as_str()).collect();
     assert!(names.contains(&"all v4.5") && names.contains(&"copy v4.5"), "none is dropped: {names:?}");
+}
+
+/// A file of the cases that broke something.
+fn case(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name).display().to_string()
+}
+
+#[test]
+fn decimal_commas_are_refused_with_the_number_and_the_remedy() {
+    let lab = Lab::new();
+    for (comma, point, number) in [
+        ("h1", "h2", "'0,123' is written in the way of another locale"),
+        ("p1", "p2", "'5,318' may mean 5318 or 5.318"),
+        ("ycs", "ycs2", "'10,0005' is written in the way of another locale"),
+    ] {
+        let file = |name: &str| case(&format!("hostile/comma/{name}"));
+        let (out, err) =
+            lab.run(&["compare", &format!("A={}", file(comma)), &format!("B={}", file(point))], 2);
+        assert!(out.is_empty() && err.contains(number) && err.contains("LC_ALL=C"), "{comma}: {err}");
+        assert!(err.contains(&format!("{comma}: ")), "{err}");
+        let good = lab.json(&["compare", &format!("B={}", file(point)), "--json"]);
+        assert_eq!(good["cells"][0]["runs"], 1, "{point}");
+    }
+    let good = lab.json(&["compare", &format!("B={}", case("hostile/comma/p2")), "--json"]);
+    assert_eq!(good["cells"][0]["metrics"]["perf-pipe.rate"]["mean"], 188_037.0, "a comma between thousands");
+    let (_, err) = lab.run(&["bench", "--command", "echo t=0,52", "--metric-regex", "t[s]=t=(.*)"], 2);
+    assert!(err.contains("'0,52' is written in the way of another locale"), "{err}");
+}
+
+#[test]
+fn files_in_the_form_of_public_ones_give_all_their_runs_and_rows() {
+    let lab = Lab::new();
+    let schbench = case("files/schbench-three-runs.txt");
+    let c = lab.json(&["compare", &format!("A={schbench}"), &format!("B={schbench}"), "--json"]);
+    assert_eq!((&c["cells"][0]["runs"], &c["cells"][1]["runs"]), (&3.into(), &3.into()));
+    assert_eq!(
+        c["cells"][0]["metrics"]["schbench.rps.mean"]["values"],
+        serde_json::json!([16000.0, 12000.0, 1600.0])
+    );
+
+    let mmtests = case("files/mmtests-eight-rows.txt");
+    let text = lab.ok(&["compare", &mmtests]);
+    let rows: Vec<&str> = text.lines().filter_map(|l| l.split_once(".hmean").map(|(n, _)| n)).collect();
+    assert_eq!(rows, ["1", "2", "4", "8", "16", "32", "64", "128"], "{text}");
+    assert!(text.contains("-50%"), "{text}");
+    let csv = lab.ok(&["compare", &mmtests, "--format", "csv"]);
+    assert_eq!(csv.lines().filter(|l| l.contains(".hmean,")).count(), 16, "{csv}");
+    assert_eq!(lab.json(&["compare", &mmtests, "--json"])["metrics"].as_array().unwrap().len(), 8);
+
+    let interval = case("files/perf-stat-interval.csv");
+    let alone = lab.run(&["compare", &format!("A={interval}"), &format!("B={interval}")], 2).1;
+    let named =
+        lab.run(&["compare", "--from", "perf-stat", &format!("A={interval}"), &format!("B={interval}")], 2).1;
+    assert_eq!(alone, named);
+    assert!(alone.contains("by interval (-I) it is no result of a run"), "{alone}");
+}
+
+#[test]
+fn any_text_is_compared_by_an_expression() {
+    let lab = Lab::new();
+    for (name, time) in [("a1", "1.50"), ("a2", "1.52"), ("b1", "3.00"), ("b2", "3.02")] {
+        lab.write(name, &format!("warm 9\nreal {time}\n{{\"not\": \"read\"}}\n"));
+    }
+    let regex = ["--metric-regex", "time[s]=real ([0-9.]+)"];
+    let words = [&["compare", "old=a1,a2", "new=b1,b2", "--json"][..], &regex].concat();
+    let c = lab.json(&words);
+    assert_eq!((&c["metrics"], &c["cells"][0]["runs"]), (&serde_json::json!(["output.time"]), &2.into()));
+    assert_eq!(c["cells"][1]["metrics"]["output.time"]["values"], serde_json::json!([3e9, 3.02e9]));
+    let text = lab.ok(&[&["compare", "old=a1", "new=b1"][..], &regex].concat());
+    assert!(text.contains("time") && text.contains("3.00s"), "{text}");
+    lab.write("c1", "real 1,5\n");
+    let (_, err) = lab.run(&[&["compare", "c1"][..], &regex].concat(), 0);
+    assert!(err.is_empty(), "the group takes the 1 alone: {err}");
+    let (_, err) = lab.run(&["compare", "c1", "--metric-regex", "time[s]=real (.*)"], 2);
+    assert!(err.contains("c1: ") && err.contains("'1,5'"), "{err}");
+    let (_, err) = lab.run(&["compare", "a1", "small.toml", "--metric-regex", "time[s]=real ([0-9.]+)"], 2);
+    assert!(err.contains("small.toml") && err.contains("nothing matches"), "{err}");
+    let (_, err) = lab.run(&["compare", "small.toml"], 2);
+    assert!(err.contains("--metric-regex"), "{err}");
+}
+
+#[test]
+fn a_run_s_many_metrics_are_told_and_all_of_them_on_demand() {
+    let lab = Lab::new();
+    let bench = "bench --backend sim --machine smp-2 --json pipe --loops 200";
+    lab.write("run.json", &lab.ok(&bench.split(' ').collect::<Vec<_>>()));
+    let some = lab.json(&["compare", "run.json", "--json"]);
+    let all = lab.json(&["compare", "run.json", "--json", "--all"]);
+    let count = |c: &serde_json::Value| c["metrics"].as_array().unwrap().len();
+    assert!(count(&some) < 12 && count(&all) > 50, "{} {}", count(&some), count(&all));
+    let told = format!("{} more metrics are in these files: --all", count(&all) - count(&some));
+    assert!(some["warnings"].to_string().contains(&told), "{}", some["warnings"]);
+    assert!(!all["warnings"].to_string().contains("more metrics"));
+}
+
+#[test]
+fn a_comparison_goes_to_ci_and_to_scripts() {
+    let lab = Lab::new();
+    for i in 0..6 {
+        lab.write(&format!("a{i}"), &format!("Time: 1.00{i}\n"));
+        lab.write(&format!("b{i}"), &format!("Time: 1.50{i}\n"));
+    }
+    let (a, b) = ("v1<&>=a0,a1,a2,a3,a4,a5", "v2=b0,b1,b2,b3,b4,b5");
+    let plain = lab.ok(&["compare", a, b]);
+    assert_eq!(lab.ok(&["compare", a, b, "--junit", "out.xml"]), plain, "the result is printed, too");
+    let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
+    for part in [
+        "<testsuites name=\"schedlab\" tests=\"1\" failures=\"1\" errors=\"0\">",
+        "<testcase classname=\"hackbench default on unknown machine, measured (file)\" name=\"hackbench.time: v2 against v1&lt;&amp;&gt;\">",
+        "<failure type=\"worse\"",
+    ] {
+        assert!(xml.contains(part), "{part}\n{xml}");
+    }
+    let same = lab.run(&["compare", a, &a.replace("v1", "v3"), "--junit", "out.xml"], 0);
+    let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
+    assert!(xml.contains("failures=\"0\"") && !xml.contains("<failure"), "{xml}{}", same.1);
+    assert_eq!(lab.ok(&["compare", a, b, "--print", "hackbench.time"]).trim(), "1502500000");
+    let change: f64 = lab.ok(&["compare", a, b, "--print", "hackbench.time%"]).trim().parse().unwrap();
+    assert!((49.0..51.0).contains(&change), "{change}");
+    let (_, err) = lab.run(&["compare", a, b, "w=a0,b0", "--print", "hackbench.time"], 2);
+    assert!(err.contains("2 numbers") && err.contains("--variant"), "{err}");
+    let one = ["bench", "--backend", "sim", "--machine", "smp-2", "pipe", "--loops", "200"];
+    let number = lab.ok(&[&one[..], &["--print", "pipe.round_trip.mean"]].concat());
+    assert!(number.trim().parse::<f64>().is_ok_and(|n| n > 0.0) && number.lines().count() == 1, "{number}");
+    lab.run(&[&one[..], &["--print", "pipe.no.mean"]].concat(), 2);
+    lab.run(&["compare", a, b, "--junit", "no/such/folder.xml"], 2);
+}
+
+#[test]
+fn loads_of_another_workload_have_no_rows_and_no_notes() {
+    let lab = Lab::new();
+    let two = common::SMALL
+        .replace("metrics = [\"schbench.latency.p50\", \"work\", \"migrations\"]\n", "")
+        .replace("[workload]", "[[workload]]\nname = \"hackbench\"\nloops = 20\n[[workload]]")
+        .replace("[[load]]\n", "[[load]]\nworkload = \"schbench\"\n")
+        .replacen(
+            "[[variant]]",
+            "[[load]]\nname = \"h1\"\nworkload = \"hackbench\"\ngroups = 1\n[[variant]]",
+            1,
+        )
+        .replace("name = \"first-idle\"", "name = \"=<b>|\"");
+    lab.write("two.toml", &two);
+    let run = |form: &str| lab.ok(&["run", "two.toml", "--quiet", "--format", form]);
+    // Two loads with three metrics and one with one, under two variants each.
+    assert_eq!(run("csv").lines().count(), 1 + 2 * (2 * 3 + 1));
+    assert_eq!(run("markdown").lines().filter(|l| l.starts_with("| smp-4")).count(), 2 * (2 * 3 + 1));
+    assert!(!run("table").contains("does not give it"), "{}", run("table"));
+    let c: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
+    for cell in c["cells"].as_array().unwrap() {
+        let own = cell["workload"].as_str().unwrap();
+        assert!(cell["metrics"].as_object().unwrap().keys().all(|m| m.starts_with(own)), "{cell}");
+    }
+    let lkml = run("lkml");
+    assert!(
+        lkml.contains("hackbench elapsed.mean\th1") && lkml.contains("schbench latency.p50\t1x2"),
+        "{lkml}"
+    );
+    let (csv, markdown) = (run("csv"), run("markdown"));
+    assert!(csv.contains(",'=<b>|,") && !csv.contains(",=<b>"), "{csv}");
+    assert!(markdown.contains("=&lt;b&gt;\\|") && !markdown.contains("<b>"), "{markdown}");
+    lab.write("two.csv", &csv);
+    let read = lab.json(&["compare", "two.csv", "--json"]);
+    assert!(
+        read["cells"].as_array().unwrap().iter().any(|c| c["variant"] == "=<b>|"),
+        "the name comes back: {read}"
+    );
 }

@@ -101,12 +101,12 @@ fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     };
     let (total, min) = (column("# Total:")?, column("# Min Latencies:")?);
     let (avg, max) = (column("# Avg Latencies:")?, column("# Max Latencies:")?);
-    let runs = total.iter().zip(&min).zip(avg.iter().zip(&max));
-    let threads = |((total, min), (avg, max)): ((&Vec<f64>, &Vec<f64>), (&Vec<f64>, &Vec<f64>))| {
-        let rows = total.iter().zip(min).zip(avg.iter().zip(max));
+    let runs = [total.len(), min.len(), avg.len(), max.len()].into_iter().min().unwrap_or(0);
+    let threads = |run: usize| -> Vec<Thread> {
+        let rows = total[run].iter().zip(&min[run]).zip(avg[run].iter().zip(&max[run]));
         rows.map(|((total, min), (avg, max))| [*total, *min, *avg, *max]).collect()
     };
-    Ok(runs.map(threads).collect())
+    Ok((0..runs).map(threads).collect())
 }
 
 /// Threads and the factor to ns: `resolution_in_ns` tells the unit.

@@ -1,6 +1,6 @@
 //! Comparison tables of LKP (`lkp ncompare`), as the kernel test robot mails them: parameters and their values, the
-//! commits, then for each metric a mean with its deviation in per cent for each commit, the changes between them, and the
-//! name at the line's end.
+//! commits, then for each metric a mean with its deviation in per cent for each commit, the changes between them,
+//! and the name at the line's end.
 //!
 //! A column is a variant and has one value, a mean over LKP's runs. Mails break long lines and quote them, and their
 //! charset may have damaged the sign before a deviation. Units and directions are not told. Rows that count failures

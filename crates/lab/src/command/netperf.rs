@@ -1,4 +1,5 @@
-//! netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k` (`THROUGHPUT=...`).
+//! netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k`
+//! (`THROUGHPUT=...`).
 //!
 //! A heading begins a result. Several results in a text count as runs one after the other; a text does not tell whether
 //! they ran side by side. Bare numbers (`-P 0`) are not read.

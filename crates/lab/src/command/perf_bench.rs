@@ -1,7 +1,7 @@
 //! Lines of `perf bench futex`, `epoll`, `mem` and `numa`, as perf 5 and 6 print them.
 //!
-//! futex wake and its kin repeat their measurement and print each: these are repeats of one reading. mem measures several
-//! functions and numa several set-ups under one head.
+//! futex wake and its kin repeat their measurement and print each: these are repeats of one reading. mem measures
+//! several functions and numa several set-ups under one head.
 
 use super::text::{number, scaled, whole};
 use super::{Reading, Values};

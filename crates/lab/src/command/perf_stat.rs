@@ -202,8 +202,8 @@ fn split(line: &str) -> Vec<&str> {
     line.split(if semicolons { ';' } else { ',' }).map(str::trim).collect()
 }
 
-/// Which field is the event: value and unit stand before it, behind it with `-r` a spread, then the time counted and the
-/// share counted. Fields of `-I` and `-A` stand before the value.
+/// Which field is the event: value and unit stand before it, behind it with `-r` a spread, then the time counted
+/// and the share counted. Fields of `-I` and `-A` stand before the value.
 fn event_at(fields: &[&str]) -> Option<usize> {
     let counted = |f: &str| f.starts_with('<') || is_count(f);
     let word = |f: &str| f.starts_with(|c: char| c.is_alphabetic());

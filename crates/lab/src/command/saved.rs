@@ -106,7 +106,7 @@ enum Contents {
     Tool(&'static Tool, Vec<Reading>),
     Own(Vec<own::Run>),
     /// What the user's expressions found.
-    Text(Findings),
+    Text(Box<Findings>),
 }
 
 fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
@@ -126,7 +126,10 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
         Reader::Text(wanted) => {
             let said = Said { stdout: text, stderr: String::new() };
             let mut found = Findings::default();
-            wanted.iter().try_for_each(|w| extract(w, &said, &mut found)).map(|()| Contents::Text(found))
+            wanted
+                .iter()
+                .try_for_each(|w| extract(w, &said, &mut found))
+                .map(|()| Contents::Text(Box::new(found)))
         }
     }
     .map_err(|e| e.at(Spot::file(path)))

@@ -1,7 +1,7 @@
 //! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
-//! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run count.
-//! Several runs in a text are told apart ([`Runs`]).
+//! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run
+//! count. Several runs in a text are told apart ([`Runs`]).
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::{Reading, Row, Tool, Values};

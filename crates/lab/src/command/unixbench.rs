@@ -28,7 +28,7 @@ pub const TOOL: Tool = Tool {
         Row("<test>.result", "", Higher, "a test's result in UnixBench's unit: loops, KB or MWIPS per time"),
     ],
     headline: &["score", "score.partial"],
-    knows: |text| lines(text).any(|l| is_table(l)),
+    knows: |text| lines(text).any(is_table),
     read,
 };
 

@@ -103,8 +103,8 @@ fn color(at: usize) -> u32 {
     let base = COLORS[at % COLORS.len()];
     let mixed = |with: u32, share: u32| {
         let part = |shift: u32| {
-            let (own, other) = (base >> shift & 0xff, with >> shift & 0xff);
-            (own * (100 - share) + other * share) / 100 << shift
+            let (own, other) = ((base >> shift) & 0xff, (with >> shift) & 0xff);
+            ((own * (100 - share) + other * share) / 100) << shift
         };
         part(16) | part(8) | part(0)
     };

@@ -38,6 +38,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         None if own.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
         None => return list(matches.get_flag("json")),
     };
+    if names.len() > 1 && own.options.has_outlet() {
+        return Err(Error::input("--junit and --print are for one comparison, and --all makes several")
+            .help("give the study's name"));
+    }
     let Some(folder) = &own.report else {
         let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &own.options)?.2);
         let results = names.iter().map(one).collect::<Result<Vec<_>>>()?;

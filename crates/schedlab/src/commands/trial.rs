@@ -6,6 +6,7 @@ use crate::cluster::ClusterOptions;
 use crate::experiments::{Compared, Making};
 use crate::gate::GateOptions;
 use crate::guests::GuestOptions;
+use crate::outlets::{self, OutletOptions};
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -84,6 +85,8 @@ struct Own {
     gate: GateOptions,
     #[command(flatten)]
     keep: TrialOptions,
+    #[command(flatten)]
+    outlets: OutletOptions,
 }
 
 impl Own {
@@ -101,6 +104,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    own.outlets.check()?;
     let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
     let trial = Trial::of(&own.source, &own.patch, patches, own.config.as_deref(), &own.feature)?;
     for name in &own.machine {
@@ -110,7 +114,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
     forging::ready(true)?;
     let making = Making {
         backend: Backend::Vm,
-        part: Part { loads: own.load.clone(), metrics: own.metric.clone(), ..Part::default() },
+        part: Part {
+            loads: own.load.clone(),
+            metrics: match own.metric.is_empty() {
+                true => own.outlets.metric().into_iter().collect(),
+                false => own.metric.clone(),
+            },
+            ..Part::default()
+        },
         wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
         kernel: &[],
         guest: &own.keep.guest,
@@ -124,6 +135,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         quiet: own.keep.quiet,
     };
     let made = making.make(experiment)?;
+    if let Some(file) = &own.outlets.junit {
+        outlets::junit(&made.comparison, file)?;
+    }
+    if let Some(metric) = &own.outlets.print {
+        outlets::print(&made.comparison, metric)?;
+        return own.gate.check(&made.comparison);
+    }
     let options = options(&made, &trial);
     let costs = trial::costs(&made.records, &trial);
     let [base, patched] = functions(&made, &trial, &own.keep.out)?;

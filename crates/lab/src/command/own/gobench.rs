@@ -15,9 +15,12 @@ pub fn knows(text: &str) -> bool {
     text.lines().any(|line| !matches!(result(line), Ok(None)))
 }
 
-/// A result line's name, and its values with their units. A line that begins as a result does and holds anything else
+/// A result line's name, and its values with their units.
+type Line<'a> = (&'a str, Vec<(f64, &'a str)>);
+
+/// The parts of a result line. A line that begins as a result does and holds anything else
 /// than values with units is an error: a run that is left out changes the comparison.
-fn result(line: &str) -> Result<Option<(&str, Vec<(f64, &str)>)>> {
+fn result(line: &str) -> Result<Option<Line<'_>>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, iterations, rest @ ..] = &words[..] else { return Ok(None) };
     let Some(name) = name.strip_prefix("Benchmark") else { return Ok(None) };

@@ -1,0 +1,271 @@
+//! JSON Schemas of schedlab's forms (docs/schemas), made from what the commands print.
+//!
+//! [`FORMS`] names the commands of each form. Their outputs are put together: a key that is in all of them is
+//! required, a key with values of several types may have each of these. Keys of [`MAPS`] hold names as keys.
+//! `SCHEDLAB_BLESS=1 cargo test -p schedlab --test commands schemas` writes the files anew; without it the files
+//! must be those that the commands give, so a key that is added, lost or changed shows.
+
+use crate::common::Lab;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A form, and the commands that print it. A command may not work on this machine; then the others stand for the
+/// form. A line that begins with `@` is a file that the commands before it left.
+const FORMS: &[(&str, &[&str])] = &[
+    (
+        "comparison",
+        &[
+            "run small.toml --json --quiet",
+            "run small.toml --json --quiet --runs 1 --out single",
+            "run small.toml --json --quiet --uncertainty --runs 6 --load 1x6 --metric work --out drawn",
+            "compare runs --json",
+            "compare A=h1.txt,h2.txt B=h3.txt,h4.txt --json",
+            "run published.toml --json --quiet",
+        ],
+    ),
+    (
+        "run",
+        &[
+            "bench --backend sim --machine smp-2 pipe --loops 200 --json",
+            "bench --backend sim --machine smp-2 --json slice -r 200ms",
+            "bench --backend sim --machine smp-2 --json schbench-modern -r 2s",
+        ],
+    ),
+    ("record", &["@record.json"]),
+    ("runs", &["runs --json", "runs --json --out drawn"]),
+    ("stored", &["runs show CELL --json", "runs show CELL/1 --json"]),
+    ("removal", &["runs rm CELL --json --out rest"]),
+    ("tools", &["bench --tools --json"]),
+    ("studies", &["study --json"]),
+    ("names", &["new --list --json", "new --list keys --json"]),
+    ("new", &["new fresh.toml --json"]),
+    ("features", &["kernel features --json", "kernel features v6.5 --json"]),
+    ("history", &["kernel history --json", "kernel history v6.5 --json"]),
+    ("machines", &["machine --json"]),
+    ("machine", &["machine smp-4 --json", "machine fb-2x12-smt --json"]),
+    ("cases", &["validate --list --json"]),
+    ("change-cases", &["validate --changes --list --json"]),
+    ("explanation", &["explain CELL/1 --json"]),
+    ("jobs", &["jobs --json"]),
+    ("indexed", &["runs index --json"]),
+    ("index-check", &["runs index --check --json"]),
+    ("knee", &["knee schbench --backend sim --machine smp-2 --json --quiet -r 300ms"]),
+];
+
+/// Keys whose objects have names as keys.
+const MAPS: &[&str] = &[
+    "metrics",
+    "series",
+    "counters",
+    "figures",
+    "environment",
+    "tunables",
+    "features",
+    "costs",
+    "settings",
+    "changes",
+];
+/// Keys whose content is of a workload or machine, and not of the form.
+const ANY: &[&str] = &["params", "spec", "machine", "resolved", "variant", "drawn", "detail", "schedstat"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
+}
+
+/// The outputs of a form's commands, in their order.
+fn outputs(lab: &Lab, cell: &str, commands: &[&str]) -> Vec<Value> {
+    let one = |line: &&str| {
+        let text = match line.strip_prefix('@') {
+            Some(file) => std::fs::read_to_string(lab.path().join(format!("{cell}/1/{file}"))).unwrap(),
+            None => {
+                let line = line.replace("CELL", cell);
+                let words: Vec<&str> = line.split(' ').collect();
+                lab.ok(&words)
+            }
+        };
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}"))
+    };
+    commands.iter().map(one).collect()
+}
+
+/// The schema of one value.
+fn of(key: &str, value: &Value) -> Value {
+    match value {
+        _ if ANY.contains(&key) && (value.is_object() || value.is_array()) => json!({}),
+        Value::Null => json!({ "type": "null" }),
+        Value::Bool(_) => json!({ "type": "boolean" }),
+        Value::Number(n) if n.is_f64() => json!({ "type": "number" }),
+        Value::Number(_) => json!({ "type": "integer" }),
+        Value::String(_) => json!({ "type": "string" }),
+        Value::Array(all) => {
+            let items = all.iter().map(|v| of("", v)).reduce(both);
+            json!({ "type": "array", "items": items.unwrap_or_else(|| json!({ "not": {} })) })
+        }
+        Value::Object(map) if MAPS.contains(&key) => {
+            let values = map.values().map(|v| of("", v)).reduce(both);
+            json!({ "type": "object", "additionalProperties": values.unwrap_or_else(|| json!({ "not": {} })) })
+        }
+        Value::Object(map) => {
+            let properties: Map<String, Value> = map.iter().map(|(k, v)| (k.clone(), of(k, v))).collect();
+            let required: Vec<&String> = map.keys().collect();
+            json!({ "type": "object", "properties": properties, "required": required })
+        }
+    }
+}
+
+/// The schema of what either schema allows.
+fn both(a: Value, b: Value) -> Value {
+    if a == b || a == json!({}) || b == json!({ "not": {} }) {
+        return a;
+    }
+    if b == json!({}) || a == json!({ "not": {} }) {
+        return b;
+    }
+    let kinds = |v: &Value| v["anyOf"].as_array().cloned().unwrap_or_else(|| vec![v.clone()]);
+    let mut all: Vec<Value> = kinds(&a);
+    for other in kinds(&b) {
+        let same = |v: &Value| is_number(v) && is_number(&other) || v["type"] == other["type"];
+        match all.iter_mut().find(|v| same(v)) {
+            Some(known) => *known = joined(known, &other),
+            None => all.push(other),
+        }
+    }
+    all.sort_by_key(|v| v["type"].to_string());
+    if all.len() == 1 { all.remove(0) } else { json!({ "anyOf": all }) }
+}
+
+fn is_number(v: &Value) -> bool {
+    v["type"] == "number" || v["type"] == "integer"
+}
+
+/// Two schemas of one type.
+fn joined(a: &Value, b: &Value) -> Value {
+    match a["type"].as_str() {
+        _ if is_number(a) && a != b => json!({ "type": "number" }),
+        Some("array") => json!({ "type": "array", "items": both(a["items"].clone(), b["items"].clone()) }),
+        Some("object")
+            if a.get("additionalProperties").is_some() && b.get("additionalProperties").is_some() =>
+        {
+            let values = both(a["additionalProperties"].clone(), b["additionalProperties"].clone());
+            json!({ "type": "object", "additionalProperties": values })
+        }
+        Some("object") => {
+            let of = |v: &Value| v["properties"].as_object().cloned().unwrap_or_default();
+            let (mut properties, others) = (of(a), of(b));
+            for (key, other) in others {
+                let known = properties.remove(&key);
+                properties.insert(key, known.map_or(other.clone(), |known| both(known, other)));
+            }
+            let names = |v: &Value| -> BTreeSet<String> {
+                let all = v["required"].as_array().into_iter().flatten();
+                all.filter_map(|n| n.as_str().map(str::to_owned)).collect()
+            };
+            let required: Vec<String> = names(a).intersection(&names(b)).cloned().collect();
+            json!({ "type": "object", "properties": properties, "required": required })
+        }
+        _ => a.clone(),
+    }
+}
+
+/// The schema with what no output told left open: a list that was always empty may hold anything.
+fn opened(schema: Value) -> Value {
+    match schema {
+        Value::Object(map) if map.len() == 1 && map.get("not") == Some(&json!({})) => json!({}),
+        Value::Object(map) => map.into_iter().map(|(key, v)| (key, opened(v))).collect(),
+        Value::Array(all) => all.into_iter().map(opened).collect(),
+        plain => plain,
+    }
+}
+
+/// What a value has that the schema does not allow; `None` if nothing.
+fn fault(schema: &Value, value: &Value, place: &str) -> Option<String> {
+    if let Some(kinds) = schema["anyOf"].as_array() {
+        let all: Vec<String> = kinds.iter().filter_map(|kind| fault(kind, value, place)).collect();
+        return (all.len() == kinds.len()).then(|| all.join("; or "));
+    }
+    let fits = match schema["type"].as_str() {
+        None => return None,
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("array") => value.is_array(),
+        Some(_) => value.is_object(),
+    };
+    if !fits {
+        return Some(format!("{place}: not {}", schema["type"]));
+    }
+    if let Some(all) = value.as_array() {
+        return all.iter().find_map(|v| fault(&schema["items"], v, &format!("{place}[]")));
+    }
+    let map = value.as_object()?;
+    let lacks =
+        schema["required"].as_array().into_iter().flatten().find(|k| !map.contains_key(k.as_str().unwrap()));
+    if let Some(key) = lacks {
+        return Some(format!("{place}: no {key}"));
+    }
+    map.iter().find_map(|(key, v)| {
+        match (schema["properties"].get(key), schema.get("additionalProperties")) {
+            (Some(inner), _) | (None, Some(inner)) => fault(inner, v, &format!("{place}.{key}")),
+            (None, None) => Some(format!("{place}: '{key}' is not in the schema")),
+        }
+    })
+}
+
+const PUBLISHED: &str = "\n[[published]]\nvariant = \"v4.5\"\nmetric = \"schbench.latency.p50\"\nvalue = \"70us\"\nsource = \"D000\"\n";
+
+#[test]
+fn schemas_are_those_of_the_commands() {
+    let lab = Lab::new();
+    for (name, time) in [("h1", "0.100"), ("h2", "0.101"), ("h3", "0.110"), ("h4", "0.111")] {
+        lab.write(&format!("{name}.txt"), &format!("Time: {time}\n"));
+    }
+    lab.write("published.toml", &(crate::common::SMALL.to_owned() + PUBLISHED));
+    let first = lab.json(&["run", "small.toml", "--json", "--quiet"]);
+    let cell = first["cells"][0]["folders"][0].as_str().unwrap().to_owned();
+    let rest = first["cells"][1]["folders"][0].as_str().unwrap().replace("runs/", "rest/");
+    lab.ok(&["run", "small.toml", "--quiet", "--out", "rest"]);
+    for (name, commands) in FORMS {
+        let cell = if commands[0].contains("--out rest") { &rest } else { &cell };
+        let outputs = outputs(&lab, cell, commands);
+        let form = format!("schedlab/{name}/1");
+        assert!(outputs.iter().all(|o| o["schema"] == form.as_str()), "{form}");
+        let body = opened(outputs.iter().map(|o| of("", o)).reduce(both).unwrap());
+        let mut schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema", "$id": format!("{form}.json"), "title": form,
+        });
+        schema.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        schema["properties"]["schema"] = json!({ "const": form });
+        let file = folder().join(format!("{name}.json"));
+        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+            std::fs::write(&file, serde_json::to_string_pretty(&schema).unwrap() + "\n").unwrap();
+        }
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let stored: Value = serde_json::from_str(&text).unwrap();
+        for output in &outputs {
+            assert_eq!(fault(&stored, output, name), None, "SCHEDLAB_BLESS=1 writes docs/schemas anew");
+        }
+        assert_eq!(stored["required"], schema["required"], "{form}");
+    }
+}
+
+#[test]
+fn a_schema_refuses_what_is_not_of_its_form() {
+    let schema = both(
+        of("", &json!({ "a": 1, "b": [1, 2.5], "metrics": { "x": 1 } })),
+        of("", &json!({ "a": null, "b": [], "metrics": {} })),
+    );
+    let wrong = |value: Value| fault(&schema, &value, "it");
+    assert_eq!(wrong(json!({ "a": null, "b": [3], "metrics": { "other": 2 } })), None);
+    for value in [
+        json!({ "a": "text", "b": [], "metrics": {} }),
+        json!({ "a": 1, "b": ["x"], "metrics": {} }),
+        json!({ "a": 1, "metrics": {} }),
+        json!({ "a": 1, "b": [], "metrics": { "x": "y" } }),
+        json!({ "a": 1, "b": [], "metrics": {}, "more": 1 }),
+    ] {
+        assert!(wrong(value.clone()).is_some(), "{value}");
+    }
+}
