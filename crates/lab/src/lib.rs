@@ -21,6 +21,7 @@ pub mod fits;
 pub mod guests;
 pub mod hunt;
 pub mod knee;
+pub mod machines;
 pub mod metrics;
 pub mod noise;
 pub mod parcel;

@@ -213,8 +213,8 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.words().iter().all(|(.., words)| words.is_empty())
     }
-    /// The cells it chooses. A name without its swept values means all of them; names are also taken as lists and tables
-    /// print them: shortened, and loads with their workload or machine.
+    /// The cells it chooses. A name without its swept values means all of them. Names are also taken as lists and
+    /// tables print them: shortened, and loads with their workload or machine.
     ///
     /// # Errors
     /// When none of the cells has a word; the nearest is offered.

@@ -61,9 +61,9 @@ fn unit(metric: &str, unit: &str) -> String {
     if unit.is_empty() { metric } else { format!("{metric}-{unit}") }
 }
 
-/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants no lower-case letter after the word and no spaces, parts
-/// names at slashes, and reads "-8" at the end as a number of CPUs: such characters are escaped, and come back when
-/// schedlab reads the text. A first capital letter is escaped, too, since a small one becomes one.
+/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants no lower-case letter after the word and no spaces,
+/// parts names at slashes, and reads "-8" at the end as a number of CPUs. Such characters are escaped, and come back
+/// when schedlab reads the text. A first capital letter is escaped, too, since a small one becomes one.
 fn name(cell: &Cell) -> String {
     let clean = |s: &str| escaped(s, &['/']);
     let mut letters = cell.workload.chars();

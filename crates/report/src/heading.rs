@@ -12,10 +12,10 @@ pub fn place(c: &Comparison, group: &[Cell]) -> String {
     compare::place(group, baseline(c, group))
 }
 
-/// The kernels of a group, each once, as [`kernel`] names them.
-pub fn kernels(group: &[Cell]) -> String {
+/// The kernels of cells, each once, as [`kernel`] names them.
+pub fn kernels<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> String {
     let mut all: Vec<String> = Vec::new();
-    for cell in group {
+    for cell in cells {
         let name = kernel(cell);
         if !all.contains(&name) {
             all.push(name);

@@ -27,9 +27,9 @@ impl Exporter for Lkml {
         for group in groups(c) {
             for (cell, metric) in group.iter().flat_map(|cell| c.metrics.iter().map(move |m| (cell, m))) {
                 let Some(row) = row(c, cell, metric) else { continue };
-                let base = group.iter().find(|b| b.variant == row.baseline);
-                let Some(line) = base.and_then(|b| line(c, b, cell, row, &mut cut)) else { continue };
-                let title = title(c, group, cell, row);
+                let Some(base) = group.iter().find(|b| b.variant == row.baseline) else { continue };
+                let Some(line) = line(c, base, cell, row, &mut cut) else { continue };
+                let title = title(c, group, [base, cell], row);
                 match tables.iter_mut().find(|(t, _)| *t == title) {
                     Some((_, lines)) => lines.push(line),
                     None => tables.push((title, vec![line])),
@@ -77,9 +77,9 @@ impl Cut {
     }
 }
 
-fn title(c: &Comparison, group: &[Cell], cell: &Cell, row: &Row) -> Title {
+fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) -> Title {
     let (machine, how) = (heading::place(c, group), cell.how());
-    let place = format!("{machine}, {how} {}, {} runs each", heading::kernels(group), cell.runs);
+    let place = format!("{machine}, {how} {}, {} runs each", heading::kernels([base, cell]), cell.runs);
     (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 

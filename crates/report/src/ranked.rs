@@ -96,12 +96,7 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
     let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
     let runs = runs_of(c, &first.variant);
     let place = if machines { String::new() } else { format!(" on {}", first.machine) };
-    let title = format!(
-        "{} against {}{}{place}, {runs} runs each",
-        first.variant,
-        first.baseline,
-        c.baseline_is.words()
-    );
+    let title = format!("{} against {}{place}, {runs} runs each", first.variant, first.baseline);
     write!(out, "{}", wrap("", &title))?;
     let load = |r: &Row| load_words(r, machines, backends);
     for (verdict, heading) in kinds {

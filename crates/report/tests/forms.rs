@@ -74,7 +74,6 @@ fn comparison() -> Comparison {
             .into_iter()
             .chain(["migrations".into()])
             .collect(),
-        baseline: Some("v4.5".into()),
         published: vec![Published {
             variant: "v4.5".into(),
             metric: "schbench.latency.p99".into(),
@@ -85,7 +84,7 @@ fn comparison() -> Comparison {
         }],
         ..Question::default()
     };
-    compare(&records, &question, &[]).unwrap()
+    compare(&records, &question.against(Some("v4.5".into())), &[]).unwrap()
 }
 
 fn written(name: &str, c: &Comparison) -> String {

@@ -517,7 +517,7 @@ pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
     let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));
     let mut question = Question::of(experiment);
-    question.keep_baseline(&was_run);
+    question.keep_baseline(was_run);
     question.published.retain(|p| was_run(&p.variant));
     let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;
     question.metrics.retain(|m| known.check(m).is_ok());

@@ -35,13 +35,17 @@ impl CellComputer {
     }
 }
 
-/// The warning about a group whose cells are of several computers, builds or boots; what all have in common is not told.
+/// A part of a computer that cells may differ in: what it is, its text, and whether a difference counts.
+type Part = (&'static str, fn(&CellComputer) -> String, bool);
+
+/// The warning about a group whose cells are of several computers, builds or boots. It leaves out what all have in
+/// common.
 pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let known: Vec<(&str, CellComputer)> =
         cells.iter().filter_map(|c| Some((c.label.as_str(), CellComputer::of(c.runs[0])?))).collect();
     let releases_differ = cells.windows(2).any(|w| w[0].runs[0].kernel != w[1].runs[0].kernel);
     // Kernels of two releases are of two builds by themselves.
-    let parts: [(&str, fn(&CellComputer) -> String, bool); 4] = [
+    let parts: [Part; 4] = [
         ("CPUs", CellComputer::words, true),
         ("build", |c| c.known.build.clone(), !releases_differ),
         ("booted with", |c| c.known.boot_options.clone(), true),
@@ -53,7 +57,7 @@ pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
         return None;
     }
     let told = |(label, computer): &(&str, CellComputer)| {
-        let part = |(what, of, _): &(&str, fn(&CellComputer) -> String, bool)| match of(computer) {
+        let part = |(what, of, _): &Part| match of(computer) {
             text if text.is_empty() => format!("{what} unknown"),
             text if *what == "CPUs" => text,
             text => format!("{what} {text}"),

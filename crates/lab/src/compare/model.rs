@@ -136,8 +136,8 @@ pub struct Cell {
     pub metrics: BTreeMap<String, Stat>,
 }
 
-/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live runs
-/// are of several computers. `base` is the baseline's place.
+/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live
+/// runs are of several computers. `base` is the baseline's place.
 pub fn place(group: &[Cell], base: usize) -> String {
     let mut computers: Vec<String> = Vec::new();
     let first = group.get(base).into_iter();

@@ -7,11 +7,8 @@ use schedlab_kernel::history::HISTORY;
 use schedlab_kernel::{Feature, FeatureSet, profile};
 use schedlab_record::Record;
 
-/// Features that are named; the rest is counted.
-const NAMED: usize = 6;
-
-/// The warnings about a group with the baseline `base`: one for each variant with a switch and of another kernel, or for
-/// each other kernel where the baseline has the switch.
+/// The warnings about a group with the baseline `base`: one for each variant with a switch and of another kernel, or
+/// for each other kernel where the baseline has the switch.
 pub(super) fn warnings(cells: &[CellRuns<'_>], base: usize) -> Vec<Warning> {
     let baseline = &cells[base];
     let switched = |c: &CellRuns<'_>| !c.runs[0].variant.is_plain();
@@ -54,13 +51,11 @@ fn differences(from: Version, to: Version) -> String {
     let (old, new) = (FeatureSet::defaults(from), FeatureSet::defaults(to));
     let on = new.iter().filter(|f| !old.has(*f)).map(|f| f.name().to_owned());
     let off = old.iter().filter(|f| !new.has(*f)).map(|f: Feature| format!("NO_{}", f.name()));
-    let mut features: Vec<String> = on.chain(off).collect();
-    let more = features.len().saturating_sub(NAMED);
-    features.truncate(NAMED);
-    let features = match (features.is_empty(), more) {
-        (true, _) => "no feature".to_owned(),
-        (false, 0) => format!("features {}", features.join(", ")),
-        (false, more) => format!("features {} and {more} more", features.join(", ")),
+    let features: Vec<String> = on.chain(off).collect();
+    let features = if features.is_empty() {
+        "no feature".to_owned()
+    } else {
+        format!("features {}", features.join(", "))
     };
     format!("{mechanisms} mechanisms ('schedlab kernel history {to}') and {features}")
 }

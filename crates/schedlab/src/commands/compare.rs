@@ -22,8 +22,8 @@ pub const ENTRY: Entry = Entry { command, run };
 #[derive(Args)]
 struct Own {
     /// Stores, folders of cells or runs, first digits of cells, an experiment's file or a study; or saved outputs of
-    /// known tools and of schedlab itself: FILE or FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of a
-    /// variant
+    /// known tools and of schedlab itself: FILE or FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of
+    /// one
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
     /// Format of all saved outputs: a tool's name (bench --tools lists them), or comparison, run, csv or gobench for

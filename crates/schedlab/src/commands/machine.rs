@@ -4,11 +4,13 @@ use super::{background, probe};
 use crate::cli::Entry;
 use crate::{common, output, state};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{CpuId, Error, Result, Version};
+use schedlab_base::{CpuId, Error, Result, Version, printable};
 use schedlab_kernel::DEFAULT_PROFILE;
+use schedlab_lab::machines;
 use schedlab_machine::sysfs::HOST;
 use schedlab_machine::{Machine, Shown, show};
 use schedlab_report::text::wrap;
+use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -31,10 +33,38 @@ struct Own {
     json: bool,
 }
 
+#[derive(Args)]
+struct Import {
+    /// The text or the folder; - is standard input
+    #[arg(value_name = "FILE|FOLDER")]
+    path: PathBuf,
+    /// The machine's name [default: the file's]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Args)]
+struct Sized {
+    /// Packages and cores of each, as 2x16; or the cores of one
+    #[arg(value_name = "PACKAGESxCORES")]
+    size: String,
+    /// Two hardware threads in each core
+    #[arg(long)]
+    smt: bool,
+    /// The machine's name [default: made of its size]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
 fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
     Own::augment_args(Command::new("machine"))
         .about(about)
+        .subcommand(Import::augment_args(Command::new("import")).about(
+            "Print a machine file made of what a computer tells of itself: lscpu -J, lscpu -e -J, hwloc's XML, or a copy of \
+             /sys/devices/system",
+        ))
+        .subcommand(Sized::augment_args(Command::new("new")).about("Print the machine file of a size"))
         .subcommand(probe::command())
         .subcommand(background::command())
         .args_conflicts_with_subcommands(true)
@@ -43,6 +73,8 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     match matches.subcommand() {
         Some(("background", sub)) => return background::run(sub),
+        Some(("import", sub)) => return import(sub),
+        Some(("new", sub)) => return sized(sub),
         Some((_, sub)) => return probe::run(sub),
         None => {}
     }
@@ -72,6 +104,34 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return output::json_as("schedlab/machine/1", &Shown::new(&machine, kernel));
     }
     output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(own.cpu))).as_bytes()))
+}
+
+/// Prints a machine file made of another tool's text.
+fn import(matches: &ArgMatches) -> Result<()> {
+    let own = Import::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let machine = machines::import(&own.path)?;
+    print(
+        &machine,
+        own.name.as_deref(),
+        &format!("Made of {} by schedlab machine import.", own.path.display()),
+    )
+}
+
+/// Prints the machine file of a size.
+fn sized(matches: &ArgMatches) -> Result<()> {
+    let own = Sized::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let machine = machines::sized(&own.size, own.smt)?;
+    print(&machine, own.name.as_deref(), "Made by schedlab machine new.")
+}
+
+fn print(machine: &Machine, name: Option<&str>, made: &str) -> Result<()> {
+    let name = name.unwrap_or(&machine.name);
+    let comment = format!(
+        "{}\nCosts, and idle states that are not told, are those of a machine of no make.",
+        printable::name(made)
+    );
+    let text = machine.text(name, &comment)?;
+    output::result(|out| out.write_all(text.as_bytes()))
 }
 
 fn usual_kernel(machine: &str) -> Version {

@@ -1,0 +1,133 @@
+//! What `lscpu -J` and `lscpu -e -J` print. The first counts units, the second has a row for each CPU.
+
+use super::{Place, Read};
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_machine::Topology;
+use schedlab_machine::shape::{Numbering, Shape};
+use serde_json::Value;
+
+const ROWS: &str = "lscpu -e -J";
+const SUMMARY: &str = "lscpu -J";
+
+/// Reads either form.
+///
+/// # Errors
+/// When it is neither, or its counts do not fit together.
+pub(super) fn read(text: &str) -> Result<Read> {
+    let whole: Value = serde_json::from_str(text)
+        .map_err(|e| Error::input(format!("not JSON: {e}")).help(format!("{SUMMARY} > box.json")))?;
+    match (whole["cpus"].as_array(), whole["lscpu"].as_array()) {
+        (Some(rows), _) => of_rows(rows),
+        (None, Some(fields)) => of_summary(fields),
+        (None, None) => {
+            Err(Error::input("not the output of lscpu")
+                .help(format!("{SUMMARY} or {ROWS} prints it as JSON")))
+        }
+    }
+}
+
+/// A number, which some versions print as text.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+fn of_rows(rows: &[Value]) -> Result<Read> {
+    let is_online = |row: &&Value| row["online"] != false && row["online"] != "no";
+    let places = rows.iter().filter(is_online).map(|row| {
+        let wrong = || Error::input(format!("a row of lscpu without its CPU or core: {row}"));
+        let cpu = number(&row["cpu"]).ok_or_else(wrong)?;
+        let core = number(&row["core"]).ok_or_else(wrong)?;
+        let package = number(&row["socket"]).unwrap_or(0);
+        let node = number(&row["node"]).unwrap_or(0);
+        let (l2, last) = caches(row);
+        let llc = last.unwrap_or(package);
+        Ok(Place { cpu, package, node, llc, cluster: l2.unwrap_or(core), core })
+    });
+    let mut places = places.collect::<Result<Vec<Place>>>()?;
+    let l2_is_last = rows.iter().all(|row| caches(row).0 == caches(row).1);
+    if l2_is_last {
+        places.iter_mut().for_each(|p| p.cluster = p.core);
+    }
+    Ok(Read { places, distances: Vec::new(), model: String::new(), source: ROWS })
+}
+
+/// The second and the last level among a row's caches, whose column is named by all levels: "l1d:l1i:l2:l3".
+fn caches(row: &Value) -> (Option<u64>, Option<u64>) {
+    let column = row.as_object().into_iter().flatten().find(|(name, _)| name.starts_with("l1"));
+    let Some((names, ids)) = column.and_then(|(names, v)| Some((names, v.as_str()?))) else {
+        return (None, None);
+    };
+    let all: Vec<(&str, Option<u64>)> =
+        names.split(':').zip(ids.split(':').map(|id| id.trim().parse().ok())).collect();
+    let l2 = all.iter().find(|(name, _)| *name == "l2").and_then(|(_, id)| *id);
+    (l2, all.iter().rev().find(|(name, id)| !name.starts_with("l1") && id.is_some()).and_then(|(_, id)| *id))
+}
+
+/// The value of a field, which may stand below another.
+fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
+    fields.iter().find_map(|f| {
+        let own = f["field"].as_str().is_some_and(|text| text.trim_end_matches(':') == name);
+        let below = || field(f["children"].as_array()?, name);
+        own.then(|| f["data"].as_str()).flatten().or_else(below)
+    })
+}
+
+fn of_summary(fields: &[Value]) -> Result<Read> {
+    let count =
+        |name: &str| field(fields, name).and_then(|text| text.trim().parse::<u32>().ok()).filter(|n| *n > 0);
+    let missing = |name: &str| Error::input(format!("lscpu tells no '{name}'")).help(format!("take {ROWS}"));
+    let all = count("CPU(s)").ok_or_else(|| missing("CPU(s)"))?;
+    let packages = count("Socket(s)").or_else(|| count("Cluster(s)")).ok_or_else(|| missing("Socket(s)"))?;
+    let each = count("Core(s) per socket").or_else(|| count("Core(s) per cluster"));
+    let each = each.ok_or_else(|| missing("Core(s) per socket"))?;
+    let threads_per_core = count("Thread(s) per core").unwrap_or(1);
+    let nodes = count("NUMA node(s)").unwrap_or(1);
+    let cores = packages.saturating_mul(each);
+    if cores.saturating_mul(threads_per_core) != all {
+        let text = format!("{all} CPUs are not {packages} x {each} cores x {threads_per_core} threads");
+        return Err(
+            Error::input(text).help(format!("some may be offline, or cores of several kinds: take {ROWS}"))
+        );
+    }
+    // "64 MiB (4 instances)"
+    let instances = |name: &str| -> Option<u32> {
+        field(fields, name)?.split_once('(')?.1.split(' ').next()?.parse().ok()
+    };
+    let llcs = instances("L3").unwrap_or_else(|| packages.max(nodes));
+    let node0 = field(fields, "NUMA node0 CPU(s)").map(CpuSet::parse).transpose()?;
+    let shape = |numbering| Shape {
+        packages,
+        nodes,
+        llcs,
+        clusters: 0,
+        cores,
+        threads_per_core,
+        numbering,
+        remote_distance: super::REMOTE,
+    };
+    let is_told = |t: &Topology| {
+        let own = || t.cpus.iter().enumerate().filter(|(_, c)| c.node == 0).map(|(at, _)| CpuId(at as u32));
+        node0.as_ref().is_none_or(|told| *told == own().collect::<CpuSet>())
+    };
+    let made = [Numbering::SiblingsLast, Numbering::Adjacent].map(|n| shape(n).topology());
+    let [first, second] = made;
+    let topology = match (first?, second?) {
+        (first, _) if is_told(&first) => first,
+        (_, second) if is_told(&second) => second,
+        _ => {
+            let text = "the CPUs of NUMA node 0 are in no order that counts tell";
+            return Err(Error::input(text).help(format!("take {ROWS}, which has each CPU")));
+        }
+    };
+    let place = |(cpu, c): (usize, &schedlab_machine::Cpu)| Place {
+        cpu: cpu as u64,
+        package: c.package.into(),
+        node: c.node.into(),
+        llc: c.llc.into(),
+        cluster: c.cluster.into(),
+        core: c.core.into(),
+    };
+    let places = topology.cpus.iter().enumerate().map(place).collect();
+    let model = field(fields, "Model name").unwrap_or_default().to_owned();
+    Ok(Read { places, distances: Vec::new(), model, source: SUMMARY })
+}

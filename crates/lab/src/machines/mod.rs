@@ -1,0 +1,329 @@
+//! Machines from what people have of a computer: the output of `lscpu -J` or `lscpu -e -J`, hwloc's XML (`lstopo
+//! box.xml`), a copy of /sys/devices/system; and machines of a size.
+//!
+//! Such a text tells the topology. Costs, idle states and background are those of a machine of no make; a copy of sysfs
+//! also has the idle states.
+
+mod hwloc;
+mod lscpu;
+
+use schedlab_base::temp::Folder;
+use schedlab_base::{Error, Result, Spot, input};
+use schedlab_machine::shape::{Numbering, Shape};
+use schedlab_machine::topology::RECLAIM_DISTANCE;
+use schedlab_machine::{Arch, CostNote, Cpu, Machine, Topology, sysfs};
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Distance of nodes where none is told, as the kernel assumes.
+const REMOTE: u32 = 20;
+/// A machine of no make, for its costs.
+const NO_MAKE: &str = "smp-1";
+
+/// A CPU and the units it belongs to, each named by a number that its CPUs have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// The kernel's number of the CPU.
+    cpu: u64,
+    package: u64,
+    node: u64,
+    llc: u64,
+    cluster: u64,
+    core: u64,
+}
+
+/// What a text tells of a machine.
+struct Read {
+    places: Vec<Place>,
+    /// Distances of the nodes, in the order of their numbers; empty: not told.
+    distances: Vec<Vec<u32>>,
+    /// The model of its CPUs; "" if it is not told.
+    model: String,
+    /// What the text is.
+    source: &'static str,
+}
+
+/// The machine that a file or folder tells of, under the file's name.
+///
+/// # Errors
+/// When it can't be read, is none of the known forms, or makes no sense.
+pub fn import(path: &Path) -> Result<Machine> {
+    let name = path.file_stem().map_or_else(|| "imported".to_owned(), |s| s.to_string_lossy().into_owned());
+    if path.is_dir() {
+        return of_sysfs(path).map(|machine| Machine { name, ..machine });
+    }
+    let text = match path == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()).map_err(|e| Error::io(path, "read", &e))?,
+        false => input::text(path)?,
+    };
+    let at = |e: Error| e.at(Spot::file(path));
+    let read = match text.trim_start().chars().next() {
+        Some('<') => hwloc::read(&text),
+        Some('{') => lscpu::read(&text),
+        _ => Err(Error::input("no machine is told here").help(
+            "it takes lscpu -J, lscpu -e -J, hwloc's XML (lstopo box.xml), and a copy of /sys/devices/system",
+        )),
+    };
+    let read = read.map_err(at)?;
+    of_read(&name, &read).map_err(at)
+}
+
+/// The machine of so many packages with so many cores each: "2x16", or "16" for one package.
+///
+/// # Errors
+/// When the text is no such size, or the size is impossible.
+pub fn sized(text: &str, smt: bool) -> Result<Machine> {
+    let wrong = || {
+        Error::input(format!("'{text}' is not the size of a machine"))
+            .help("write PACKAGESxCORES: 2x16, or 16")
+    };
+    let numbers: Option<Vec<u32>> =
+        text.split(['x', 'X']).map(|n| n.parse().ok().filter(|n| *n > 0)).collect();
+    let (packages, each) = match numbers.as_deref() {
+        Some([cores]) => (1, *cores),
+        Some([packages, cores]) => (*packages, *cores),
+        _ => return Err(wrong()),
+    };
+    let threads_per_core = if smt { 2 } else { 1 };
+    let shape = Shape {
+        packages,
+        nodes: packages,
+        llcs: packages,
+        clusters: 0,
+        cores: packages.checked_mul(each).ok_or_else(wrong)?,
+        threads_per_core,
+        numbering: Numbering::SiblingsLast,
+        remote_distance: 21,
+    };
+    let threads = if smt { ", two threads each" } else { "" };
+    let about = format!("{packages} x {each} cores{threads}");
+    let name = format!("{packages}x{each}{}", if smt { "-smt" } else { "" });
+    with_topology(&name, about, "a size that was asked for".to_owned(), shape.topology()?)
+}
+
+/// The machine of a copy of sysfs: of /sys, of /sys/devices/system, or of a folder above either.
+fn of_sysfs(path: &Path) -> Result<Machine> {
+    let roots = [path.to_owned(), path.join("sys")];
+    if let Some(root) = roots.iter().find(|root| root.join("devices/system/cpu/online").is_file()) {
+        return named(sysfs::read(root)?, path);
+    }
+    let system = [path.join("system"), path.to_owned()];
+    let Some(system) = system.iter().find(|dir| dir.join("cpu/online").is_file()) else {
+        return Err(Error::input(format!("{} is no copy of /sys/devices/system", path.display()))
+            .help("it has no file cpu/online: cp -r /sys/devices/system FOLDER, where the machine is"));
+    };
+    // The reader wants the whole path below a root.
+    let root = Folder::create(&std::env::temp_dir(), ".schedlab-sysfs.", 0o700)?;
+    let devices = root.path.join("devices");
+    let whole = system.canonicalize().map_err(|e| Error::io(system, "read", &e))?;
+    std::fs::create_dir(&devices).map_err(|e| Error::io(&devices, "create the folder", &e))?;
+    symlink(&whole, devices.join("system")).map_err(|e| Error::io(&devices, "write into", &e))?;
+    named(sysfs::read(&root.path)?, path)
+}
+
+/// A machine that was read of a copy, with the copy's name in place of this host's.
+fn named(mut machine: Machine, path: &Path) -> Result<Machine> {
+    machine.about = format!("{} CPUs, from a copy of sysfs", machine.topology.nr_cpus());
+    for note in &mut machine.provenance {
+        if note.source.starts_with("read from ") {
+            note.source = format!("a copy of sysfs, {}", path.display());
+        }
+    }
+    Ok(machine)
+}
+
+fn of_read(name: &str, read: &Read) -> Result<Machine> {
+    let mut places = read.places.clone();
+    places.sort_by_key(|p| p.cpu);
+    if places.windows(2).any(|w| w[0].cpu == w[1].cpu) {
+        return Err(Error::input("a CPU is told twice"));
+    }
+    let nodes = distinct(&places, |p| p.node);
+    let distance = |a: usize, b: usize| if a == b { 10 } else { REMOTE };
+    let node_distance = match read.distances.len() == nodes.len() {
+        true => read.distances.clone(),
+        false => (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| distance(a, b)).collect()).collect(),
+    };
+    let topology = Topology {
+        cpus: dense(&places, &nodes),
+        node_distance,
+        reclaim_distance: RECLAIM_DISTANCE,
+        arch: Arch::X86,
+    };
+    topology.check()?;
+    let model = if read.model.is_empty() { String::new() } else { format!(" of {}", read.model) };
+    let about = format!("{} CPUs{model}", topology.nr_cpus());
+    with_topology(name, about, read.source.to_owned(), topology)
+}
+
+fn with_topology(name: &str, about: String, source: String, topology: Topology) -> Result<Machine> {
+    let mut machine = Machine::load(NO_MAKE)?;
+    machine.provenance.retain(|note| note.name != "topology");
+    machine.provenance.insert(0, CostNote { name: "topology".to_owned(), range: None, source });
+    Ok(Machine { name: name.to_owned(), about, topology, ..machine })
+}
+
+fn distinct(places: &[Place], unit: impl Fn(&Place) -> u64) -> Vec<u64> {
+    let mut all: Vec<u64> = places.iter().map(unit).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Units with numbers from 0 in the order of their CPUs; nodes keep the order of their numbers.
+fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
+    fn ids(places: &[Place], key: impl Fn(&Place) -> (u64, u64)) -> Vec<u32> {
+        let mut known = BTreeMap::new();
+        let id = |p: &Place| {
+            let next = known.len() as u32;
+            *known.entry(key(p)).or_insert(next)
+        };
+        places.iter().map(id).collect()
+    }
+    let package = ids(places, |p| (p.package, 0));
+    // A cache that is told across nodes is cut at the node, as the kernel does.
+    let llc = ids(places, |p| (p.llc, p.node));
+    let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
+    let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
+    let one = |(at, place): (usize, &Place)| {
+        let thread = threads.entry(core[at]).or_insert(0);
+        *thread += 1;
+        Cpu {
+            package: package[at],
+            node: nodes.partition_point(|n| *n < place.node) as u32,
+            llc: llc[at],
+            cluster: cluster[at],
+            core: core[at],
+            thread: *thread - 1,
+        }
+    };
+    places.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn imported(file: &str, text: &str) -> Result<Machine> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file);
+        fs::write(&path, text).unwrap();
+        import(&path)
+    }
+
+    fn counts(m: &Machine) -> [u32; 5] {
+        let most = |unit: fn(&Cpu) -> u32| m.topology.cpus.iter().map(|c| unit(c) + 1).max().unwrap();
+        [most(|c| c.package), most(|c| c.node), most(|c| c.llc), most(|c| c.core), most(|c| c.thread)]
+    }
+
+    #[test]
+    fn a_size_is_packages_with_cores() {
+        assert_eq!(counts(&sized("2x16", true).unwrap()), [2, 2, 2, 32, 2]);
+        assert_eq!(counts(&sized("8", false).unwrap()), [1, 1, 1, 8, 1]);
+        for wrong in ["", "x", "0x4", "2x", "2x3x4", "ax2", "99999x99999"] {
+            assert!(sized(wrong, false).is_err(), "{wrong}");
+        }
+        let text = sized("2x16", true).unwrap().text("mine", "").unwrap();
+        assert!(text.contains("packages = 2") && text.contains("cores = 32"), "{text}");
+    }
+
+    #[test]
+    fn the_summary_of_lscpu_tells_a_regular_machine() {
+        let field = |name: &str, data: &str| format!(r#"{{"field": "{name}:", "data": "{data}"}}"#);
+        let of = |node0: &str| {
+            let fields = [
+                field("CPU(s)", "16"),
+                field("Model name", "A CPU"),
+                field("Thread(s) per core", "2"),
+                field("Core(s) per socket", "4"),
+                field("Socket(s)", "2"),
+                field("L3", "64 MiB (4 instances)"),
+                field("NUMA node(s)", "2"),
+                field("NUMA node0 CPU(s)", node0),
+            ];
+            imported("box.json", &format!(r#"{{"lscpu": [{}]}}"#, fields.join(",")))
+        };
+        let last = of("0-3,8-11").unwrap();
+        assert_eq!((last.name.as_str(), counts(&last)), ("box", [2, 2, 4, 8, 2]));
+        assert_eq!((last.topology.cpus[8].core, last.topology.cpus[8].thread), (0, 1));
+        let adjacent = of("0-7").unwrap();
+        assert_eq!((adjacent.topology.cpus[1].core, adjacent.topology.cpus[1].thread), (0, 1));
+        assert!(of("0-1").unwrap_err().to_string().contains("lscpu -e -J"));
+        let short = imported(
+            "box.json",
+            r#"{"lscpu": [{"field": "CPU(s):", "data": "3"}, {"field": "Socket(s):", "data": "2"}]}"#,
+        );
+        assert!(short.is_err());
+    }
+
+    #[test]
+    fn rows_of_lscpu_tell_each_cpu() {
+        let row = |cpu: u32, node: u32, core: u32, l3: u32| {
+            format!(
+                r#"{{"cpu": {cpu}, "node": {node}, "socket": {node}, "core": {core}, "l1d:l1i:l2:l3": "{core}:{core}:{core}:{l3}", "online": true}}"#
+            )
+        };
+        let rows = [row(0, 0, 0, 0), row(1, 1, 1, 1), row(2, 0, 0, 0), row(3, 1, 1, 1)];
+        let m = imported("rows.json", &format!(r#"{{"cpus": [{}]}}"#, rows.join(","))).unwrap();
+        assert_eq!(counts(&m), [2, 2, 2, 2, 2]);
+        let off = rows[3].replace("true", "false");
+        let m = imported("rows.json", &format!(r#"{{"cpus": [{},{},{off}]}}"#, rows[0], rows[1])).unwrap();
+        assert_eq!(counts(&m), [2, 2, 2, 2, 1]);
+    }
+
+    #[test]
+    fn hwlocs_xml_tells_nodes_by_their_cpus() {
+        let package = |at: u32| {
+            let core = |c: u32| {
+                format!(
+                    r#"<object type="L2Cache" cache_size="1"><object type="Core" os_index="{c}"><object type="PU" os_index="{}"/><object type="PU" os_index="{}"/></object></object>"#,
+                    at * 2 + c,
+                    at * 2 + c + 4
+                )
+            };
+            format!(
+                r#"<object type="Package" os_index="{at}"><object type="NUMANode" os_index="{at}" cpuset="0x000000{}"/><object type="L3Cache" cache_size="1">{}{}</object></object>"#,
+                ["33", "cc"][at as usize],
+                core(0),
+                core(1)
+            )
+        };
+        let text = format!(
+            r#"<?xml version="1.0"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><!-- a comment --><topology version="2.0"><object type="Machine" os_index="0"><info name="CPUModel" value="A &amp; B"/>{}{}</object><distances2 type="NUMANode" nbobjs="2" kind="5"><indexes length="4">0 1 </indexes><u64values length="12">10 21 21 10 </u64values></distances2></topology>"#,
+            package(0),
+            package(1)
+        );
+        let m = imported("box.xml", &text).unwrap();
+        assert_eq!(counts(&m), [2, 2, 2, 4, 2]);
+        assert_eq!((m.topology.node_distance[0][1], m.about.as_str()), (21, "8 CPUs of A & B"));
+        for wrong in ["<topology>", "<topology><object type=\"Machine\"/></topology>", "<html></html>", "<a"]
+        {
+            assert!(imported("box.xml", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_sysfs_is_found_wherever_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        for below in ["a/sys/devices/system", "b/devices/system", "c/system", "d"] {
+            let cpu = dir.path().join(below).join("cpu");
+            fs::create_dir_all(&cpu).unwrap();
+            fs::write(cpu.join("online"), "0-3\n").unwrap();
+        }
+        for name in ["a", "b", "c", "d"] {
+            let m = import(&dir.path().join(name)).unwrap();
+            assert_eq!((m.name.as_str(), m.topology.nr_cpus()), (name, 4));
+            assert!(m.text(name, "").unwrap().contains("cores = 4"));
+        }
+        assert!(import(dir.path()).unwrap_err().to_string().contains("no copy"));
+    }
+
+    #[test]
+    fn what_is_no_machine_is_refused() {
+        for text in ["", "hello", "{}", "{\"cpus\": []}", "[1]", "{\"lscpu\": 3}"] {
+            assert!(imported("x", text).is_err(), "{text}");
+        }
+    }
+}
