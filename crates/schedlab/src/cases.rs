@@ -73,8 +73,8 @@ pub fn named<C>(all: Vec<C>, names: &[String], name_of: impl Fn(&C) -> &String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::cell::Cell;
     use schedlab_lab::Sim;
+    use schedlab_lab::cell::Cell;
     use schedlab_lab::guests::twin_machine;
     use schedlab_lab::validate::case::{Real, Tolerances};
     use schedlab_machine::Machine;

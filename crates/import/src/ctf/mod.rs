@@ -6,6 +6,8 @@
 
 mod bits;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub mod tsdl;
 
 use crate::people::Audience;
