@@ -50,7 +50,10 @@ event { name = "sched_switch"; id = 3; stream_id = 0;
 		integer { size = 32; align = 8; signed = 1; } _next_prio;
 	}; };
 event { name = "irq_handler_entry"; id = 40; stream_id = 0;
-	fields := struct { integer { size = 32; align = 8; signed = 1; } _irq; uint32_t __n_length; uint8_t _n[ __n_length ]; }; };
+	fields := struct {
+		integer { size = 32; align = 8; signed = 1; } _irq;
+		uint32_t __n_length; uint8_t _n[ __n_length ];
+	}; };
 "#;
 
 fn in_packets(text: &str) -> Vec<u8> {
