@@ -4,7 +4,8 @@
 //! the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU takes
 //! it, else on the CPU where it was.
 //!
-//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not tell when a wakeup began.
+//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not tell when a wakeup
+//! began.
 //! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
 use crate::people::{Audience, Coming, People};

@@ -1,7 +1,7 @@
 //! Recordings that are compressed as a whole: by gzip or zstd, or as `atrace -z` writes them (zlib).
 //!
-//! They are unpacked as they are read. A stream that ends too early gives what it has and says that it was cut; one that
-//! is damaged ends in an error, since what follows the damage would be invented.
+//! They are unpacked as they are read. A stream that ends too early gives what it has and says that it was cut; one
+//! that is damaged ends in an error, since what follows the damage would be invented.
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};

@@ -124,8 +124,8 @@ impl<'a> Again<'a> {
         Ok(Some(windows.iter().map(|w| w.and_then(|_| seen.next().flatten())).collect()))
     }
 
-    /// The tail of a series that the programs record, beyond `cut_ns`, with the `worst` longest samples; `metric` is its
-    /// name for people. `None`: `stop` ended it.
+    /// The tail of a series that the programs record, beyond `cut_ns`, with the `worst` longest samples; `metric` is
+    /// its name for people. `None`: `stop` ended it.
     ///
     /// # Errors
     /// A series that the workload does not record, and what the simulator finds wrong.

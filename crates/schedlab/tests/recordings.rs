@@ -105,6 +105,10 @@ fn names_that_are_no_utf_8_are_told_with_replaced_characters() {
     assert!(told.contains("w\u{fffd}rk\u{fffd}r"), "{told}");
 }
 
+/// Without a switch, figures are refused.
+const SWITCH: &str = "a-1 [000] 1.0: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b \
+                      next_pid=2 next_prio=120\n";
+
 #[test]
 fn time_that_goes_backwards_is_counted() {
     let lab = Lab::new();
@@ -113,7 +117,8 @@ fn time_that_goes_backwards_is_counted() {
     let (_, perf) = FORMS[3];
     let told = on(&lab, &["latency"], "perf.data", &replaced(perf, &times(1_330_000), &times(1))).unwrap();
     assert!(told.contains("b c"), "{told}");
-    let mut text = b"a-1 [000] 100.0: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n".to_vec();
+    let mut text = SWITCH.as_bytes().to_vec();
+    text.extend(b"a-1 [000] 100.0: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n");
     text.extend(b"a-1 [000] 50.0: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n");
     let told = on(&lab, &["latency"], "t", &text).unwrap();
     assert!(told.contains("time goes backwards"), "{told}");
@@ -125,7 +130,7 @@ fn four_thousand_cpus_are_read_and_more_are_not() {
     let line = |cpu: u32, us: u32| {
         format!("a-1 [{cpu:03}] 1.{us:06}: sched_waking: comm=b pid=2 prio=120 target_cpu={cpu:03}\n")
     };
-    let all: String = (0..4096).map(|cpu| line(cpu, cpu)).collect();
+    let all: String = SWITCH.to_owned() + &(0..4096).map(|cpu| line(cpu, cpu)).collect::<String>();
     let told = on(&lab, &["import", "--json"], "t", all.as_bytes()).unwrap();
     assert!(told.contains("\"cpus\": 4096"), "{told}");
     let e = on(&lab, &["import"], "t", line(4096, 0).as_bytes()).unwrap_err();
@@ -135,7 +140,11 @@ fn four_thousand_cpus_are_read_and_more_are_not() {
     let mut trace = Vec::new();
     for cpu in 0..4096 {
         let waking = [&[0x0a, 1, b'b', 0x10, 2, 0x28][..], &varint(cpu)].concat();
-        let event = [&[0x08, 1, 0x10, 1, 0xa2, 0x01, waking.len() as u8][..], &waking].concat();
+        let switch = b"\x0a\x01a\x10\x01\x20\x01\x2a\x01b\x30\x02";
+        let event = match cpu {
+            0 => [&[0x08, 1, 0x10, 1, 0x22, switch.len() as u8][..], switch].concat(),
+            _ => [&[0x08, 1, 0x10, 1, 0xa2, 0x01, waking.len() as u8][..], &waking].concat(),
+        };
         let bundle = [&[0x08][..], &varint(cpu), &[0x12, event.len() as u8], &event].concat();
         trace.extend([&[0x0a, bundle.len() as u8 + 2, 0x0a, bundle.len() as u8][..], &bundle].concat());
     }

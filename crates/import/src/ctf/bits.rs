@@ -168,7 +168,7 @@ impl<'p> Bits<'p> {
         let from = self.at;
         self.skip(u64::from(bits))?;
         let mut all = 0_u64;
-        if from % 8 == 0 && bits % 8 == 0 {
+        if from.is_multiple_of(8) && bits.is_multiple_of(8) {
             let bytes = &self.bytes[(from / 8) as usize..(self.at / 8) as usize];
             let next = |all: u64, b: &u8| all << 8 | u64::from(*b);
             return Some(if big { bytes.iter().fold(0, next) } else { bytes.iter().rev().fold(0, next) });

@@ -1,4 +1,5 @@
-//! Traces in the Common Trace Format (1.8): folders as LTTng's kernel tracer writes them, and `schedlab trace --format ctf`.
+//! Traces in the Common Trace Format (1.8): folders as LTTng's kernel tracer writes them, and `schedlab trace
+//! --format ctf`.
 //!
 //! A folder has a description (`metadata`, [`tsdl`]) and a file for each stream of packets, usually one for each CPU. A
 //! stream's events are in order; streams are merged by time. Events and fields have the names of LTTng's kernel tracer.
@@ -6,6 +7,8 @@
 
 mod bits;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub mod tsdl;
 
 use crate::people::Audience;

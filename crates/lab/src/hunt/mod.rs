@@ -2,8 +2,9 @@
 //!
 //! Workloads are drawn as *specimens* ([`specimen`]), simulated under both kernels with the same seeds, and scored by
 //! their losses beyond the baseline's own spread ([`score`]). The best are changed and judged again ([`search`]). The
-//! worst of each class that survives a slight change of its workload ([`survive`]) is shrunk to the smallest workload that still shows the loss ([`shrink`]), and written
-//! as an rt-app file with an experiment ([`write`]), which then confirms it by other seeds.
+//! worst of each class that survives a slight change of its workload ([`survive`]) is shrunk to the smallest workload
+//! that still shows the loss ([`shrink`]), and written as an rt-app file with an experiment ([`write`]), which then
+//! confirms it by other seeds.
 //!
 //! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A budget of time
 //! cuts the same sequence of batches elsewhere.

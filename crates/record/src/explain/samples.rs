@@ -41,7 +41,7 @@ pub struct SampleTail {
 /// What tasks did.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Did {
-    /// `computing`, `lost_cpu`, `asleep`, or the name of a wait's cause.
+    /// `computing`, `lost_cpu`, `started`, `asleep`, `not_known`, or the name of a wait's cause.
     pub what: &'static str,
     /// The same in a sentence.
     pub about: &'static str,
@@ -68,8 +68,10 @@ pub struct LongSample {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     Computing,
-    /// It waits after a wakeup or its start.
+    /// It waits after a wakeup.
     Woken,
+    /// It waits after it was made.
+    Started,
     LostCpu,
     Asleep,
 }
@@ -193,10 +195,11 @@ impl Samples {
 }
 
 /// Names of what tasks did beside waits after a wakeup, with a sentence each.
-const DID: [(&str, &str); 4] = [
+const DID: [(&str, &str); 5] = [
     ("computing", "it was on a CPU"),
     ("lost_cpu", "it had lost its CPU and waited for one"),
     ("asleep", "it slept: it waited for another task, a lock or a timer"),
+    ("started", "it had just been made and waited for a CPU"),
     ("not_known", "before the task's first event"),
 ];
 
@@ -214,6 +217,7 @@ impl Found {
                 Some(Doing::Computing) => "computing",
                 Some(Doing::LostCpu) => "lost_cpu",
                 Some(Doing::Asleep) => "asleep",
+                Some(Doing::Started) => "started",
                 Some(Doing::Woken) => {
                     let at = waits.partition_point(|w| w.1 <= *from);
                     waits.get(at).filter(|w| w.0 < *until).map_or("not_known", |w| w.2.name())
@@ -243,12 +247,13 @@ impl Sink for Samples {
                     self.task(next, at).does(at.0, Doing::Computing);
                 }
             }
-            EventKind::Waking { task, .. } | EventKind::Enqueued { task, new: true, .. } => {
+            EventKind::Waking { task, .. } => {
                 let past = self.task(task, at);
                 if past.from.is_empty() || past.is(Doing::Asleep) {
                     past.does(at.0, Doing::Woken);
                 }
             }
+            EventKind::Enqueued { task, new: true, .. } => self.task(task, at).does(at.0, Doing::Started),
             _ => {}
         }
     }
@@ -267,7 +272,7 @@ impl Samples {
             return;
         }
         let past = self.task(task, at);
-        let waited = past.is(Doing::Woken) || past.is(Doing::LostCpu);
+        let waited = [Doing::Woken, Doing::Started, Doing::LostCpu].iter().any(|doing| past.is(*doing));
         if let Some((since, _)) = past.from.back().copied().filter(|_| waited) {
             self.take(at, task, at.0 - since);
         }
