@@ -125,9 +125,9 @@ pub fn until_decided(
     }
 }
 
-/// The groups that get more seeds now, of those with undecided rows, nearest first. A row whose interval excludes 0 only
-/// waits for the correction over the others: such groups come first and alone, up to their last look, since a budget
-/// that all groups share would end before any is decided.
+/// The groups that get more seeds now, of those with undecided rows, nearest first. A row whose interval excludes 0
+/// only waits for the correction over the others: such groups come first and alone, up to their last look, since a
+/// budget that all groups share would end before any is decided.
 fn choose(open: &[(f64, usize)], mut fits: impl FnMut(usize) -> bool) -> Vec<usize> {
     let mut some = |least: f64| -> Vec<usize> {
         open.iter().filter(|(near, at)| *near >= least && fits(*at)).map(|(_, at)| *at).collect()
