@@ -1,11 +1,11 @@
 //! Bisection of a metric: the commit that moved it.
 //!
 //! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
-//! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one.
-//! Where the verdicts do not settle it, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer
-//! end decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
-//! looks together ([`crate::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as
-//! `git bisect` does.
+//! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where
+//! the verdicts do not settle it, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
+//! decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
+//! looks together ([`crate::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are
+//! treated as `git bisect` does.
 //!
 //! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an
 //! earlier one was interrupted.

@@ -1,9 +1,9 @@
 //! More runs until each row is decided, or a budget is used.
 //!
-//! After the first look at all rows, loads with undecided rows get twice as many seeds, those first whose rows are nearest
-//! to a verdict, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm). Which loads
-//! get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is asked for seeds
-//! a to b of some of a plan's cells, and for nothing else.
+//! After the first look at all rows, loads with undecided rows get twice as many seeds, those first whose rows are
+//! nearest to a verdict, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm).
+//! Which loads get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is
+//! asked for seeds a to b of some of a plan's cells, and for nothing else.
 
 use crate::compare::{Comparison, Look, Row};
 use crate::exec::Finished;
@@ -108,8 +108,7 @@ pub fn until_decided(
         let mut left = Left::of(budget, first_runs, plan.runs.len() as u64, lab.elapsed());
         let seeds = |at: usize| next_seeds(&comparison.looks, looked[at], seed);
         let runs = |at: usize| groups[at].cells.len() as u64 * (seeds(at).end - seeds(at).start);
-        let chosen: Vec<usize> =
-            open.iter().map(|(_, at)| *at).filter(|at| left.take(runs(*at), each)).collect();
+        let chosen = choose(&open, |at| left.take(runs(at), each));
         if chosen.is_empty() {
             comparison.warnings.extend(left.words(&comparison, open.first().map(|(_, at)| runs(*at)), each));
             return Ok(Sequence { finished, plan, comparison: Some(comparison) });
@@ -124,6 +123,17 @@ pub fn until_decided(
         finished.records.extend(more.records);
         finished.warnings.extend(more.warnings);
     }
+}
+
+/// The groups that get more seeds now, of those with undecided rows, nearest first. A row whose interval excludes 0
+/// only waits for the correction over the others: such groups come first and alone, up to their last look, since a
+/// budget that all groups share would end before any is decided.
+fn choose(open: &[(f64, usize)], mut fits: impl FnMut(usize) -> bool) -> Vec<usize> {
+    let mut some = |least: f64| -> Vec<usize> {
+        open.iter().filter(|(near, at)| *near >= least && fits(*at)).map(|(_, at)| *at).collect()
+    };
+    let nearly = some(1.0);
+    if nearly.is_empty() { some(0.0) } else { nearly }
 }
 
 /// The cells that get more seeds together.
@@ -243,5 +253,19 @@ impl Left {
             }
         };
         Some(crate::compare::Counted { warning: Warning::new("budget.used", text), runs: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_wait_for_the_correction_only_get_their_runs_first() {
+        let open = [(3.0, 7), (1.2, 4), (0.9, 1), (0.1, 2)];
+        assert_eq!(choose(&open, |_| true), [7, 4]);
+        assert_eq!(choose(&open[2..], |_| true), [1, 2]);
+        assert_eq!(choose(&open, |at| at < 3), [1, 2], "those that fit, if the nearest do not");
+        assert_eq!(choose(&open, |_| false), [0_usize; 0]);
     }
 }

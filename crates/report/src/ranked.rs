@@ -1,8 +1,9 @@
 //! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the
 //! same are counted.
 //!
-//! Within a kind of verdict, own results of workloads stand first, marked [`OWN`], and then the larger change. Sizes of rises and falls are compared as ratios, so that
-//! twice and half are equal; a row without a percentage (its baseline is 0) is the largest.
+//! Within a kind of verdict, own results of workloads stand first, marked [`OWN`], and then the larger change. Sizes of
+//! rises and falls are compared as ratios, so that twice and half are equal; a row without a percentage (its baseline
+//! is 0) is the largest.
 
 use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
@@ -146,7 +147,7 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     let heading = format!("Cannot tell: {} of {} rows", rows.len(), c.comparisons.len());
-    writeln!(out, "\n{heading:<50} {:>18} {:>8}\n", "95% interval", "shown at")?;
+    writeln!(out, "\n{heading:<52}{:>17} {:>8}\n", "95% interval", "shown at")?;
     for r in rows {
         let interval = interval(r);
         let shown = match r.detectable_pct {
@@ -154,7 +155,7 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             Some(_) => ">1000%".to_owned(),
             None => "-".to_owned(),
         };
-        let figures = format!("{interval:>18} {shown:>8}");
+        let figures = format!("{interval:>18} {shown:>7}");
         columns(&load_words(r, machines, false), r, &figures, out)?;
     }
     let words =

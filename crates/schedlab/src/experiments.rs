@@ -49,8 +49,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Make more runs until each row is decided or this is used: a time (10m), or a number of runs. Rows are looked at
-    /// after --runs runs of a cell and after twice as many each time, three times more at most, and the chance of a false
-    /// alarm stays 5 % (docs/statistics.md)
+    /// after --runs runs of a cell and after twice as many each time, three times more at most, and the chance of a
+    /// false alarm stays 5 % (docs/statistics.md)
     #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse, conflicts_with = "uncertainty")]
     budget: Option<Budget>,
     /// Seed of the first run; overrides the experiment's. Run i has seed S + i

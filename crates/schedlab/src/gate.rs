@@ -14,8 +14,8 @@ const VERDICTS: [Verdict; 5] =
 /// What makes a command fail after its result.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GateOptions {
-    /// Exit with 1 and name the rows if any has this verdict: worse, unclear, changed, better or same; several with commas
-    /// between
+    /// Exit with 1 and name the rows if any has this verdict: worse, unclear, changed, better or same; several with
+    /// commas between
     #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = verdict)]
     fail_on: Vec<Verdict>,
 }

@@ -85,7 +85,8 @@ pub struct Benchmark {
     pub params: &'static [Param],
     /// Metrics its table shows first.
     pub headline: &'static [&'static str],
-    /// Its own result: the one or two metrics by which its users measure it. Comparisons correct them before other rows.
+    /// Its own result: the one or two metrics by which its users measure it. Comparisons correct them before other
+    /// rows.
     pub own: &'static [&'static str],
     /// The parameter that `knee` raises.
     pub load_param: &'static str,

@@ -92,7 +92,8 @@ impl Pair {
     }
 }
 
-/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, in brackets; empty if it does not.
+/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, in brackets; empty if it does
+/// not.
 fn because(variant: &Variant) -> String {
     let told = variant.without_effect().unwrap_or_default();
     let mut why: Vec<&str> = Vec::new();

@@ -48,8 +48,8 @@ pub struct Change {
     /// The guard: the smaller p-value of signed ranks and signs (pairs), or that of the U test (groups).
     pub rank_p: f64,
     /// p-value that assumes nothing about the distribution, and so holds however many rows and looks it is corrected
-    /// for: of pairs the smallest of signed ranks, signs and the U test times three, of groups that of the U test. 1 where
-    /// the trimmed mean alone shows nothing at 5 %.
+    /// for: of pairs the smallest of signed ranks, signs and the U test times three, of groups that of the U test. 1
+    /// where the trimmed mean alone shows nothing at 5 %.
     pub exact_p: f64,
     /// Hodges-Lehmann estimate and interval in percent, from the ranks alone: a second opinion for the reader.
     pub rank_pct: Option<Shift>,
@@ -241,8 +241,8 @@ fn is_worth_a_look(t: Option<TEstimate>) -> bool {
     t.is_some_and(|t| t.p() < ALPHA)
 }
 
-/// A change without percentages, which the caller fills in because it knows the scale. `guard` is that of a single look,
-/// `exact` the smallest p-value of exact tests, `held` the same corrected for their number.
+/// A change without percentages, which the caller fills in because it knows the scale. `guard` is that of a single
+/// look, `exact` the smallest p-value of exact tests, `held` the same corrected for their number.
 fn collect(t: Option<TEstimate>, [guard, exact, held]: [f64; 3], rank: Option<Shift>, alpha: f64) -> Change {
     // Without any spread t says nothing but that the runs are equal; how likely that is, only an exact test knows.
     let by_t = |t: TEstimate| if t.error > 0.0 || t.estimate == 0.0 { t.p().max(P_FLOOR) } else { exact };

@@ -74,6 +74,26 @@ fn is_change(d: &Decided) -> bool {
     !matches!(d.verdict, Verdict::Unclear | Verdict::Same)
 }
 
+/// The rows with the runs of their first `runs` seeds.
+fn cut(rows: &[Table], runs: u64) -> Vec<Table> {
+    let first = |all: &[RunValue]| all.iter().filter(|r| r.seed < runs).copied().collect();
+    rows.iter()
+        .map(|r| Table { base: first(&r.base), variant: first(&r.variant), runs, ..r.clone() })
+        .collect()
+}
+
+#[test]
+fn looks_at_5_percent_each_would_raise_more_alarms() {
+    let (looks, trials) = (Looks::doubling(6, 4), 100);
+    let raises = |number: &u64| {
+        let rows = trial(*number, &looks, 1.0);
+        looks.runs().iter().any(|runs| decide(&cut(&rows, *runs), &Looks::once()).iter().any(is_change))
+    };
+    let alarms = (0..trials).filter(raises).count();
+    println!("{alarms} of {trials} trials raised an alarm at 5 % after each look");
+    assert!(alarms > trials as usize / 20, "{alarms} of {trials}");
+}
+
 #[test]
 fn of_many_trials_without_effect_one_in_twenty_at_most_raises_an_alarm() {
     let (looks, trials) = (Looks::doubling(6, 4), 400);

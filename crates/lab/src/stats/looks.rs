@@ -1,11 +1,11 @@
 //! Looks: the same rows are tested several times while runs come in, and the chance of a false alarm stays 5 %.
 //!
 //! A table that is tested after 6, 12, 24 and 48 seeds at 5 % each time would raise a false alarm in one case of eight.
-//! So the 5 % are spent in parts (Lan and DeMets 1983): look k has what the spending function adds between the last look
-//! and this one. Within a look its part is shared out among the rows by Holm's method; a row that was decided passes its
-//! share on. The sum of all parts bounds the chance of even one false alarm, whatever rows have to do with each other,
-//! and whoever decides on whatever grounds which rows get more runs. The joint distribution of the looks is not used:
-//! with runs that double at each look little would be gained, and it would need a model of the rows.
+//! So the 5 % are spent in parts (Lan and DeMets 1983): look k has what the spending function adds between the last
+//! look and this one. Within a look its part is shared out among the rows by Holm's method; a row that was decided
+//! passes its share on. The sum of all parts bounds the chance of even one false alarm, whatever rows have to do with
+//! each other, and whoever decides on whatever grounds which rows get more runs. The joint distribution of the looks is
+//! not used: with runs that double at each look little would be gained, and it would need a model of the rows.
 //!
 //! The bound is as good as the p-value of a single row far out in the tail, where no one knows the distribution. With
 //! several looks a row must therefore pass an exact test, too, corrected in the same way ([`Change::exact_p`]).
@@ -100,12 +100,12 @@ impl Table {
     }
 }
 
-/// The weights of rows in their table. Own results of workloads have half of the 5 % among them, or more if they are more
-/// than half of the rows.
+/// The weights of rows in their table. Own results of workloads have half of the 5 % among them, or more if they are
+/// more than half of the rows.
 pub fn weights(own: &[bool]) -> Vec<f64> {
     let (all, owns) = (own.len() as f64, own.iter().filter(|o| **o).count() as f64);
     if owns == 0.0 || owns == all {
-        return vec![1.0 / all.max(1.0); own.len()];
+        return vec![1.0; own.len()];
     }
     let part = (owns / all).max(0.5);
     own.iter().map(|o| if *o { part / owns } else { (1.0 - part) / (all - owns) }).collect()

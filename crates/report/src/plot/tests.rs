@@ -52,6 +52,7 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         published: Vec::new(),
         fits: Vec::new(),
         uncertainty: vec![],
+        looks: vec![],
         warnings: Vec::new(),
     }
 }

@@ -65,8 +65,8 @@ struct Own {
     /// Only this metric; may be given more than once
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// What may be used for more runs until each row is decided, loads nearest to a verdict first: a time for all runs (10m),
-    /// or a number of further runs [default: half as many as at the first look; none with --runs]
+    /// What may be used for more runs until each row is decided, loads nearest to a verdict first: a time for all runs
+    /// (10m), or a number of further runs [default: half as many as at the first look; none with --runs]
     #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse)]
     budget: Option<Budget>,
     /// Runs of each load, with --budget at the first look; rounded up to a multiple of six, those of one boot
