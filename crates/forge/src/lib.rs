@@ -89,6 +89,8 @@ pub struct Made {
 pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
     tools::check()?;
     let compiler = tools::compiler()?;
+    // make runs in the tree, where a relative path would mean another folder.
+    let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
     if !source::is_there(&recipe.source, cache) {
         tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }

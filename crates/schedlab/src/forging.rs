@@ -157,7 +157,7 @@ pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTree
     // Patched kernels come first: a patch that does not apply is told before anything is compiled.
     let mut wanted: Vec<&Wanted> = wanted.iter().collect();
     wanted.sort_by_key(|w| w.recipe.patches.is_empty());
-    for one in wanted {
+    for one in &wanted {
         let made = build(&one.recipe, &cache, quiet)
             .map_err(|e| e.context(format!("variant '{}'", one.variants.join("', '"))))?;
         for name in &one.variants {

@@ -468,10 +468,14 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
             }
         };
         let current = entry.current(files);
-        let shown = current.as_ref().map_or_else(io::Error::to_string, |c| format!("'{}'", c.shown()));
+        let old = entry.old.trim();
+        let shown = match &current {
+            Ok(now) => format!("is '{}' and was '{old}'", now.shown()),
+            Err(e) => format!("was '{old}', and can't be put back: {e}"),
+        };
         if matches!(judge(&entry, &now, Whose::Gone, current), Verdict::PutBack | Verdict::Unseen(_)) {
             let (setting, path) = (entry.setting.clone(), entry.path.clone());
-            let said = format!("{} is {shown} and was '{}'", path.display(), entry.old.trim());
+            let said = format!("{} {shown}", path.display());
             all.push(Recovered { setting, path, restored: false, pending: true, said });
         }
     }
