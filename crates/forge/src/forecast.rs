@@ -5,7 +5,7 @@
 
 use crate::diff::Patch;
 use crate::outdated::objects;
-use crate::{BZIMAGE, Recipe, catalog, configuration, make, note, source, tools};
+use crate::{BZIMAGE, Recipe, Source, catalog, configuration, make, note, source, tools};
 use schedlab_base::{Result, temp};
 use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Speed {
 /// What is to be done for a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// Whether its source must be fetched or unpacked first.
+    /// Whether its source must be fetched, unpacked or copied first.
     pub source: bool,
     /// Objects to make; 0 if the kernel is there.
     pub objects: u64,
@@ -74,7 +74,11 @@ pub struct Forecast {
 /// # Errors
 /// As [`crate::build`] for sources and tools.
 pub fn forecast(recipe: &Recipe, cache: &Path) -> Result<Forecast> {
-    if !source::is_there(&recipe.source, cache) {
+    let is_there = match &recipe.source {
+        Source::Tarball(path) => source::is_unpacked(path, cache),
+        other => source::is_there(other, cache),
+    };
+    if !is_there {
         return Ok(Forecast { source: true, objects: make::FIRST_STEPS });
     }
     let source = source::obtain(&recipe.source, cache, &mut |_| ())?;
@@ -84,12 +88,17 @@ pub fn forecast(recipe: &Recipe, cache: &Path) -> Result<Forecast> {
     }
     let folder = source.folder.join(format!("obj-{}", &content_hash(configuration(recipe).as_bytes())[..12]));
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
-    let made = objects(&folder, &changed);
-    let objects = match folder.join(BZIMAGE).is_file() {
+    Ok(Forecast { source: false, objects: steps(&folder, &changed) })
+}
+
+/// Steps of a build in a folder of objects, also if one broke off there; `changed` are paths of the source that count
+/// as newer than all objects.
+pub(crate) fn steps(folder: &Path, changed: &[&str]) -> u64 {
+    let made = objects(folder, changed);
+    match folder.join(BZIMAGE).is_file() {
         true => made.outdated + make::LINK_STEPS,
         false => make::FIRST_STEPS.saturating_sub(made.there) + made.outdated,
-    };
-    Ok(Forecast { source: false, objects })
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Setting {
     pub fn told(&self) -> String {
         let what = if self.new { "brings" } else { "changes the default of" };
         let state = match (self.value.as_deref(), self.by) {
-            (None, _) => "not there, since what it depends on is off".to_owned(),
+            (None, _) => "not there, since what it depends on is off here".to_owned(),
             (Some(value), SetBy::Default) => format!("{value}, its default"),
             (Some(value), SetBy::Fragment) => format!("{value}, as --config sets it"),
             (Some(value), SetBy::BuiltIn) => format!("{value}, as the built-in configuration sets it"),

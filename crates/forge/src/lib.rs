@@ -1,8 +1,10 @@
 //! Kernels from source: a source, patches and a configuration become an image for guests.
 //!
-//! `source` obtains the source, `diff` reads and applies patches, `site` is the place where a source is patched and
-//! compiled, `configure` makes its configuration, `make` runs and watches the build, `catalog` keeps the finished kernels. A kernel is known by its *key*,
-//! a hash of source, patches, configuration and compiler, so that the same kernel is built once.
+//! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
+//! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
+//! `make` runs and watches the build, `catalog` keeps the finished kernels, `forecast` says how long that takes. A
+//! kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is
+//! built once.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
@@ -87,6 +89,8 @@ pub struct Made {
 pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
     tools::check()?;
     let compiler = tools::compiler()?;
+    // make runs in the tree, where a relative path would mean another folder.
+    let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
     if !source::is_there(&recipe.source, cache) {
         tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }
@@ -115,14 +119,10 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
     note.options = configure::configure(&make, &wanted)?;
-    note.options.iter().for_each(|option| on.say(&option.told()));
+    note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.told())));
     on.say(&format!("building {} from {}", named(&note), note.source));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let made = outdated::objects(&objects, &[]);
-    make.expected = match objects.join(BZIMAGE).is_file() {
-        true => made.outdated + make::LINK_STEPS,
-        false => make::FIRST_STEPS.saturating_sub(made.there) + made.outdated,
-    };
+    make.expected = forecast::steps(&objects, &[]);
     let began = Instant::now();
     let said = make.run(&["bzImage"], jobs, &mut |step| on.step(&step))?;
     Speed::learn_objects(cache, said.steps, began.elapsed().as_millis() as u64 * jobs as u64);

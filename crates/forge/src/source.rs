@@ -108,12 +108,22 @@ pub fn obtain(source: &Source, cache: &Path, say: &mut dyn FnMut(&str)) -> Resul
     }
 }
 
+/// Whether a tarball is unpacked in the cache.
+pub fn is_unpacked(path: &Path, cache: &Path) -> bool {
+    let hash = fs::read(path).map(|bytes| schedlab_record::content_hash(&bytes));
+    hash.is_ok_and(|hash| site_of_tarball(&hash, cache).is_dir())
+}
+
+fn site_of_tarball(hash: &str, cache: &Path) -> PathBuf {
+    cache::sources(cache).join(format!("tarball-{}", &hash[..12]))
+}
+
 fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, "read", &e))?;
     let hash = schedlab_record::content_hash(&bytes);
     drop(bytes);
     let sources = cache::sources(cache);
-    let place = sources.join(format!("tarball-{}", &hash[..12]));
+    let place = site_of_tarball(&hash, cache);
     if !place.join(fetch::TREE).join(MARKS[0]).is_file() {
         say(&format!("unpacking {}", path.display()));
         fs::create_dir_all(&sources).map_err(|e| Error::io(&sources, "make", &e))?;

@@ -100,7 +100,7 @@ fn foretold(kernels: &[Forecast], speed: Speed, runs: u64, jobs: u64) -> String 
     let runs_s = of(runs, speed.run_ms, jobs.min(runs));
     let mut parts = Vec::new();
     if missing.iter().any(|f| f.source) {
-        parts.push("the source to fetch".to_owned());
+        parts.push("the source to fetch or copy".to_owned());
     }
     if !missing.is_empty() {
         let count = missing.len();
@@ -157,7 +157,7 @@ pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTree
     // Patched kernels come first: a patch that does not apply is told before anything is compiled.
     let mut wanted: Vec<&Wanted> = wanted.iter().collect();
     wanted.sort_by_key(|w| w.recipe.patches.is_empty());
-    for one in wanted {
+    for one in &wanted {
         let made = build(&one.recipe, &cache, quiet)
             .map_err(|e| e.context(format!("variant '{}'", one.variants.join("', '"))))?;
         for name in &one.variants {
@@ -167,7 +167,25 @@ pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTree
             images.insert(name.clone(), made.built.image.clone());
         }
     }
+    let firsts = wanted.iter().filter_map(|w| w.variants.first());
+    let hashes: Vec<(&str, &str)> =
+        firsts.filter_map(|name| Some((name.as_str(), images.get(name)?.hash.as_str()))).collect();
+    same_images(&hashes).into_iter().for_each(|text| output::note(&text));
     Ok(images)
+}
+
+/// A word about each pair of kernels, by variant and hash, that were built of different sources and are one image.
+fn same_images(hashes: &[(&str, &str)]) -> Vec<String> {
+    let mut all = Vec::new();
+    for (i, (name, hash)) in hashes.iter().enumerate() {
+        all.extend(hashes[..i].iter().filter(|(_, other)| other == hash).map(|(other, _)| {
+            format!(
+                "the kernels of '{other}' and '{name}' are the same image: what the patch changes is not compiled \
+                 with this configuration; --config FRAGMENT switches options on"
+            )
+        }));
+    }
+    all
 }
 
 /// The options that the patches of a built image bring or change; none for an image that was not built here.
@@ -191,12 +209,19 @@ mod tests {
     }
 
     #[test]
+    fn two_kernels_that_are_one_image_are_told() {
+        assert!(same_images(&[("base", "a"), ("patched", "b")]).is_empty());
+        let told = same_images(&[("patched", "a"), ("base", "a")]);
+        assert!(told.len() == 1 && told[0].contains("'patched' and 'base' are the same image"), "{told:?}");
+    }
+
+    #[test]
     fn a_trial_is_foretold_by_what_is_not_there() {
         let speed = Speed { object_ms: 400, run_ms: 3500 };
         let of = |source, objects| Forecast { source, objects };
         let first = foretold(&[of(true, 1700), of(true, 1700)], speed, 192, 2);
         for part in [
-            "the source to fetch",
+            "the source to fetch or copy",
             "2 kernels to build (1700 objects",
             "up to 192 runs in guests (about 6 min)",
         ] {

@@ -1,8 +1,8 @@
 //! Reads, writes and lists the files of a system. It is a trait, so that tests can imitate a kernel's odd files.
 //!
 //! [`ROOT_VARIABLE`] names a folder that stands for `/`: the files there are then changed and put back instead of the
-//! system's, which needs no privilege. Of paths given by the user (`file:PATH`) links are followed when a change is made,
-//! and not when it is taken back.
+//! system's, which needs no privilege. Of paths given by the user (`file:PATH`) links are followed when a change is
+//! made, and not when it is taken back.
 
 use super::trust;
 use crate::cgroups;

@@ -3,8 +3,8 @@
 //! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
 //! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
 //! name, synced, renamed, and its folder synced; only then the setting is written. An entry is removed when its setting
-//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside. Which
-//! entries are obeyed, `trust` says.
+//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside.
+//! `trust` says which entries are obeyed.
 //!
 //! Entries are made and removed only under the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
 //! the same for all users, unlike a user's state folder. It needs no file, and the kernel drops it with its holder.
@@ -468,10 +468,14 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
             }
         };
         let current = entry.current(files);
-        let shown = current.as_ref().map_or_else(io::Error::to_string, |c| format!("'{}'", c.shown()));
+        let old = entry.old.trim();
+        let shown = match &current {
+            Ok(now) => format!("is '{}' and was '{old}'", now.shown()),
+            Err(e) => format!("was '{old}', and can't be put back: {e}"),
+        };
         if matches!(judge(&entry, &now, Whose::Gone, current), Verdict::PutBack | Verdict::Unseen(_)) {
             let (setting, path) = (entry.setting.clone(), entry.path.clone());
-            let said = format!("{} is {shown} and was '{}'", path.display(), entry.old.trim());
+            let said = format!("{} {shown}", path.display());
             all.push(Recovered { setting, path, restored: false, pending: true, said });
         }
     }

@@ -385,7 +385,8 @@ fn job_number(text: &str) -> Option<u64> {
     (1..=MOST_JOB).contains(&number).then_some(number)
 }
 
-/// The first job's number of a list of jobs or tasks: squeue ends it with `|`, and sacct has a task's number behind `_`.
+/// The first job's number of a list of jobs or tasks. squeue ends it with `|`, and sacct has a task's number behind
+/// `_`.
 fn parse_job(out: &str) -> Option<u64> {
     out.lines().find_map(|line| job_number(line.trim().split_once(['_', '|'])?.0))
 }
