@@ -4,7 +4,7 @@
 //! This executable also runs in the guest, as init and as agent, so it has a main of its own.
 
 use schedlab_base::{Error, Result};
-use schedlab_guest::{Accelerator, Guest, Image, Mode, Visit, find_qemu, run};
+use schedlab_guest::{Accelerator, AtRest, Guest, Image, Mode, Visit, find_qemu, run};
 use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::live::Request;
@@ -44,15 +44,7 @@ fn guest() -> std::result::Result<Guest, String> {
     let image = Image::find(&word).map_err(|e| e.to_string())?;
     let qemu = find_qemu().map_err(|e| e.to_string())?;
     let (mode, accelerator) = (Mode::RealTime, Accelerator::Tcg);
-    Ok(Guest {
-        image,
-        qemu,
-        mode,
-        accelerator,
-        memory_mb: 512,
-        boot_options: vec!["nosmt=force".into()],
-        sitting: None,
-    })
+    Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
 }
 
 /// schbench for a second.
@@ -64,7 +56,7 @@ fn request(variant: Variant) -> Request {
 
 fn go(guest: &Guest, request: &Request) -> Result<Visit> {
     let machine = Machine::load("smp-2")?;
-    let visit = run(guest, &machine, request, &AtomicBool::new(false))?;
+    let visit = run(&AtRest::new(), guest, &machine, request, false, &AtomicBool::new(false))?;
     visit.ok_or_else(|| Error::internal("nobody stopped it"))
 }
 

@@ -12,7 +12,6 @@ use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_guest::Mode;
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
-use schedlab_lab::exec::seated;
 use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
@@ -151,7 +150,7 @@ impl RunOptions {
             guest: &self.guest,
             jobs: self.jobs,
             out: &self.out,
-            seeds_a_boot: None,
+            trial: false,
             cluster: &self.cluster,
             how: How { events: self.watch.keep_events, validation: false },
             timing: self.timing,
@@ -269,8 +268,8 @@ pub struct Making<'a> {
     pub jobs: Option<u64>,
     /// The store.
     pub out: &'a Path,
-    /// Seeds whose runs share a boot of a guest; `None`: each run has a boot of its own.
-    pub seeds_a_boot: Option<u64>,
+    /// Whether it is a trial: runs are made in deterministic guests, and simulations beside them are predictions.
+    pub trial: bool,
     /// Where missing runs are made, and what is asked of a cluster.
     pub cluster: &'a ClusterOptions,
     /// How they are made there.
@@ -307,17 +306,12 @@ impl Making<'_> {
         }
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &self.part)?;
-        let mut wanted = self.wanted;
-        if let Some(seeds) = self.seeds_a_boot {
-            // Whole blocks: a run's history must not depend on how many follow.
-            wanted.runs = Some(wanted.runs.unwrap_or(experiment.runs).div_ceil(seeds) * seeds);
-        }
         let mut plan = match backend {
             Backend::Vm => {
-                let usual = self.seeds_a_boot.map(|_| Mode::Deterministic);
+                let usual = self.trial.then_some(Mode::Deterministic);
                 let mut guests = self.guest.guests(self.kernel, usual)?;
                 if usual.is_some_and(|mode| mode != guests.mode) {
-                    return Err(Error::input("runs that share a boot need a deterministic guest")
+                    return Err(Error::input("a trial needs deterministic guests")
                         .help("leave out --guest-mode real-time"));
                 }
                 if self.kernel.is_empty() {
@@ -325,12 +319,12 @@ impl Making<'_> {
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }
-                plan_in_guests(&experiment, &guests, wanted)?
+                plan_in_guests(&experiment, &guests, self.wanted)?
             }
-            Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
+            Backend::Sim | Backend::Host => plan(&experiment, backend, self.wanted)?,
         };
-        if let Some(seeds) = self.seeds_a_boot {
-            plan = seated(without_lone_twins(plan)?, seeds)?;
+        if self.trial {
+            plan = without_lone_twins(plan)?;
         }
         let left_out = left_out(&experiment, backend);
         if !left_out.is_empty() && !self.quiet {
@@ -354,9 +348,10 @@ impl Making<'_> {
         let question = question(&experiment, &plan)?.kept_in(folders);
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
         let of_guests = |r: &&Record| r.backend == Backend::Vm;
-        let rows = match self.seeds_a_boot {
-            Some(_) => Cow::Owned(finished.records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
-            None => Cow::Borrowed(&finished.records),
+        let rows = if self.trial {
+            Cow::Owned(finished.records.iter().filter(of_guests).cloned().collect::<Vec<_>>())
+        } else {
+            Cow::Borrowed(&finished.records)
         };
         let comparison = compare(&rows, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
@@ -377,10 +372,7 @@ impl Making<'_> {
             engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
             outlines: true,
         };
-        let finished = match self.seeds_a_boot {
-            Some(seeds) => session.work_seated(plan, seeds),
-            None => session.work(plan),
-        };
+        let finished = session.work(plan);
         drop(bar);
         if self.timing {
             eprint(&executor.table());

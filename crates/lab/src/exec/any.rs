@@ -54,9 +54,6 @@ impl Executor for Any {
             _ => self.of(cell).run(cell, seed, stop),
         }
     }
-    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        runs.first().map_or(Ok(Some(Vec::new())), |(cell, _)| self.of(cell).sit(runs, stop))
-    }
     fn parallel(&self, cell: &Cell) -> bool {
         self.of(cell).parallel(cell)
     }

@@ -64,6 +64,7 @@ mod tests {
             memory_mb: 1024,
             boot_options: Vec::new(),
             sitting: None,
+            at_rest: false,
             llc_balancing_off: false,
         });
         for (name, unit) in

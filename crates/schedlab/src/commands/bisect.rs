@@ -155,8 +155,7 @@ impl Meter for Lab<'_> {
             guest: &self.own.keep.guest,
             jobs: None,
             out: &self.own.keep.out,
-            // Small blocks, so that a host with several CPUs works on one commit.
-            seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
+            trial: true,
             cluster: &ClusterOptions::HERE,
             how: How::default(),
             timing: false,

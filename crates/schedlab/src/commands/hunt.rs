@@ -233,7 +233,7 @@ fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<
         guest: &own.guest,
         jobs: own.jobs,
         out: &own.out.join("runs"),
-        seeds_a_boot: None,
+        trial: false,
         cluster: &ClusterOptions::HERE,
         how: How::default(),
         timing: false,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Options of commands whose runs share boots of deterministic guests.
+/// Options of commands whose runs are made in deterministic guests.
 #[derive(Args)]
 pub struct TrialOptions {
     /// Where runs are stored; runs that are there already are not made again
@@ -61,7 +61,7 @@ struct Own {
     /// Only this metric; may be given more than once
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Runs of each load; rounded up to a multiple of six, those of one boot
+    /// Runs of each load
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Seed of the first run
@@ -97,7 +97,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         guest: &own.keep.guest,
         jobs: own.jobs,
         out: &own.keep.out,
-        seeds_a_boot: Some(trial::SEEDS_A_BOOT),
+        trial: true,
         cluster: &ClusterOptions::HERE,
         how: How::default(),
         timing: false,
