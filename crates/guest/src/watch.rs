@@ -92,8 +92,8 @@ pub fn watch_to_rest(
     stop: &AtomicBool,
 ) -> Result<Option<Rested>> {
     let mut running = Running::start(qemu, outputs, Accelerator::Tcg)?;
-    running.monitor()?.begin()?;
-    running.monitor()?.go_on()?;
+    running.monitor()?.begin();
+    running.monitor()?.go_on();
     let at_rest = |running: &mut Running<'_>| {
         if let Some(left) = running.replied(OFF_WITHIN)? {
             return Ok(Some(Some(left)));
@@ -105,7 +105,7 @@ pub fn watch_to_rest(
         Some(Some(left)) => return Ok(Some(Rested::Replied(left))),
         Some(None) => {}
     }
-    running.monitor()?.save(state)?;
+    running.monitor()?.save(state);
     let carried = running.until_carried(stop)?;
     running.log.grow();
     Ok(carried.then(|| Rested::Saved(running.log.text())))
@@ -124,12 +124,12 @@ pub fn watch_from_rest(
     stop: &AtomicBool,
 ) -> Result<Option<Left>> {
     let mut running = Running::start(qemu, outputs, Accelerator::Tcg)?;
-    running.monitor()?.begin()?;
-    running.monitor()?.load(state)?;
+    running.monitor()?.begin();
+    running.monitor()?.load(state);
     if !running.until_carried(stop)? {
         return Ok(None);
     }
-    running.monitor()?.go_on()?;
+    running.monitor()?.go_on();
     running.booted = Some(running.started.elapsed());
     // The reply is all that is wanted of such a guest, so it is not waited for until it is off.
     running.until(limits, stop, LOOK_EVERY, |running| running.replied(Duration::ZERO))
