@@ -111,8 +111,8 @@ pub fn watch_to_rest(
     Ok(carried.then(|| Rested::Saved(running.log.text())))
 }
 
-/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that goes on from there; `None`
-/// when `stop` became true before.
+/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that goes on from there.
+/// `None` when `stop` became true before.
 ///
 /// # Errors
 /// As [`watch`], and when QEMU can't load it.

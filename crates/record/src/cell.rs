@@ -30,7 +30,8 @@ pub struct GuestSetup {
     /// records of before there were guests at rest have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
-    /// Each run goes on from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its own.
+    /// Each run goes on from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its
+    /// own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_rest: bool,
     /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
