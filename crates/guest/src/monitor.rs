@@ -78,8 +78,11 @@ impl Monitor {
     }
 
     fn ask(&mut self, command: &str, arguments: &Value) {
-        let line = format!("{}
-", json!({ "execute": command, "arguments": arguments }));
+        let line = format!(
+            "{}
+",
+            json!({ "execute": command, "arguments": arguments })
+        );
         // A QEMU that does not read has ended, and whoever watches it sees why.
         let _ = self.input.write_all(line.as_bytes());
     }

@@ -5,8 +5,9 @@
 //! the HPET, where each read is a trap. The CPU's vendor is Intel, because QEMU's `max` is an AMD CPU by default, on
 //! which kernels before 6.9 see no SMT. Tried with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
 //!
-//! A guest that is stopped at rest ([`crate::rest`]) has a watchdog (ib700), which stops QEMU at an exact instant of the
-//! guest's time, and its memory lies in files, so that guests that go on from there share it until they write to it.
+//! A guest that is stopped at rest ([`crate::rest`]) has a watchdog (ib700), which stops QEMU at an exact instant of
+//! the guest's time, and its memory lies in files, so that guests that go on from there share it until they write to
+//! it.
 
 use crate::shape::{self, Counts};
 use crate::wake::JOB_ITEM;

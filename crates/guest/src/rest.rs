@@ -2,8 +2,8 @@
 //! saved there. Each run loads that state and goes on from it, so no run has another one before it, and a boot is paid
 //! once for all of them.
 //!
-//! Invariant: what a run finds depends on its guest, machine, programs and seed only. The boot has a seed of its own, it
-//! is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
+//! Invariant: what a run finds depends on its guest, machine, programs and seed only. The boot has a seed of its own,
+//! it is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
 //!
 //! The guest's memory lies in unnamed files of this process ([`crate::sys::memory_file`]). The guest that is booted
 //! writes to them; those that go on from there map them privately, so loading copies nothing but the state of devices

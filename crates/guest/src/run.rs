@@ -83,8 +83,8 @@ impl Place {
 
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done. A run of a
 /// deterministic guest depends on the guest, the machine and the request only, whatever ran before it. Its scheduler's
-/// instructions are counted if the image has a table of functions ([`crate::counter`]). With `keep` the run's events come
-/// back, too, as far as they go through the port in good time; the run's warnings tell where they were cut off.
+/// instructions are counted if the image has a table of functions ([`crate::counter`]). With `keep` the run's events
+/// come back, too, as far as they go through the port in good time; the run's warnings tell where they were cut off.
 ///
 /// # Errors
 /// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.

@@ -1,6 +1,6 @@
 //! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends QEMU when the reply is there,
-//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it. A guest
-//! that is stopped at rest, or goes on from there, is led through its monitor ([`crate::monitor`]).
+//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it. A
+//! guest that is stopped at rest, or goes on from there, is led through its monitor ([`crate::monitor`]).
 
 use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::monitor::Monitor;
