@@ -38,8 +38,8 @@ use schedlab_machine::Machine;
 use schedlab_record::GuestSetup;
 use std::path::PathBuf;
 
-/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among the
-/// CPUs of a guest; older ones hang at SMP boot.
+/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among
+/// the CPUs of a guest; older ones hang at SMP boot.
 const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
 
 /// A kernel image.

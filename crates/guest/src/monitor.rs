@@ -1,4 +1,5 @@
-//! QEMU's monitor: the machine protocol (QMP) over QEMU's standard input and output, as far as a guest at rest needs it.
+//! QEMU's monitor: the machine protocol (QMP) over QEMU's standard input and output, as far as a guest at rest needs
+//! it.
 //!
 //! Commands are lines of JSON, written ahead of their answers; answers and events come as lines of JSON, in a file that
 //! grows. The machine stands still while the monitor is used: a command that reached QEMU while the guest runs would
