@@ -3,18 +3,18 @@
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
 //! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. If the run has
 //! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It lets the
-//! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through
-//! the second serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and
-//! then the machine ends.
+//! kernel come to rest and makes the run by the same code as a live run on the host. In a deterministic guest it is
+//! stopped at rest, and reads the job when it goes on ([`crate::wake`]). Then it sends the reply through the second
+//! serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and then the
+//! machine ends.
 
-use crate::initramfs::JOB_PATH;
-use crate::job::{Answer, Job, Reply, joined};
+use crate::initramfs::BOOT_PATH;
+use crate::job::{Answer, Boot, Job, Reply, joined};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
-use crate::{llc, reply, sys};
+use crate::{llc, reply, sys, wake};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
-use schedlab_native::live::Request;
 use schedlab_native::{Fault, Outcome, live};
 use schedlab_trace::kept::EVENTS_FILE;
 use std::fs;
@@ -27,15 +27,11 @@ use std::time::Duration;
 /// The port that the reply goes through.
 const REPLY_PORT: &str = "/dev/ttyS1";
 
-/// Size of the rings of events in a sitting, KiB: its runs are short.
-const RING_KIB: u32 = 2048;
 /// Where a run's events are written before they are sent.
 const EVENTS_PLACE: &str = "/tmp";
 /// The most events that come through the port, bytes: about a million. An emulated port takes some 20 instructions of
 /// the guest and two exits of QEMU for each.
 const MOST_EVENTS_BYTES: u64 = 8 << 20;
-/// How long the kernel comes to rest between two runs of one boot.
-const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Where the cpu controller of control groups is mounted if it is one of v1.
 const CPU_CONTROLLER: &str = "/cgroup/cpu";
@@ -75,13 +71,13 @@ const SYSCTLS: &[(&str, &str)] = &[
 
 /// Whether this process is a guest's init.
 pub fn is_init() -> bool {
-    std::process::id() == 1 && Path::new(JOB_PATH).exists()
+    std::process::id() == 1 && Path::new(BOOT_PATH).exists()
 }
 
 /// The work of process 1. Returns only when the machine can't be switched off.
 pub fn init_main() {
-    let mut files = Vec::new();
-    let reply = match catch_unwind(AssertUnwindSafe(|| work(&mut files))) {
+    let mut events = Vec::new();
+    let reply = match catch_unwind(AssertUnwindSafe(|| work(&mut events))) {
         Ok(Ok(answer)) => Reply::Done(Box::new(answer)),
         Ok(Err(e)) => Reply::Failed(Fault::from(&e)),
         Err(panic) => {
@@ -89,7 +85,7 @@ pub fn init_main() {
             Reply::Failed(Fault::from(&e))
         }
     };
-    if let Err(e) = send(&reply, &files) {
+    if let Err(e) = send(&reply, &events) {
         // The reply did not get through: report in the kernel's log.
         let first = match &reply {
             Reply::Failed(fault) => format!("{}; ", Error::from(fault.clone()).message()),
@@ -107,7 +103,7 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
 }
 
-fn work(files: &mut Vec<Vec<u8>>) -> Result<Answer> {
+fn work(events: &mut Vec<u8>) -> Result<Answer> {
     let mut warnings = mount_all()?;
     say(INIT_UP);
     lift_limits();
@@ -115,64 +111,60 @@ fn work(files: &mut Vec<Vec<u8>>) -> Result<Answer> {
         // A kernel without the file lacks the mechanism that it would switch.
         let _ = fs::write(Path::new("/proc/sys").join(file), value);
     }
-    let text = fs::read(JOB_PATH).map_err(|e| Error::io(Path::new(JOB_PATH), "read", &e))?;
-    let job: Job = serde_json::from_slice(&text)
-        .map_err(|e| Error::internal(format!("the guest's job can't be read: {e}")))?;
+    let text = fs::read(BOOT_PATH).map_err(|e| Error::io(Path::new(BOOT_PATH), "read", &e))?;
+    let boot: Boot = serde_json::from_slice(&text)
+        .map_err(|e| Error::internal(format!("what the guest is started for can't be read: {e}")))?;
+    if boot.llc_balancing_off {
+        warnings.extend(llc::switch_off());
+    }
+    let job = match boot.job {
+        Some(job) => {
+            warnings.extend(prepare(&job)?);
+            std::thread::sleep(Duration::from_nanos(boot.settle.0));
+            job
+        }
+        None => {
+            wake::sleep_until_woken()?;
+            let job = wake::read_job()?;
+            warnings.extend(prepare(&job)?);
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            wake::scatter(job.request.seed, cpus);
+            job
+        }
+    };
+    let mut outcome = made(job, events)?;
+    outcome.found.warnings.append(&mut warnings);
+    Ok(Answer { outcome, topology: Machine::load("host")?.topology })
+}
+
+/// Sets up what the job's run needs of the machine.
+fn prepare(job: &Job) -> Result<Option<Warning>> {
     let loopback = if job.loopback { sys::loopback_up() } else { Ok(()) };
     // A command may do without TCP and UDP; a command that can't reports it itself.
-    let needed = requests(&job).any(|r| !matches!(r.spec, schedlab_workload::Spec::Command(_)));
+    let needed = !matches!(job.request.spec, schedlab_workload::Spec::Command(_));
     if let (true, Err(e)) = (needed, loopback) {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
             .help("for TCP and UDP the guest's kernel needs CONFIG_INET"));
     }
-    if requests(&job).any(|r| r.spec.has_groups()) {
-        warnings.extend(mount_cpu_controller());
-    }
-    if job.llc_balancing_off {
-        warnings.extend(llc::switch_off());
-    }
-    std::thread::sleep(Duration::from_nanos(job.settle.0));
-    let ring_kib = if job.more.is_empty() { 0 } else { RING_KIB };
-    let keeps = job.keep.then_some(());
-    let mut outcome = made(job.request, job.marks, ring_kib, keeps.map(|()| &mut *files))?;
-    outcome.found.warnings.append(&mut warnings);
-    let mut more = Vec::new();
-    for request in job.more {
-        std::thread::sleep(BETWEEN);
-        more.push(made(request, job.marks, ring_kib, keeps.map(|()| &mut *files))?);
-    }
-    let events = files.iter().map(|file| file.len() as u64).collect();
-    Ok(Answer { outcome, more, topology: Machine::load("host")?.topology, events })
+    Ok(job.request.spec.has_groups().then(mount_cpu_controller).flatten())
 }
 
-/// All runs of a job.
-fn requests(job: &Job) -> impl Iterator<Item = &Request> {
-    std::iter::once(&job.request).chain(&job.more)
-}
-
-/// Makes a run; the file of its events goes to `files`, if they are wanted. A run that could not keep them has an empty
-/// one.
-fn made(
-    mut request: Request,
-    marks: bool,
-    ring_kib: u32,
-    files: Option<&mut Vec<Vec<u8>>>,
-) -> Result<Outcome> {
+/// Makes the job's run; the file of its events goes to `events`, if they are wanted. A run that could not keep them
+/// leaves none.
+fn made(job: Job, events: &mut Vec<u8>) -> Result<Outcome> {
+    let Job { mut request, marks, ring_kib, keep, .. } = job;
     // In the guest the variant's kernel is the running one, whatever its name outside.
     RUNNING.clone_into(&mut request.variant.kernel);
     if marks {
         sys::mark();
     }
-    let outcome = match files {
-        None => live::run_with_rings(&request, None, ring_kib),
-        Some(files) => {
-            let file = Path::new(EVENTS_PLACE).join(EVENTS_FILE);
-            let made = live::run_keeping_some(&request, ring_kib, file.clone(), MOST_EVENTS_BYTES);
-            files.push(fs::read(&file).unwrap_or_default());
-            // The next run's file must not be there.
-            let _ = fs::remove_file(&file);
-            made
-        }
+    let outcome = if keep {
+        let file = Path::new(EVENTS_PLACE).join(EVENTS_FILE);
+        let made = live::run_keeping_some(&request, ring_kib, file.clone(), MOST_EVENTS_BYTES);
+        *events = fs::read(&file).unwrap_or_default();
+        made
+    } else {
+        live::run_with_rings(&request, None, ring_kib)
     };
     if marks {
         sys::mark();
@@ -241,9 +233,9 @@ fn say(words: &str) {
     }
 }
 
-fn send(reply: &Reply, files: &[Vec<u8>]) -> Result<()> {
+fn send(reply: &Reply, events: &[u8]) -> Result<()> {
     let reply = serde_json::to_vec(reply).map_err(|e| Error::internal(format!("the guest's reply: {e}")))?;
-    let payload = joined(reply, files);
+    let payload = joined(reply, events);
     // Each byte costs the guest an access to the port, so packing is worth its time.
     let payload = miniz_oxide::deflate::compress_to_vec_zlib(&payload, 1);
     let fault = |doing: &str, e: &std::io::Error| {

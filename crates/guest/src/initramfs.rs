@@ -4,7 +4,7 @@
 //! Libraries are found without running the loader: in the folders that an executable names, in those of the libraries
 //! mapped into this very process, and in the usual ones. Each library keeps its path, since the guest's loader, the
 //! same one, looks there too. A static executable needs none. The initramfs is two archives, one behind the other; the
-//! second has only the job.
+//! second has only what init is started for.
 
 use crate::cpio::{Archive, Node};
 use crate::elf::{self, Elf};
@@ -13,8 +13,8 @@ use schedlab_native::AGENT_VARIABLE;
 use schedlab_workload::{CommandSpec, Spec};
 use std::path::{Path, PathBuf};
 
-/// Where the job lies in the guest.
-pub const JOB_PATH: &str = "/schedlab/job.json";
+/// Where init finds in the guest what it is started for.
+pub const BOOT_PATH: &str = "/schedlab/boot.json";
 /// The loader's default folders of libraries (ld.so(8)).
 const USUAL: &[&str] =
     &["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
@@ -23,11 +23,11 @@ const FOLDERS: &[&str] = &["/proc", "/sys", "/tmp", "/run", "/var/lib", "/root"]
 /// Where commands are looked for when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-/// The initramfs for a job.
+/// The initramfs for a run, with a sched_ext scheduler (its program, and its place in the guest).
 ///
 /// # Errors
 /// When this executable, a library or a command can't be read or is not what Linux on x86-64 runs.
-pub fn pack(specs: &[&Spec], schedulers: &[(&Path, String)], job: &[u8]) -> Result<Vec<u8>> {
+pub fn pack(spec: &Spec, scheduler: Option<(&Path, String)>, boot: &[u8]) -> Result<Vec<u8>> {
     let mut base = Archive::default();
     FOLDERS.iter().for_each(|f| base.put(f, Node::Folder));
     // Init has only these devices before it mounts /dev; the console is its standard input and output.
@@ -35,19 +35,15 @@ pub fn pack(specs: &[&Spec], schedulers: &[(&Path, String)], job: &[u8]) -> Resu
     base.put("/dev/null", Node::Device(1, 3));
     let mut packer = Packer { archive: base, mapped: mapped_libraries() };
     packer.executable(&own_executable(), "/init")?;
-    for spec in specs {
-        if let Spec::Command(command) = spec {
-            packer.programs(command)?;
-        }
+    if let Spec::Command(command) = spec {
+        packer.programs(command)?;
     }
-    for (program, place) in schedulers {
-        if !packer.archive.has(place) {
-            packer.executable(program, place)?;
-        }
+    if let Some((program, place)) = scheduler {
+        packer.executable(program, &place)?;
     }
     let mut bytes = packer.archive.bytes();
     let mut second = Archive::default();
-    second.put(JOB_PATH, Node::File { content: job.to_vec(), executable: false });
+    second.put(BOOT_PATH, Node::File { content: boot.to_vec(), executable: false });
     bytes.extend(second.bytes());
     Ok(bytes)
 }
@@ -179,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_job_is_packed_to_the_same_bytes_and_the_job_is_the_end() {
+    fn the_same_boot_is_packed_to_the_same_bytes_and_its_purpose_is_the_end() {
         let spec = Spec::bench("schbench", &Params::default()).unwrap();
         let (a, b, other) = (
-            pack(&[&spec], &[], b"one").unwrap(),
-            pack(&[&spec], &[], b"one").unwrap(),
-            pack(&[&spec], &[], b"two").unwrap(),
+            pack(&spec, None, b"one").unwrap(),
+            pack(&spec, None, b"one").unwrap(),
+            pack(&spec, None, b"two").unwrap(),
         );
         assert!(a == b && a.len().is_multiple_of(512));
         let first_difference = a.iter().zip(&other).position(|(x, y)| x != y).unwrap();

@@ -70,7 +70,6 @@ pub fn boots(qemu: &Qemu, image: &Image) -> Result<()> {
         accelerator: Accelerator::Kvm,
         memory_mb: MEMORY_MB,
         boot_options: Vec::new(),
-        sitting: None,
     };
     run::boots(&guest, BOOTS_WITHIN)
 }

@@ -1,7 +1,8 @@
 //! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
 //!
-//! A guest has no network, no disk and no user space but schedlab. An initramfs carries the job in. The kernel's log
-//! comes out on the first serial port, and one reply on the second.
+//! A guest has no network, no disk and no user space but schedlab. In real time each run has a boot, and an initramfs
+//! carries the job in. A deterministic guest is booted once and kept at rest, and each run goes on from there. The
+//! kernel's log comes out on the first serial port, and one reply on the second.
 
 pub mod counter;
 mod cpio;
@@ -14,18 +15,22 @@ mod job;
 pub mod kvm;
 mod limits;
 mod llc;
+mod monitor;
 mod qemu;
 mod reply;
+mod rest;
 mod run;
 pub mod shape;
 mod symptoms;
 mod sys;
+mod wake;
 mod watch;
 
 pub use fetch::find_qemu;
 pub use init::{init_main, is_init};
 pub use limits::LIMIT_VARIABLE;
-pub use run::{Visit, run, run_all};
+pub use rest::AtRest;
+pub use run::{Visit, run};
 pub use sys::end_with_parent;
 
 use schedlab_base::{Error, Result, Version};
@@ -33,8 +38,9 @@ use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
 use std::path::PathBuf;
 
-/// The first QEMU whose `-icount` divides virtual time among the CPUs of a guest; older ones hang at SMP boot.
-const DETERMINISTIC_SINCE: Version = Version::new(8, 1);
+/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among
+/// the CPUs of a guest; older ones hang at SMP boot.
+const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
 
 /// A kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +163,6 @@ pub struct Guest {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
-    /// The runs that share a boot, as a hash; `None`: each run has a boot of its own.
-    pub sitting: Option<String>,
 }
 
 impl Guest {
@@ -171,7 +175,8 @@ impl Guest {
             accelerator: self.accelerator.name().to_owned(),
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
-            sitting: self.sitting.clone(),
+            sitting: None,
+            at_rest: self.mode == Mode::Deterministic,
             host_cpu: (self.mode == Mode::RealTime).then(environment::cpu_model).flatten(),
             llc_balancing_off: llc::is_switched_off(&self.image.release, &machine.topology),
         }

@@ -4,12 +4,19 @@
 //! second. The kernel is told to read time from the TSC, which an emulated CPU has at no cost; by default it would take
 //! the HPET, where each read is a trap. The CPU's vendor is Intel, because QEMU's `max` is an AMD CPU by default, on
 //! which kernels before 6.9 see no SMT. Tried with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
+//!
+//! A guest that is stopped at rest ([`crate::rest`]) has a watchdog (ib700), which stops QEMU at an exact instant of
+//! the guest's time, and its memory lies in files, so that guests that go on from there share it until they write to
+//! it.
 
 use crate::shape::{self, Counts};
-use crate::{Accelerator, Guest, Mode};
+use crate::wake::JOB_ITEM;
+use crate::{Accelerator, Guest, Mode, sys};
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::{Machine, Topology};
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
@@ -20,6 +27,20 @@ const THREADS_SINCE: Version = Version::new(10, 0);
 const MAX_COMMAND_LINE: usize = 2048;
 /// Less memory can't hold a kernel with its initramfs.
 const MIN_MEMORY_MB: u32 = 256;
+
+/// The seed of the boot that a guest at rest has behind it.
+const BOOT_SEED: u64 = 1;
+
+/// The way of a guest from its start.
+#[derive(Clone, Copy, Debug)]
+pub enum Way<'a> {
+    /// From the boot to the reply.
+    Whole,
+    /// From the boot to the rest. It waits for the monitor's `cont`. The files become its memory, one for each node.
+    ToRest(&'a [File]),
+    /// From the rest to the reply, with the memory that was left there. The job is in a file.
+    FromRest(&'a [File], &'a Path),
+}
 
 /// The files of one start.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +59,31 @@ pub struct Files<'a> {
 ///
 /// # Errors
 /// When this QEMU, mode or accelerator can't run the guest, or a boot option is not one word.
-pub fn command(guest: &Guest, machine: &Machine, seed: u64, files: Files<'_>) -> Result<Command> {
+pub fn command(
+    guest: &Guest,
+    machine: &Machine,
+    seed: u64,
+    files: Files<'_>,
+    way: Way<'_>,
+) -> Result<Command> {
     let mut command = guest.qemu.command();
     let threads = threads(guest, machine.topology.nr_cpus(), host_cpus());
-    command.args(arguments(guest, machine, seed, threads, files)?);
+    command.args(arguments(guest, machine, (seed, threads), files, way)?);
+    if let Way::ToRest(memory) | Way::FromRest(memory, _) = way {
+        sys::inherit(&mut command, memory);
+    }
     Ok(command)
+}
+
+/// Memory of each node of a guest, bytes.
+pub fn nodes(megabytes: u32, topology: &Topology) -> Vec<u64> {
+    let nodes = topology.node_distance.len().max(1);
+    vec![(u64::from(megabytes) / nodes as u64) << 20; nodes]
+}
+
+/// The path under which a process that inherits an open file can open it again.
+pub fn inherited(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// How many threads of the host run the guest's CPUs.
@@ -84,24 +125,26 @@ pub fn threads(guest: &Guest, cpus: usize, host_cpus: usize) -> Threads {
 fn arguments(
     guest: &Guest,
     machine: &Machine,
-    seed: u64,
-    threads: Threads,
+    (seed, threads): (u64, Threads),
     files: Files<'_>,
+    way: Way<'_>,
 ) -> Result<Vec<OsString>> {
     check(guest)?;
     let counts = shape::counts(&machine.topology)?;
     let mut words: Vec<OsString> = Vec::new();
     let mut say = |option: &str, value: String| words.extend([option.into(), value.into()]);
-    say("-machine", "q35".to_owned());
+    let single = machine.topology.node_distance.len() < 2;
+    let in_file = single && !matches!(way, Way::Whole);
+    say("-machine", if in_file { "q35,memory-backend=m0" } else { "q35" }.to_owned());
     say("-accel", accelerator(guest, threads));
     say("-cpu", cpu(guest, counts));
     say("-smp", smp(machine.topology.nr_cpus(), counts));
-    memory(guest.memory_mb, &machine.topology).into_iter().for_each(|(option, value)| say(option, value));
+    memory(guest.memory_mb, &machine.topology, way)
+        .into_iter()
+        .for_each(|(option, value)| say(option, value));
     say("-append", kernel_line(guest)?);
     for (name, path) in [("log", files.log), ("reply", files.reply)] {
-        // QEMU reads a doubled comma as a comma within the value.
-        let path = path.display().to_string().replace(',', ",,");
-        say("-chardev", format!("file,id={name},path={path}"));
+        say("-chardev", format!("file,id={name},path={}", doubled(path)));
         say("-serial", format!("chardev:{name}"));
     }
     say("-display", "none".to_owned());
@@ -110,7 +153,11 @@ fn arguments(
         say("-icount", "shift=0,sleep=off".to_owned());
         say("-rtc", "clock=vm,base=2026-01-01".to_owned());
         // Seeds the guest's random numbers.
-        say("-seed", seed.to_string());
+        say("-seed", if matches!(way, Way::ToRest(_)) { BOOT_SEED } else { seed }.to_string());
+    }
+    rest(way).into_iter().for_each(|(option, value)| say(option, value));
+    if matches!(way, Way::ToRest(_)) {
+        words.push("-S".into());
     }
     words.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
     words.extend(["-kernel".into(), files.kernel.into(), "-initrd".into(), files.initrd.into()]);
@@ -156,15 +203,26 @@ fn smp(cpus: usize, counts: Counts) -> String {
 }
 
 /// Options for the memory and the nodes that share it; a PC has a single node by default.
-fn memory(megabytes: u32, topology: &Topology) -> Vec<(&'static str, String)> {
-    let nodes = topology.node_distance.len();
-    if nodes < 2 {
-        return vec![("-m", megabytes.to_string())];
+fn memory(megabytes: u32, topology: &Topology, way: Way<'_>) -> Vec<(&'static str, String)> {
+    let sizes = nodes(megabytes, topology);
+    let each = sizes[0] >> 20;
+    let backend = |node: usize| match way {
+        Way::Whole => format!("memory-backend-ram,id=m{node},size={each}M"),
+        Way::ToRest(files) | Way::FromRest(files, _) => {
+            let share = if matches!(way, Way::ToRest(_)) { "on" } else { "off" };
+            let place = files.get(node).map(inherited).unwrap_or_default();
+            format!("memory-backend-file,id=m{node},size={each}M,mem-path={place},share={share}")
+        }
+    };
+    let mut options = vec![("-m", (each * sizes.len() as u64).to_string())];
+    if sizes.len() < 2 {
+        if !matches!(way, Way::Whole) {
+            options.push(("-object", backend(0)));
+        }
+        return options;
     }
-    let each = megabytes as usize / nodes;
-    let mut options = vec![("-m", (each * nodes).to_string())];
-    for node in 0..nodes {
-        options.push(("-object", format!("memory-backend-ram,id=m{node},size={each}M")));
+    for node in 0..sizes.len() {
+        options.push(("-object", backend(node)));
         let mut value = format!("node,nodeid={node},memdev=m{node}");
         for (cpu, _) in topology.cpus.iter().enumerate().filter(|(_, c)| c.node as usize == node) {
             value.push_str(&format!(",cpus={cpu}"));
@@ -177,6 +235,32 @@ fn memory(megabytes: u32, topology: &Topology) -> Vec<(&'static str, String)> {
         }
     }
     options
+}
+
+/// Options of a guest that is stopped at rest, and of those that go on from there. Both have the same devices, because
+/// QEMU loads a state only into the machine that it was saved from. The monitor is on standard input and output.
+fn rest(way: Way<'_>) -> Vec<(&'static str, String)> {
+    let job = match way {
+        Way::Whole => return Vec::new(),
+        Way::ToRest(_) => "string=none".to_owned(),
+        Way::FromRest(_, job) => format!("file={}", doubled(job)),
+    };
+    let mut options = vec![
+        ("-device", "ib700".to_owned()),
+        ("-action", "watchdog=pause".to_owned()),
+        ("-fw_cfg", format!("name={JOB_ITEM},{job}")),
+        ("-chardev", "stdio,id=monitor,signal=off".to_owned()),
+        ("-mon", "chardev=monitor,mode=control".to_owned()),
+    ];
+    if let Way::FromRest(..) = way {
+        options.push(("-incoming", "defer".to_owned()));
+    }
+    options
+}
+
+/// A path as QEMU's options take it: they read a doubled comma as a comma within the value.
+fn doubled(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
 }
 
 /// The kernel's command line. The user's words stand last, so that they prevail.
@@ -224,15 +308,7 @@ mod tests {
             data: Vec::new(),
         };
         let boot_options = vec!["preempt=full".to_owned()];
-        Guest {
-            image,
-            qemu,
-            mode,
-            accelerator: Accelerator::Tcg,
-            memory_mb: 1024,
-            boot_options,
-            sitting: None,
-        }
+        Guest { image, qemu, mode, accelerator: Accelerator::Tcg, memory_mb: 1024, boot_options }
     }
     fn machine() -> Machine {
         let shape = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 2) };
@@ -243,6 +319,9 @@ mod tests {
         line_of(guest, &machine())
     }
     fn line_of(guest: &Guest, machine: &Machine) -> Result<String> {
+        line_on(guest, machine, Way::Whole)
+    }
+    fn line_on(guest: &Guest, machine: &Machine, way: Way<'_>) -> Result<String> {
         let path = |p| Path::new(p);
         let files = Files {
             kernel: path("/k"),
@@ -250,13 +329,13 @@ mod tests {
             log: path("/t,1/log"),
             reply: path("/t/reply"),
         };
-        let words = arguments(guest, machine, 7, threads(guest, 8, 9), files)?;
+        let words = arguments(guest, machine, (7, threads(guest, 8, 9)), files, way)?;
         Ok(words.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn a_deterministic_guest_in_full() {
-        let told = line(&guest(Mode::Deterministic, Version::new(8, 1))).unwrap();
+        let told = line(&guest(Mode::Deterministic, Version::new(8, 2))).unwrap();
         let want = "-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel \
             -smp 8,sockets=2,dies=1,cores=2,threads=2 -m 1024 \
             -object memory-backend-ram,id=m0,size=512M -numa node,nodeid=0,memdev=m0,cpus=0,cpus=1,cpus=2,cpus=3 \
@@ -269,6 +348,34 @@ mod tests {
             -icount shift=0,sleep=off -rtc clock=vm,base=2026-01-01 -seed 7 \
             -nodefaults -no-user-config -no-reboot -kernel /k -initrd /t/initrd";
         assert_eq!(told, want);
+    }
+
+    #[test]
+    fn a_guest_at_rest_and_those_that_go_on_from_it_are_one_machine() {
+        let guest = guest(Mode::Deterministic, Version::new(10, 0));
+        let files = [sys::memory_file().unwrap(), sys::memory_file().unwrap()];
+        let to = line_on(&guest, &machine(), Way::ToRest(&files)).unwrap();
+        let from = line_on(&guest, &machine(), Way::FromRest(&files, Path::new("/t/a,b"))).unwrap();
+        let device = |line: &str| {
+            let whole = line.replace("share=on", "share=off").replace("string=none", "file=/t/a,,b");
+            let whole = whole.replace(&format!("-seed {BOOT_SEED}"), "-seed 7");
+            whole.replace(" -incoming defer", "").replace(" -S", "")
+        };
+        assert_eq!(device(&to), device(&from));
+        assert!(
+            to.contains("-S")
+                && to.contains("-device ib700 -action watchdog=pause")
+                && !to.contains("-incoming")
+        );
+        assert!(from.contains("-incoming defer") && !from.contains("-S"));
+        let place = inherited(&files[1]);
+        assert!(from.contains(&format!("id=m1,size=512M,mem-path={place},share=off")), "{from}");
+        let single = Machine::load("smp-2").unwrap();
+        let alone = line_on(&guest, &single, Way::ToRest(&files[..1])).unwrap();
+        assert!(
+            alone.contains("q35,memory-backend=m0")
+                && alone.contains("-m 1024 -object memory-backend-file,id=m0")
+        );
     }
 
     #[test]
@@ -286,7 +393,7 @@ mod tests {
     #[test]
     fn what_a_mode_can_not_do_is_refused_with_what_can() {
         let told = line(&guest(Mode::Deterministic, Version::new(7, 2))).unwrap_err().to_string();
-        assert!(told.contains("QEMU 7.2") && told.contains("8.1") && told.contains("real-time"), "{told}");
+        assert!(told.contains("QEMU 7.2") && told.contains("8.2") && told.contains("real-time"), "{told}");
         let kvm = Guest { accelerator: Accelerator::Kvm, ..guest(Mode::Deterministic, Version::new(9, 0)) };
         assert!(line(&kvm).unwrap_err().to_string().contains("--accelerator tcg"));
         let small = Guest { memory_mb: 64, ..guest(Mode::RealTime, Version::new(9, 0)) };

@@ -1,9 +1,12 @@
-//! One run in a guest: pack, boot, wait, read the reply, and check that the guest had the machine asked for.
+//! One run in a guest: bring the job in, wait for the reply, read it, and check that the guest had the machine asked
+//! for. A deterministic guest goes on from its rest ([`crate::rest`]); a guest in real time boots for each run.
 
 use crate::counter::{Counter, Counts};
-use crate::job::{Answer, Job, Reply, parted};
+use crate::job::{Answer, Boot, Job, Reply, parted};
 use crate::limits::{self, Limits};
-use crate::qemu::{self, Files};
+use crate::qemu::{self, Files, Way};
+use crate::rest::{AtRest, Rest};
+use crate::wake::{self, SETTLE};
 use crate::watch::{self, Left, Outputs};
 use crate::{Guest, Mode, initramfs, shape, symptoms};
 use schedlab_base::temp::Folder;
@@ -16,12 +19,15 @@ use schedlab_native::live::Request;
 use schedlab_record::Observe;
 use schedlab_workload::{ChannelKind, Params, Spec};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a booted kernel comes to rest before the run: work of the boot goes on for the first second or so.
-const SETTLE: Ns = Ns::secs(2);
+/// Size of the rings of events of short runs in deterministic guests, KiB. The kernel clears a ring when it is made,
+/// which at the usual size takes longer than all else of such a run.
+const SHORT_RING_KIB: u32 = 2048;
+/// The longest run that is short. Runs that end by themselves count as short.
+const SHORT: Ns = Ns::secs(1);
 
 /// The result of a run in a guest.
 #[derive(Clone, Debug)]
@@ -36,32 +42,68 @@ pub struct Visit {
     pub events: Vec<u8>,
 }
 
-/// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
+/// The files of a guest, in a folder that goes with it.
+pub(crate) struct Place {
+    folder: Folder,
+    initrd: PathBuf,
+    log: PathBuf,
+    reply: PathBuf,
+    said: PathBuf,
+    monitor: PathBuf,
+}
+
+impl Place {
+    /// A place in the folder for temporary files.
+    pub fn new() -> Result<Place> {
+        let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
+            .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
+        let path = |name: &str| folder.path.join(name);
+        let (initrd, log, reply, said, monitor) =
+            (path("initrd"), path("log"), path("reply"), path("said"), path("monitor"));
+        Ok(Place { folder, initrd, log, reply, said, monitor })
+    }
+    /// Writes the initramfs.
+    pub fn pack(&self, request: &Request, boot: &Boot) -> Result<()> {
+        let boot = serde_json::to_vec(boot).map_err(|e| Error::internal(format!("a guest's boot: {e}")))?;
+        let scheduler = request.variant.scx.as_ref().and_then(|scx| Some(scx.words()?.0.to_owned()));
+        let scheduler = scheduler.as_deref().map(Path::new).zip(place_of(request));
+        let packed = initramfs::pack(&request.spec, scheduler, &boot)?;
+        std::fs::write(&self.initrd, packed).map_err(|e| Error::io(&self.initrd, "write", &e))
+    }
+    /// The files as QEMU is given them, but for the kernel.
+    pub fn files(&self) -> Files<'_> {
+        Files { kernel: Path::new(""), initrd: &self.initrd, log: &self.log, reply: &self.reply }
+    }
+    /// The files as they are watched.
+    pub fn outputs(&self, monitor: bool) -> Outputs<'_> {
+        let monitor = monitor.then_some(self.monitor.as_path());
+        Outputs { log: &self.log, reply: &self.reply, said: &self.said, monitor }
+    }
+}
+
+/// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done. A run of a
+/// deterministic guest depends on the guest, the machine and the request only, whatever ran before it. Its scheduler's
+/// instructions are counted if the image has a table of functions ([`crate::counter`]). With `keep` the run's events
+/// come back, too, as far as they go through the port in good time; the run's warnings tell where they were cut off.
 ///
 /// # Errors
 /// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.
-pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
-    let visits = run_all(guest, machine, std::slice::from_ref(request), false, stop)?;
-    Ok(visits.and_then(|all| all.into_iter().next()))
-}
-
-/// Makes several runs in one boot, one after the other. The scheduler's instructions are counted where the guest is
-/// deterministic and has several runs ([`counter`]). With `keep` each run's events come back, too, as far as they go
-/// through the port in good time; the run's warnings tell where they were cut off.
-///
-/// # Errors
-/// As [`run`], and when one of the runs fails.
-pub fn run_all(
+pub fn run(
+    at_rest: &AtRest,
     guest: &Guest,
     machine: &Machine,
-    requests: &[Request],
+    request: &Request,
     keep: bool,
     stop: &AtomicBool,
-) -> Result<Option<Vec<Visit>>> {
+) -> Result<Option<Visit>> {
     let machine = shape::as_built(machine)?;
-    let length = requests.iter().map(length).fold(SETTLE, Ns::plus);
+    let length = SETTLE.plus(length(request));
     let limits = limits::limits(guest, machine.topology.nr_cpus(), length)?;
-    visit(guest, &machine, (requests, keep), SETTLE, limits, stop)
+    if guest.mode == Mode::RealTime {
+        return whole(guest, &machine, (request, keep), SETTLE, limits, stop);
+    }
+    let Some(rest) = at_rest.of(guest, &machine, request, limits, stop)? else { return Ok(None) };
+    from_rest(&rest, guest, &machine, (request, keep), limits, stop)
 }
 
 /// Boots a guest of two CPUs as a run does, lets it make a very short run, and takes its reply.
@@ -74,62 +116,82 @@ pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     let request = Request { spec, variant: Variant::plain(RUNNING), seed: 1, observe: Observe::Accounts };
     let machine = shape::as_built(&Machine::load("smp-2")?)?;
     let limits = limits::given_or(Limits { boot: within, run: within })?;
-    visit(guest, &machine, (&[request], false), Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
+    whole(guest, &machine, (&request, false), Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
 }
 
-fn visit(
+/// A run from the boot on.
+fn whole(
     guest: &Guest,
     machine: &Machine,
-    (requests, keep): (&[Request], bool),
+    (request, keep): (&Request, bool),
     settle: Ns,
     limits: Limits,
     stop: &AtomicBool,
-) -> Result<Option<Vec<Visit>>> {
-    // Recording events disturbs no other user in a guest, and its init is root.
-    let mut all = requests.iter().map(in_guest);
-    let request = all.next().ok_or_else(|| Error::internal("a guest without a run"))?;
-    let several = guest.sitting.is_some() && guest.mode == Mode::Deterministic;
-    let counter = if several { Counter::of(guest)? } else { None };
-    let job = Job {
-        loopback: requests.iter().any(needs_loopback),
-        request,
-        more: all.collect(),
-        marks: counter.is_some(),
-        settle,
-        llc_balancing_off: guest.setup(machine).llc_balancing_off,
-        keep,
-    };
-    let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
-    let specs: Vec<&Spec> = requests.iter().map(|r| &r.spec).collect();
-    let schedulers: Vec<(&Path, String)> = requests
-        .iter()
-        .filter_map(|r| Some((Path::new(r.variant.scx.as_ref()?.words()?.0), place_of(r)?)))
-        .collect();
-    let initramfs = initramfs::pack(&specs, &schedulers, &job)?;
-    let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
-        .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
-    let path = |name: &str| folder.path.join(name);
-    let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
-    std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
-    let files = Files { kernel: &guest.image.path, initrd: &initrd, log: &log, reply: &reply };
-    let mut command = qemu::command(guest, machine, requests[0].seed, files)?;
-    let counts = path("counts");
+) -> Result<Option<Visit>> {
+    let job = Job { ring_kib: 0, ..job(request, keep, false) };
+    let boot = Boot { settle, llc_balancing_off: guest.setup(machine).llc_balancing_off, job: Some(job) };
+    let place = Place::new()?;
+    place.pack(request, &boot)?;
+    let files = Files { kernel: &guest.image.path, ..place.files() };
+    let command = qemu::command(guest, machine, request.seed, files, Way::Whole)?;
+    let watched = watch::watch(command, place.outputs(false), guest.accelerator, limits, stop);
+    let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
+    let (outcome, events) = outcome(guest, machine, &left)?;
+    Ok(Some(Visit { outcome, log: left.log, counts: Counts::new(), events }))
+}
+
+/// A run from the rest on.
+fn from_rest(
+    rest: &Rest,
+    guest: &Guest,
+    machine: &Machine,
+    (request, keep): (&Request, bool),
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Visit>> {
+    let counter = Counter::of(guest)?;
+    let place = Place::new()?;
+    let path = |name: &str| place.folder.path.join(name);
+    let job = serde_json::to_vec(&job(request, keep, counter.is_some()))
+        .map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
+    let (item, counts) = (path("job"), path("counts"));
+    let write =
+        |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).map_err(|e| Error::io(path, "write", &e));
+    write(&item, &wake::packed(&job))?;
+    // The initramfs has been unpacked, but QEMU wants one where it had one.
+    write(&place.initrd, &[0])?;
+    let files = Files { kernel: &guest.image.path, ..place.files() };
+    let mut command = qemu::command(guest, machine, request.seed, files, Way::FromRest(&rest.memory, &item))?;
+    crate::sys::inherit(&mut command, std::slice::from_ref(&rest.state));
     if let Some(counter) = &counter {
         command.arg("-plugin").arg(counter.option(&path("map"), &counts)?);
     }
-    let outputs = Outputs { log: &log, reply: &reply, said: &said };
-    let watched = watch::watch(command, outputs, guest.accelerator, limits, stop);
+    let state = qemu::inherited(&rest.state);
+    let watched = watch::watch_from_rest(command, place.outputs(true), &state, limits, stop);
     let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
-    let outcomes = outcomes(guest, machine, &left)?;
-    let mut counted = counter.map_or_else(Vec::new, |c| c.read(&counts)).into_iter();
-    let visit = |(outcome, events)| {
-        let counts = counted.next().unwrap_or_default();
-        Visit { outcome, log: left.log.clone(), counts, events }
-    };
-    Ok(Some(outcomes.into_iter().map(visit).collect()))
+    let left = Left { log: format!("{}{}", rest.log, left.log), ..left };
+    let (outcome, events) = outcome(guest, machine, &left)?;
+    let counts = counter.map_or_else(Counts::new, |c| c.read(&counts));
+    Ok(Some(Visit { outcome, log: left.log, counts, events }))
 }
 
-/// A run as the guest's init is asked for it: its scheduler's program lies elsewhere, because folders of this host
+/// A run as the guest's init is asked for it.
+fn job(request: &Request, keep: bool, marks: bool) -> Job {
+    let short = match &request.spec {
+        Spec::Command(_) => false,
+        spec => spec.build(request.seed).is_ok_and(|b| b.to_the_end || b.warmup.plus(b.duration) <= SHORT),
+    };
+    Job {
+        loopback: needs_loopback(request),
+        // Recording events disturbs no other user in a guest, and its init is root.
+        request: in_guest(request),
+        marks,
+        ring_kib: if short { SHORT_RING_KIB } else { 0 },
+        keep,
+    }
+}
+
+/// The request as the guest sees it: its scheduler's program lies elsewhere, because folders of this host
 /// may be mounted over in the guest.
 fn in_guest(request: &Request) -> Request {
     let mut request = Request { observe: Observe::Events, ..request.clone() };
@@ -170,7 +232,7 @@ fn length(request: &Request) -> Ns {
     }
 }
 
-fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
+pub(crate) fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
@@ -186,14 +248,14 @@ fn of_kernel(e: Error) -> Error {
     }
 }
 
-/// The outcome of each run, and the file of its events.
-fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<(Outcome, Vec<u8>)>> {
+/// The outcome of a run, and the file of its events.
+pub(crate) fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<(Outcome, Vec<u8>)> {
     let unreadable = |e: String| Error::internal(format!("the guest's reply can't be read: {e}"));
     let payload =
         miniz_oxide::inflate::decompress_to_vec_zlib(&left.reply).map_err(|e| unreadable(e.to_string()))?;
-    let (reply, files) = parted(&payload);
+    let (reply, events) = parted(&payload);
     let reply: Reply = serde_json::from_slice(reply).map_err(|e| unreadable(e.to_string()))?;
-    let Answer { outcome, more, topology, events } = match reply {
+    let Answer { mut outcome, topology } = match reply {
         Reply::Done(answer) => *answer,
         Reply::Failed(fault) => return Err(named(of_kernel(Error::from(fault)), guest, machine)),
     };
@@ -204,22 +266,9 @@ fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<(Outcom
         );
         return Err(named(e, guest, machine));
     }
-    let mut outcomes = vec![outcome];
-    outcomes.extend(more);
-    for outcome in &mut outcomes {
-        outcome.found.environment.extend(told(guest, machine));
-        outcome.found.warnings.extend(warnings(guest, &left.log));
-    }
-    let mut files = files;
-    let mut lengths = events.into_iter();
-    let mut next = || {
-        let length = usize::try_from(lengths.next().unwrap_or(0)).unwrap_or(usize::MAX);
-        let (file, rest) =
-            files.split_at_checked(length).ok_or_else(|| unreadable("its events are cut off".to_owned()))?;
-        files = rest;
-        Ok::<_, Error>(file.to_vec())
-    };
-    outcomes.into_iter().map(|outcome| Ok((outcome, next()?))).collect()
+    outcome.found.environment.extend(told(guest, machine));
+    outcome.found.warnings.extend(warnings(guest, &left.log));
+    Ok((outcome, events.to_vec()))
 }
 
 /// Facts about the guest for the record; none of them differs between equal runs.

@@ -1,8 +1,10 @@
 //! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
 //!
-//! Mirrors prctl(2), kill(2), mount(2), setrlimit(2), netdevice(7), termios(3), reboot(2), as of Linux 3.14 and later.
+//! Mirrors prctl(2), kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
+//! random(4), termios(3), reboot(2), as of Linux 3.17 and later.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -41,6 +43,92 @@ fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
 pub fn kill_group(leader: u32) {
     // SAFETY: takes integers only; a child that was not waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
+}
+
+/// An unnamed file in memory. It is gone when the last process that has it open ends, however it ends.
+///
+/// # Errors
+/// As memfd_create(2).
+pub fn memory_file() -> io::Result<File> {
+    // SAFETY: the name is NUL-terminated; a descriptor that the call returns belongs to nobody else.
+    unsafe {
+        let fd = libc::memfd_create(c"schedlab-guest".as_ptr(), libc::MFD_CLOEXEC);
+        check(fd)?;
+        Ok(File::from_raw_fd(fd))
+    }
+}
+
+/// Lets the command's process have these files open under the numbers that they have here.
+pub fn inherit(command: &mut Command, files: &[File]) {
+    let numbers: Vec<libc::c_int> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    let keep = move || {
+        // SAFETY: takes integers only and is async-signal-safe.
+        numbers.iter().try_for_each(|fd| check(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) }))
+    };
+    // SAFETY: between fork and exec the closure makes system calls and allocates nothing.
+    unsafe { command.pre_exec(keep) };
+}
+
+/// Has this process use a range of I/O ports, or gives the range up.
+///
+/// # Errors
+/// ENOSYS from a kernel without CONFIG_X86_IOPL_IOPERM.
+pub fn use_ports(first: u16, many: u16, on: bool) -> io::Result<()> {
+    // SAFETY: takes integers only.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_ioperm,
+            libc::c_ulong::from(first),
+            libc::c_ulong::from(many),
+            libc::c_int::from(on),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Writes a byte to a port that [`use_ports`] was called for; otherwise the process gets SIGSEGV.
+pub fn write_port(port: u16, value: u8) {
+    // SAFETY: the instruction touches neither memory nor stack; it is the device that acts.
+    unsafe { std::arch::asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) };
+}
+
+/// As [`write_port`], with two bytes.
+pub fn write_port_wide(port: u16, value: u16) {
+    // SAFETY: as in `write_port`.
+    unsafe { std::arch::asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack)) };
+}
+
+/// Reads a byte from a port that [`use_ports`] was called for.
+pub fn read_port(port: u16) -> u8 {
+    let value: u8;
+    // SAFETY: as in `write_port`.
+    unsafe { std::arch::asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack)) };
+    value
+}
+
+/// Has the kernel take new random numbers from the CPU.
+///
+/// # Errors
+/// EINVAL from kernels before 4.14; EPERM without CAP_SYS_ADMIN.
+pub fn draw_anew() -> io::Result<()> {
+    const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
+    let random = File::open("/dev/urandom")?;
+    // SAFETY: the request has no argument; the descriptor is open through the call.
+    check(unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG) })
+}
+
+/// Lets this thread run only on the CPUs for which `may` holds.
+///
+/// # Errors
+/// EINVAL if none of them is online.
+pub fn run_on(may: impl Fn(usize) -> bool) -> io::Result<()> {
+    // SAFETY: a cpu_set_t is bits, for which zeros are valid; CPU_SET checks the number against the set's size; the
+    // kernel only reads the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = MaybeUninit::zeroed().assume_init();
+        (0..libc::CPU_SETSIZE as usize).filter(|cpu| may(*cpu)).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set))
+    }
 }
 
 /// Mounts a file system without a device.

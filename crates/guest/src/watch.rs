@@ -1,7 +1,9 @@
 //! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends QEMU when the reply is there,
-//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it.
+//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it. A
+//! guest that is stopped at rest, or goes on from there, is led through its monitor ([`crate::monitor`]).
 
 use crate::limits::{LIMIT_VARIABLE, Limits};
+use crate::monitor::Monitor;
 use crate::reply::{self, Received};
 use crate::symptoms::{self, INIT_UP, Symptom};
 use crate::{Accelerator, sys};
@@ -16,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// How often files, the child and the stop flag are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while QEMU is asked for something that it does at once.
+const LOOK_AT_ONCE: Duration = Duration::from_millis(2);
+/// How long QEMU may take to save or to load a guest at rest.
+const CARRIED_WITHIN: Duration = Duration::from_secs(120);
 /// How long a dying kernel may go on writing to its log.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long a guest that has replied may take to switch itself off.
@@ -44,6 +50,17 @@ pub struct Outputs<'a> {
     pub reply: &'a Path,
     /// QEMU's own output.
     pub said: &'a Path,
+    /// The output of its monitor; `None`: it has none.
+    pub monitor: Option<&'a Path>,
+}
+
+/// The end of a boot to rest.
+#[derive(Debug)]
+pub enum Rested {
+    /// The guest is at rest and saved; the kernel's log until then.
+    Saved(String),
+    /// Init has replied instead: it can't get there.
+    Replied(Left),
 }
 
 /// Starts QEMU and waits for the guest's reply; `None` when `stop` became true before.
@@ -52,37 +69,70 @@ pub struct Outputs<'a> {
 /// When QEMU can't start, the kernel dies or hangs, or the guest ends without a whole reply; each error quotes the last
 /// lines of the log or of QEMU.
 pub fn watch(
-    mut qemu: Command,
+    qemu: Command,
     outputs: Outputs<'_>,
     accelerator: Accelerator,
     limits: Limits,
     stop: &AtomicBool,
 ) -> Result<Option<Left>> {
-    let create = |path: &Path| File::create(path).map_err(|e| Error::io(path, "write", &e));
-    let (said, again) = (create(outputs.said)?, create(outputs.said)?);
-    // QEMU truncates these files; they are created here so that they can be opened before QEMU writes.
-    let (log, reply) = (create(outputs.log), create(outputs.reply));
-    log.and(reply)?;
-    qemu.stdin(Stdio::null()).stdout(said).stderr(again);
-    // QEMU gets a process group of its own. Ctrl-C then reaches only schedlab, which ends the guest, and a wrapper
-    // around QEMU is killed together with its children.
-    qemu.process_group(0);
-    sys::die_with_parent(&mut qemu);
-    let program = qemu.get_program().to_string_lossy().into_owned();
-    let child = qemu.spawn().map_err(|e| {
-        Error::machine(format!("can't start {program}: {e}"))
-            .help("install QEMU (on Debian: apt-get install qemu-system-x86)")
-    })?;
-    let running = Running {
-        child: Guard(child),
-        log: Tail::open(outputs.log)?,
-        reply: Tail::open(outputs.reply)?,
-        said: outputs.said,
-        accelerator,
-        started: Instant::now(),
-        booted: None,
+    let mut running = Running::start(qemu, outputs, accelerator)?;
+    running.until_replied(limits, stop)
+}
+
+/// Starts QEMU, waits until the guest is at rest, and has its state saved to that path; `None` when `stop` became true
+/// before.
+///
+/// # Errors
+/// As [`watch`], and when QEMU can't save it.
+pub fn watch_to_rest(
+    qemu: Command,
+    outputs: Outputs<'_>,
+    state: &str,
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Rested>> {
+    let mut running = Running::start(qemu, outputs, Accelerator::Tcg)?;
+    running.monitor()?.begin();
+    running.monitor()?.go_on();
+    let at_rest = |running: &mut Running<'_>| {
+        if let Some(left) = running.replied(OFF_WITHIN)? {
+            return Ok(Some(Some(left)));
+        }
+        Ok(running.monitor()?.is_stopped()?.then_some(None))
     };
-    running.until_done(limits, stop)
+    match running.until(limits, stop, LOOK_EVERY, at_rest)? {
+        None => return Ok(None),
+        Some(Some(left)) => return Ok(Some(Rested::Replied(left))),
+        Some(None) => {}
+    }
+    running.monitor()?.save(state);
+    let carried = running.until_carried(stop)?;
+    running.log.grow();
+    Ok(carried.then(|| Rested::Saved(running.log.text())))
+}
+
+/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that goes on from there.
+/// `None` when `stop` became true before.
+///
+/// # Errors
+/// As [`watch`], and when QEMU can't load it.
+pub fn watch_from_rest(
+    qemu: Command,
+    outputs: Outputs<'_>,
+    state: &str,
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Left>> {
+    let mut running = Running::start(qemu, outputs, Accelerator::Tcg)?;
+    running.monitor()?.begin();
+    running.monitor()?.load(state);
+    if !running.until_carried(stop)? {
+        return Ok(None);
+    }
+    running.monitor()?.go_on();
+    running.booted = Some(running.started.elapsed());
+    // The reply is all that is wanted of such a guest, so it is not waited for until it is off.
+    running.until(limits, stop, LOOK_EVERY, |running| running.replied(Duration::ZERO))
 }
 
 /// A child process that is killed when this value is dropped.
@@ -106,18 +156,24 @@ impl Drop for Guard {
 }
 
 /// A file that grows.
-struct Tail {
+#[derive(Debug)]
+pub struct Tail {
     file: File,
-    bytes: Vec<u8>,
+    /// What has been read.
+    pub bytes: Vec<u8>,
 }
 
 impl Tail {
-    fn open(path: &Path) -> Result<Tail> {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn open(path: &Path) -> Result<Tail> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Ok(Tail { file, bytes: Vec::new() })
     }
     /// Reads on; returns whether there was more.
-    fn grow(&mut self) -> bool {
+    pub fn grow(&mut self) -> bool {
         self.file.read_to_end(&mut self.bytes).is_ok_and(|n| n > 0)
     }
     fn text(&self) -> String {
@@ -127,6 +183,7 @@ impl Tail {
 
 struct Running<'a> {
     child: Guard,
+    monitor: Option<Monitor>,
     log: Tail,
     reply: Tail,
     said: &'a Path,
@@ -135,8 +192,59 @@ struct Running<'a> {
     booted: Option<Duration>,
 }
 
-impl Running<'_> {
-    fn until_done(mut self, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
+impl<'a> Running<'a> {
+    fn start(mut qemu: Command, outputs: Outputs<'a>, accelerator: Accelerator) -> Result<Running<'a>> {
+        let create = |path: &Path| File::create(path).map_err(|e| Error::io(path, "write", &e));
+        let said = create(outputs.said)?;
+        // QEMU truncates these files; they are created here so that they can be opened before QEMU writes.
+        let (log, reply) = (create(outputs.log), create(outputs.reply));
+        log.and(reply)?;
+        match outputs.monitor {
+            Some(monitor) => qemu.stdin(Stdio::piped()).stdout(create(monitor)?),
+            None => qemu.stdin(Stdio::null()).stdout(create(outputs.said)?),
+        };
+        qemu.stderr(said);
+        // QEMU gets a process group of its own. Ctrl-C then reaches only schedlab, which ends the guest, and a wrapper
+        // around QEMU is killed together with its children.
+        qemu.process_group(0);
+        sys::die_with_parent(&mut qemu);
+        let program = qemu.get_program().to_string_lossy().into_owned();
+        let mut child = qemu.spawn().map(Guard).map_err(|e| {
+            Error::machine(format!("can't start {program}: {e}"))
+                .help("install QEMU (on Debian: apt-get install qemu-system-x86)")
+        })?;
+        let monitor = match (child.0.stdin.take(), outputs.monitor) {
+            (Some(input), Some(path)) => Some(Monitor::new(input, Tail::open(path)?)),
+            _ => None,
+        };
+        Ok(Running {
+            child,
+            monitor,
+            log: Tail::open(outputs.log)?,
+            reply: Tail::open(outputs.reply)?,
+            said: outputs.said,
+            accelerator,
+            started: Instant::now(),
+            booted: None,
+        })
+    }
+
+    fn monitor(&mut self) -> Result<&mut Monitor> {
+        self.monitor.as_mut().ok_or_else(|| Error::internal("a guest without a monitor"))
+    }
+
+    fn until_replied(&mut self, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
+        self.until(limits, stop, LOOK_EVERY, |running| running.replied(OFF_WITHIN))
+    }
+
+    /// Waits until `done` has an answer; `None` when `stop` became true before.
+    fn until<T>(
+        &mut self,
+        limits: Limits,
+        stop: &AtomicBool,
+        look_every: Duration,
+        mut done: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         loop {
             if stop.load(Relaxed) {
                 return Ok(None);
@@ -144,19 +252,36 @@ impl Running<'_> {
             let ended =
                 self.child.0.try_wait().map_err(|e| Error::machine(format!("can't wait for QEMU: {e}")))?;
             self.look()?;
-            if let Received::Whole(payload) = reply::find(&self.reply.bytes)? {
-                let reply = payload.to_vec();
-                self.wait_for_end();
-                self.log.grow();
-                return Ok(Some(Left { reply, log: self.log.text() }));
+            match done(self) {
+                Ok(None) => {}
+                // What ended QEMU is a better reason than a monitor that does not answer.
+                Err(_) if ended.is_some_and(|status| !status.success()) => {}
+                all => return all,
             }
             if let Some(status) = ended {
                 return Err(self.without_reply(status));
             }
             self.check_kvm()?;
             self.check_time(limits)?;
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(look_every);
         }
+    }
+
+    /// Waits until a state is saved or loaded; false when `stop` became true before.
+    fn until_carried(&mut self, stop: &AtomicBool) -> Result<bool> {
+        let within = self.started.elapsed() + CARRIED_WITHIN;
+        let limits = Limits { boot: within, run: within };
+        let carried = |running: &mut Running<'_>| Ok(running.monitor()?.is_carried()?.then_some(()));
+        Ok(self.until(limits, stop, LOOK_AT_ONCE, carried)?.is_some())
+    }
+
+    /// The reply, if it is there; QEMU then gets some time to end by itself.
+    fn replied(&mut self, off_within: Duration) -> Result<Option<Left>> {
+        let Received::Whole(payload) = reply::find(&self.reply.bytes)? else { return Ok(None) };
+        let reply = payload.to_vec();
+        self.wait_for_end(off_within);
+        self.log.grow();
+        Ok(Some(Left { reply, log: self.log.text() }))
     }
 
     /// Reads the new output, and looks for a fatal symptom.
@@ -270,8 +395,8 @@ impl Running<'_> {
             .help(format!("if the host is only slow, {LIMIT_VARIABLE}=SECONDS gives it more time")))
     }
 
-    fn wait_for_end(&mut self) {
-        let until = Instant::now() + OFF_WITHIN;
+    fn wait_for_end(&mut self, off_within: Duration) {
+        let until = Instant::now() + off_within;
         while Instant::now() < until && matches!(self.child.0.try_wait(), Ok(None)) {
             std::thread::sleep(LOOK_EVERY);
         }
@@ -324,7 +449,8 @@ mod tests {
         let mut qemu = Command::new("sh");
         qemu.args(["-c", script]).env("log", &log).env("reply", &reply).env("framed", &framed);
         let accelerator = if script.contains("KVM") { Accelerator::Kvm } else { Accelerator::Tcg };
-        watch(qemu, Outputs { log: &log, reply: &reply, said: &said }, accelerator, limits, stop)
+        let outputs = Outputs { log: &log, reply: &reply, said: &said, monitor: None };
+        watch(qemu, outputs, accelerator, limits, stop)
     }
     fn failed(script: &str) -> String {
         watched(script, SHORT, &AtomicBool::new(false)).unwrap_err().to_string()
@@ -384,6 +510,7 @@ mod tests {
                 log: Path::new("/dev/null"),
                 reply: Path::new("/dev/null"),
                 said: Path::new("/dev/null"),
+                monitor: None,
             },
             Accelerator::Tcg,
             SHORT,

@@ -4,7 +4,7 @@
 //! This executable also runs in the guest, as init and as agent, so it has a main of its own.
 
 use schedlab_base::{Error, Result};
-use schedlab_guest::{Accelerator, Guest, Image, Mode, Visit, find_qemu, run};
+use schedlab_guest::{Accelerator, AtRest, Guest, Image, Mode, Visit, find_qemu, run};
 use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::live::Request;
@@ -31,6 +31,12 @@ fn main() -> ExitCode {
             a_kernel_that_can_not_start_init_says_so(&guest);
             what_is_no_kernel_is_told_of(&guest);
             println!("boot: ok");
+            if guest.qemu.can(Mode::Deterministic).is_ok() {
+                a_run_from_rest_depends_on_its_seed_and_on_nothing_before(&guest);
+                println!("boot: ok from rest");
+            } else {
+                println!("boot: skipped deterministic guests: QEMU {}", guest.qemu.number());
+            }
         }
         Err(why) => println!("boot: skipped, nothing was booted: {why}"),
     }
@@ -44,15 +50,7 @@ fn guest() -> std::result::Result<Guest, String> {
     let image = Image::find(&word).map_err(|e| e.to_string())?;
     let qemu = find_qemu().map_err(|e| e.to_string())?;
     let (mode, accelerator) = (Mode::RealTime, Accelerator::Tcg);
-    Ok(Guest {
-        image,
-        qemu,
-        mode,
-        accelerator,
-        memory_mb: 512,
-        boot_options: vec!["nosmt=force".into()],
-        sitting: None,
-    })
+    Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
 }
 
 /// schbench for a second.
@@ -64,7 +62,7 @@ fn request(variant: Variant) -> Request {
 
 fn go(guest: &Guest, request: &Request) -> Result<Visit> {
     let machine = Machine::load("smp-2")?;
-    let visit = run(guest, &machine, request, &AtomicBool::new(false))?;
+    let visit = run(&AtRest::new(), guest, &machine, request, false, &AtomicBool::new(false))?;
     visit.ok_or_else(|| Error::internal("nobody stopped it"))
 }
 
@@ -89,6 +87,28 @@ fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
     assert!(told("setting.rt_runtime_us").starts_with("900000"));
     assert_eq!((told("vm.mode"), told("vm.vcpus")), ("real-time", "2"));
     assert!(visit.log.contains("Linux version") && visit.log.contains("nosmt=force"));
+}
+
+fn a_run_from_rest_depends_on_its_seed_and_on_nothing_before(guest: &Guest) {
+    let deterministic = Guest { mode: Mode::Deterministic, ..guest.clone() };
+    let machine = Machine::load("smp-2").unwrap();
+    let spec = |name: &str, given: &[(&str, u64)]| {
+        Spec::bench(name, &Params(given.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect())).unwrap()
+    };
+    let storm = spec("nanosleep", &[("tasks", 4), ("runtime", 20_000_000)]);
+    let messages = spec("hackbench", &[("groups", 1), ("fds", 2), ("loops", 4)]);
+    let made = |rests: &AtRest, spec: &Spec, seed: u64| {
+        let request = Request { spec: spec.clone(), seed, ..request(Variant::plain(RUNNING)) };
+        let visit = run(rests, &deterministic, &machine, &request, false, &AtomicBool::new(false));
+        visit.unwrap().expect("nobody stopped it").outcome
+    };
+    let (alone, beside) = (AtRest::new(), AtRest::new());
+    let want = made(&alone, &storm, 2);
+    made(&beside, &messages, 1);
+    let other = made(&beside, &storm, 1);
+    // After two other runs, and in a guest that was booted by itself.
+    assert!(made(&beside, &storm, 2) == want, "a run shows what ran before it");
+    assert!(other.found != want.found, "two seeds give one run");
 }
 
 fn a_command_is_taken_along(guest: &Guest) {

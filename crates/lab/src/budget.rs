@@ -71,20 +71,14 @@ pub struct Sequence {
     pub comparison: Option<Comparison>,
 }
 
-/// Works off a plan, whose runs are those of the first look, and goes on look by look. With `whole_boots` all loads of
-/// a guest get more seeds if one of them does: they share its boot.
+/// Works off a plan, whose runs are those of the first look, and continues look by look.
 ///
 /// # Errors
 /// As those of `lab`.
-pub fn until_decided(
-    mut plan: Plan,
-    budget: Budget,
-    whole_boots: bool,
-    lab: &mut dyn Lab,
-) -> Result<Sequence> {
+pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn Lab) -> Result<Sequence> {
     let mut finished = lab.make(&plan)?;
     let (first_runs, seed) = (plan.runs.len() as u64, plan.runs.iter().map(|r| r.seed).min().unwrap_or(0));
-    let groups = groups(&plan, whole_boots);
+    let groups = groups(&plan);
     let mut looked = vec![0_usize; groups.len()];
     loop {
         if finished.interrupted {
@@ -140,29 +134,35 @@ fn choose(open: &[(f64, usize)], mut fits: impl FnMut(usize) -> bool) -> Vec<usi
 struct Group {
     backend: Backend,
     machine: String,
-    /// Workload and load; `None`: all of that machine.
-    load: Option<(String, String)>,
+    workload: String,
+    load: String,
     cells: Vec<usize>,
 }
 
 impl Group {
     fn has(&self, row: &Row) -> bool {
-        let load = |(workload, load): &(String, String)| (workload, load) == (&row.workload, &row.load);
-        row.backend == self.backend && row.machine == self.machine && self.load.as_ref().is_none_or(load)
+        let own = (&self.machine, &self.workload, &self.load);
+        row.backend == self.backend && (&row.machine, &row.workload, &row.load) == own
     }
 }
 
-fn groups(plan: &Plan, whole_boots: bool) -> Vec<Group> {
+fn groups(plan: &Plan) -> Vec<Group> {
     let mut all: Vec<Group> = Vec::new();
     for (at, cell) in plan.cells.iter().enumerate() {
-        let load = (cell.spec.name().to_owned(), cell.load.clone());
-        let load = if whole_boots && cell.backend == Backend::Vm { None } else { Some(load) };
-        let machine = &cell.machine.name;
-        match all.iter_mut().find(|g| (g.backend, &g.machine, &g.load) == (cell.backend, machine, &load)) {
+        let is_of = |g: &Group| {
+            g.backend == cell.backend
+                && (g.machine.as_str(), g.workload.as_str(), g.load.as_str())
+                    == (cell.machine.name.as_str(), cell.spec.name(), cell.load.as_str())
+        };
+        match all.iter_mut().find(|g| is_of(g)) {
             Some(group) => group.cells.push(at),
-            None => {
-                all.push(Group { backend: cell.backend, machine: machine.clone(), load, cells: vec![at] })
-            }
+            None => all.push(Group {
+                backend: cell.backend,
+                machine: cell.machine.name.clone(),
+                workload: cell.spec.name().to_owned(),
+                load: cell.load.clone(),
+                cells: vec![at],
+            }),
         }
     }
     all

@@ -102,7 +102,6 @@ impl Guests {
             accelerator: self.accelerator,
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
-            sitting: None,
         }
     }
     /// The variants of an experiment in guests, each with its image; paths are relative to `folder`. A

@@ -26,14 +26,18 @@ pub struct GuestSetup {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
-    /// The runs that share a boot, as a hash: a run then follows others in a kernel that has been running. Absent: each
-    /// run has a boot of its own.
+    /// The runs that shared a boot, as a hash: a run then followed others in a kernel that had been running. Only
+    /// records of before there were guests at rest have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
     /// The model of the host's CPUs, where time in the guest is real: it sets how fast the guest is. Absent for other
     /// guests, whose time counts instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu: Option<String>,
+    /// Each run goes on from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its
+    /// own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_rest: bool,
     /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
     /// so the folders of other cells keep their names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -251,6 +255,7 @@ mod tests {
             boot_options: Vec::new(),
             sitting: None,
             host_cpu: None,
+            at_rest: false,
             llc_balancing_off: false,
         };
         let text = |off| {

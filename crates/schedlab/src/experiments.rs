@@ -18,7 +18,6 @@ use schedlab_kernel::migration::MigrationCost;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
-use schedlab_lab::exec::seated;
 use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
@@ -182,7 +181,7 @@ impl RunOptions {
             guest: &self.guest,
             jobs: self.jobs,
             out: &self.out,
-            seeds_a_boot: None,
+            trial: false,
             budget: self.budget,
             cluster: &self.cluster,
             how: How { events: self.watch.keep_events, validation: false },
@@ -305,8 +304,8 @@ pub struct Making<'a> {
     pub jobs: Option<u64>,
     /// The store.
     pub out: &'a Path,
-    /// Seeds whose runs share a boot of a guest; `None`: each run has a boot of its own.
-    pub seeds_a_boot: Option<u64>,
+    /// Whether it is a trial: runs are made in deterministic guests, and simulations beside them are predictions.
+    pub trial: bool,
     /// What may be used for more runs than the first ones, which are then a first look; `None`: these are all.
     pub budget: Option<Budget>,
     /// Where missing runs are made, and what is asked of a cluster.
@@ -345,30 +344,25 @@ impl Making<'_> {
         }
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &self.part)?;
-        let mut wanted = self.wanted;
-        if let Some(seeds) = self.seeds_a_boot {
-            // Whole blocks: a run's history must not depend on how many follow.
-            wanted.runs = Some(wanted.runs.unwrap_or(experiment.runs).div_ceil(seeds) * seeds);
-        }
         let mut plan = match backend {
             Backend::Vm => {
-                let usual = self.seeds_a_boot.map(|_| Mode::Deterministic);
+                let usual = self.trial.then_some(Mode::Deterministic);
                 let mut guests = self.guest.guests(self.kernel, usual)?;
                 if usual.is_some_and(|mode| mode != guests.mode) {
-                    return Err(Error::input("runs that share a boot need a deterministic guest")
+                    return Err(Error::input("a trial needs deterministic guests")
                         .help("leave out --guest-mode real-time"));
                 }
                 if self.kernel.is_empty() {
                     let folder = experiment.file.parent().unwrap_or(Path::new("."));
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
-                    if self.seeds_a_boot.is_some() && !self.quiet {
+                    if self.trial && !self.quiet {
                         let cells = experiment.loads.len() * experiment.variants.len();
-                        let runs = cells as u64 * wanted.runs.unwrap_or(experiment.runs);
+                        let runs = cells as u64 * self.wanted.runs.unwrap_or(experiment.runs);
                         forging::foretell(&builds, runs, self.jobs())?;
                     }
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }
-                plan_in_guests(&experiment, &guests, wanted)?
+                plan_in_guests(&experiment, &guests, self.wanted)?
             }
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.
@@ -381,11 +375,11 @@ impl Making<'_> {
                     );
                     bar
                 });
-                plan(&experiment, backend, wanted)?
+                plan(&experiment, backend, self.wanted)?
             }
         };
-        if let Some(seeds) = self.seeds_a_boot {
-            plan = seated(without_lone_twins(plan)?, seeds)?;
+        if self.trial {
+            plan = without_lone_twins(plan)?;
         }
         let left_out = left_out(&experiment, backend);
         if !left_out.is_empty() && !self.quiet {
@@ -409,10 +403,8 @@ impl Making<'_> {
         }
         let mut looking =
             Looking { making: self, experiment: &experiment, store: &store, question, began: Instant::now() };
-        let whole_boots = self.seeds_a_boot.is_some();
         let nothing_more = Budget::Runs(0);
-        let done =
-            budget::until_decided(plan, self.budget.unwrap_or(nothing_more), whole_boots, &mut looking)?;
+        let done = budget::until_decided(plan, self.budget.unwrap_or(nothing_more), &mut looking)?;
         let (finished, plan) = (done.finished, done.plan);
         let Some(comparison) = done.comparison else {
             return Err(interrupted(&finished, &plan, &store));
@@ -441,11 +433,8 @@ impl Making<'_> {
             outlines: true,
         };
         let began = Instant::now();
-        let finished = match self.seeds_a_boot {
-            Some(seeds) => session.work_seated(plan, seeds),
-            None => session.work(plan),
-        };
-        if let (Some(_), Ok(done), Ok(cache)) = (self.seeds_a_boot, &finished, cache::folder(None)) {
+        let finished = session.work(plan);
+        if let (true, Ok(done), Ok(cache)) = (self.trial, &finished, cache::folder(None)) {
             let made = (done.records.len() - done.found) as u64;
             Speed::learn_runs(&cache, made, began.elapsed().as_millis() as u64 * self.jobs());
         }
@@ -473,9 +462,9 @@ impl budget::Lab for Looking<'_> {
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
         let of_guests = |r: &&Record| r.backend == Backend::Vm;
-        let rows = match self.making.seeds_a_boot {
-            Some(_) => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
-            None => Cow::Borrowed(records),
+        let rows = match self.making.trial {
+            true => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
+            false => Cow::Borrowed(records),
         };
         compare(&rows, &self.question, warnings)
     }

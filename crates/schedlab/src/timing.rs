@@ -99,9 +99,6 @@ impl Executor for Timed<'_> {
         }
         Ok(made)
     }
-    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        self.inner.sit(runs, stop)
-    }
     fn parallel(&self, cell: &Cell) -> bool {
         self.inner.parallel(cell)
     }

@@ -1,6 +1,6 @@
 //! Kernels from source, end to end. SCHEDLAB_TEST_BUILD=1 builds and boots each patch that ships; SCHEDLAB_TEST_SCX=1
-//! builds the scheduler in `examples/scx` and runs a workload under it. Without them only bad input is tested, which
-//! builds nothing.
+//! builds the scheduler in `examples/scx` and runs a workload under it. SCHEDLAB_TEST_KERNEL=6.1, or any other image,
+//! makes runs of that kernel in deterministic guests. Without them only bad input is tested, which builds nothing.
 
 mod common;
 
@@ -298,4 +298,75 @@ fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
     let patch = case("files/new-option-default-y.patch");
     let (code, out, said) = run(&lab, &["kernel", "build", "--patch", &patch]);
     assert!(code == 0 && out.contains("brings CONFIG_SCHED_LONG_LATENCY: y, its default"), "{out}{said}");
+}
+
+/// Three loads that leave the scheduler in different states.
+const THREE: &str = r#"
+name = "three"
+about = "does a load depend on the loads beside it?"
+runs = 2
+machines = ["smp-4"]
+metrics = ["migrations"]
+[[workload]]
+name = "hackbench"
+groups = 1
+fds = 4
+loops = 6
+[[load]]
+workload = "hackbench"
+name = "messages"
+[[workload]]
+name = "rr"
+runtime = "30ms"
+[[load]]
+workload = "rr"
+name = "clients"
+pairs = 4
+[[workload]]
+name = "nanosleep"
+runtime = "30ms"
+[[load]]
+workload = "nanosleep"
+name = "storm"
+tasks = 4
+[[variant]]
+"#;
+
+/// The records in a store, as bytes, by their places.
+fn records(store: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let folders = |path: &Path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let runs =
+        folders(store).filter(|path| path.is_dir()).flat_map(|cell| folders(&cell).collect::<Vec<_>>());
+    let read = |run: std::path::PathBuf| {
+        let bytes = std::fs::read(run.join("record.json")).ok()?;
+        let guest = String::from_utf8_lossy(&bytes).contains("\"at_rest\":true");
+        guest.then(|| (run.strip_prefix(store).unwrap().display().to_string(), bytes))
+    };
+    runs.filter_map(read).collect()
+}
+
+#[test]
+fn a_load_s_records_are_the_same_bytes_alone_and_beside_others() {
+    let Ok(kernel) = std::env::var("SCHEDLAB_TEST_KERNEL") else {
+        return println!("skipped, nothing was booted: SCHEDLAB_TEST_KERNEL names no kernel");
+    };
+    let lab = Lab::new();
+    if run(&lab, &["kernel", "list"]).0 != 0 || schedlab_guest::find_qemu().is_err() {
+        return println!("skipped, nothing was booted: there is no QEMU");
+    }
+    lab.write("three.toml", &format!("{THREE}kernel = \"{kernel}\"\n"));
+    let made = |more: &[&str]| {
+        let words = ["run", "three.toml", "--backend", "vm", "--guest-mode", "deterministic", "-q"];
+        lab.ok(&[&words[..], more].concat());
+    };
+    made(&["--out", "beside"]);
+    // In another process, without the loads that stood before it, and without the seed before.
+    made(&["--out", "alone", "--load", "storm", "--runs", "1", "--seed", "2"]);
+    let (beside, alone) = (records(&lab.path().join("beside")), records(&lab.path().join("alone")));
+    assert_eq!((beside.len(), alone.len()), (6, 1), "{:?} {:?}", beside.keys(), alone.keys());
+    for (place, record) in &alone {
+        assert!(beside.get(place).is_some_and(|other| other == record), "{place} differs");
+        let first = place.replace("/2", "/1");
+        assert!(beside.get(&first).is_some_and(|other| other != record), "seeds give different runs");
+    }
 }

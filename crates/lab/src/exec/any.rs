@@ -54,10 +54,6 @@ impl Executor for Any {
             _ => self.of(cell).run(cell, seed, stop),
         })
     }
-    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        let Some((cell, seed)) = runs.first() else { return Ok(Some(Vec::new())) };
-        under_way::making(cell, *seed, || self.of(cell).sit(runs, stop))
-    }
     fn parallel(&self, cell: &Cell) -> bool {
         self.of(cell).parallel(cell)
     }

@@ -10,7 +10,6 @@ mod host;
 mod keep;
 mod live;
 pub(crate) mod sim;
-mod sitting;
 pub mod slurm;
 pub mod under_way;
 mod vm;
@@ -18,7 +17,6 @@ mod vm;
 pub use any::Any;
 pub use host::Host;
 pub use sim::Sim;
-pub use sitting::seated;
 pub use slurm::Cluster;
 pub use vm::{KERNEL_LOG, Vm};
 
@@ -73,13 +71,6 @@ pub trait Executor: Sync {
     /// # Errors
     /// When the backend can't run the workload, or not on this machine.
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>>;
-    /// Makes several runs, which share a boot where the backend has boots; `None` if `stop` ended them early.
-    ///
-    /// # Errors
-    /// As [`Executor::run`].
-    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        runs.iter().map(|(cell, seed)| self.run(cell, *seed, stop)).collect()
-    }
     /// Whether runs of the cell may be made beside others. On a live machine they would disturb each other.
     fn parallel(&self, cell: &Cell) -> bool;
 }

@@ -1,12 +1,13 @@
 //! Runs on kernels in guests. Deterministic guests have a time of their own and run side by side, as far as
-//! memory allows; real-time guests run one at a time.
+//! memory allows; real-time guests run one at a time. A deterministic guest is booted for its first run, and all
+//! later runs of this process go on from its rest.
 
 use super::{Executor, Made, keep, live};
 use crate::cell::Cell;
 use crate::costs;
 use crate::guests::caveat;
 use schedlab_base::{Error, Result};
-use schedlab_guest::Mode;
+use schedlab_guest::{AtRest, Mode};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_native::live::Request;
@@ -33,12 +34,13 @@ pub struct Vm {
     /// Memory of the guests under way, MiB.
     taken: Mutex<u64>,
     freed: Condvar,
+    at_rest: AtRest,
 }
 
 impl Vm {
     /// An executor without a guest under way.
     pub const fn new() -> Vm {
-        Vm { taken: Mutex::new(0), freed: Condvar::new() }
+        Vm { taken: Mutex::new(0), freed: Condvar::new(), at_rest: AtRest::new() }
     }
     fn taken(&self) -> MutexGuard<'_, u64> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,10 +87,7 @@ fn total_mb() -> Option<u64> {
 
 impl Executor for Vm {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        Ok(self.sit(&[(cell, seed)], stop)?.and_then(|made| made.into_iter().next()))
-    }
-    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
-        self.sit_kept(runs, stop, None)
+        self.run_kept(cell, seed, stop, None)
     }
     fn parallel(&self, cell: &Cell) -> bool {
         cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
@@ -107,38 +106,21 @@ impl Vm {
         stop: &AtomicBool,
         folder: Option<&Path>,
     ) -> Result<Option<Made>> {
-        Ok(self.sit_kept(&[(cell, seed)], stop, folder)?.and_then(|made| made.into_iter().next()))
-    }
-    fn sit_kept(
-        &self,
-        runs: &[(&Cell, u64)],
-        stop: &AtomicBool,
-        keep_in: Option<&Path>,
-    ) -> Result<Option<Vec<Made>>> {
-        let no_guest = || Error::internal("a sitting without a guest");
-        let (first, _) = runs.first().ok_or_else(no_guest)?;
-        let guest = first.guest.as_ref().ok_or_else(no_guest)?;
-        let requests: Vec<Request> = runs.iter().map(|(cell, seed)| request(cell, *seed)).collect();
+        let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a guest's run without a guest"))?;
         let _room = self.room(u64::from(guest.memory_mb));
-        let Some(visits) =
-            schedlab_guest::run_all(guest, &first.machine, &requests, keep_in.is_some(), stop)?
-        else {
-            return Ok(None);
-        };
-        let mut all = Vec::new();
-        for ((cell, seed), visit) in runs.iter().zip(visits) {
-            let Some(mut record) = live::record(cell, *seed, visit.outcome)? else { return Ok(None) };
-            record.found.warnings.extend(caveat(guest));
-            record.found.counters.extend(costs::counters(&visit.counts));
-            let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
-            if !visit.counts.is_empty() {
-                files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
-            }
-            let keeps = keep_in.filter(|_| !visit.events.is_empty());
-            let events = keeps.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
-            all.push(Made { record, files, events });
+        let (request, keeps) = (request(cell, seed), folder.is_some());
+        let visit = schedlab_guest::run(&self.at_rest, guest, &cell.machine, &request, keeps, stop)?;
+        let Some(visit) = visit else { return Ok(None) };
+        let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
+        record.found.warnings.extend(caveat(guest));
+        record.found.counters.extend(costs::counters(&visit.counts));
+        let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
+        if !visit.counts.is_empty() {
+            files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
         }
-        Ok(Some(all))
+        let folder = folder.filter(|_| !visit.events.is_empty());
+        let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
+        Ok(Some(Made { record, files, events }))
     }
 }
 

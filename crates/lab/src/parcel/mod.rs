@@ -151,7 +151,6 @@ struct PackedGuest {
     accelerator: String,
     memory_mb: u32,
     boot_options: Vec<String>,
-    sitting: Option<String>,
 }
 
 impl Packed {
@@ -166,7 +165,6 @@ impl Packed {
             accelerator: g.accelerator.name().to_owned(),
             memory_mb: g.memory_mb,
             boot_options: g.boot_options.clone(),
-            sitting: g.sitting.clone(),
         });
         Ok(Packed {
             hash: cell.hash()?,
@@ -240,7 +238,6 @@ impl PackedGuest {
             accelerator: named.ok_or_else(unknown)?,
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
-            sitting: self.sitting.clone(),
         })
     }
 }

@@ -139,7 +139,7 @@ fn guest(mode: Mode, image: Image) -> Result<Guest> {
     let qemu = find_qemu()?;
     qemu.can(mode)?;
     let (accelerator, memory_mb) = (Accelerator::Tcg, DEFAULT_MEMORY_MB);
-    Ok(Guest { image, qemu, mode, accelerator, memory_mb, boot_options: Vec::new(), sitting: None })
+    Ok(Guest { image, qemu, mode, accelerator, memory_mb, boot_options: Vec::new() })
 }
 
 /// The simulation of the real side's cell.

@@ -65,6 +65,7 @@ mod tests {
             boot_options: Vec::new(),
             sitting: None,
             host_cpu: None,
+            at_rest: false,
             llc_balancing_off: false,
         });
         for (name, unit) in

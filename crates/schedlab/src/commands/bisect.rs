@@ -156,9 +156,8 @@ impl Meter for Lab<'_> {
             guest: &self.own.keep.guest,
             jobs: None,
             out: &self.own.keep.out,
-            // Small blocks, so that a host with several CPUs works on one commit.
             budget: None,
-            seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
+            trial: true,
             cluster: &ClusterOptions::HERE,
             how: How::default(),
             timing: false,

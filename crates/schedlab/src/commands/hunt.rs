@@ -234,7 +234,7 @@ fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<
         jobs: own.jobs,
         out: &own.out.join("runs"),
         budget: None,
-        seeds_a_boot: None,
+        trial: false,
         cluster: &ClusterOptions::HERE,
         how: How::default(),
         timing: false,

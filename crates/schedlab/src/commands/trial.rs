@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Options of commands whose runs share boots of deterministic guests.
+/// Options of commands whose runs are made in deterministic guests.
 #[derive(Args)]
 pub struct TrialOptions {
     /// Where runs are stored; runs that are there already are not made again
@@ -69,7 +69,7 @@ struct Own {
     /// (10m), or a number of further runs [default: half as many as at the first look; none with --runs]
     #[arg(long, value_name = "TIME|RUNS", value_parser = Budget::parse)]
     budget: Option<Budget>,
-    /// Runs of each load, with --budget at the first look; rounded up to a multiple of six, those of one boot
+    /// Runs of each load, with --budget at the first look
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Seed of the first run
@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         guest: &own.keep.guest,
         jobs: own.jobs,
         out: &own.keep.out,
-        seeds_a_boot: Some(trial::SEEDS_A_BOOT),
+        trial: true,
         budget: own.budget(),
         cluster: &ClusterOptions::HERE,
         how: How::default(),

@@ -12,7 +12,6 @@ use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_lab::Options;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::parcel::How;
-use schedlab_lab::trial::SEEDS_A_BOOT;
 use schedlab_lab::validate::NotRun;
 use schedlab_lab::validate::changes::{self, ChangeCase, ChangeResult, Changes};
 use schedlab_report::text::wrap;
@@ -94,7 +93,7 @@ fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResul
         jobs: own.jobs,
         out: &own.out,
         budget: None,
-        seeds_a_boot: Some(SEEDS_A_BOOT),
+        trial: true,
         cluster: &ClusterOptions::HERE,
         how: How::default(),
         timing: false,

@@ -1,0 +1,156 @@
+//! Guests at rest. A deterministic guest is booted once for its image and machine, comes to rest, and is stopped and
+//! saved there. Each run loads that state and goes on from it, so no run has another one before it, and a boot is paid
+//! once for all of them.
+//!
+//! Invariant: what a run finds depends on its guest, machine, programs and seed only. The boot has a seed of its own,
+//! it is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
+//!
+//! The guest's memory lies in unnamed files of this process ([`crate::sys::memory_file`]). The guest that is booted
+//! writes to them; those that go on from there map them privately, so loading copies nothing but the state of devices
+//! and CPUs, about 400 KB. All of it goes when the process ends, however it ends.
+
+use crate::job::Boot;
+use crate::limits::Limits;
+use crate::qemu::{self, Files, Way};
+use crate::run::{self, Place};
+use crate::wake::SETTLE;
+use crate::watch::{self, Rested};
+use crate::{Guest, Mode, sys};
+use schedlab_base::{Error, Result};
+use schedlab_machine::Machine;
+use schedlab_native::live::Request;
+use schedlab_workload::Spec;
+use std::fs::File;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most guests that are kept at rest. Each holds the memory that its boot wrote to, 150 to 250 MB.
+const MOST: usize = 8;
+
+/// A guest at rest.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Its memory, a file for each node.
+    pub memory: Vec<File>,
+    /// The state of its devices and CPUs.
+    pub state: File,
+    /// The kernel's log until then.
+    pub log: String,
+}
+
+/// A place for a guest at rest: empty until it is booted. Who finds it locked waits for the boot under way.
+#[derive(Debug)]
+struct Slot {
+    key: String,
+    rest: Mutex<Option<Arc<Rest>>>,
+}
+
+/// The guests at rest of this process. They are kept for later runs; the one that was not used for longest goes first.
+#[derive(Debug, Default)]
+pub struct AtRest {
+    slots: Mutex<Vec<Arc<Slot>>>,
+}
+
+impl AtRest {
+    /// None yet.
+    pub const fn new() -> AtRest {
+        AtRest { slots: Mutex::new(Vec::new()) }
+    }
+
+    /// The guest at rest that a run goes on from, booted if it is not there yet; `None` when `stop` became true before.
+    pub(crate) fn of(
+        &self,
+        guest: &Guest,
+        machine: &Machine,
+        request: &Request,
+        limits: Limits,
+        stop: &AtomicBool,
+    ) -> Result<Option<Arc<Rest>>> {
+        let slot = self.slot(key(guest, machine, request)?);
+        let mut rest = slot.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        if rest.is_none() {
+            *rest = boot(guest, machine, request, limits, stop)?.map(Arc::new);
+        }
+        Ok(rest.clone())
+    }
+
+    fn slot(&self, key: String) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = match slots.iter().position(|slot| slot.key == key) {
+            Some(at) => slots.remove(at),
+            None => Arc::new(Slot { key, rest: Mutex::new(None) }),
+        };
+        if slots.len() >= MOST {
+            slots.remove(0);
+        }
+        slots.push(slot.clone());
+        slot
+    }
+}
+
+/// All that a rest depends on: the guest, its machine, and the programs in its initramfs.
+fn key(guest: &Guest, machine: &Machine, request: &Request) -> Result<String> {
+    let command = matches!(request.spec, Spec::Command(_)).then_some(&request.spec);
+    let parts = (
+        guest.setup(machine),
+        &guest.qemu.program,
+        &machine.topology,
+        command,
+        request.variant.scx.as_ref().and_then(|scx| Some(scx.words()?.0.to_owned())),
+    );
+    serde_json::to_string(&parts).map_err(|e| Error::internal(format!("a guest as JSON: {e}")))
+}
+
+/// Boots a guest to its rest.
+fn boot(
+    guest: &Guest,
+    machine: &Machine,
+    request: &Request,
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Rest>> {
+    let boot = Boot { settle: SETTLE, llc_balancing_off: guest.setup(machine).llc_balancing_off, job: None };
+    let place = Place::new()?;
+    place.pack(request, &boot)?;
+    let memory = qemu::nodes(guest.memory_mb, &machine.topology)
+        .into_iter()
+        .map(|bytes| {
+            let file = sys::memory_file()?;
+            file.set_len(bytes)?;
+            Ok(file)
+        })
+        .collect::<std::io::Result<Vec<File>>>()
+        .and_then(|memory| Ok((memory, sys::memory_file()?)));
+    let (memory, state) =
+        memory.map_err(|e| Error::machine(format!("no memory for a guest at rest: {e}")))?;
+    let files = Files { kernel: &guest.image.path, ..place.files() };
+    let mut command = qemu::command(guest, machine, 0, files, Way::ToRest(&memory))?;
+    sys::inherit(&mut command, std::slice::from_ref(&state));
+    let rested = watch::watch_to_rest(command, place.outputs(true), &qemu::inherited(&state), limits, stop);
+    match rested.map_err(|e| run::named(e, guest, machine))? {
+        None => Ok(None),
+        Some(Rested::Saved(log)) => Ok(Some(Rest { memory, state, log })),
+        Some(Rested::Replied(left)) => {
+            debug_assert_eq!(guest.mode, Mode::Deterministic);
+            run::outcome(guest, machine, &left)?;
+            Err(run::named(Error::internal("its init has replied without a job"), guest, machine))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_that_was_not_used_for_longest_goes_first() {
+        let all = AtRest::new();
+        let first = all.slot("0".to_owned());
+        (1..MOST).for_each(|i| drop(all.slot(i.to_string())));
+        assert!(Arc::ptr_eq(&first, &all.slot("0".to_owned())), "it is used again");
+        drop(all.slot("more".to_owned()));
+        let keys: Vec<String> = all.slots.lock().unwrap().iter().map(|slot| slot.key.clone()).collect();
+        assert_eq!(keys.len(), MOST);
+        assert!(keys.contains(&"0".to_owned()) && !keys.contains(&"1".to_owned()), "{keys:?}");
+    }
+}
