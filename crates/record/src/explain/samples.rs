@@ -351,8 +351,8 @@ mod tests {
             (100, EventKind::Waking { task: a, waker: None }),
             (110, EventKind::Enqueued { task: a, nr_running: 2, new: false }),
             (150, switch(Some(b), Some(a), SwitchReason::WakeupPreempt)),
-            (170, switch(Some(a), Some(b), SwitchReason::Slice)),
-            (200, switch(Some(b), Some(a), SwitchReason::Slice)),
+            (170, switch(Some(a), Some(b), SwitchReason::TickSlice)),
+            (200, switch(Some(b), Some(a), SwitchReason::TickSlice)),
         ] {
             let event = Event { at: Ns(at), cpu: CpuId(0), kind };
             analyser.event(&event);
