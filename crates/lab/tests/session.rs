@@ -354,7 +354,7 @@ fn in_looks(text: &str, budget: Budget) -> (Sequence, Vec<usize>) {
     let first = plan(&experiment, Backend::Sim, six).unwrap();
     let question = Question::of(&experiment).at_looks(Looks::doubling(6, LOOKS));
     let mut looking = Looking { question, asked: Vec::new() };
-    let done = until_decided(first, budget, false, &mut looking).unwrap();
+    let done = until_decided(first, budget, &mut looking).unwrap();
     (done, looking.asked)
 }
 

@@ -429,6 +429,7 @@ fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
             trial: &trial,
             source: "6.1",
             comparison: &comparison,
+            options: &[],
             costs: &[],
             moved: &[],
             predicted: &predicted,
