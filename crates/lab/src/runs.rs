@@ -251,7 +251,8 @@ pub fn means(word: &str, name: &str) -> bool {
         || is_short().unwrap_or(false)
 }
 
-/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one with `@MACHINE`.
+/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one with
+/// `@MACHINE` behind it.
 pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
     let anywhere = |word: &str| means_load_anywhere(word, workload, load);
     word.rsplit_once('@').is_some_and(|(word, on)| anywhere(word) && means(on, machine)) || anywhere(word)
