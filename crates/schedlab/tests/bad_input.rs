@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
     (&["bench", "schbench", "--backend", "hots"], 2, &["unknown backend 'hots'", "'host'"]),
     (&["bench", "schbench", "--backend", "vm"], 2, &["no kernel is named", "kernel list"]),
     (&["bench", "schbench", "--kernel", "v4.5"], 2, &["running kernel", "--backend sim"]),
-    (&["bench", "schbench", "--machine", "smp-4"], 2, &["--machine smp-4", "--backend sim"]),
+    (&["bench", "schbench", "--backend", "host", "--machine", "smp-4"], 2, &["--machine smp-4", "--backend sim"]),
     (&["bench", "schbench", "--backend", "sim", "--kernel", "v9.9"], 2, &["no simulated kernel 'v9.9'", "v4.5"]),
     (&["bench", "schbench", "--backend", "sim", "--kernel", "v4.5", "--feature", "SIS_FRST_IDLE"], 2,
         &["unknown feature 'SIS_FRST_IDLE'", "'SIS_FIRST_IDLE'"]),

@@ -136,11 +136,9 @@ fn tools_are_listed_and_their_saved_outputs_compared() {
     assert_eq!(row["pairs"], 0);
     let text = lab.ok(&["compare", "old-0.txt", "new-0.txt", "--from", "hackbench"]);
     assert!(text.contains("old-0") && text.contains("new-0"), "{text}");
-    let (_, err) = lab.run(&["compare", "small.toml"], 2);
-    assert!(
-        err.contains("small.toml: not the output of a tool") && err.contains("known: hackbench"),
-        "{err}"
-    );
+    lab.write("notes", "nothing that a tool prints\n");
+    let (_, err) = lab.run(&["compare", "notes"], 2);
+    assert!(err.contains("notes: not the output of a tool") && err.contains("known: hackbench"), "{err}");
     let (_, err) = lab.run(&["compare", "old-0.txt", "--metric", "hackbench.tiem"], 2);
     assert!(err.contains("'hackbench.time'"), "{err}");
 }
@@ -285,9 +283,10 @@ fn any_text_is_compared_by_an_expression() {
     assert!(err.is_empty(), "the group takes the 1 alone: {err}");
     let (_, err) = lab.run(&["compare", "c1", "--metric-regex", "time[s]=real (.*)"], 2);
     assert!(err.contains("c1: ") && err.contains("'1,5'"), "{err}");
-    let (_, err) = lab.run(&["compare", "a1", "small.toml", "--metric-regex", "time[s]=real ([0-9.]+)"], 2);
-    assert!(err.contains("small.toml") && err.contains("nothing matches"), "{err}");
-    let (_, err) = lab.run(&["compare", "small.toml"], 2);
+    lab.write("notes", "nothing that a tool prints\n");
+    let (_, err) = lab.run(&["compare", "a1", "notes", "--metric-regex", "time[s]=real ([0-9.]+)"], 2);
+    assert!(err.contains("notes") && err.contains("nothing matches"), "{err}");
+    let (_, err) = lab.run(&["compare", "notes"], 2);
     assert!(err.contains("--metric-regex"), "{err}");
 }
 

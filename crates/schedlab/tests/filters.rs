@@ -112,10 +112,10 @@ fn what_is_not_there_is_named_in_few_words() {
     let lab = lab();
     for (words, parts) in [
         (&["--load", "smal"][..], &["unknown load 'smal'", "'small'"][..]),
-        (&["--load", "bananas"], &["unknown load 'bananas'", "known: small, one, many\n"]),
+        (&["--load", "bananas"], &["unknown load 'bananas'", "known: small, one, many, hackbench, pipe\n"]),
         (&["--load", "one@smp-2"], &["load 'one' does not run on smp-2", "it runs on smp-4\n"]),
         (&["--load", "small@smp-8"], &["unknown machine of this experiment 'smp-8'", "'smp-2'"]),
-        (&["--load", "sm@smp-2"], &["unknown load 'sm'", "known: small, one, many\n"]),
+        (&["--load", "sm@smp-2"], &["unknown load 'sm'", "known: small, one, many, hackbench, pipe\n"]),
         (&["--machine", "spr-2x56"], &["unknown machine of this experiment", "known: smp-2, smp-4\n"]),
         (&["--machine", "smp-2", "--load", "one"], &["no load 'one' runs on smp-2", "it runs on smp-4\n"]),
         (&["--metric", "hackbench.elapst.mean"], &["unknown series", "'hackbench.elapsed'"]),

@@ -156,10 +156,11 @@ fn a_stored_run_is_shown_by_its_own_counters() {
 #[test]
 fn wrong_input_is_told_with_its_place() {
     let lab = lab();
+    lab.write("words", "not counters\n");
     for (words, said) in [
         (&["schedstat", "nowhere"][..], &["can't read nowhere"][..]),
         (&["schedstat", "short"], &["short:", "cut short"]),
-        (&["schedstat", "small.toml"], &["small.toml:1:1: not a /proc/schedstat", "cat /proc/schedstat"]),
+        (&["schedstat", "words"], &["words:1:1: not a /proc/schedstat", "cat /proc/schedstat"]),
         (&["schedstat", "after", "before"], &["before: ", "older than the first"]),
         (&["schedstat", "before", "v17"], &["different layouts"]),
         (&["schedstat", "before", "--cpu", "3-9"], &["--cpu: there is no cpu4", "0-3"]),

@@ -10,7 +10,7 @@ use super::space::Space;
 use super::specimen::{Dice, Rest, Specimen};
 use super::{Judge, Pool, SEEDS};
 use schedlab_base::{Result, Stream};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Neighbours of a workload.
 const NEIGHBOURS: u64 = 4;
@@ -64,6 +64,10 @@ pub fn survives(
     let all: Vec<Specimen> = (0..NEIGHBOURS).map(|n| neighbour(specimen, n, &judge.space)).collect();
     let scores = pool.map(&all, |neighbour| score(neighbour, &few, stop))?;
     let Some(scores) = scores.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+    // Short runs may end before they see that they should stop: what is left of a stopped hunt is what the search saw.
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
     let shows =
         |score: &super::score::Score| score.of(loss.class).is_some_and(|l| l.units > 0.0 && is_same(l, loss));
     Ok(Some(scores.iter().filter(|s| shows(s)).count() >= MOST))

@@ -105,7 +105,8 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
         group: None,
         ..waker()
     };
-    let woken = Kind { count: 1, run_us: 500, nice: -5, rest: Rest::Sleep(3_000), ..hog.clone() };
+    // Enough wakeups in 100 ms for a tail.
+    let woken = Kind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
     let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
     let loss = shown.of(Class::Latency).filter(|l| l.units > 0.0).expect("the fault's own loss");

@@ -171,7 +171,7 @@ fn a_task_of_the_machine_whose_burst_has_not_ended_goes_on() {
     let run = |ns| Step::Run(Ns(ns));
     assert_eq!(
         steps,
-        [&[run(200)], &[run(100)], &[run(100)]],
+        [&[run(200)][..], &[Step::Sleep(Ns(100)), run(100)], &[Step::Sleep(Ns(200)), run(100)]],
         "for as long again: the one that waits, and neither that ended nor sleeps"
     );
 }
@@ -188,7 +188,7 @@ fn a_stay_whose_end_is_missing_is_left_out() {
     ];
     let all = lowered(&events, |_| true);
     assert_eq!(all.parts[0].steps, [Step::Run(Ns(50))]);
-    assert_eq!(all.parts[1].steps, [Step::Run(Ns(500))]);
+    assert_eq!(all.parts[1].steps, [Step::Sleep(Ns(100)), Step::Run(Ns(500))]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_task_that_comes_to_a_second_cpu_has_left_the_first_unseen() {
     ];
     let all = lowered_on(&events);
     assert_eq!(all.parts[0].steps, [Step::Run(Ns(200))], "the other CPU's gap does not end its stay");
-    assert_eq!(all.parts[1].steps, [Step::Run(Ns(200))]);
+    assert_eq!(all.parts[1].steps, [Step::Sleep(Ns(200)), Step::Run(Ns(200))]);
 }
 
 #[test]

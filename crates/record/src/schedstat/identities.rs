@@ -50,31 +50,48 @@ fn fits_32_bits(stat: &Schedstat) -> bool {
     })
 }
 
+/// A counter of 32 bits, and half of its range.
+const MASK: u64 = u32::MAX as u64;
+const HALF: u64 = 1 << 31;
+
 struct Found {
     slack: u64,
-    /// The counters are 32 bits wide and begin anew behind the largest number. So only their difference modulo 2^32 is
-    /// known, and less than half of that range is taken for more.
+    /// The counters are 32 bits wide and begin anew behind the largest number. So a sum of them is known modulo 2^32 only,
+    /// and what is smaller by more than half of that range may be larger.
     wraps: bool,
     place: String,
     all: Vec<String>,
 }
 
 impl Found {
-    /// How much more `a` is than `b`; 0 if it is less.
-    fn excess(&self, a: u64, b: u64) -> u64 {
-        if !self.wraps {
-            return a.saturating_sub(b);
+    /// How much more `a` is than `b`; 0 if it is less. Where `a` may have begun anew, a small difference modulo 2^32 is
+    /// taken for it.
+    fn more(&self, a: u64, b: u64) -> u64 {
+        let wrapped = u64::from(a.wrapping_sub(b) as u32);
+        match a.checked_sub(b) {
+            Some(more) => more,
+            None if self.wraps && wrapped < HALF => wrapped,
+            None => 0,
         }
-        let more = a.wrapping_sub(b) as u32;
-        if more < 1 << 31 { more.into() } else { 0 }
     }
     fn at_most(&mut self, what: &str, small: u64, large: u64) {
-        if self.excess(small, large) > self.slack {
+        let by = small.saturating_sub(large);
+        // Where `large` may have begun anew, it is as much larger as it is smaller.
+        let by = if self.wraps && by & MASK >= HALF {
+            0
+        } else if self.wraps {
+            by & MASK
+        } else {
+            by
+        };
+        if by > self.slack {
             self.all.push(format!("{}: {what}, but {small} > {large}", self.place));
         }
     }
     fn equal(&mut self, what: &str, a: u64, b: u64) {
-        if self.excess(a, b).max(self.excess(b, a)) > self.slack {
+        let by = a.abs_diff(b);
+        let by = if self.wraps { (by & MASK).min(by.wrapping_neg() & MASK) } else { by };
+        if by > self.slack {
             self.all.push(format!("{}: {what}, but {a} is not {b}", self.place));
         }
     }
@@ -85,23 +102,23 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     found.at_most("lb_balanced + lb_failed <= lb_count", ended, b.lb_count);
     let named = b.lb_nobusyg.saturating_add(b.lb_nobusyq);
     found.at_most("lb_nobusyg + lb_nobusyq <= lb_balanced", named, b.lb_balanced);
-    let moved = found.excess(b.lb_count, ended);
-    let gained = found.excess(b.lb_gained, pushed);
+    let moved = found.more(b.lb_count, ended);
+    let gained = found.more(b.lb_gained, pushed);
     found.at_most("alb_pushed <= lb_gained of CPU_IDLE", pushed, b.lb_gained);
     found.at_most("each attempt that neither balanced nor failed gained a task", moved, gained);
     if moved == 0 {
         found.equal("no attempt moved anything, so none gained", gained, 0);
     }
     // Besides these two, all attempts leave before any statistics are read, or find a queue.
-    let unnamed = found.excess(b.lb_balanced, named);
-    let searched = found.excess(b.lb_count, unnamed);
+    let unnamed = found.more(b.lb_balanced, named);
+    let searched = found.more(b.lb_count, unnamed);
     if layout.sg_scan {
         found.at_most("each search reads one group or more", searched, b.lb_sg_scan);
         if b.lb_count == 0 {
             found.equal("no attempt, no group read", b.lb_sg_scan, 0);
         }
     }
-    if found.excess(b.lb_count, named) == 0 {
+    if found.more(b.lb_count, named) == 0 {
         let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");
         found.equal("no attempt found a queue, so no imbalance was added", row.map_or(0, |r| (r.get)(b)), 0);
     }

@@ -293,6 +293,13 @@ fn counters_that_wrapped_at_32_bits_do_not_contradict() {
     );
     stat.cpus[0].ttwu_local += 3;
     assert_eq!(identities(&stat).len(), 1, "and what contradicts still does");
+    // One of two has begun anew, the other has not: the attempts that moved a task are still known.
+    let mut stat = sample(1);
+    for b in stat.cpus.iter_mut().flat_map(|cpu| &mut cpu.domains).flat_map(|d| &mut d.lb) {
+        let until_anew = (1 << 32) - b.lb_count + 1;
+        (b.lb_count, b.lb_balanced) = (wrapped(b.lb_count, until_anew), wrapped(b.lb_balanced, until_anew));
+    }
+    assert_eq!(identities(&stat), [""; 0]);
     // Counters of a simulator are wider and do not wrap.
     let mut stat = sample(1);
     stat.cpus[0].ttwu_count += 1 << 32;

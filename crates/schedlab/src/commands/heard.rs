@@ -32,13 +32,13 @@ impl Heard {
     /// # Errors
     /// When there is no such recording or run, it is damaged, or an interruption.
     pub fn tell(&self, audience: &mut impl Audience) -> Result<Vec<Warning>> {
-        let (name, window) = (self.source.name(), self.source.window()?);
-        if !is_stored(&name)? {
+        let window = self.source.window()?;
+        let Some(name) = stored_name(&self.source.file)? else {
             let imported = read_part(&self.source.recording()?, window, false, audience)?;
             return Ok(imported.warnings());
-        }
+        };
         let wanted = Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
-        let run = wanted.find(&name)?;
+        let run = wanted.find(name)?;
         let record = run.record()?;
         let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window, false)?;
         let bar = events.are_simulated().then(|| {
@@ -55,11 +55,11 @@ impl Heard {
     }
 }
 
-/// Whether a name is a stored run's, and not a recording's.
-fn is_stored(name: &str) -> Result<bool> {
-    let path = Path::new(name);
+/// The name of a stored run; `None`: it is a recording's. A file's name may be no UTF-8, a run's is.
+fn stored_name(path: &Path) -> Result<Option<&str>> {
+    let Some(name) = path.to_str() else { return Ok(None) };
     let is_missing = name != "-" && !path.exists();
-    Ok(is_missing || has_runs(path) || experiment_of(name)?.is_some())
+    Ok((is_missing || has_runs(path) || experiment_of(name)?.is_some()).then_some(name))
 }
 
 /// Events without details.

@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry { command, run };
 pub struct Source {
     /// The recording, packed or not; a folder for a trace of CTF; - is standard input
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    pub file: PathBuf,
     /// Its form: ftrace, perf-script, trace-dat, perf-data, perfetto or ctf [default: as the file shows]
     #[arg(long, value_name = "FORM")]
     format: Option<String>,
@@ -46,10 +46,6 @@ impl Source {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
         Ok(Recording { path: self.file.clone(), form, kernel: None, hashed: false })
-    }
-    /// Its name as it was given.
-    pub fn name(&self) -> String {
-        self.file.to_string_lossy().into_owned()
     }
     /// The part of it.
     ///
