@@ -212,7 +212,11 @@ fn behind(now: &mut Survey, root: &Path, inner: &Path, real: &Path, before: &Man
         .build();
     let mut count = 0;
     for entry in walk {
-        let entry = entry.map_err(|e| refused(inner, real, &format!("it can't be read: {e}")))?;
+        let entry = match entry {
+            // A dead link is left out here as it is in the tree itself.
+            Err(e) if e.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => continue,
+            entry => entry.map_err(|e| refused(inner, real, &format!("it can't be read: {e}")))?,
+        };
         let path = entry.path();
         if !path.is_file() {
             continue;

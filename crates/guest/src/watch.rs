@@ -320,7 +320,7 @@ impl<'a> Running<'a> {
         if let Some(symptom) = symptoms::fatal(&text) {
             return dead(&symptom);
         }
-        if text.trim().is_empty() || !status.success() {
+        if (text.trim().is_empty() && self.booted.is_none()) || !status.success() {
             return qemu_failed(&self.said(), status);
         }
         let what = match reply::find(&self.reply.bytes) {
@@ -385,7 +385,8 @@ impl<'a> Running<'a> {
         }
         let text = self.log.text();
         let seconds = limit.as_secs();
-        if text.trim().is_empty() {
+        // A guest that continues from its rest has booted, and its log of the run may well be empty.
+        if text.trim().is_empty() && self.booted.is_none() {
             return Err(self.silent(seconds));
         }
         let hangs: String =

@@ -99,6 +99,10 @@ pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn Lab) -> Resul
             open.extend(near.map(|near| (near, at)));
         }
         open.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        if made == 0 && matches!(budget, Budget::Time(_)) {
+            // All runs so far were found, so how long one takes is not known yet: the nearest load shows it.
+            open.truncate(1);
+        }
         let mut left = Left::of(budget, first_runs, plan.runs.len() as u64, lab.elapsed());
         let seeds = |at: usize| next_seeds(&comparison.looks, looked[at], seed);
         let runs = |at: usize| groups[at].cells.len() as u64 * (seeds(at).end - seeds(at).start);
@@ -196,6 +200,12 @@ fn rounds(cells: &[usize], seeds: Range<u64>, first: u64) -> impl Iterator<Item 
     })
 }
 
+/// "0.1 s", "7.2 s", "600 s".
+fn seconds(time: Duration) -> String {
+    let s = time.as_secs_f64();
+    if s < 10.0 { format!("{s:.1} s") } else { format!("{s:.0} s") }
+}
+
 /// What is left of a budget.
 enum Left {
     Time { used: Duration, all: Duration },
@@ -241,10 +251,10 @@ impl Left {
                 format!("{rows} after the last look, of {} runs", c.looks.last().map_or(0, |l| l.runs))
             }
             (Some(runs), Left::Time { used, all }) => format!(
-                "{rows}, and the budget of {} s is used: {} s of it, and the next {runs} runs would take about {} s more",
-                all.as_secs(),
-                used.as_secs(),
-                (each * u32::try_from(runs).unwrap_or(u32::MAX)).as_secs().max(1)
+                "{rows}, and the budget of {} is used: {} of it, and the next {runs} runs would take about {} more",
+                seconds(*all),
+                seconds(*used),
+                seconds(each * u32::try_from(runs).unwrap_or(u32::MAX))
             ),
             (Some(runs), Left::Runs(left)) => {
                 format!(

@@ -161,10 +161,7 @@ impl RunOptions {
             machines: self.machine.clone(),
             workloads: self.workload.clone(),
             variants: self.variant.clone(),
-            metrics: match self.metric.is_empty() {
-                true => self.form.outlets.metric().into_iter().collect(),
-                false => self.metric.clone(),
-            },
+            metrics: self.form.outlets.with_metrics(&self.metric),
         }
     }
     fn making(&self) -> Result<Making<'_>> {
@@ -400,6 +397,11 @@ impl Making<'_> {
         if self.budget.is_some() {
             let runs = plan.runs.iter().filter(|r| r.cell == 0).count() as u64;
             question = question.at_looks(Looks::doubling(runs, budget::LOOKS));
+            let (first, most) =
+                (plan.runs.iter().map(|r| r.seed).min(), question.looks.runs().last().copied());
+            if first.zip(most).is_some_and(|(seed, runs)| seed.checked_add(runs).is_none()) {
+                return Err(Error::input("--seed is so large that the seeds of --budget do not fit"));
+            }
         }
         let mut looking =
             Looking { making: self, experiment: &experiment, store: &store, question, began: Instant::now() };

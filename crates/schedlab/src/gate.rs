@@ -16,7 +16,8 @@ const VERDICTS: [Verdict; 5] =
 pub struct GateOptions {
     /// Exit with 1 and name the rows if any has this verdict: worse, unclear, changed, better or same; several with
     /// commas between
-    #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = verdict)]
+    // The number that --print asks for would narrow the rows to its metric.
+    #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = verdict, conflicts_with = "print")]
     fail_on: Vec<Verdict>,
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct OutletOptions {
     /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are
     /// skipped
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "print")]
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
     /// baseline, where it is alone), times in ns; with % behind the metric, its change in percent
@@ -38,9 +38,11 @@ impl OutletOptions {
         self.junit.is_some() || self.print.is_some()
     }
 
-    /// The metric whose number is asked for: it is measured whatever else is.
-    pub fn metric(&self) -> Option<String> {
-        self.print.as_deref().map(|text| split(text).0.to_owned())
+    /// The metrics to measure: those that are asked for, and the one whose number is printed.
+    pub fn with_metrics(&self, asked: &[String]) -> Vec<String> {
+        let mut all = asked.to_vec();
+        all.extend(self.print.as_deref().map(|text| split(text).0.to_owned()).filter(|m| !asked.contains(m)));
+        all
     }
 }
 
@@ -93,7 +95,14 @@ fn number(comparison: &Comparison, wanted: &str) -> Result<f64> {
     let rows: Vec<_> = comparison.comparisons.iter().filter(|r| r.metric == metric).collect();
     // Without rows there is no baseline: the cells stand for themselves.
     let compared = |c: &&Cell| rows.is_empty() || rows.iter().any(|r| r.is_of(c));
-    let chosen: Vec<&Cell> = cells.into_iter().filter(compared).collect();
+    let mut chosen: Vec<&Cell> = cells.into_iter().filter(compared).collect();
+    // Cells without the figure do not make the choice ambiguous.
+    let missing = chosen.iter().filter(|c| c.metrics[metric].measured().is_none()).count();
+    if missing < chosen.len() {
+        chosen.retain(|c| c.metrics[metric].measured().is_some());
+    } else {
+        chosen.truncate(1);
+    }
     let one = match chosen[..] {
         [one] => one,
         [] => return Err(Error::input(format!("--print {wanted}: no load has the metric '{metric}'"))),

@@ -129,6 +129,7 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
             wanted
                 .iter()
                 .try_for_each(|w| extract(w, &said, &mut found))
+                .and_then(|()| super::check_size(&found.figures))
                 .map(|()| Contents::Text(Box::new(found)))
         }
     }

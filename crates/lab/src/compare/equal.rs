@@ -18,6 +18,8 @@ struct Pair {
     variant: String,
     backend: String,
     asked: Variant,
+    /// Whether both variants ask for the same, so that there is no switch between them.
+    one_variant: bool,
     /// Whether both are the same simulated kernel, whatever their variants ask for.
     one_kernel: bool,
     /// The loads in which all runs are equal.
@@ -31,7 +33,7 @@ struct Pair {
 impl Equal {
     /// Adds a load's cells, compared with its cell `base`.
     pub(super) fn add(&mut self, cells: &[CellRuns<'_>], base: usize) {
-        let kernel = cells[base].runs[0].resolved;
+        let (kernel, base_variant) = (cells[base].runs[0].resolved, &cells[base].runs[0].variant);
         for (at, cell) in cells.iter().enumerate().filter(|(at, _)| *at != base) {
             let first = cell.runs[0];
             if first.backend != Backend::Sim && first.backend != Backend::Vm {
@@ -42,9 +44,21 @@ impl Equal {
             let known = self.pairs.iter().position(same).unwrap_or_else(|| {
                 let (base, variant) = (from.clone(), to.clone());
                 let asked = first.variant.clone();
+                let unnamed = |v: &Variant| Variant { name: String::new(), ..v.clone() };
+                let one_variant = unnamed(&asked) == unnamed(base_variant);
                 let one_kernel = first.resolved.is_some() && first.resolved == kernel;
                 let (in_loads, loads, seeds) = (Vec::new(), 0, 0);
-                self.pairs.push(Pair { base, variant, backend, asked, one_kernel, in_loads, loads, seeds });
+                self.pairs.push(Pair {
+                    base,
+                    variant,
+                    backend,
+                    asked,
+                    one_variant,
+                    one_kernel,
+                    in_loads,
+                    loads,
+                    seeds,
+                });
                 self.pairs.len() - 1
             });
             let pair = &mut self.pairs[known];
@@ -85,10 +99,11 @@ impl Pair {
             }
             none => none,
         };
-        format!(
-            "{} and {} are equal to the nanosecond in {seeds} of {places}{by}: the switch did nothing here{why}",
+        let equal = format!(
+            "{} and {} are equal to the nanosecond in {seeds} of {places}{by}",
             self.variant, self.base
-        )
+        );
+        if self.one_variant { equal } else { format!("{equal}: the switch did nothing here{why}") }
     }
 }
 

@@ -22,6 +22,14 @@ impl CellRuns<'_> {
     }
 }
 
+/// The cell that a baseline's name means: the one of that label, else of that variant, else of that kernel.
+pub fn named(cells: &[CellRuns<'_>], name: &str) -> Option<usize> {
+    let at = |is: fn(&CellRuns<'_>, &str) -> bool| cells.iter().position(|c| is(c, name));
+    at(|c, name| c.label == name)
+        .or_else(|| at(|c, name| c.runs[0].variant.name == name))
+        .or_else(|| at(|c, name| c.runs[0].kernel == name))
+}
+
 /// The key that all variants of a load have in common.
 fn group_key(r: &Record) -> (&Origin, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
     let spans = r.drawn.iter().map(|d| &d.span).collect();

@@ -259,7 +259,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
         let base = match &question.baseline {
             None => Some(0),
-            Some(name) => runs.iter().position(|c| c.is_named(name)),
+            Some(name) => group::named(runs, name),
         };
         sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {

@@ -105,11 +105,11 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
         group: None,
         ..waker()
     };
-    // Enough wakeups in 100 ms for a tail.
+    // Under the fault it waits for the hogs' slices to end, and has a part of its CPU time.
     let woken = Kind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
     let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
-    let loss = shown.of(Class::Latency).filter(|l| l.units > 0.0).expect("the fault's own loss");
+    let loss = shown.of(Class::Share).filter(|l| l.units > 0.0).expect("the fault's own loss");
     assert_eq!(survive::survives(&specimen, loss, &judge, &pool, &stop).unwrap(), Some(true));
     // The same loss claimed of a workload that the fault does not touch: no neighbour shows it.
     let other = Specimen { machine: 0, kinds: vec![hog] };

@@ -153,7 +153,8 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
     };
     topology.check()?;
     let model = if read.model.is_empty() { String::new() } else { format!(" of {}", read.model) };
-    let about = format!("{} CPUs{model}", topology.nr_cpus());
+    let cpus = topology.nr_cpus();
+    let about = format!("{cpus} CPU{}{model}", if cpus == 1 { "" } else { "s" });
     with_topology(name, about, read.source.to_owned(), topology)
 }
 

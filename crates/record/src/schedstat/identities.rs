@@ -56,8 +56,8 @@ const HALF: u64 = 1 << 31;
 
 struct Found {
     slack: u64,
-    /// The counters are 32 bits wide and begin anew behind the largest number. So a sum of them is known modulo 2^32 only,
-    /// and what is smaller by more than half of that range may be larger.
+    /// The counters are 32 bits wide and begin anew behind the largest number. So a sum of them is known modulo 2^32
+    /// only, and what is smaller by more than half of that range may be larger.
     wraps: bool,
     place: String,
     all: Vec<String>,
@@ -118,7 +118,9 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
             found.equal("no attempt, no group read", b.lb_sg_scan, 0);
         }
     }
-    if found.more(b.lb_count, named) == 0 {
+    // Where counters begin anew, a count below these two says only that it has.
+    let none_found = if found.wraps { b.lb_count == named } else { b.lb_count <= named };
+    if none_found {
         let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");
         found.equal("no attempt found a queue, so no imbalance was added", row.map_or(0, |r| (r.get)(b)), 0);
     }

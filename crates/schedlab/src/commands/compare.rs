@@ -93,10 +93,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         all: own.all,
         ..question
     };
-    let wanted = match own.metric.is_empty() {
-        true => own.form.outlets.metric().into_iter().collect(),
-        false => own.metric,
-    };
+    let wanted = own.form.outlets.with_metrics(&own.metric);
     let question = match wanted.is_empty() {
         true => question,
         false => Question { metrics: wanted, of_load: Default::default(), ..question },

@@ -116,10 +116,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         backend: Backend::Vm,
         part: Part {
             loads: own.load.clone(),
-            metrics: match own.metric.is_empty() {
-                true => own.outlets.metric().into_iter().collect(),
-                false => own.metric.clone(),
-            },
+            metrics: own.outlets.with_metrics(&own.metric),
             ..Part::default()
         },
         wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
@@ -139,8 +136,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         outlets::junit(&made.comparison, file)?;
     }
     if let Some(metric) = &own.outlets.print {
-        outlets::print(&made.comparison, metric)?;
-        return own.gate.check(&made.comparison);
+        return outlets::print(&made.comparison, metric);
     }
     let options = options(&made, &trial);
     let costs = trial::costs(&made.records, &trial);
