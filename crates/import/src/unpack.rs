@@ -34,7 +34,7 @@ impl Packing {
     pub fn of(begin: &[u8]) -> Option<Packing> {
         match begin {
             [0x1f, 0x8b, 8, ..] => Some(Packing::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstd),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Packing::Zstd),
             _ if is_zlib(begin) => Some(Packing::Zlib(0)),
             _ => after_atrace(begin).filter(|at| is_zlib(&begin[*at..])).map(Packing::Zlib),
         }
@@ -60,10 +60,7 @@ impl Packing {
                 io::copy(&mut from.by_ref().take(behind as u64), &mut io::sink())?;
                 Box::new(Inflate::new(from, false, cut))
             }
-            Packing::Zstd => {
-                let inner = ruzstd::decoding::StreamingDecoder::new(from);
-                Box::new(Zstd { from: inner.map_err(|e| damaged(&e.to_string()))?, cut })
-            }
+            Packing::Zstd => Box::new(Zstd { frame: next_frame(from)?, cut }),
         })
     }
 }
@@ -85,24 +82,54 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the compressed data is damaged: {what}"))
 }
 
-/// zstd, whose decoder ends in an error where its input ends.
-struct Zstd<R: Read> {
-    from: R,
+/// A frame of zstd that is being unpacked.
+type Frame = ruzstd::decoding::StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
+
+/// zstd: frames one after the other, some of which hold no content. Its decoder ends in an error where its input ends.
+struct Zstd {
+    /// `None` behind the last one.
+    frame: Option<Frame>,
     cut: Rc<Cell<bool>>,
 }
 
-impl<R: Read> Read for Zstd<R> {
+impl Read for Zstd {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cut.get() {
-            return Ok(0);
-        }
-        match self.from.read(buffer) {
-            Err(e) if ends_early(&e) => {
-                self.cut.set(true);
-                Ok(0)
+        while !self.cut.get() && !buffer.is_empty() {
+            let Some(frame) = &mut self.frame else { return Ok(0) };
+            let read = match frame.read(buffer) {
+                Ok(0) => self.frame.take().map_or(Ok(None), |frame| next_frame(frame.into_inner())),
+                Ok(n) => return Ok(n),
+                Err(e) => Err(e),
+            };
+            match read {
+                Ok(next) => self.frame = next,
+                Err(e) if ends_early(&e) => self.cut.set(true),
+                Err(e) => return Err(damaged(&e.to_string())),
             }
-            Err(e) => Err(damaged(&e.to_string())),
-            n => n,
+        }
+        Ok(0)
+    }
+}
+
+/// The next frame that holds content; `None` at the end.
+fn next_frame(mut from: Box<dyn Read>) -> io::Result<Option<Frame>> {
+    loop {
+        let mut magic = Vec::new();
+        from.by_ref().take(4).read_to_end(&mut magic)?;
+        match magic[..] {
+            [] => return Ok(None),
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+                let mut length = [0; 4];
+                from.read_exact(&mut length)?;
+                let length = u64::from(u32::from_le_bytes(length));
+                if io::copy(&mut from.by_ref().take(length), &mut io::sink())? < length {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            _ => {
+                let whole: Box<dyn Read> = Box::new(io::Cursor::new(magic).chain(from));
+                return Frame::new(whole).map(Some).map_err(|e| damaged(&e.to_string()));
+            }
         }
     }
 }
@@ -382,5 +409,18 @@ mod tests {
         let mut damaged = packed.clone();
         *damaged.last_mut().unwrap() ^= 1;
         assert!(read(&damaged).unwrap_err().to_string().contains("damaged"));
+    }
+
+    #[test]
+    fn zstd_may_have_several_frames_and_some_without_content() {
+        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+        let [one, two] = [b"the first part\n", b"the other part\n"]
+            .map(|part: &[u8; 15]| compress_to_vec(&part[..], CompressionLevel::Fastest));
+        let skipped = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
+        let all = [&skipped[..], &one, &skipped[..], &two].concat();
+        assert_eq!(read(&all).unwrap(), (b"the first part\nthe other part\n".to_vec(), false));
+        assert_eq!(read(&all[..all.len() - 3]).unwrap().1, true, "cut in the second");
+        assert_eq!(read(&all[..skipped.len() + one.len() + 9]).unwrap().1, true, "cut in what is skipped");
+        assert!(read(&[&one[..], b"junk"].concat()).is_err());
     }
 }
