@@ -7,7 +7,7 @@
 //! (`fail:runs`) are not measurements.
 
 use super::text::{missing, whole};
-use super::{Reading, Row, Tool};
+use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 
@@ -15,19 +15,11 @@ use schedlab_record::Better::Neither;
 pub const TOOL: Tool = Tool {
     name: "lkp",
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
-    program: "",
-    package: "",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
     headline: &[],
     knows: |text| text.lines().map(unquoted).any(is_rule) && text.contains("%change"),
     read,
+    ..SAVED_ONLY
 };
 
 /// A line without the marks of a mail that quotes it.

@@ -6,7 +6,7 @@
 //! lines, if at all. Units are not told.
 
 use super::text::{missing, whole};
-use super::{Reading, Row, Tool};
+use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -14,15 +14,6 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 pub const TOOL: Tool = Tool {
     name: "mmtests",
     about: "tables of mmtests' comparisons; each column is a variant",
-    program: "",
-    package: "",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("<operation>.amean", "", Lower, "arithmetic mean, which mmtests takes of what should be small"),
         Row("<operation>.hmean", "", Higher, "harmonic mean, which mmtests takes of rates"),
@@ -37,6 +28,7 @@ pub const TOOL: Tool = Tool {
     headline: &[],
     knows: |text| text.lines().any(|l| !matches!(row(l), Ok(None))),
     read,
+    ..SAVED_ONLY
 };
 
 /// mmtests' words, as they begin a line.

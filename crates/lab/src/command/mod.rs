@@ -76,6 +76,25 @@ pub struct Tool {
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
+/// What a tool has of which only saved files are read: it is never started.
+const SAVED_ONLY: Tool = Tool {
+    name: "",
+    about: "",
+    program: "",
+    package: "",
+    before: &[],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    stage: None,
+    figures: &[],
+    headline: &[],
+    knows: |_| false,
+    read: |_| Ok(Vec::new()),
+};
+
 /// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
 /// for each run and a free port of 127.0.0.1.
 pub struct Stage {

@@ -5,7 +5,7 @@
 //! they ran side by side. Bare numbers (`-P 0`) are not read.
 
 use super::text::{lines, missing, scaled, whole};
-use super::{Reading, Row, Tool};
+use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 
@@ -13,15 +13,7 @@ use schedlab_record::Better::{Higher, Lower};
 pub const TOOL: Tool = Tool {
     name: "netperf",
     about: "tables of netperf 2 (TCP_RR, TCP_STREAM, UDP_STREAM and so on), and its output with -k",
-    program: "",
     package: "netperf",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("rate", "1/s", Higher, "transactions per second"),
         Row("throughput", "Mbit/s", Higher, "10^6 bits per second; of UDP_STREAM what arrived"),
@@ -31,6 +23,7 @@ pub const TOOL: Tool = Tool {
     headline: &["rate", "throughput"],
     knows: |text| lines(text).any(|l| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
     read,
+    ..SAVED_ONLY
 };
 
 /// The test that a heading names, in the word of `-t`: "MIGRATED TCP REQUEST/RESPONSE TEST from ...".

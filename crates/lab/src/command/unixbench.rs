@@ -4,7 +4,7 @@
 //! have the same results again and are read only where a run has no table of its own.
 
 use super::text::{lines, missing, number, whole};
-use super::{Reading, Row, Tool};
+use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 
@@ -12,15 +12,6 @@ use schedlab_record::Better::Higher;
 pub const TOOL: Tool = Tool {
     name: "unixbench",
     about: "the index tables of UnixBench; each number of parallel copies is a load",
-    program: "",
-    package: "",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("score", "", Higher, "the index of all tests"),
         Row("score.partial", "", Higher, "the index of some tests"),
@@ -30,6 +21,7 @@ pub const TOOL: Tool = Tool {
     headline: &["score", "score.partial"],
     knows: |text| lines(text).any(is_table),
     read,
+    ..SAVED_ONLY
 };
 
 fn is_table(line: &str) -> bool {
