@@ -51,6 +51,9 @@ impl Monitor {
     }
     /// Has a state loaded from that path; [`Monitor::is_carried`] tells the end.
     pub fn load(&mut self, path: &str) {
+        // A loaded machine announces its network cards by timers of the host's time, also if it has none. While such a
+        // timer is set, the turns of the CPUs end by the host's time (QEMU's icount_get_limit).
+        self.ask("migrate-set-parameters", &json!({ "announce-rounds": 0 }));
         self.ask("migrate-incoming", &json!({ "uri": format!("file:{path}") }));
     }
     /// Whether the guest's watchdog has stopped the machine.
