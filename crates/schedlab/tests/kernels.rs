@@ -360,10 +360,12 @@ fn a_load_s_records_are_the_same_bytes_alone_and_beside_others() {
         lab.ok(&[&words[..], more].concat());
     };
     made(&["--out", "beside"]);
-    // In another process, without the loads that stood before it, and without the seed before.
-    made(&["--out", "alone", "--load", "storm", "--runs", "1", "--seed", "2"]);
+    // In other processes, without the loads that stood before it, and without the seed before.
+    for load in ["messages", "clients", "storm"] {
+        made(&["--out", "alone", "--load", load, "--runs", "1", "--seed", "2"]);
+    }
     let (beside, alone) = (records(&lab.path().join("beside")), records(&lab.path().join("alone")));
-    assert_eq!((beside.len(), alone.len()), (6, 1), "{:?} {:?}", beside.keys(), alone.keys());
+    assert_eq!((beside.len(), alone.len()), (6, 3), "{:?} {:?}", beside.keys(), alone.keys());
     for (place, record) in &alone {
         assert!(beside.get(place).is_some_and(|other| other == record), "{place} differs");
         let first = place.replace("/2", "/1");
