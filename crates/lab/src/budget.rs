@@ -29,6 +29,14 @@ pub enum Budget {
 }
 
 impl Budget {
+    /// The most runs beyond `first`, those of the first look; `None` where time decides.
+    pub fn further_runs(self, first: u64) -> Option<u64> {
+        match self {
+            Budget::Time(_) => None,
+            Budget::Runs(runs) => Some(runs),
+            Budget::Part(per_cent) => Some(first * per_cent / 100),
+        }
+    }
     /// Reads "10m", or a number of further runs.
     ///
     /// # Errors
@@ -217,8 +225,9 @@ impl Left {
         let beyond = planned - first;
         match budget {
             Budget::Time(all) => Left::Time { used: elapsed, all },
-            Budget::Runs(runs) => Left::Runs(runs.saturating_sub(beyond)),
-            Budget::Part(per_cent) => Left::Runs((first * per_cent / 100).saturating_sub(beyond)),
+            Budget::Runs(_) | Budget::Part(_) => {
+                Left::Runs(budget.further_runs(first).unwrap_or(0).saturating_sub(beyond))
+            }
         }
     }
     /// Takes so many runs if they fit.

@@ -354,8 +354,9 @@ impl Making<'_> {
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
                     if self.trial && !self.quiet {
                         let cells = experiment.loads.len() * experiment.variants.len();
-                        let runs = cells as u64 * self.wanted.runs.unwrap_or(experiment.runs);
-                        forging::foretell(&builds, runs, self.jobs())?;
+                        let first = cells as u64 * self.wanted.runs.unwrap_or(experiment.runs);
+                        let further = self.budget.map_or(Some(0), |budget| budget.further_runs(first));
+                        forging::foretell(&builds, (first, further), self.jobs())?;
                     }
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }

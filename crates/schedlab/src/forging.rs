@@ -77,11 +77,12 @@ fn about(seconds: f64) -> String {
     }
 }
 
-/// Says how long a trial takes: kernels that are to be built for it, and its runs, made `jobs` side by side.
+/// Says how long a trial takes: kernels that are to be built for it, and its runs, made `jobs` side by side. `runs` are
+/// those of the first look and the most beyond them, `None` where a budget of time decides.
 ///
 /// # Errors
 /// As [`schedlab_forge::build`] for sources and tools.
-pub fn foretell(wanted: &[Wanted], runs: u64, jobs: u64) -> Result<()> {
+pub fn foretell(wanted: &[Wanted], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
     let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
@@ -89,7 +90,7 @@ pub fn foretell(wanted: &[Wanted], runs: u64, jobs: u64) -> Result<()> {
     Ok(())
 }
 
-fn foretold(kernels: &[Forecast], speed: Speed, runs: u64, jobs: u64) -> String {
+fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u64>), jobs: u64) -> String {
     let of = |count: u64, each_ms: u64, side_by_side: u64| {
         count as f64 * each_ms as f64 / 1000.0 / side_by_side.max(1) as f64
     };
@@ -97,6 +98,7 @@ fn foretold(kernels: &[Forecast], speed: Speed, runs: u64, jobs: u64) -> String 
     // Kernels of one source share their objects: a second one has little to make.
     let objects = missing.iter().map(|f| f.objects).max().unwrap_or(0);
     let build_s = of(objects, speed.object_ms, common::cpus());
+    let runs = first + further.unwrap_or(0);
     let runs_s = of(runs, speed.run_ms, jobs.min(runs));
     let mut parts = Vec::new();
     if missing.iter().any(|f| f.source) {
@@ -107,7 +109,8 @@ fn foretold(kernels: &[Forecast], speed: Speed, runs: u64, jobs: u64) -> String 
         let kernels = if count == 1 { "a kernel".to_owned() } else { format!("{count} kernels") };
         parts.push(format!("{kernels} to build ({objects} objects, {})", about(build_s)));
     }
-    parts.push(format!("up to {runs} runs in guests ({})", about(runs_s)));
+    let words = if further.is_some() { "up to" } else { "at least" };
+    parts.push(format!("{words} {runs} runs in guests ({})", about(runs_s)));
     format!("{} in all: {}", about(build_s + runs_s), parts.join(", "))
 }
 
@@ -219,7 +222,7 @@ mod tests {
     fn a_trial_is_foretold_by_what_is_not_there() {
         let speed = Speed { object_ms: 400, run_ms: 3500 };
         let of = |source, objects| Forecast { source, objects };
-        let first = foretold(&[of(true, 1700), of(true, 1700)], speed, 192, 2);
+        let first = foretold(&[of(true, 1700), of(true, 1700)], speed, (128, Some(64)), 2);
         for part in [
             "the source to fetch or copy",
             "2 kernels to build (1700 objects",
@@ -227,8 +230,10 @@ mod tests {
         ] {
             assert!(first.contains(part), "{first}");
         }
-        let again = foretold(&[of(false, 0), of(false, 0)], speed, 192, 2);
+        let again = foretold(&[of(false, 0), of(false, 0)], speed, (192, Some(0)), 2);
         assert!(again.starts_with("about 6 min in all: up to 192 runs"), "{again}");
+        let in_time = foretold(&[of(false, 0), of(false, 0)], speed, (192, None), 2);
+        assert!(in_time.contains("at least 192 runs"), "{in_time}");
     }
 
     #[test]

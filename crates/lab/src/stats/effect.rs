@@ -160,9 +160,11 @@ pub fn change_at(base: &[RunValue], variant: &[RunValue], alpha: f64) -> Change 
     let m = mean(&b);
     c.mean_change_pct =
         if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
+    // Nothing that can't be negative falls by more than 100 %; an interval around a median may reach below.
+    let floor = if b.iter().chain(&v).all(|value| *value >= 0.0) { -100.0 } else { f64::NEG_INFINITY };
     let in_pct = |s: Shift| -> Option<Shift> {
-        let interval = [scale.pct(s.interval[0])?, scale.pct(s.interval[1])?];
-        Some(Shift { estimate: scale.pct(s.estimate)?, interval })
+        let pct = |shift: f64| Some(scale.pct(shift)?.max(floor));
+        Some(Shift { estimate: pct(s.estimate)?, interval: [pct(s.interval[0])?, pct(s.interval[1])?] })
     };
     c.rank_pct = c.rank_pct.and_then(in_pct);
     match c.shift {

@@ -45,6 +45,18 @@ fn null_experiments_rarely_alarm() {
 }
 
 #[test]
+fn counts_do_not_fall_by_more_than_all_of_it() {
+    let base = [24.0, 4.0, 31.0, 17.0, 2.0, 40.0, 1.0, 13.0];
+    let variant = [0.0, 1.0, 0.0, 2.0, 0.0, 1.0, 0.0, 0.0];
+    let c = change(&runs(&base), &runs(&variant));
+    assert!(c.shift.unwrap().interval[0] < -1.0, "the test needs data whose interval reaches below");
+    assert_eq!(c.ci95_pct.unwrap()[0], -100.0);
+    // What may be negative has no such floor.
+    let signed = change(&runs(&base), &runs(&variant.map(|v| v - 60.0)));
+    assert!(signed.ci95_pct.unwrap()[0] < -100.0);
+}
+
+#[test]
 fn a_wild_run_does_not_turn_a_verdict() {
     let base: Vec<f64> = (0..10).map(|i| 1000.0 + f64::from(i * 7 % 10)).collect();
     let mut faster: Vec<f64> = base.iter().map(|v| v * 0.9 + v % 3.0).collect();
