@@ -223,7 +223,7 @@ fn a_first_experiment_is_whole_and_a_part_of_it_is_run() {
     lab.write("mybox.toml", include_str!("cases/first-hour/mybox.toml"));
     let (_, packed) = lab.run(&["pack", "own.toml", "-o", "own.parcel"], 0);
     assert!(packed.contains("150 runs"), "5 loads x 3 variants x 10 seeds: {packed}");
-    let part = ["run", "own.toml", "--load", "PLACEHOLDER", "--runs", "2", "--json", "-q"];
+    let part = ["run", "own.toml", "--load", "groups=4", "--runs", "2", "--json", "-q"];
     let json = lab.json(&part);
     let cells = json["cells"].as_array().unwrap();
     let of = |name: &str| cells.iter().map(|c| c[name].as_str().unwrap()).collect::<Vec<_>>();

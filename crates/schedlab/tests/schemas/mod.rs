@@ -57,11 +57,11 @@ const FORMS: &[(&str, &[&str])] = &[
     ("index-check", &["runs index --check --json"]),
     ("knee", &["knee schbench --backend sim --machine smp-2 --json --quiet -r 300ms"]),
     ("explanations", &["explain CELL/1 --vs first-idle --json"]),
-    ("explanation-of-samples", &["explain CELL/1 --metric schbench.latency --json"]),
+    ("explanation-of-samples", &["explain CELL/1 --metric schbench.latency.p90 --json"]),
     ("idle-while-waiting", &["explain CELL/1 --idle-while-waiting --json"]),
     ("import", &["import recording.txt --json --out imported", "import recording.txt --json --out imported"]),
     ("latency", &["latency recording.txt --json", "latency recording.txt --threads --json"]),
-    ("replay", &["replay recording.txt --format json --quiet"]),
+    ("replay", &["replay imported --as-kernel v6.1 --format json --quiet"]),
     ("schedstat", &["schedstat counters --json", "schedstat counters --per-cpu --json"]),
     ("stat", &["stat --json -- true", "stat --runs 3 --json -- true", "stat -a --for 100ms --json"]),
     (
@@ -75,7 +75,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("restore", &["restore --json"]),
     ("kernels", &["kernel list image --cache none --json", "kernel list --cache cache --json"]),
     ("validation", &["validate tiny.toml --runs 2 --json --quiet --out validated"]),
-    ("migration-cost-simulated", &["migration-cost --machine smp-4 --json"]),
+    ("migration-cost-simulated", &["migration-cost --machine celeron-2 --json"]),
     ("built", &["kernel build --source tree --cache cache --json --quiet"]),
     ("profile", &["profile --json -- true", "profile -a --for 100ms --json"]),
     ("recording", &["record --json -- true"]),
@@ -282,6 +282,16 @@ tasks = "{cpus*2}"
 rate = 200
 sampler = "off"
 runtime = "300ms"
+[tolerance]
+totals = 2
+switches = 25
+migrations = 25
+slices = 20
+delays = 35
+placement = 25
+balance = 35
+spread = 50
+distributions = 25
 "#;
 
 /// A lab with the files that the commands read.
