@@ -7,7 +7,7 @@ mod common;
 use common::{Lab, fake_tree, texts};
 use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The patches of the four mechanisms that stand alone, and the series of D001.
 const PATCHES: &[&[&str]] = &[
