@@ -74,7 +74,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("doctor", &["doctor --json"]),
     ("restore", &["restore --json"]),
     ("kernels", &["kernel list image --cache none --json", "kernel list --cache cache --json"]),
-    ("validation", &["validate tiny.toml --runs 2 --json --quiet --out validated"]),
+    ("validation", &["live validate tiny.toml --runs 2 --json --quiet --out validated"]),
     ("migration-cost-simulated", &["migration-cost --machine celeron-2 --json"]),
     ("built", &["kernel build --source tree --cache cache --json --quiet"]),
     ("profile", &["profile --json -- true", "profile -a --for 100ms --json"]),
