@@ -180,7 +180,7 @@ kill -INT "$waiting"
 status=0
 wait "$waiting" || status=$?
 [ $status = 1 ] || fail "an interrupted command ends with $status: $(cat "$scratch/stops.err")"
-grep -q "which go on" "$scratch/stops.err" || fail "it is not told that the jobs go on"
+grep -q "which continue" "$scratch/stops.err" || fail "it does not say that the jobs continue"
 [ -n "$(squeue -h)" ] || fail "the jobs did not go on"
 cp "$scratch/stops.err" "$scratch/stops-first.err"
 in_folder stops "${what[@]}" "${cluster[@]}"

@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a mode as diffs write it ("100644"); `None` for a submodule and for what is no mode.
+    /// The kind of a mode as diffs write it ("100644"); `None` for a submodule and for what is not a mode.
     pub fn of_mode(mode: &str) -> Option<Kind> {
         let bits = u32::from_str_radix(mode.trim(), 8).ok()?;
         match bits >> 12 {

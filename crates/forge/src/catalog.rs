@@ -51,7 +51,7 @@ pub struct Note {
     /// Counters that they add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
-    /// Options of the configuration that they bring or whose default they change, as they are set.
+    /// Options of the configuration that they bring, or give another default, as they are set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<Setting>,
 }

@@ -47,7 +47,7 @@ impl Wanted<'_> {
     fn text(&self) -> String {
         format!("{}\n{}\n", self.built_in, self.fragment)
     }
-    /// What sets an option: the fragment goes on top.
+    /// What sets an option. A fragment overrides the rest.
     fn set_by(&self, name: &str, new: bool) -> SetBy {
         if kconfig::value_in(self.fragment, name).is_some() {
             SetBy::Fragment

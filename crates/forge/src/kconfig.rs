@@ -1,4 +1,4 @@
-//! Options of the kernel's configuration that patches bring, or whose default they change.
+//! Options of the kernel's configuration that patches bring, or give another default.
 //!
 //! The built-in configuration is a fragment over `make allnoconfig`, which switches off every option that it does not
 //! name. A patch behind an option of its own would be compiled out. So the options that patches bring get their own
@@ -27,7 +27,7 @@ pub enum SetBy {
     BuiltIn,
 }
 
-/// An option that patches bring, or whose default they change.
+/// An option that patches bring, or give another default.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name, without CONFIG_.
@@ -42,7 +42,7 @@ pub struct Setting {
 
 impl Setting {
     /// The option and what sets it, in words: "brings CONFIG_X: y, its default".
-    pub fn told(&self) -> String {
+    pub fn words(&self) -> String {
         let what = if self.new { "brings" } else { "changes the default of" };
         let state = match (self.value.as_deref(), self.by) {
             (None, _) => "not there, since what it depends on is off here".to_owned(),
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn words_say_what_sets_an_option_and_how_to_take_it_in() {
         let told = |value: Option<&str>, by, new| {
-            Setting { name: "X".into(), value: value.map(str::to_owned), by, new }.told()
+            Setting { name: "X".into(), value: value.map(str::to_owned), by, new }.words()
         };
         assert_eq!(told(Some("y"), SetBy::Default, true), "brings CONFIG_X: y, its default");
         assert!(told(Some("n"), SetBy::Default, true).contains("--config FRAGMENT with CONFIG_X=y"));

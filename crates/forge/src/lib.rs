@@ -119,7 +119,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
     note.options = configure::configure(&make, &wanted)?;
-    note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.told())));
+    note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.words())));
     on.say(&format!("building {} from {}", named(&note), note.source));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     make.expected = forecast::steps(&objects, &[]);
@@ -143,7 +143,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
 /// The error of an interruption; `while_` is what was being done.
 fn interrupted(while_: &str) -> Error {
     Error::new(schedlab_base::ErrorKind::CheckFailed, format!("interrupted while {while_}"))
-        .help("the same command goes on from there")
+        .help("the same command continues from there")
 }
 
 /// The built-in configuration with the recipe's fragment.

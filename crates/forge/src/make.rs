@@ -88,7 +88,7 @@ impl Make<'_> {
         }
         command.args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        // A build that outlived schedlab would go on in the folder in which the next one begins. make ends its own
+        // A build that outlived schedlab would continue in the folder in which the next one begins. make ends its own
         // children and removes what they were about to write.
         schedlab_guest::end_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| Error::machine(format!("make can't be started: {e}")))?;
@@ -122,7 +122,7 @@ impl Make<'_> {
         let help = format!("all of its output: {}", self.log.display());
         Err(match full {
             true => Error::machine(text)
-                .help("the disk is full: make room, then the same command goes on from there"),
+                .help("the disk is full: make room, then the same command continues from there"),
             false => Error::input(text).help(help),
         })
     }
@@ -285,18 +285,17 @@ mod tests {
         assert_eq!(watch.warnings(), ["../a.c:1:1: warning: unused variable 'y'\n    1 | int y;"]);
     }
 
+    /// Builds in one folder, with the log in it.
+    fn make_in<'a>(dir: &'a Path, stop: &'a AtomicBool) -> Make<'a> {
+        Make { tree: dir, objects: dir, log: dir.join("log"), expected: 1, stop }
+    }
+
     #[test]
     fn a_build_sees_no_other_variables() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@env > seen\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make {
-            tree: dir.path(),
-            objects: dir.path(),
-            log: dir.path().join("log"),
-            expected: 1,
-            stop: &stop,
-        };
+        let make = make_in(dir.path(), &stop);
         // cargo gives each test variables of its own.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         make.run(&["all"], 1, &mut |_| ()).unwrap();
@@ -315,13 +314,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("Makefile"), "all:\n\t@echo '  CC      a.o'; sleep 60\n").unwrap();
         let stop = AtomicBool::new(false);
-        let make = Make {
-            tree: dir.path(),
-            objects: dir.path(),
-            log: dir.path().join("log"),
-            expected: 1,
-            stop: &stop,
-        };
+        let make = make_in(dir.path(), &stop);
         let started = std::time::Instant::now();
         let error = make.run(&["all"], 1, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
         assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));
@@ -333,7 +326,7 @@ mod tests {
         const AGAIN: &str = "SCHEDLAB_TEST_MAKE_IN";
         if let Some(dir) = std::env::var_os(AGAIN).map(PathBuf::from) {
             let stop = AtomicBool::new(false);
-            let make = Make { tree: &dir, objects: &dir, log: dir.join("log"), expected: 1, stop: &stop };
+            let make = make_in(&dir, &stop);
             let _ = make.run(&["all"], 1, &mut |_| ());
             return;
         }

@@ -204,7 +204,7 @@ impl Copies {
         Ok(Some(Blob { bytes, kind: stamp.kind() }))
     }
 
-    /// Copies the files whose content differs from the copy's. The site is locked, and without patches.
+    /// Copies the files that differ from the copy's. The site is locked, and without patches.
     ///
     /// First the manifest is written with these files as unsure. So a copy that breaks off is mended by the next,
     /// whatever the tree has become.

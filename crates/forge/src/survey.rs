@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files and folders of a user's tree that are no source, wherever they are. A worktree's .git is a file.
+/// Files and folders of a user's tree that are not sources, wherever they are. A worktree's .git is a file.
 const NOT_SOURCE: &[&str] = &[".git", ".hg", ".svn", ".config"];
 /// Folders that a build in the tree makes: below the tree, or below a folder of `arch`.
 const MADE_FOLDERS: &[&str] = &["include/config", "include/generated"];
@@ -144,7 +144,7 @@ fn unreadable(place: &Path, e: &ignore::Error) -> Error {
     Error::machine(format!("can't read {}: {e}", place.display()))
 }
 
-/// Adds a file, whose bytes are at `place`.
+/// Adds a file; its bytes are at `place`.
 fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> Result<()> {
     let about = place.metadata().map_err(|e| Error::io(place, "read", &e))?;
     let name = inner.to_string_lossy().into_owned();

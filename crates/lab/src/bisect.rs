@@ -7,7 +7,7 @@
 //! looks together ([`crate::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are
 //! treated as `git bisect` does.
 //!
-//! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an
+//! Nothing is written down: builds and runs are in the cache and the store, so the same command continues where an
 //! earlier one was interrupted.
 
 use crate::stats::describe::mean;
@@ -82,7 +82,7 @@ pub trait Meter {
     /// # Errors
     /// When the kernel can't be built, or a run fails.
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
-    /// Is told each step.
+    /// Takes each step.
     fn told(&mut self, step: &Step, left: usize);
 }
 
@@ -255,7 +255,7 @@ impl<'a> Ends<'a> {
         let mut n = self.first;
         loop {
             let values = meter.values(commit, n)?;
-            // The ends were measured before: what fails now is no fault of theirs.
+            // The ends were measured before, so they are not at fault for what fails now.
             let failed = |e: Error| match is_of_the_commit(&e) {
                 true => Error::internal(format!("an end can't be measured again: {e}")),
                 false => e,

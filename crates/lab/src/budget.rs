@@ -1,7 +1,7 @@
 //! More runs until each row is decided, or a budget is used.
 //!
-//! After the first look at all rows, loads with undecided rows get twice as many seeds, those first whose rows are
-//! nearest to a verdict, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm).
+//! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a
+//! verdict first, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm).
 //! Which loads get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is
 //! asked for seeds a to b of some of a plan's cells, and for nothing else.
 
@@ -79,7 +79,7 @@ pub struct Sequence {
     pub comparison: Option<Comparison>,
 }
 
-/// Works off a plan, whose runs are those of the first look, and continues look by look.
+/// Makes the runs of a plan as the first look, and continues look by look.
 ///
 /// # Errors
 /// As those of `lab`.
@@ -187,7 +187,7 @@ fn nearness(row: &Row, min_effect_pct: f64) -> f64 {
     let to_zero = if pct > 0.0 { pct - low } else { high - pct };
     let change = pct.abs() / to_zero.max(1e-9);
     let same = min_effect_pct / low.abs().max(high.abs()).max(1e-9);
-    // A row whose interval excludes 0 already waits for the correction over the other rows.
+    // A row with an interval that excludes 0 already waits for the correction over the other rows.
     if change.is_finite() { change.max(same) } else { same }
 }
 

@@ -5,8 +5,8 @@
 //! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
 //! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
 //! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
-//! the interval of the real one. Rows whose real change is not known are counted apart. A real change whose interval
-//! holds 0 has no sign.
+//! the interval of the real one. Rows with a real change that is not known are counted apart. A real change has no sign
+//! if its interval holds 0.
 
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;

@@ -312,7 +312,7 @@ pub fn is_title(name: &str) -> bool {
     name.split_once(ON).is_some_and(|(before, _)| before.split(' ').count() > 2)
 }
 
-/// The cell or run whose words these are, as progress and lists print them; `None` if they are no such words.
+/// The cell or run of these words, as progress and lists print them; `None` for other words.
 fn titled(cells: &[ListedCell], name: &str) -> Option<Result<Chosen>> {
     let rest = |c: &'_ ListedCell| {
         let rest = name.strip_prefix(&c.of.as_ref()?.title())?;

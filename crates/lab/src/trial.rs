@@ -7,7 +7,9 @@
 use crate::budget::Budget;
 use crate::costs::{OPERATIONS, Operation};
 use crate::experiment::{Experiment, parse, write};
+use crate::predicted::Predictions;
 use schedlab_base::{Error, Result};
+use schedlab_forge::Setting;
 use schedlab_forge::diff::{Added, Patch, adds};
 use schedlab_guest::counter::{Counted, Counts};
 use schedlab_kernel::Variant;
@@ -109,6 +111,27 @@ pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result
         write::variant(&variant)
     );
     parse(Path::new("bisect.toml"), &text, host_cpus)
+}
+
+/// The result of a trial, as its JSON: `schedlab/trial/1`. `C` is its comparison.
+#[derive(Debug, Serialize)]
+pub struct Tried<'a, C> {
+    /// The base kernel's source.
+    pub source: &'a str,
+    /// Features that the patches add.
+    pub features: &'a [Added],
+    /// Counters that they add.
+    pub counters: &'a [String],
+    /// Options of the configuration that they bring or change, as the patched kernel has them.
+    pub options: &'a [Setting],
+    /// The patched kernel against the base.
+    pub comparison: &'a C,
+    /// Instructions by operation.
+    pub costs: &'a [Cost],
+    /// Instructions by function.
+    pub functions: &'a [Moved],
+    /// What the simulation predicted.
+    pub predicted: &'a Predictions,
 }
 
 /// The cost of an operation under both kernels.

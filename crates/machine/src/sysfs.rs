@@ -55,7 +55,7 @@ pub fn read(root: &Path) -> Result<Machine> {
     Ok(machine)
 }
 
-/// Whether the kernel was told to poll when idle.
+/// Whether the kernel's command line asks for polling when idle.
 fn polls() -> bool {
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     line.split_whitespace().any(|word| word == "idle=poll")

@@ -31,10 +31,10 @@ pub struct GuestSetup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
     /// The model of the host's CPUs, where time in the guest is real: it sets how fast the guest is. Absent for other
-    /// guests, whose time counts instructions.
+    /// guests: their time counts instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu: Option<String>,
-    /// Each run goes on from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its
+    /// Each run continues from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its
     /// own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_rest: bool,

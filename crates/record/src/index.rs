@@ -9,7 +9,7 @@
 //! records anyway adds a file of their rows; two that do so at once add two. Many files are put together.
 //!
 //! The index is never trusted over a record. A row is good only while its record has the same size and time of
-//! change, to the nanosecond; else the record is read. A file of another version, or one whose checksum is wrong,
+//! change, to the nanosecond; else the record is read. A file of another version, or one with a wrong checksum,
 //! counts as not there. Where the index can't be written, everything works without it.
 //!
 //! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
@@ -169,7 +169,7 @@ impl Index {
         }
         index
     }
-    /// Takes a file's rows; `None` if it is no whole file of this version.
+    /// Takes a file's rows; `None` if it is not a whole file of this version.
     fn take(&mut self, file: usize) -> Option<()> {
         let Index { files, rows, .. } = self;
         let Indexed { text, cells, .. } = &mut files[file];
@@ -237,7 +237,7 @@ impl Index {
             },
         })
     }
-    /// The row of a run whose record has not changed since.
+    /// The row of a run, if its record has not changed since.
     fn fresh(&self, run: &RunDir) -> Option<&Row> {
         let (_, name) = place(run)?;
         self.rows.get(&name).filter(|row| Stamp::of(run) == Some(row.stamp))

@@ -88,8 +88,8 @@ impl Observe {
     }
 }
 
-/// The largest figure, by its amount. The statistics of a comparison take squares of figures and sums over runs, which
-/// must stay finite: JSON has no infinity, and a record with one could not be read again.
+/// The largest figure, by its amount. The statistics of a comparison take squares of figures and sums over runs.
+/// These must stay finite: JSON has no infinity, and a record with one could not be read again.
 pub const MAX_FIGURE: f64 = 1e150;
 
 /// A figure that a command printed: one number for the whole run.

@@ -2,7 +2,7 @@
 //!
 //! Its payload is a list of variable-length numbers in the order of buckets: a positive one is a bucket's count, a
 //! negative one stands for so many empty buckets. It is read without the array of all buckets. Bytes that are not just
-//! as schedlab writes them are no [`Packed`]; the crate that defines the format judges those.
+//! as schedlab writes them are not a [`Packed`]; the crate that defines the format judges those.
 
 use crate::series::{DIGITS, read_histogram};
 use crate::tally::{bucket, middle_of};

@@ -126,7 +126,7 @@ impl Store {
         let about = fs::metadata(root).map_err(|e| Error::io(root, "read", &e));
         let help = "--out names the folder with the runs";
         if !about.map_err(|e| e.help(help))?.is_dir() {
-            return Err(Error::input(format!("{} is no folder", root.display())).help(help));
+            return Err(Error::input(format!("{} is not a folder", root.display())).help(help));
         }
         Ok(Store { root: root.to_owned() })
     }
@@ -178,7 +178,7 @@ impl Store {
         }
         let mut names = extra.iter().map(|(name, _)| *name).chain(moved.map(|(name, _)| name));
         if let Some(name) = names.find(|name| !is_name(name)) {
-            return Err(Error::internal(format!("'{name}' is no name of a file in a run's folder")));
+            return Err(Error::internal(format!("'{name}' can't be a file's name in a run's folder")));
         }
         let place = self.place(cell_hash, seed);
         let cell = self.root.join(cell_hash);

@@ -85,7 +85,7 @@ fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) ->
 
 fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
-    // One workload is the subject of the whole mail; several must be told apart, as schedtests' cases are.
+    // One workload is the subject of the whole mail; several need names, as schedtests' cases have.
     let metric = short(&row.metric, &cell.workload);
     let several = c.cells.iter().any(|other| other.workload != cell.workload);
     let case = if several { format!("{} {metric}", cell.workload) } else { metric.to_owned() };

@@ -57,7 +57,7 @@ fn figure(cost: &Cost) -> String {
     }
     let low = cost.spread_ns.0 as f64 / 1000.0;
     let high = cost.spread_ns.1 as f64 / 1000.0;
-    // Where moving does not take longer than staying, no cost is told beside what the repetitions show.
+    // Where moving does not take longer than staying, no cost is shown beside the repetitions.
     let median = if cost.seen { us(cost.cost_ns) } else { "none seen".to_owned() };
     format!("{median} ({low:.1} to {high:.1})")
 }

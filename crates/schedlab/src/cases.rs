@@ -73,13 +73,14 @@ pub fn named<C>(all: Vec<C>, names: &[String], name_of: impl Fn(&C) -> &String) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::Sim;
     use schedlab_lab::cell::Cell;
     use schedlab_lab::guests::twin_machine;
     use schedlab_lab::validate::case::{Real, Tolerances};
+    use schedlab_lab::{Backend, Options, Sim, plan};
     use schedlab_machine::Machine;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
 
     #[test]
     fn every_case_is_compiled_in_and_reads_under_its_own_name() {
@@ -96,23 +97,15 @@ mod tests {
         }
     }
 
-    /// The simulated side of every shipped case, with all invariants walked after every step. `.ci/run` runs it.
-    #[test]
-    #[ignore = "slow: walks all queues after every step of every case"]
-    fn slow_every_case_keeps_its_invariants_at_every_step() {
+    /// The simulated cells of every case in `cases/` and the folders in it, with name and seed.
+    fn simulated() -> Vec<(String, Cell, u64)> {
         let folders =
             ["", "drawn", "groups", "rt"].map(|f| format!("{}/../../cases/{f}", env!("CARGO_MANIFEST_DIR")));
         let files = folders.iter().flat_map(|f| std::fs::read_dir(f).unwrap().flatten().map(|e| e.path()));
         let mut files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
         files.sort();
-        let wanted = std::env::var("SCHEDLAB_TEST_CASE").ok();
-        let (mut wrong, mut walked) = (Vec::new(), 0);
-        for file in files {
+        let of_file = |file: std::path::PathBuf| {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
-            if wanted.as_ref().is_some_and(|w| *w != case.name) {
-                continue;
-            }
-            walked += 1;
             let machine = match case.real {
                 Real::Host => Machine::load("smp-2").unwrap(),
                 Real::Vm(mode) => twin_machine(&Machine::load(&case.machine).unwrap(), mode).unwrap(),
@@ -120,12 +113,48 @@ mod tests {
             let spec = case.workload(machine.topology.nr_cpus() as u64).unwrap();
             let variant = case.variant_simulated(&case.simulated, |_| {});
             let cell = Cell::simulated(&Arc::new(machine), variant, spec, "walked".to_owned()).unwrap();
-            let stop = AtomicBool::new(false);
-            if let Err(e) = Sim::default().run_walking(&cell, case.seed, &stop, Some(1)) {
-                wrong.push(format!("{}: {e}", case.name));
-            }
+            (case.name, cell, case.seed)
+        };
+        let of_change = |case: ChangeCase| {
+            let planned = plan(&case.experiment, Backend::Sim, Options::default()).unwrap();
+            let name = format!("changes/{}", case.experiment.name);
+            assert!(!planned.cells.is_empty(), "{name}");
+            planned.cells.into_iter().map(move |cell| (name.clone(), cell, case.experiment.seed))
+        };
+        files.into_iter().map(of_file).chain(changes(2).unwrap().into_iter().flat_map(of_change)).collect()
+    }
+
+    /// The simulated side of every shipped case, with all invariants walked after every step. `.ci/run slow` runs it.
+    /// `SCHEDLAB_TEST_CASE` names cases, with commas between them, to walk only these.
+    #[test]
+    #[ignore = "slow: walks all queues after every step of every case"]
+    fn slow_every_case_keeps_its_invariants_at_every_step() {
+        let mut all = simulated();
+        if let Ok(wanted) = std::env::var("SCHEDLAB_TEST_CASE") {
+            let wanted: Vec<&str> = wanted.split(',').collect();
+            all.retain(|(name, ..)| wanted.contains(&name.as_str()));
+            let missing: Vec<_> =
+                wanted.iter().filter(|w| !all.iter().any(|(name, ..)| name == *w)).collect();
+            assert!(missing.is_empty(), "there is no case {missing:?}");
         }
-        assert!(walked > 0 && wrong.is_empty(), "{wrong:#?}");
+        let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let walk = || {
+            while let Some((name, cell, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let begun = Instant::now();
+                let done = Sim::default().run_walking(cell, *seed, &AtomicBool::new(false), Some(1));
+                println!("{name} {}: {:.1} s", cell.variant.name, begun.elapsed().as_secs_f64());
+                if let Err(e) = done {
+                    wrong.lock().unwrap().push(format!("{name}: {e}"));
+                }
+            }
+        };
+        std::thread::scope(|threads| {
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                threads.spawn(walk);
+            }
+        });
+        let wrong = wrong.into_inner().unwrap();
+        assert!(!all.is_empty() && wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]

@@ -61,7 +61,7 @@ const LAST: usize = 900;
 /// Whether help and errors are coloured. clap prints them before `--color` is parsed, so this looks for the words
 /// itself.
 fn of_messages() -> ColorChoice {
-    // A file's name may be no UTF-8.
+    // A file's name need not be UTF-8.
     let words: Vec<String> = std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
     let is = |choice: &str| {
         words.iter().any(|w| *w == format!("--{COLOR}={choice}"))

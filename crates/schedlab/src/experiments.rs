@@ -498,7 +498,7 @@ fn eprint(table: &str) {
 fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
     let (done, all, dir) = (finished.records.len(), plan.runs.len(), store.root().display());
     let words = format!("interrupted: {done} of {all} runs finished, kept in {dir}");
-    Error::new(ErrorKind::CheckFailed, words).help("the same command goes on from there")
+    Error::new(ErrorKind::CheckFailed, words).help("the same command continues from there")
 }
 
 /// The question asked of the records. It leaves out variants, and their published figures, that were not run, as on the

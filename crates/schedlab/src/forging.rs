@@ -142,7 +142,7 @@ pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
     let made = schedlab_forge::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
     drop(teller);
     let made = made?;
-    made.moved.iter().for_each(|hunk| output::note(&hunk.told()));
+    made.moved.iter().for_each(|hunk| output::note(&hunk.words()));
     made.warnings.iter().for_each(|warning| output::note(&format!("the compiler warns:\n{warning}")));
     Ok(made)
 }

@@ -25,7 +25,7 @@ pub struct OutletOptions {
 }
 
 impl OutletOptions {
-    /// Checks them before the work whose result they take.
+    /// Checks them before the work begins.
     ///
     /// # Errors
     /// When the file can't be written.

@@ -50,7 +50,7 @@ impl Bar {
         bar.0.set_length(1000);
         bar
     }
-    /// Shows a build, whose words tell the time that is left.
+    /// Shows a build; its words include the time that is left.
     pub fn build(quiet: bool) -> Bar {
         let bar = Bar::new(quiet, style("{bar:30} {percent}%, {elapsed} so far  {wide_msg}"));
         bar.0.set_length(1000);

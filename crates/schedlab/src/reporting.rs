@@ -231,8 +231,8 @@ impl Stored<'_> {
     }
 }
 
-/// The cells whose runs are shown: the wanted variants of the first load that has them, or the baseline and the variant
-/// with the most changes of the load that changed most. Simulated runs go before others.
+/// The cells with the runs that are shown: the wanted variants of the first load that has them, or the baseline and the
+/// variant with the most changes of the load that changed most. Simulated runs go before others.
 fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
     let mut first = 0;
     let mut groups: Vec<(usize, &[compare::Cell])> = Vec::new();

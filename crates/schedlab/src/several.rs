@@ -74,7 +74,7 @@ pub fn conduct_told(
         let words = format!("interrupted: {done} of {all} runs finished, kept in {kept}");
         let error = Error::new(ErrorKind::CheckFailed, words);
         // Live runs get new seeds, so the same command would make other runs.
-        return Err(if live { error } else { error.help("the same command goes on from there") });
+        return Err(if live { error } else { error.help("the same command continues from there") });
     }
     let metrics = if drawn { Vec::new() } else { overview(&finished.records) };
     let question =

@@ -375,7 +375,7 @@ fn unpack_refuses_what_it_can_not_read_twice_or_at_all() {
 fn jobs_of_what_is_no_store_are_refused_and_nothing_is_made() {
     let lab = Lab::new();
     let (_, err) = lab.run(&["jobs", "--out", "small.toml"], 2);
-    assert!(err.contains("small.toml is no folder") && err.contains("--out names the folder"), "{err}");
+    assert!(err.contains("small.toml is not a folder") && err.contains("--out names the folder"), "{err}");
     let (_, err) = lab.run(&["jobs", "--out", "no/such"], 2);
     assert!(err.contains("no/such") && !lab.path().join("no").exists(), "{err}");
 }
@@ -461,7 +461,7 @@ fn ctrl_c_does_not_wait_for_a_slow_slurm() {
     let output = child.wait_with_output().unwrap();
     let (_, err) = common::texts(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("11 runs are left to the jobs, which go on"), "{err}");
+    assert!(err.contains("11 runs are left to the jobs, which continue"), "{err}");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 

@@ -262,7 +262,7 @@ fn files_in_the_form_of_public_ones_give_all_their_runs_and_rows() {
     let named =
         lab.run(&["compare", "--from", "perf-stat", &format!("A={interval}"), &format!("B={interval}")], 2).1;
     assert_eq!(alone, named);
-    assert!(alone.contains("by interval (-I) it is no result of a run"), "{alone}");
+    assert!(alone.contains("by interval (-I) is not the result of a run"), "{alone}");
 }
 
 #[test]

@@ -214,3 +214,25 @@ fn a_knee_of_a_tool_needs_a_limit_and_a_load() {
         (&"load".into(), &serde_json::json!([2]))
     );
 }
+
+/// A first experiment: two workloads, five loads and three variants on a machine of its own file.
+#[test]
+fn a_first_experiment_is_whole_and_a_part_of_it_is_run() {
+    let lab = Lab::new();
+    lab.write("own.toml", include_str!("cases/first-hour/own.toml"));
+    lab.write("mybox.toml", include_str!("cases/first-hour/mybox.toml"));
+    let (_, packed) = lab.run(&["pack", "own.toml", "-o", "own.parcel"], 0);
+    assert!(packed.contains("150 runs"), "5 loads x 3 variants x 10 seeds: {packed}");
+    let part = ["run", "own.toml", "--load", "groups=4", "--runs", "2", "--json", "-q"];
+    let json = lab.json(&part);
+    let cells = json["cells"].as_array().unwrap();
+    let of = |name: &str| cells.iter().map(|c| c[name].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(of("variant"), ["v6.5", "v6.12", "no-parity"]);
+    assert!(of("machine").iter().all(|m| *m == "mybox"), "{json}");
+    assert!(cells.iter().all(|c| c["runs"] == 2), "{json}");
+    let rows = json["comparisons"].as_array().unwrap();
+    assert!(rows.iter().any(|r| r["metric"].as_str().unwrap().starts_with("hackbench")), "{json}");
+    let record = lab.path().join(cells[0]["folders"][0].as_str().unwrap()).join("1/record.json");
+    let record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(record).unwrap()).unwrap();
+    assert_eq!(record["machine"]["topology"]["cpus"].as_array().map(Vec::len), Some(64));
+}

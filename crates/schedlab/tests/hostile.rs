@@ -391,3 +391,21 @@ fn invariants_hold_at_every_step_where_cpus_stand_still() {
         assert!(output.status.success() && out.lines().count() > 1, "{name}: {err}");
     }
 }
+
+/// The files of the cases that broke something, by folder.
+#[test]
+fn every_file_of_the_cases_is_in_a_test() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let sources: String = files(&tests)
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".rs"))
+        .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+        .collect();
+    for folder in ["files", "first-hour", "hostile"] {
+        for entry in std::fs::read_dir(tests.join("cases").join(folder)).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            let named = [format!("{folder}/{name}"), format!("case(\"{name}\")")];
+            assert!(named.iter().any(|n| sources.contains(n)), "no test has cases/{folder}/{name}");
+        }
+    }
+}

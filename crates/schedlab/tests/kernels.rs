@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{Lab, texts};
+use common::{Lab, fake_tree, texts};
+use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The patches of the four mechanisms that stand alone, and the series of D001.
 const PATCHES: &[&[&str]] = &[
@@ -180,35 +181,13 @@ fn case(name: &str) -> String {
     format!("{}/tests/cases/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A small image of protocol 2.15 with a version.
-fn image() -> Vec<u8> {
-    let mut bytes = vec![0u8; 0x2000];
-    bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
-    bytes[0x202..0x208].copy_from_slice(b"HdrS\x0f\x02");
-    bytes[0x20e..0x210].copy_from_slice(&0x1000u16.to_le_bytes());
-    (bytes[0x211], bytes[0x234], bytes[0x236]) = (1, 1, 0x7f);
-    let banner = b"6.1.192-fake (a@b) #1 SMP";
-    bytes[0x1200..0x1200 + banner.len()].copy_from_slice(banner);
-    bytes
-}
-
 /// A lab with the tree of the cases, which "builds" within a second, and with a folder beside it.
 struct Workshop(Lab);
 
 impl Workshop {
     fn new() -> Workshop {
         let lab = Lab::new();
-        let from = PathBuf::from(case("hostile/tree-links/fake-tree"));
-        let tree = lab.path().join("tree");
-        for name in ["Makefile", "Kbuild", "needed", "kernel/sched/core.c", "kernel/sched/fair.c"] {
-            std::fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
-            std::fs::copy(from.join(name), tree.join(name)).unwrap();
-        }
-        std::fs::write(lab.path().join("image"), image()).unwrap();
-        let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap().replace("SLOW:-1", "SLOW:-0");
-        let image = lab.path().join("image");
-        std::fs::write(tree.join("Makefile"), format!("{makefile}\nBZIMAGE = {}\n", image.display()))
-            .unwrap();
+        fake_tree(&lab);
         std::fs::create_dir(lab.path().join("outside")).unwrap();
         lab.write("outside/f", "orig\n");
         Workshop(lab)
@@ -286,6 +265,18 @@ fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
     assert!(code == 2 && said.contains("holds a quoted diff"), "{said}");
 }
 
+/// A patch without a feature of its own is tried in two images, and may get more runs than the first six.
+#[test]
+fn the_first_hours_trial_has_two_images_and_a_budget() {
+    let text = std::fs::read(case("first-hour/three.patch")).unwrap();
+    let patches = schedlab_forge::diff::parse("three.patch", &text).unwrap();
+    let tried = trial::Trial::of("6.1", &["three.patch".to_owned()], patches, None, &[]).unwrap();
+    assert_eq!((tried.features.len(), tried.counters.len()), (0, 0));
+    assert_eq!((tried.base.patch.len(), tried.patched.patch.len()), (0, 1));
+    assert_eq!(tried.experiment(&[], 2).unwrap().runs, trial::RUNS);
+    assert!(matches!(trial::BUDGET, schedlab_lab::budget::Budget::Part(part) if part > 0));
+}
+
 /// With the source of 6.1.192: the place where a patch almost fits, and an option that is on by default.
 #[test]
 fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
@@ -295,6 +286,8 @@ fn the_first_hours_patches_are_told_and_built_as_they_should_be() {
     let lab = Lab::new();
     let (code, _, said) = run(&lab, &["kernel", "build", "--patch", &case("first-hour/two.patch")]);
     assert!(code == 2 && said.contains("4 of its 7 lines fit at line 11613; line 11621 is"), "{said}");
+    let (code, out, said) = run(&lab, &["kernel", "build", "--patch", &case("first-hour/three.patch")]);
+    assert!(code == 0 && !said.contains("lines away") && !said.contains("fuzz"), "{out}{said}");
     let patch = case("files/new-option-default-y.patch");
     let (code, out, said) = run(&lab, &["kernel", "build", "--patch", &patch]);
     assert!(code == 0 && out.contains("brings CONFIG_SCHED_LONG_LATENCY: y, its default"), "{out}{said}");

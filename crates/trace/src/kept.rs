@@ -12,7 +12,7 @@
 //! | `B` | a block of events and samples, at most [`MAX_SECTION`] bytes; any number of blocks |
 //! | `C` | JSON: the cast, the numbers of events and samples, the start of the measured time |
 //!
-//! JSON that is longer than a section goes on in the next `C`: one of [`MAX_SECTION`] bytes is not the last. The last
+//! JSON that is longer than a section continues in the next `C`: one of [`MAX_SECTION`] bytes is not the last. The last
 //! 16 bytes of the file are the offset of the first `C` section (u64) and [`END_MAGIC`]. The cast stands at the end,
 //! since a recording knows it only then; a reader has it before the first event all the same. Reasons are stored by
 //! number, and the header has their names, so that a file stays readable when a later version has more of them.

@@ -2,7 +2,7 @@
 //!
 //! A reader of the events must not take a window's first switch for a task's first. So at the window's beginning each
 //! task that ran then comes onto its CPU, and each that waited then is woken and queued, by nobody. A task that slept
-//! then is met when it wakes. Losses before it are not told.
+//! then is met when it wakes. Losses before the window are left out.
 
 use crate::{Event, EventKind, Sink, SwitchReason};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId};

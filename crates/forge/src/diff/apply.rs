@@ -35,7 +35,7 @@ pub struct Placement {
 
 impl Placement {
     /// The placement in words.
-    pub fn told(&self) -> String {
+    pub fn words(&self) -> String {
         let shifted = match self.offset {
             0 => String::new(),
             by => format!(" {by:+} lines away"),
@@ -112,7 +112,7 @@ fn behind_others(patch: &Patch, out: &mut Outcome) {
             hunk: None,
             at: 0,
             line: 0,
-            why: format!("it would lie behind {above}, which is no folder"),
+            why: format!("it would lie behind {above}, which is not a folder"),
         })
         .collect();
     out.rejects.extend(rejects);

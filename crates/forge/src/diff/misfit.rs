@@ -162,7 +162,7 @@ mod tests {
         why(&hunk, &file.lines().map(str::as_bytes).collect::<Vec<_>>(), wanted)
     }
 
-    /// A function whose middle another change has rewritten, and an unrelated place with the same bare lines.
+    /// A function with a middle that another change has rewritten, and an unrelated place with the same bare lines.
     #[test]
     fn the_place_where_most_lines_fit_is_named_and_not_a_line_that_fits() {
         let elsewhere =

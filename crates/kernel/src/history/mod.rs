@@ -178,7 +178,7 @@ pub fn find(name: &str) -> Result<&'static Mechanism> {
         .ok_or_else(|| Error::unknown("mechanism", &wanted, HISTORY.iter().map(|m| m.name)))
 }
 
-/// The mechanisms whose name, part, function or text has all these words, in any case.
+/// The mechanisms with all these words in their name, part, function or text, in any case.
 pub fn search(words: &str) -> Vec<&'static Mechanism> {
     let wanted: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
     let has_all = |m: &&Mechanism| {

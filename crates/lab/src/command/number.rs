@@ -3,7 +3,7 @@
 //! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may stand between thousands, where
 //! nothing else can be meant. Any other form is an error and not a guess: a comma that is taken for the wrong sign
 //! makes a result that looks right and is off by a factor of a thousand. "nan" and "inf" are errors, too, since a
-//! run whose figure is left out would be lost silently.
+//! run without its figure would be lost silently.
 
 use schedlab_base::{Error, Result};
 

@@ -148,7 +148,7 @@ fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     Ok((0..runs).map(one).collect())
 }
 
-/// A number of a result. JSON has no "nan"; writers put `null` or words in its place.
+/// A number of a result. JSON does not have "nan"; writers put `null` or words in its place.
 fn number(value: &Value) -> Result<f64> {
     value.as_f64().ok_or_else(|| Error::input(format!("{value} stands where a result's number should")))
 }

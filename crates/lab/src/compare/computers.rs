@@ -17,7 +17,7 @@ pub struct CellComputer {
 }
 
 impl CellComputer {
-    /// That of a run; `None` for runs whose computer does not count, or is not known.
+    /// That of a run; `None` if the run's computer does not count, or is not known.
     pub(super) fn of(record: &Record) -> Option<CellComputer> {
         let known = Computer::of_run(record).or_else(|| {
             let cpu = record.guest.as_ref()?.host_cpu.clone()?;
@@ -38,7 +38,7 @@ impl CellComputer {
 /// A part of a computer that cells may differ in: what it is, its text, and whether a difference counts.
 type Part = (&'static str, fn(&CellComputer) -> String, bool);
 
-/// The warning about a group whose cells are of several computers, builds or boots. It leaves out what all have in
+/// The warning about a group with cells of several computers, builds or boots. It leaves out what all have in
 /// common.
 pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let known: Vec<(&str, CellComputer)> =

@@ -306,7 +306,7 @@ pub struct Row {
     /// comparison's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_effect_pct: Option<f64>,
-    /// The look whose runs the row shows, counted from 1: the one that decided it, or its last one.
+    /// The look that the row shows, counted from 1: the one that decided it, or its last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<usize>,
     /// The reason for `unclear`.

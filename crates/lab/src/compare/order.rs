@@ -56,7 +56,7 @@ struct Baseline {
 }
 
 impl Baseline {
-    /// That of the experiment whose copy lies beside a run.
+    /// That of the experiment with a copy beside a run.
     fn beside(run: &RunDir) -> Option<Baseline> {
         let path: PathBuf = run.path.join(EXPERIMENT_FILE);
         Baseline::of(&input::text_if_there(&path).ok()??)

@@ -41,7 +41,7 @@ pub fn outlines(runs: &[RunDir]) -> Result<Vec<Record>> {
     in_order(runs.par_iter().map(RunDir::outline))
 }
 
-/// In order, so that of several errors always the same one is told.
+/// In order, so that always the same one of several errors is reported.
 fn in_order<T: Send>(read: impl IndexedParallelIterator<Item = Result<T>>) -> Result<Vec<T>> {
     read.collect::<Vec<_>>().into_iter().collect()
 }
@@ -87,11 +87,11 @@ pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
 /// How the index of a store stands to its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// Runs whose row tells what their record does.
+    /// Runs with a row that equals their record.
     pub right: usize,
     /// Runs without a row, or with one of an earlier record.
     pub missing: usize,
-    /// Runs whose row tells something else than their record.
+    /// Runs with a row that differs from their record.
     pub wrong: Vec<PathBuf>,
 }
 

@@ -97,7 +97,7 @@ pub(super) fn same(base: &Cell, cell: &Cell, metric: &str) -> bool {
     kind(base).zip(kind(cell)).is_none_or(|(a, b)| a == b)
 }
 
-/// The warning about cells whose metric is not compared with the baseline's.
+/// The warning about cells with a metric that is not compared with the baseline's.
 pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<Counted> {
     let mut all = Vec::new();
     for (cell, metric) in cells.iter().flat_map(|c| metrics.iter().map(move |m| (c, m))) {

@@ -1,6 +1,6 @@
 //! Runs on kernels in guests. Deterministic guests have a time of their own and run side by side, as far as
 //! memory allows; real-time guests run one at a time. A deterministic guest is booted for its first run, and all
-//! later runs of this process go on from its rest.
+//! later runs of this process continue from its rest.
 
 use super::{Executor, Made, keep, live};
 use crate::cell::Cell;

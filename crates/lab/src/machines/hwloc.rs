@@ -157,7 +157,7 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
     Ok(Place { cpu, package, node: 0, llc, cluster, core })
 }
 
-/// Distances of nodes where they are told as the firmware's: 10 on the diagonal. Empty: not told so.
+/// Distances of nodes, if they are the firmware's: 10 on the diagonal. Otherwise empty.
 fn distances(tags: &[Tag<'_>]) -> Vec<Vec<u32>> {
     let first =
         tags.iter().position(|t| t.name == "distances2" && t.opens && t.get("type") == Some("NUMANode"));

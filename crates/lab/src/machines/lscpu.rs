@@ -51,7 +51,7 @@ fn of_rows(rows: &[Value]) -> Result<Read> {
     Ok(Read { places, distances: Vec::new(), model: String::new(), source: ROWS })
 }
 
-/// The second and the last level among a row's caches, whose column is named by all levels: "l1d:l1i:l2:l3".
+/// The second and the last level among a row's caches. The column's name lists all levels: "l1d:l1i:l2:l3".
 fn caches(row: &Value) -> (Option<u64>, Option<u64>) {
     let column = row.as_object().into_iter().flatten().find(|(name, _)| name.starts_with("l1"));
     let Some((names, ids)) = column.and_then(|(names, v)| Some((names, v.as_str()?))) else {
@@ -75,7 +75,8 @@ fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
 fn of_summary(fields: &[Value]) -> Result<Read> {
     let count =
         |name: &str| field(fields, name).and_then(|text| text.trim().parse::<u32>().ok()).filter(|n| *n > 0);
-    let missing = |name: &str| Error::input(format!("lscpu tells no '{name}'")).help(format!("take {ROWS}"));
+    let missing =
+        |name: &str| Error::input(format!("lscpu's output has no '{name}'")).help(format!("take {ROWS}"));
     let all = count("CPU(s)").ok_or_else(|| missing("CPU(s)"))?;
     let packages = count("Socket(s)").or_else(|| count("Cluster(s)")).ok_or_else(|| missing("Socket(s)"))?;
     let each = count("Core(s) per socket").or_else(|| count("Core(s) per cluster"));
@@ -105,17 +106,17 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
         numbering,
         remote_distance: super::REMOTE,
     };
-    let is_told = |t: &Topology| {
+    let has_node0 = |t: &Topology| {
         let own = || t.cpus.iter().enumerate().filter(|(_, c)| c.node == 0).map(|(at, _)| CpuId(at as u32));
-        node0.as_ref().is_none_or(|told| *told == own().collect::<CpuSet>())
+        node0.as_ref().is_none_or(|listed| *listed == own().collect::<CpuSet>())
     };
     let made = [Numbering::SiblingsLast, Numbering::Adjacent].map(|n| shape(n).topology());
     let [first, second] = made;
     let topology = match (first?, second?) {
-        (first, _) if is_told(&first) => first,
-        (_, second) if is_told(&second) => second,
+        (first, _) if has_node0(&first) => first,
+        (_, second) if has_node0(&second) => second,
         _ => {
-            let text = "the CPUs of NUMA node 0 are in no order that counts tell";
+            let text = "the counts do not say how the CPUs of NUMA node 0 are numbered";
             return Err(Error::input(text).help(format!("take {ROWS}, which has each CPU")));
         }
     };

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Distance of nodes where none is told, as the kernel assumes.
+/// Distance of nodes where none is known, as the kernel assumes.
 const REMOTE: u32 = 20;
 /// A machine of no make, for its costs.
 const NO_MAKE: &str = "smp-1";
@@ -33,12 +33,12 @@ struct Place {
     core: u64,
 }
 
-/// What a text tells of a machine.
+/// What a text says of a machine.
 struct Read {
     places: Vec<Place>,
-    /// Distances of the nodes, in the order of their numbers; empty: not told.
+    /// Distances of the nodes, in the order of their numbers; empty: not known.
     distances: Vec<Vec<u32>>,
-    /// The model of its CPUs; "" if it is not told.
+    /// The model of its CPUs; "" if it is not known.
     model: String,
     /// What the text is.
     source: &'static str,
@@ -61,7 +61,7 @@ pub fn import(path: &Path) -> Result<Machine> {
     let read = match text.trim_start().chars().next() {
         Some('<') => hwloc::read(&text),
         Some('{') => lscpu::read(&text),
-        _ => Err(Error::input("no machine is told here").help(
+        _ => Err(Error::input("this text does not describe a machine").help(
             "it takes lscpu -J, lscpu -e -J, hwloc's XML (lstopo box.xml), and a copy of /sys/devices/system",
         )),
     };
@@ -72,7 +72,7 @@ pub fn import(path: &Path) -> Result<Machine> {
 /// The machine of so many packages with so many cores each: "2x16", or "16" for one package.
 ///
 /// # Errors
-/// When the text is no such size, or the size is impossible.
+/// When the text is not such a size, or the size is impossible.
 pub fn sized(text: &str, smt: bool) -> Result<Machine> {
     let wrong = || {
         Error::input(format!("'{text}' is not the size of a machine"))
@@ -110,7 +110,7 @@ fn of_sysfs(path: &Path) -> Result<Machine> {
     }
     let system = [path.join("system"), path.to_owned()];
     let Some(system) = system.iter().find(|dir| dir.join("cpu/online").is_file()) else {
-        return Err(Error::input(format!("{} is no copy of /sys/devices/system", path.display()))
+        return Err(Error::input(format!("{} is not a copy of /sys/devices/system", path.display()))
             .help("it has no file cpu/online: cp -r /sys/devices/system FOLDER, where the machine is"));
     };
     // The reader wants the whole path below a root.
@@ -137,7 +137,7 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
     let mut places = read.places.clone();
     places.sort_by_key(|p| p.cpu);
     if places.windows(2).any(|w| w[0].cpu == w[1].cpu) {
-        return Err(Error::input("a CPU is told twice"));
+        return Err(Error::input("a CPU is listed twice"));
     }
     let nodes = distinct(&places, |p| p.node);
     let distance = |a: usize, b: usize| if a == b { 10 } else { REMOTE };
@@ -183,7 +183,7 @@ fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
         places.iter().map(id).collect()
     }
     let package = ids(places, |p| (p.package, 0));
-    // A cache that is told across nodes is cut at the node, as the kernel does.
+    // A cache that spans nodes is cut at the node, as the kernel does.
     let llc = ids(places, |p| (p.llc, p.node));
     let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
     let mut threads: BTreeMap<u32, u32> = BTreeMap::new();

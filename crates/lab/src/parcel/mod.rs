@@ -3,7 +3,7 @@
 //! A run is a pure function of its cell and its seed. A parcel holds cells as plain data, resolved to the last figure,
 //! and the runs of each of its tasks. So the worker ([`worker`]) needs no experiment, no machine file and no table of
 //! variants: it makes the cells from the parcel. A cell's hash covers all that its runs depend on, the version of the
-//! model included. The worker computes it again and refuses a cell whose hash is another one.
+//! model included. The worker computes it again and refuses a cell with another hash.
 //!
 //! A task's runs are in blocks. The runs of a block are made in order. In a live task (`together`) a block is an
 //! interleaved round trip of the variants (A B B A); its runs are stored when all of them are made, so that all of
@@ -345,7 +345,7 @@ impl Parcel {
         }
         if let Some(cell) = parcel.cells.iter().find(|cell| !is_cell(&cell.hash)) {
             return Err(Error::input(format!(
-                "the parcel has a cell '{}', which is no cell's name",
+                "the parcel has a cell '{}', which is not a cell's name",
                 cell.hash
             ))
             .help("it is damaged: make it again")

@@ -118,7 +118,7 @@ pub struct Unpacked {
     pub stored: usize,
     /// Runs that the store had already, which stay as they are.
     pub kept: usize,
-    /// Those of them whose record has other bytes in the file.
+    /// Those of them with another record in the file.
     pub other: usize,
 }
 
@@ -148,7 +148,7 @@ pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
     Ok(done)
 }
 
-/// A run whose parts fit together.
+/// A run with parts that fit together.
 struct Checked {
     record: Record,
     /// The record's bytes.

@@ -88,7 +88,7 @@ fn a_parcel_with_files_or_cells_that_no_run_has_is_refused() {
     assert!(refused(&Parcel { attach: twice.to_vec(), ..made.clone() }).contains("'experiment.toml'"));
     let mut elsewhere = made;
     elsewhere.cells[0].hash = "../elsewhere".to_owned();
-    assert!(refused(&elsewhere).contains("'../elsewhere', which is no cell's name"));
+    assert!(refused(&elsewhere).contains("'../elsewhere', which is not a cell's name"));
 }
 
 #[test]

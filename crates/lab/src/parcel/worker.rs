@@ -1,6 +1,6 @@
 //! The worker: makes a parcel's runs, those of one task or all, into a store.
 //!
-//! A run that the store has is not made again, so a task that is started twice goes on where it ended.
+//! A run that the store has is not made again, so a task that is started twice continues where it ended.
 
 use super::{How, Parcel, Task};
 use crate::cell::Cell;

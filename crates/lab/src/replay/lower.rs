@@ -7,7 +7,7 @@
 //! known: a task that is first seen running began when the events of its CPU do, one that is first woken slept until
 //! then. Where a switch is missing, the stay that it would have ended is left out.
 //!
-//! A sleep whose wakeup is not in the recording lasts until the task runs again, and nobody ends it: the wakeup was
+//! A sleep without a wakeup in the recording lasts until the task runs again, and nobody ends it: the wakeup was
 //! lost, or the recording has none at all. In the latter case a task that is first seen running slept until then, too.
 
 use super::silent;

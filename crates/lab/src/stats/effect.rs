@@ -212,7 +212,7 @@ impl Change {
             _ => f64::INFINITY,
         }
     }
-    /// The same change for a sequence of looks: a p-value that is no smaller than an exact test allows.
+    /// The same change for a sequence of looks: a p-value at least as large as an exact test allows.
     #[must_use]
     pub fn held_by_exact_tests(self) -> Change {
         Change { p: self.p.max(self.exact_p), rank_p: self.exact_p, ..self }
@@ -345,13 +345,13 @@ pub struct Corrected {
 }
 
 impl Corrected {
-    /// A row that stands alone, or whose correction was made elsewhere.
+    /// A row that stands alone, or was corrected elsewhere.
     pub fn alone(p: f64) -> Corrected {
         Corrected { p, level: ALPHA }
     }
 }
 
-/// The verdict on a change, whose p-value is corrected for its table; for `unclear` with the reason.
+/// The verdict on a change after its p-value was corrected for the table; for `unclear` with the reason.
 pub fn verdict(c: &Change, at: Corrected, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));

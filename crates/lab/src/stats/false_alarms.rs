@@ -105,8 +105,8 @@ fn of_many_trials_without_effect_one_in_twenty_at_most_raises_an_alarm() {
     assert!(alarms <= trials as usize / 20, "{alarms} of {trials}");
 }
 
-/// A row with a planted change among rows that never vary, and the looks at it: how often it is told, and with how many
-/// runs on average.
+/// A row with a planted change among rows that never vary, and the looks at it: how often it is found, and with how
+/// many runs on average.
 fn told(noise_pct: f64, planted_pct: f64, own: bool, trials: u64) -> (u64, f64) {
     let looks = Looks::doubling(6, 4);
     let (mut changes, mut runs) = (0, 0);

@@ -276,11 +276,11 @@ pub struct Changes {
     pub cases: Vec<ChangeResult>,
     /// The cases that could not be run.
     pub not_run: Vec<NotRun>,
-    /// Rows of all cases that moved and whose real change is known.
+    /// Rows of all cases that moved, with a real change that is known.
     pub known: usize,
     /// Those that agree in sign and size ([`crate::predicted`]).
     pub agree: usize,
-    /// Those whose real change has a sign: its interval is without 0.
+    /// Those with a real change that has a sign: its interval is without 0.
     pub signed: usize,
     /// Those of them that have the real change's sign.
     pub same_sign: usize,

@@ -263,7 +263,7 @@ fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
     is_news_of(running, held.cpu, prev, next)
 }
 
-/// The same of a switch, whose next thread then runs on the CPU.
+/// The same of a switch. Its next thread then runs on the CPU.
 fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) -> bool {
     let before = running.insert(cpu, next);
     prev != 0 || before != Some(next)

@@ -59,7 +59,7 @@ pub struct Recorded {
     moved: Vec<u32>,
 }
 
-/// What a recording told.
+/// The result of a recording.
 pub struct Heard {
     /// Beside its events.
     pub imported: Imported,
@@ -242,7 +242,7 @@ fn hotplug(moved: &[u32]) -> Option<Warning> {
     (!moved.is_empty()).then(|| Warning::new("record.hotplug", words))
 }
 
-/// Threads whose switches away are not reported: another one leaves the CPU to which they came. Perf leaves out the
+/// Threads that leave a CPU without a report of it: another one leaves the CPU to which they came. Perf leaves out the
 /// records of a task that bears its mark of recursion.
 #[derive(Default)]
 struct Unseen {
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(unseen.warning(&Cast::default()), None);
         unseen.lost(0);
         unseen.look(&switch(5, 7));
-        assert_eq!(unseen.warning(&Cast::default()), None, "a loss is told elsewhere");
+        assert_eq!(unseen.warning(&Cast::default()), None, "a loss is reported elsewhere");
         unseen.look(&switch(0, 7));
         let warning = unseen.warning(&Cast::default()).unwrap();
         assert!(warning.message.contains("1 switches away from 1 threads") && warning.message.contains(":7"));

@@ -100,7 +100,7 @@ impl Past {
 }
 
 /// A long sample and its parts: who, from when, how long, and what was done when.
-struct Found {
+struct LongTime {
     task: TaskId,
     from: u64,
     until: u64,
@@ -124,7 +124,7 @@ pub struct Samples {
     longest_ns: u64,
     measured_from: Ns,
     tasks: Vec<Past>,
-    found: Vec<Found>,
+    found: Vec<LongTime>,
     counted: u64,
     time_ns: u64,
 }
@@ -180,7 +180,7 @@ impl Samples {
         parts.sort_by_key(|p| std::cmp::Reverse(p.time_ns));
         let kept = self.found.len() as u64;
         let notes = (kept < self.counted)
-            .then(|| format!("what was done is told of the first {kept} of {} samples", self.counted));
+            .then(|| format!("the parts are those of the first {kept} of {} samples", self.counted));
         SampleTail {
             run,
             metric: metric.to_owned(),
@@ -208,7 +208,7 @@ fn about(what: &str) -> &'static str {
     cause.or_else(|| DID.iter().find(|(name, _)| *name == what).map(|(_, about)| *about)).unwrap_or_default()
 }
 
-impl Found {
+impl LongTime {
     /// Time by what was done. A wait after a wakeup has its cause's name.
     fn did(&self, waits: &[(u64, u64, WaitCause)]) -> BTreeMap<&'static str, u64> {
         let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -295,7 +295,7 @@ impl Samples {
         let each =
             past.from.iter().zip(ends).map(|((since, what), to)| ((*since).max(from), to.min(until), *what));
         let did = before.into_iter().chain(each).filter(|(from, to, _)| from < to).collect();
-        self.found.push(Found { task, from, until, did });
+        self.found.push(LongTime { task, from, until, did });
     }
 }
 

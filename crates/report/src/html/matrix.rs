@@ -118,7 +118,7 @@ fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
     )
 }
 
-/// An interval whose ends are farther apart than this factor tells nothing, as those of two or three runs often are.
+/// An interval says nothing if its ends are farther apart than this factor. Intervals of two or three runs often are.
 const WIDEST: f64 = 100.0;
 
 /// The interval under a change, per cent; one that tells nothing has its ends under the pointer only.

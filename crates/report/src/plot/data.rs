@@ -121,7 +121,7 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// The data to plot of a comparison, workload by workload: a parameter of one workload is no axis for another one.
+/// The data to plot of a comparison, workload by workload: a parameter of one workload is not an axis for another one.
 pub fn by_workload(c: &Comparison) -> Vec<Data> {
     let mut workloads: Vec<&str> = Vec::new();
     for cell in &c.cells {

@@ -33,7 +33,7 @@ const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
 /// Colours that people with colour blindness can tell apart, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
-/// Rounds of [`COLORS`] that stay far enough apart to be told: as they are, lighter, darker.
+/// Rounds of [`COLORS`] that are easy to distinguish: as they are, lighter, darker.
 const ROUNDS: usize = 3;
 const GREY: u32 = 0x888888;
 const DARK: u32 = 0x222222;

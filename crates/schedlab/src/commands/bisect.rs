@@ -71,7 +71,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         repository.commit(&own.good).map_err(|e| e.context("--good"))?,
         repository.commit(&own.bad).map_err(|e| e.context("--bad"))?,
     );
-    // An unknown load or metric is told before anything is built.
+    // An unknown load or metric is reported before anything is built.
     trial::alone("good", Path::new("/vmlinuz"), &own.machine, common::cpus())?
         .narrow(Backend::Vm, &own.part())?;
     forging::ready(true)?;

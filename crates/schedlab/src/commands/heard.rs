@@ -55,7 +55,7 @@ impl Heard {
     }
 }
 
-/// The name of a stored run; `None`: it is a recording's. A file's name may be no UTF-8, a run's is.
+/// The name of a stored run; `None`: it is a recording's. A run's name is UTF-8, a file's may be anything.
 fn stored_name(path: &Path) -> Result<Option<&str>> {
     let Some(name) = path.to_str() else { return Ok(None) };
     let is_missing = name != "-" && !path.exists();

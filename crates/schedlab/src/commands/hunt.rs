@@ -123,7 +123,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
     };
     if own.vm {
-        // Else a machine without QEMU, or a kernel that can't be built, would be told after the search.
+        // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
         let both = [judge.baseline.clone(), judge.variant.clone()];
         forging::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
     }

@@ -55,7 +55,7 @@ fn as_json(made: &Made) -> serde_json::Value {
     serde_json::json!({
         "name": built.name, "path": image.path, "release": image.release, "version": image.version.to_string(),
         "hash": image.hash, "new": made.new, "made_of": built.note,
-        "moved": made.moved.iter().map(schedlab_forge::diff::Placement::told).collect::<Vec<_>>(),
+        "moved": made.moved.iter().map(schedlab_forge::diff::Placement::words).collect::<Vec<_>>(),
         "warnings": made.warnings,
     })
 }
@@ -76,7 +76,7 @@ fn as_text(out: &mut dyn Write, made: &Made) -> std::io::Result<()> {
         writeln!(out, "  adds counter {counter}")?;
     }
     for option in &note.options {
-        writeln!(out, "  {}", option.told())?;
+        writeln!(out, "  {}", option.words())?;
     }
     Ok(())
 }

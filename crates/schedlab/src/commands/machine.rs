@@ -127,7 +127,7 @@ fn sized(matches: &ArgMatches) -> Result<()> {
 fn print(machine: &Machine, name: Option<&str>, made: &str) -> Result<()> {
     let name = name.unwrap_or(&machine.name);
     let comment = format!(
-        "{}\nCosts, and idle states that are not told, are those of a machine of no make.",
+        "{}\nCosts, and idle states that are not known, are those of a machine of no make.",
         printable::name(made)
     );
     let text = machine.text(name, &comment)?;

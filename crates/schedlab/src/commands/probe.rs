@@ -86,13 +86,13 @@ fn busy(own: &Own, others_pct: f64) -> Result<()> {
     if others_pct <= MOST_OTHERS_PCT {
         return Ok(());
     }
-    let told =
+    let disturbed =
         format!("other programs had {others_pct:.0}% of the CPUs meanwhile, so the costs are too high");
     if own.even_if_busy {
-        output::note(&format!("warning: {told}"));
+        output::note(&format!("warning: {disturbed}"));
         return Ok(());
     }
-    Err(Error::machine(format!("{told}: nothing is kept"))
+    Err(Error::machine(format!("{disturbed}: nothing is kept"))
         .help("measure again when the machine is quiet; --even-if-busy keeps them all the same"))
 }
 

@@ -125,7 +125,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             "folder": folder, "events": imported.records, "duration_ns": length,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
         });
-        output::json_as("schedlab/record/1", &value)?;
+        output::json_as("schedlab/recording/1", &value)?;
     } else {
         output::result(|out| {
             shown.export(out)?;

@@ -84,7 +84,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             .help("without --vs use table or json"));
     }
     if own.vs.is_none() && (own.form.plots() || own.form.outlets.asked()) {
-        let text = "--plot, --junit and --print are for --vs: one command by itself is no comparison";
+        let text = "--plot, --junit and --print are for --vs: one command alone is not a comparison";
         return Err(Error::input(text));
     }
     let stop = interrupt::stop_flag()?;

@@ -16,7 +16,7 @@ use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::parcel::How;
 use schedlab_lab::predicted::predicted;
-use schedlab_lab::trial::{self, Trial};
+use schedlab_lab::trial::{self, Trial, Tried};
 use schedlab_lab::{Backend, Options, builds, costs};
 use schedlab_record::holdings::INSTRUCTIONS_FILE;
 use schedlab_record::{Observe, Store};
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Options of commands whose runs are made in deterministic guests.
+/// Options of commands that run in deterministic guests.
 #[derive(Args)]
 pub struct TrialOptions {
     /// Where runs are stored; runs that are there already are not made again
@@ -147,22 +147,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
         made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
     let source = source.unwrap_or_else(|| own.source.clone());
     if own.keep.json {
-        output::json_as(
-            "schedlab/trial/1",
-            &serde_json::json!({
-                "source": source, "features": trial.features, "counters": trial.counters,
-                "options": options,
-                "comparison": made.comparison, "costs": costs, "functions": moved, "predicted": predicted,
-            }),
-        )?;
+        let tried = Tried {
+            source: &source,
+            features: &trial.features,
+            counters: &trial.counters,
+            options: &options,
+            comparison: &made.comparison,
+            costs: &costs,
+            functions: &moved,
+            predicted: &predicted,
+        };
+        output::json_as("schedlab/trial/1", &tried)?;
         return own.gate.check(&made.comparison);
     }
-    let told: Vec<String> = options.iter().map(Setting::told).collect();
+    let brought: Vec<String> = options.iter().map(Setting::words).collect();
     let of = Page {
         trial: &trial,
         source: &source,
         comparison: &made.comparison,
-        options: &told,
+        options: &brought,
         costs: &costs,
         moved: &moved,
         predicted: &predicted,

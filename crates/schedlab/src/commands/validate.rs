@@ -251,7 +251,7 @@ fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> 
     let finished = finished?;
     if finished.interrupted {
         let text = format!("interrupted: the finished runs are kept in {}", store.root().display());
-        return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command goes on from there"));
+        return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command continues from there"));
     }
     Ok(finished)
 }

@@ -66,7 +66,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (parcel, store, worked) = worked?;
     if worked.interrupted {
         let text = format!("interrupted: {} runs made, kept in {}", worked.made, store.root().display());
-        return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command goes on from there"));
+        return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command continues from there"));
     }
     if let Some(file) = &own.results {
         let runs = results::write(&parcel, &store, file)?;

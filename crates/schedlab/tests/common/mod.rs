@@ -74,6 +74,33 @@ impl Lab {
     }
 }
 
+/// A file that looks like a kernel image.
+fn image() -> Vec<u8> {
+    let mut bytes = vec![0u8; 0x2000];
+    bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    bytes[0x202..0x208].copy_from_slice(b"HdrS\x0f\x02");
+    bytes[0x20e..0x210].copy_from_slice(&0x1000u16.to_le_bytes());
+    (bytes[0x211], bytes[0x234], bytes[0x236]) = (1, 1, 0x7f);
+    let banner = b"6.1.192-fake (a@b) #1 SMP";
+    bytes[0x1200..0x1200 + banner.len()].copy_from_slice(banner);
+    bytes
+}
+
+/// Puts the tree of the cases into the lab as `tree`. It "builds" the file `image` within a second.
+pub fn fake_tree(lab: &Lab) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/hostile/tree-links/fake-tree");
+    let tree = lab.path().join("tree");
+    for name in ["Makefile", "Kbuild", "needed", "kernel/sched/core.c", "kernel/sched/fair.c"] {
+        std::fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
+        std::fs::copy(from.join(name), tree.join(name)).unwrap();
+    }
+    let image_file = lab.path().join("image");
+    std::fs::write(&image_file, image()).unwrap();
+    let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap().replace("SLOW:-1", "SLOW:-0");
+    std::fs::write(tree.join("Makefile"), format!("{makefile}\nBZIMAGE = {}\n", image_file.display()))
+        .unwrap();
+}
+
 /// The bit of SIGINT in a mask of signals.
 const SIGINT: u64 = 1 << 1;
 

@@ -251,7 +251,7 @@ impl<R: Read + Seek> Source<R> {
             _ => Err(self.wrong(start, "another section was expected")),
         }
     }
-    /// What the file's end says, of which the first section is read. A section that is full goes on in the next one.
+    /// What the file's end says; its first section was read before. A full section continues in the next one.
     fn rest_of_close(&mut self, mut content: Vec<u8>) -> Result<Close> {
         let (mut last, mut next) = (content.len(), Vec::new());
         while last == MAX_SECTION {

@@ -75,7 +75,7 @@ impl<W: Write> Writer<W> {
         let start = self.written;
         let json = serde_json::to_vec(&self.close)?;
         let mut rest = json.as_slice();
-        // A section that is full goes on in the next one.
+        // A full section continues in the next one.
         loop {
             let (content, more) = rest.split_at(rest.len().min(MAX_SECTION));
             self.section(b'C', content)?;

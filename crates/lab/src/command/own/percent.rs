@@ -1,4 +1,4 @@
-//! Names in text whose words are separated by blanks and slashes: such characters are written as `%` and two
+//! Names in text with blanks and slashes between its words: such characters are written as `%` and two
 //! hexadecimal digits of each byte, so that different names stay different and come back as they were.
 
 /// The name with its blanks, control characters and those of `also` escaped. A `%` is escaped where what follows would

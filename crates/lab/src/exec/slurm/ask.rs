@@ -51,7 +51,7 @@ pub struct Row {
     pub code: u8,
     /// The signal that ended it.
     pub signal: u8,
-    /// The user that cancelled it, if that is told.
+    /// The user that cancelled it, if Slurm names one.
     pub cancelled_by: Option<u32>,
     /// Its node.
     pub node: String,

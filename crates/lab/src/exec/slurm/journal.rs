@@ -1,6 +1,6 @@
 //! The journal of submissions, in the store's folder: `OUT/slurm/<name>/`.
 //!
-//! A submission is a parcel (`plan.json`, whose hash is the name), the job's script, and `submission.json`, which says
+//! A submission is a parcel (`plan.json`; its hash is the name), the job's script, and `submission.json`, which says
 //! as which jobs its tasks were submitted. `tasks/N.json` is what task N reports at its begin and its end, and
 //! `logs/N.log` its output. All files but logs are renamed into place.
 //!

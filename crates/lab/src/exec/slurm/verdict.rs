@@ -24,7 +24,7 @@ pub enum Verdict {
     Barred(String),
 }
 
-/// States in which a task may still go on, by itself or after Slurm has queued it again.
+/// States in which a task may still continue, by itself or after Slurm has queued it again.
 const GOING: &[&str] = &[
     "PENDING",
     "CONFIGURING",

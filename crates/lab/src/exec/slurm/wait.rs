@@ -2,7 +2,7 @@
 //!
 //! The store is looked at first and Slurm is asked second: a run that is there is done, whatever became of its task. A
 //! task that the cluster lost is submitted again, under the journal's lock, so that of two commands that wait one does
-//! it. A task that failed is given up, and the error is told when nothing else goes on.
+//! it. A task that failed is given up, and the error is reported when nothing else runs.
 
 use super::ask::{Row, Slurm, user};
 use super::journal::{Journal, Submission};
@@ -60,7 +60,7 @@ pub(super) fn until_stored(
         if session.stop.load(Ordering::Relaxed) {
             let left = waiting.pending.len();
             session.progress.tell(&format!(
-                "{left} runs are left to the jobs, which go on: the same command collects them, 'schedlab jobs' shows \
+                "{left} runs are left to the jobs, which continue: the same command collects them, 'schedlab jobs' shows \
                  them, scancel ends them"
             ));
             return Ok(false);
@@ -121,7 +121,7 @@ struct Waiting<'a> {
     pending: BTreeSet<usize>,
     /// Tasks that have ended without their runs, or that Slurm does not know: since when, under which job.
     odd_since: BTreeMap<(TaskId, u64), Instant>,
-    /// How often Slurm has queued a task again, as far as told.
+    /// How often Slurm has queued a task again, as far as was reported.
     restarts: BTreeMap<(TaskId, u64), u32>,
     /// Whether Slurm could not be reached when it was asked last.
     away: bool,
@@ -171,7 +171,7 @@ impl Waiting<'_> {
         Ok(())
     }
 
-    /// Asks Slurm about the tasks that have runs left, and acts; the number of tasks that go on.
+    /// Asks Slurm about the tasks that have runs left, and acts; the number of tasks that continue.
     fn ask(&mut self) -> Result<usize> {
         let submissions: BTreeMap<String, Submission> =
             self.journal.all()?.into_iter().map(|s| (s.name.clone(), s)).collect();
@@ -413,7 +413,7 @@ impl Waiting<'_> {
     }
 }
 
-/// The seeds whose runs a cell's folder lists.
+/// The seeds of the runs that a cell's folder lists.
 fn listed(root: &std::path::Path, hash: &str) -> BTreeSet<u64> {
     let entries = std::fs::read_dir(root.join(hash)).into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()

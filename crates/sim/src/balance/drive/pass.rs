@@ -60,7 +60,7 @@ impl System<'_> {
         Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
     }
 
-    /// Goes on with a pass by `by`, whose next step is due; it has come to `at` already.
+    /// Continues a pass by `by` when its next step is due; the pass has come to `at` already.
     pub fn pass_step(&mut self, by: CpuId, p: &mut Pass, mut at: u64) -> Progress {
         loop {
             match p.stage {

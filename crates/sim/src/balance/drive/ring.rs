@@ -1,7 +1,7 @@
 //! The loop over groups that nearly every pass takes: behind the local group, all groups of at most 16 CPUs.
 //!
 //! On a machine whose cores share one cache this is one CPU a group, many million times a run, and a pass pauses
-//! whenever another CPU acts. So the loop goes on with a pass where it lies, without a copy of it; it borrows the state
+//! whenever another CPU acts. So the loop continues a pass where it lies, without a copy of it; it borrows the state
 //! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
 //! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
 //! to be read at one instant, passes that D001's shortcuts may end or give statistics to, and every group once a
@@ -26,7 +26,7 @@ use schedlab_kernel::Feature;
 /// the overload flag, would be half as many.
 const AT_ONCE: usize = 16;
 
-/// How a pass goes on after it has read groups.
+/// How a pass continues after it has read groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// Another CPU acts first.
@@ -210,7 +210,7 @@ mod tests {
     const TRIGGERS: [BalanceTrigger; 3] =
         [BalanceTrigger::Newidle, BalanceTrigger::Busy, BalanceTrigger::Idle];
 
-    /// Gives every CPU another load; `draw` decides them, and which CPUs have read whose lines.
+    /// Gives every CPU another load; `draw` decides them, and which CPUs have read each line.
     fn fill(sys: &mut System<'_>, draw: u64) {
         let stream = sys.fixed.stream.purpose("test").number(draw);
         for cpu in (0..sys.nr_cpus()).map(CpuId::from) {

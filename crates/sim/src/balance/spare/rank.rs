@@ -46,8 +46,8 @@ impl Claim {
     #[inline]
     pub fn rank(&self, domain: &DomainFacts, nth: u32) -> u64 {
         let less_room = u64::from((u32::MAX >> 4) - self.idle_cpus) << 32 | u64::from(self.sum_nr_running);
-        // Full groups have no averages to compare. Before 6.5 the first one stays. Since 6.5 the last one does, except
-        // that of cores, whose threads slow each other down, the first one stays.
+        // Full groups have no averages to compare. Before 6.5 the first one stays. Since 6.5 the last one does.
+        // Threads of a core slow each other down: of such groups the first one still stays.
         let last_stays = domain.later.cores_last_when_full & !domain.groups_are_cores;
         let is = |kind| self.group_type == kind;
         let of_full = if last_stays { u64::from(nth) } else { 0 };
