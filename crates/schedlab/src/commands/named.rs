@@ -40,14 +40,14 @@ pub fn stored(name: &str, choice: &Choice) -> Result<Option<Vec<RunDir>>> {
     }
     if !filter.is_empty() {
         return Err(Error::input(format!(
-            "{name} is no store: --load, --variant and the like choose among a store's cells"
+            "{name} is not a store: --load, --variant and the like choose among a store's cells"
         ))
         .help("name the store, or leave the filters out"));
     }
     store::list(path).map(Some)
 }
 
-/// Whether a name that is no path may be meant as a cell or run: by digits, by a folder, or by words.
+/// Whether a name that is not a path may be meant as a cell or run: by digits, by a folder, or by words.
 pub fn like_a_run(name: &str) -> bool {
     let digits = name.len() >= 4 && name.bytes().all(|b| b.is_ascii_hexdigit());
     digits || name.contains('/') || runs::is_title(name)
