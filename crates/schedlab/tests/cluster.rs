@@ -375,7 +375,7 @@ fn unpack_refuses_what_it_can_not_read_twice_or_at_all() {
 fn jobs_of_what_is_no_store_are_refused_and_nothing_is_made() {
     let lab = Lab::new();
     let (_, err) = lab.run(&["jobs", "--out", "small.toml"], 2);
-    assert!(err.contains("small.toml is no folder") && err.contains("--out names the folder"), "{err}");
+    assert!(err.contains("small.toml is not a folder") && err.contains("--out names the folder"), "{err}");
     let (_, err) = lab.run(&["jobs", "--out", "no/such"], 2);
     assert!(err.contains("no/such") && !lab.path().join("no").exists(), "{err}");
 }

@@ -167,7 +167,7 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
     let mut all = Vec::new();
     let good_name =
         !event.is_empty() && !event.contains(char::is_whitespace) && !event.contains(char::is_control);
-    // "<not counted>" and words of sentences are no numbers; what has a unit is printed with decimals.
+    // "<not counted>" and words of sentences are not numbers; what has a unit is printed with decimals.
     let whole = value.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
     let counted = match (whole, unit) {
         (false, _) => None,
@@ -242,7 +242,7 @@ fn table(text: &str) -> Result<Vec<Reading>> {
 fn no_run(line: &str) -> Error {
     let shown: String = line.trim().lines().next().unwrap_or_default().chars().take(60).collect();
     Error::input(format!("no result of perf stat: '{shown}' is not value, unit, event, time and share"))
-        .help("per CPU (-A) and by interval (-I) it is no result of a run; save it without these")
+        .help("per CPU (-A) and by interval (-I) it is not the result of a run; save it without these")
 }
 
 /// The reports in lines of JSON, one for each event.
