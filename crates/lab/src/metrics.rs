@@ -57,9 +57,12 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
         return Err(Error::unknown("figure", name, own()));
     }
     let found = Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b)));
-    found.map(|_| ()).map_err(|e| match likest(name, series, figures) {
-        Some(whole) => e.help(format!("did you mean '{whole}'?")),
-        None => e,
+    found.map(|_| ()).map_err(|e| {
+        let is_near = e.remedy().is_some_and(|help| help.starts_with("did you mean"));
+        match likest(name, series, figures).filter(|_| !is_near) {
+            Some(whole) => e.help(format!("did you mean '{whole}'?")),
+            None => e,
+        }
     })
 }
 

@@ -381,6 +381,10 @@ fn an_import_without_wakeups_is_not_explained_and_says_what_to_record() {
         err.contains("no wakeups") && err.contains("-e sched_waking") && !err.contains("--backend"),
         "{err}"
     );
+    for more in [&["--idle-while-waiting"][..], &["--metric", "run_delay"]] {
+        let (_, err) = lab.run(&[&["explain", told["folder"].as_str().unwrap()], more].concat(), 3);
+        assert!(err.contains("schedlab replay") && !err.contains("--backend"), "{err}");
+    }
 }
 
 #[test]
