@@ -75,7 +75,7 @@ impl Form {
 
 /// A file of no form that is known.
 pub(crate) fn unknown() -> Error {
-    Error::input("the file is no recording that is known")
+    Error::input("the file is not a recording that is known")
         .help(
         "known are the text of tracefs' trace, of 'trace-cmd report' and of 'perf script', trace.dat, perf.data and \
          Perfetto's traces, and folders of CTF",

@@ -7,6 +7,12 @@ use crate::told::What;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_trace::SwitchReason;
 
+/// How other tools record what is needed.
+pub const HOW_TO_RECORD: &str = "record sched_switch, sched_waking and sched_wakeup: perf sched record, or trace-cmd record -e sched_switch \
+     -e sched_waking -e sched_wakeup";
+/// The warning's code for a recording without wakeups.
+pub const LACKS_WAKEUPS: &str = "recording.lacks_wakeups";
+
 /// The number of records of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kinds {
@@ -58,8 +64,7 @@ impl Kinds {
         let text = format!(
             "the recording has {records} events of the scheduler and no sched_switch: it does not say which task ran"
         );
-        Err(Error::input(text)
-            .help("record sched_switch, too: perf sched record, or trace-cmd record -e sched_switch -e sched_waking"))
+        Err(Error::input(text).help(HOW_TO_RECORD))
     }
 
     /// What is not there, and what cannot be said for that.
@@ -67,7 +72,7 @@ impl Kinds {
         let mut all = Vec::new();
         if !self.tell_wakeups() {
             all.push(Warning::new(
-                "recording.lacks_wakeups",
+                LACKS_WAKEUPS,
                 "the recording has no sched_waking and no sched_wakeup: how often and by whom tasks were woken, and how \
                  long they waited for a CPU after that, is not known and not measured; 'replay' lets each sleep last \
                  until the task ran again, and lets no task wake another",

@@ -28,11 +28,11 @@ pub use form::Form;
 pub use lacks::Kinds;
 pub use losses::Losses;
 pub use people::{Audience, Known};
-pub use read::{Recording, read, read_part};
+pub use read::{Recording, form_at, not_a_run, read, read_part};
 pub use told::{Told, What};
 
 use order::Order;
-use schedlab_base::{Ns, Warning};
+use schedlab_base::{Ns, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
@@ -51,6 +51,8 @@ pub struct Imported {
     pub records: u64,
     /// Number of records of other events, which are not read.
     pub others: u64,
+    /// Files of the trace's folder that are not streams of it, or begin as none does.
+    pub passed_over: Vec<String>,
     /// The form of the file.
     pub form: Option<Form>,
     /// A hash of the file's bytes; 0 if none was wanted.
@@ -60,8 +62,22 @@ pub struct Imported {
 impl Imported {
     /// What the reader of any figure must know: what was lost, and what was not recorded.
     pub fn warnings(&self) -> Vec<Warning> {
-        self.losses.warnings().into_iter().chain(self.kinds.warnings()).collect()
+        let passed_over = passed_over(&self.passed_over);
+        self.losses.warnings().into_iter().chain(passed_over).chain(self.kinds.warnings()).collect()
     }
+}
+
+/// The warning for files that are not read.
+fn passed_over(files: &[String]) -> Option<Warning> {
+    let shown: Vec<_> = files.iter().take(5).map(|name| printable::name(name)).collect();
+    let more = if files.len() > shown.len() { ", ..." } else { "" };
+    let text = format!(
+        "{} of the trace's files do not begin as a stream does and are not read ({}{more}): if they are damaged streams, \
+         their CPUs' events are missing",
+        files.len(),
+        shown.join(", ")
+    );
+    (!files.is_empty()).then(|| Warning::new("recording.passed_over", text))
 }
 
 /// Takes records as they are read, and gives an audience their events in the order of time.

@@ -47,7 +47,7 @@ impl Losses {
             places > 0,
             "recording.lost",
             format!(
-                "the recorder lost events in {places} places ({events} as far as it tells): stays and waits across them are \
+                "the recorder lost events in {places} places ({events} as far as it counts them): stays and waits across them are \
                  left out, and counts are too small; a larger buffer loses fewer"
             ),
         );

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// So many bytes show a file's form.
 const BEGIN: usize = 1 << 16;
-/// A text whose first lines are no records is no recording.
+/// A text whose first lines are not records is not a recording.
 const FOREIGN_LINES: u64 = 100_000;
 /// Packings within one another.
 const MOST_LAYERS: u32 = 3;
@@ -32,7 +32,7 @@ pub struct Recording {
     pub path: PathBuf,
     /// Its form; `None`: as the file shows.
     pub form: Option<Form>,
-    /// The release of the kernel, where the recording may not tell it: bits of a task's state have other meanings
+    /// The release of the kernel, where the recording may not have it: bits of a task's state have other meanings
     /// before 4.14.
     pub kernel: Option<String>,
     /// Whether a fingerprint of its bytes is wanted.
@@ -64,10 +64,38 @@ pub fn read(recording: &Recording, audience: &mut impl Audience) -> Result<Impor
     read_unpacked(recording, audience).map_err(|e| e.at(Spot::file(&recording.path)))
 }
 
-fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
-    if recording.path.is_dir() && recording.form.is_none_or(|form| form == Form::Ctf) {
-        return read_ctf(&recording.path, recording, audience);
+/// The form of the recording that a file or folder is; `None` if it shows no sign of one. Pipes are not read.
+pub fn form_at(path: &Path) -> Option<Form> {
+    if path.is_dir() {
+        return ctf::is_trace(path).then_some(Form::Ctf);
     }
+    let recording = Some(Recording::at(path)).filter(|_| path.is_file())?;
+    let Unpacked { begin, .. } = unpacked(&recording).ok()?;
+    // Any text may be one of ftrace's; a record in it shows that it is.
+    let is_record = |line: &[u8]| text::is_perf(line).is_some();
+    Form::of(&begin).ok().filter(|f| *f != Form::Ftrace || begin.split(|b| *b == b'\n').any(is_record))
+}
+
+/// The error for a recording where a run was wanted.
+pub fn not_a_run(path: &Path, form: Form) -> Error {
+    let name = path.display();
+    Error::input(format!("{name} is a recording ({}) and not a run", form.name()))
+        .help(format!("'schedlab import {name}' makes a run of it"))
+}
+
+/// What is in a file, however it is packed.
+struct Unpacked {
+    /// Its first bytes.
+    begin: Vec<u8>,
+    /// The rest.
+    from: Box<dyn Read>,
+    /// Packings within one another.
+    layers: u32,
+    /// Set once a packed stream has ended too early.
+    cut: Rc<Cell<bool>>,
+}
+
+fn unpacked(recording: &Recording) -> Result<Unpacked> {
     let mut from: Box<dyn Read> =
         if recording.is_piped() { Box::new(io::stdin()) } else { Box::new(input::open(&recording.path)?) };
     let mut begin = peek(&mut from, recording)?;
@@ -85,6 +113,14 @@ fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<
             .help("copy or record it anew"));
         }
     }
+    Ok(Unpacked { begin, from, layers, cut })
+}
+
+fn read_unpacked(recording: &Recording, audience: &mut impl Audience) -> Result<Imported> {
+    if recording.path.is_dir() && recording.form.is_none_or(|form| form == Form::Ctf) {
+        return read_ctf(&recording.path, recording, audience);
+    }
+    let Unpacked { begin, from, layers, cut } = unpacked(recording)?;
     let form = recording.form.map_or_else(|| Form::of(&begin), Ok)?;
     let whole = io::Cursor::new(begin).chain(from);
     let mut told = match form {

@@ -5,6 +5,16 @@
 
 use schedlab_trace::SwitchReason;
 
+/// The scheduler's tracepoints that give events. Forms may have others from which threads' names are read.
+pub const TRACEPOINTS: [&str; 7] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_process_fork",
+    "sched_process_exit",
+];
 /// The highest number of a thread, plus one (PID_MAX_LIMIT of 64-bit kernels).
 pub const MAX_THREADS: u32 = 1 << 22;
 /// The highest number of a CPU, plus one.

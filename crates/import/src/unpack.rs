@@ -162,7 +162,7 @@ struct Inflate {
     begun: bool,
     over: bool,
     /// CRC-32 and length of this member.
-    sum: u32,
+    sum: crc32fast::Hasher,
     length: u32,
     cut: Rc<Cell<bool>>,
 }
@@ -180,7 +180,7 @@ impl Inflate {
             inside: !is_gzip,
             begun: false,
             over: false,
-            sum: 0,
+            sum: crc32fast::Hasher::new(),
             length: 0,
             cut,
         }
@@ -257,7 +257,8 @@ impl Inflate {
         if flags & 2 != 0 && self.array::<2>()?.is_none() {
             return Ok(None);
         }
-        (self.begun, self.inside, self.sum, self.length) = (true, true, 0, 0);
+        (self.begun, self.inside, self.length) = (true, true, 0);
+        self.sum.reset();
         self.state.reset(DataFormat::Raw);
         Ok(Some(true))
     }
@@ -271,7 +272,8 @@ impl Inflate {
         }
         let Some(sum) = self.array::<4>()? else { return Ok(None) };
         let Some(length) = self.array::<4>()? else { return Ok(None) };
-        if (u32::from_le_bytes(sum), u32::from_le_bytes(length)) != (self.sum, self.length) {
+        if (u32::from_le_bytes(sum), u32::from_le_bytes(length)) != (self.sum.clone().finalize(), self.length)
+        {
             return Err(damaged("its sum is another one"));
         }
         Ok(Some(()))
@@ -294,7 +296,7 @@ impl Inflate {
             self.start += result.bytes_consumed;
             let n = result.bytes_written;
             if self.is_gzip {
-                self.sum = crc32(self.sum, &buffer[..n]);
+                self.sum.update(&buffer[..n]);
                 self.length = self.length.wrapping_add(n as u32);
             }
             match result.status {
@@ -306,14 +308,14 @@ impl Inflate {
                 }
                 Ok(_) | Err(MZError::Buf) if n == 0 => {
                     if self.start < self.end && self.end - self.start >= BUFFER {
-                        return Err(damaged("it does not go on"));
+                        return Err(damaged("its content does not continue"));
                     }
                     if !self.fill()? {
                         return Ok(None);
                     }
                 }
                 Ok(_) | Err(MZError::Buf) => {}
-                Err(_) => return Err(damaged("it is no deflate")),
+                Err(_) => return Err(damaged("its content is not deflate's")),
             }
             if n > 0 {
                 return Ok(Some(n));
@@ -338,25 +340,6 @@ impl Read for Inflate {
     }
 }
 
-/// CRC-32 as gzip has it, continued from `sum`.
-fn crc32(sum: u32, bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut at = 0;
-        while at < 256 {
-            let (mut word, mut bit) = (at as u32, 0);
-            while bit < 8 {
-                word = if word & 1 == 1 { word >> 1 ^ 0xedb8_8320 } else { word >> 1 };
-                bit += 1;
-            }
-            table[at] = word;
-            at += 1;
-        }
-        table
-    };
-    !bytes.iter().fold(!sum, |sum, b| TABLE[usize::from(sum as u8 ^ b)] ^ sum >> 8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +349,7 @@ mod tests {
         // With a name, as gzip writes it.
         let mut all = b"\x1f\x8b\x08\x08\0\0\0\0\0\x03trace.txt\0".to_vec();
         all.extend(compress_to_vec(bytes, 6));
-        all.extend(crc32(0, bytes).to_le_bytes());
+        all.extend(crc32fast::hash(bytes).to_le_bytes());
         all.extend((bytes.len() as u32).to_le_bytes());
         all
     }
@@ -383,7 +366,6 @@ mod tests {
 
     #[test]
     fn packed_bytes_come_back_however_they_are_packed() {
-        assert_eq!(crc32(0, b"123456789"), 0xcbf4_3926);
         let text: Vec<u8> =
             (0..300_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let zlib = compress_to_vec_zlib(&text, 6);

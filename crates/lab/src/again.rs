@@ -6,7 +6,7 @@
 use crate::cell::Cell;
 use crate::events::{Both, cast, check_same};
 use crate::exec::sim::{Prepared, allowed, names, series};
-use schedlab_base::{Backend, CpuSet, Error, Ns, Result, TaskId};
+use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
 use schedlab_machine::Domains;
 use schedlab_record::conserve::{Chance, Chances, Found, IdleWhileWaiting, Stretches, Window, World};
 use schedlab_record::explain;
@@ -36,6 +36,17 @@ pub struct Again<'a> {
     clock: Option<&'static AtomicU64>,
 }
 
+/// The error for a run that was not simulated. A recorded schedule can be simulated, as another run.
+fn not_simulated(from: &Origin) -> Error {
+    if from.name() == Origin::RECORDING {
+        return Error::machine("a recording can't be made again as it was").help(
+            "'schedlab replay RUN --under KERNEL' simulates its schedule, and stores runs that can be",
+        );
+    }
+    Error::machine(format!("a run of the {from} backend can't be made again as it was"))
+        .help("only simulated runs can: --backend sim")
+}
+
 impl<'a> Again<'a> {
     /// The run of a record.
     ///
@@ -46,8 +57,7 @@ impl<'a> Again<'a> {
         let kernel = match (record.backend == Backend::Sim, record.resolved) {
             (true, Some(kernel)) => kernel,
             _ => {
-                let text = format!("a run of the {} backend can't be made again as it was", record.backend);
-                return Err(Error::machine(text).help("only simulated runs can: --backend sim"));
+                return Err(not_simulated(&record.backend));
             }
         };
         if record.model != MODEL {

@@ -4,9 +4,10 @@
 //! of a run.
 
 use crate::command;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, nearest};
 use schedlab_record::{Better, Metric, Record, Value};
 use schedlab_workload::{Benchmark, Spec, spec};
+use std::collections::BTreeMap;
 
 /// Metrics shown first for a workload that names none of its own.
 pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
@@ -55,7 +56,25 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
         return Err(Error::unknown("figure", name, own()));
     }
-    Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b))).map(|_| ())
+    let found = Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b)));
+    found.map(|_| ()).map_err(|e| {
+        let is_near = e.remedy().is_some_and(|help| help.starts_with("did you mean"));
+        match likest(name, series, figures).filter(|_| !is_near) {
+            Some(whole) => e.help(format!("did you mean '{whole}'?")),
+            None => e,
+        }
+    })
+}
+
+/// The whole name of the workload's own metric that is spelled most like a name, as it is or as tables print it.
+fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String> {
+    let stats = |s: &Declared| ["mean", "p50", "p99", "max"].map(|stat| format!("{}.{stat}", s.0));
+    let figures = figures.iter().filter(|f| !f.contains('<')).cloned();
+    let all: Vec<String> = figures.chain(series.iter().flat_map(stats)).collect();
+    let in_tables = all.iter().filter_map(|whole| Some((whole.split_once('.')?.1, whole)));
+    let spelled: BTreeMap<&str, &String> = in_tables.chain(all.iter().map(|w| (w.as_str(), w))).collect();
+    let near = nearest::nearest(name, spelled.keys().copied())?;
+    spelled.get(near).map(|whole| (*whole).clone())
 }
 
 /// The metrics of workloads beside those that all have: declared series, and figures of commands.

@@ -496,7 +496,7 @@ mod tests {
         ");
         insta::assert_snapshot!(error(&with("cores = 0", "")), @"m.toml:4:9: cores = 0: a machine has at least one");
         insta::assert_snapshot!(error(&with("cores = 6\npackages = 4", "")), @r"
-        m.toml:4:9: cores = 6 is no multiple of llcs = 4
+        m.toml:4:9: cores = 6 is not a multiple of llcs = 4
           help: counts are of the whole machine; every unit holds equally many of the next
         ");
         insta::assert_snapshot!(error("name = 'm'\nabout = 'a'"), @"m.toml:1:1: a machine file has no [topology]");

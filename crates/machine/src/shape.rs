@@ -1,10 +1,11 @@
 //! A regular machine in a few numbers: how many of each unit, and how CPUs are numbered.
 //!
 //! All counts are of the whole machine, except the threads, which are per core. Every unit divides evenly; an irregular
-//! machine is read from sysfs instead. Firmware decides the numbering; the two common orders are here.
+//! machine is read from sysfs instead. Firmware decides the numbering; the common orders are here.
 
 use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};
 use schedlab_base::{Error, Result, cpuset::MAX_CPUS};
+use std::collections::BTreeMap;
 
 /// The order in which firmware lists hardware threads, hence CPU numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,9 @@ pub enum Numbering {
     SiblingsLast,
     /// The threads of a core side by side (many desktops and VMs).
     Adjacent,
+    /// A core of each package in turn, thread 0 of all; then their siblings in the same order (some two-socket servers:
+    /// even CPUs on one, odd CPUs on the other).
+    Alternating,
 }
 
 impl Numbering {
@@ -22,6 +26,7 @@ impl Numbering {
         ("intel", Numbering::SiblingsLast),
         ("adjacent", Numbering::Adjacent),
         ("amd", Numbering::Adjacent),
+        ("alternating", Numbering::Alternating),
     ];
 }
 
@@ -69,6 +74,8 @@ impl Shape {
             core,
             thread,
         };
+        // The core that is next when the packages take turns.
+        let turn = |at: u32| at % self.packages * per(self.packages) + at / self.packages;
         let (cores, threads) = (0..self.cores, 0..self.threads_per_core);
         let cpus = match self.numbering {
             Numbering::SiblingsLast => {
@@ -77,6 +84,9 @@ impl Shape {
             Numbering::Adjacent => {
                 cores.flat_map(|c| threads.clone().map(move |t| (c, t))).map(|(c, t)| row(c, t)).collect()
             }
+            Numbering::Alternating => in_order_of_cpus(
+                threads.flat_map(|t| cores.clone().map(move |at| (at, t))).map(|(at, t)| row(turn(at), t)),
+            ),
         };
         let distance = |a, b| if a == b { 10 } else { self.remote_distance };
         let matrix = |a| (0..self.nodes).map(|b| distance(a, b)).collect();
@@ -114,12 +124,23 @@ impl Shape {
         }
         match pairs.iter().find(|((_, many), (_, few))| !many.is_multiple_of(*few)) {
             Some(((many, n), (few, m))) => {
-                Err(Error::input(format!("{many} = {n} is no multiple of {few} = {m}"))
+                Err(Error::input(format!("{many} = {n} is not a multiple of {few} = {m}"))
                     .help("counts are of the whole machine; every unit holds equally many of the next"))
             }
             None => Ok(()),
         }
     }
+}
+
+/// The same CPUs with cores, clusters and caches numbered as they come, as a reader of a machine numbers them.
+fn in_order_of_cpus(cpus: impl Iterator<Item = Cpu>) -> Vec<Cpu> {
+    let mut known: [BTreeMap<u32, u32>; 3] = Default::default();
+    let mut next = |unit: usize, id: u32| {
+        let new = known[unit].len() as u32;
+        *known[unit].entry(id).or_insert(new)
+    };
+    cpus.map(|c| Cpu { core: next(0, c.core), cluster: next(1, c.cluster), llc: next(2, c.llc), ..c })
+        .collect()
 }
 
 #[cfg(test)]
@@ -128,15 +149,21 @@ mod tests {
     use schedlab_base::CpuId;
 
     #[test]
-    fn both_numberings() {
+    fn each_numbering() {
         let last = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 2) };
         let adjacent = Shape { numbering: Numbering::Adjacent, ..last.clone() };
+        let turns = Shape { numbering: Numbering::Alternating, llcs: 4, ..last.clone() };
         let masks = |s: &Shape, cpu| {
             let t = s.topology().unwrap();
             (t.smt_mask(CpuId(cpu)).to_string(), t.llc_mask(CpuId(cpu)).to_string())
         };
         assert_eq!(masks(&last, 1), ("1,5".into(), "0-1,4-5".into()));
         assert_eq!(masks(&adjacent, 1), ("0-1".into(), "0-3".into()));
+        assert_eq!(masks(&turns, 1), ("1,5".into(), "1,5".into()));
+        let cpus = turns.topology().unwrap().cpus;
+        let of = |unit: fn(&Cpu) -> u32| cpus[..4].iter().map(unit).collect::<Vec<_>>();
+        assert_eq!((of(|c| c.package), of(|c| c.core)), (vec![0, 1, 0, 1], vec![0, 1, 2, 3]));
+        assert_eq!((of(|c| c.llc), of(|c| c.node)), (vec![0, 1, 2, 3], vec![0, 1, 0, 1]));
     }
 
     #[test]
@@ -145,7 +172,8 @@ mod tests {
         assert!(message(Shape::flat(0, 1)).contains("cores = 0"));
         assert!(message(Shape::flat(1_000_000_000, 64)).contains("64000000000 CPUs"));
         assert!(
-            message(Shape { llcs: 3, ..Shape::flat(8, 1) }).contains("cores = 8 is no multiple of llcs = 3")
+            message(Shape { llcs: 3, ..Shape::flat(8, 1) })
+                .contains("cores = 8 is not a multiple of llcs = 3")
         );
         let split = Shape { packages: 2, nodes: 3, llcs: 6, ..Shape::flat(6, 1) };
         assert!(message(split).contains("packages or nodes = 3"));

@@ -5,8 +5,9 @@
 
 use crate::background::{exact, row_text};
 use crate::shape::{Numbering, Shape};
-use crate::{Costs, IdleGovernor, Machine, Sharing, Topology};
+use crate::{Costs, Cpu, IdleGovernor, Machine, Sharing, Topology};
 use schedlab_base::{Error, Ns, Result};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 fn quoted(text: &str) -> String {
@@ -114,8 +115,7 @@ impl Machine {
 
 /// `[topology]` of a regular machine.
 fn topology(topology: &Topology) -> Result<String> {
-    let count =
-        |unit: fn(&crate::Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
+    let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
     let (cores, threads) = (count(|c| c.core), count(|c| c.thread));
     let clusters = count(|c| c.cluster);
     let shapes = Numbering::NAMES.iter().map(|(word, numbering)| {
@@ -132,15 +132,12 @@ fn topology(topology: &Topology) -> Result<String> {
         (*word, shape)
     });
     let regular = |(_, shape): &(&str, Shape)| shape.topology().is_ok_and(|made| made.cpus == topology.cpus);
-    let (word, shape) = shapes.into_iter().find(regular).ok_or_else(|| {
-        Error::machine(format!(
-            "a machine file can't hold this topology: {} CPUs, {cores} cores, {} caches and {} nodes are not divided \
-             evenly, or are numbered in another order",
-            topology.nr_cpus(),
-            count(|c| c.llc),
-            count(|c| c.node),
-        ))
-        .help("cores of several kinds and offline CPUs make it so; simulate 'host' here instead")
+    let (word, shape) = shapes.clone().find(regular).ok_or_else(|| {
+        let sorted = sorted(topology);
+        let is_even = shapes.clone().any(|(_, s)| {
+            s.numbering == Numbering::Adjacent && s.topology().is_ok_and(|made| made.cpus == sorted)
+        });
+        irregular(topology, is_even)
     })?;
     let mut text = format!(
         "\n[topology]\npackages = {}\nnodes = {}\nllcs = {}\n",
@@ -155,6 +152,48 @@ fn topology(topology: &Topology) -> Result<String> {
     }
     let _ = writeln!(text, "reclaim_distance = {}", topology.reclaim_distance);
     Ok(text)
+}
+
+/// The CPUs in the order of their units, with numbers as they come in it: those of the same machine whose CPUs lie side
+/// by side.
+fn sorted(topology: &Topology) -> Vec<Cpu> {
+    let mut cpus = topology.cpus.clone();
+    cpus.sort_by_key(|c| (c.package, c.node, c.llc, c.cluster, c.core, c.thread));
+    let units: [fn(&mut Cpu) -> &mut u32; 4] =
+        [|c| &mut c.package, |c| &mut c.llc, |c| &mut c.cluster, |c| &mut c.core];
+    for unit in units {
+        let mut known: BTreeMap<u32, u32> = BTreeMap::new();
+        for cpu in &mut cpus {
+            let next = known.len() as u32;
+            let id = unit(cpu);
+            *id = *known.entry(*id).or_insert(next);
+        }
+    }
+    cpus
+}
+
+/// The error for a topology that no file can hold. `is_even`: only its numbers are at fault.
+fn irregular(topology: &Topology, is_even: bool) -> Error {
+    let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
+    let cpus = topology.nr_cpus();
+    if is_even {
+        let known: Vec<&str> = Numbering::NAMES.iter().map(|(word, _)| *word).collect();
+        return Error::machine(format!(
+            "a machine file can't hold this topology: its {cpus} CPUs are numbered in another order than 'numbering' has \
+             words for"
+        ))
+        .help(format!(
+            "'schedlab machine new' makes the same machine with other numbers of CPUs; known orders: {}",
+            known.join(", ")
+        ));
+    }
+    Error::machine(format!(
+        "a machine file can't hold this topology: {cpus} CPUs, {} cores, {} caches and {} nodes are not divided evenly",
+        count(|c| c.core),
+        count(|c| c.llc),
+        count(|c| c.node),
+    ))
+    .help("cores of several kinds and offline CPUs make it so; simulate 'host' on that machine instead")
 }
 
 #[cfg(test)]
@@ -172,6 +211,10 @@ mod tests {
 
     #[test]
     fn presets_are_read_back_as_they_were() {
+        let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
+        let turns = Shape { numbering: Numbering::Alternating, ..shape };
+        let machine = Machine { topology: turns.topology().unwrap(), ..Machine::load("smp-2").unwrap() };
+        assert_eq!(again(&machine).topology, machine.topology);
         for name in ["smp-4", "smt-8", "fb-2x24-smt", "epyc-2x64-smt", "nodes-2x4", "desktop-8-smt"] {
             let machine = Machine::load(name).unwrap();
             let back = again(&machine);
@@ -231,6 +274,12 @@ mod tests {
         machine.topology.cpus[3].thread = 1;
         let e = machine.text("odd", "").unwrap_err().to_string();
         assert!(e.contains("4 CPUs, 3 cores") && e.contains("not divided"), "{e}");
+        let shape = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 1) };
+        machine.topology = shape.topology().unwrap();
+        let cpus = &machine.topology.cpus;
+        machine.topology.cpus = [0, 2, 3, 1].map(|at: usize| cpus[at]).to_vec();
+        let e = machine.text("odd", "").unwrap_err().to_string();
+        assert!(e.contains("numbered in another order") && e.contains("alternating"), "{e}");
         let icount = Machine::load("icount-2").unwrap();
         assert!(icount.text("x", "").is_err());
     }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub const RECORD_FILE: &str = "record.json";
 /// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
 pub const MAX_RECORD_MB: u64 = 1024;
-/// Prefix of run folders that are being written; such folders are no runs.
+/// Prefix of run folders that are being written; such folders are not runs.
 pub(crate) const TEMP_PREFIX: &str = ".run.";
 /// Levels below a folder that are searched for runs; a store itself has two.
 const MAX_DEPTH: usize = 6;
@@ -269,7 +269,7 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// Reads a record from its run folder or its file.
 ///
 /// # Errors
-/// When it does not exist or can't be read, is no whole JSON (with line and column), has another schema, or
+/// When it does not exist or can't be read, is not whole JSON (with line and column), has another schema, or
 /// stands in a store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
     load_as(path, parts::whole)
@@ -354,7 +354,13 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
-        let help = "the file is damaged or no record; take the run's folder away and run it again";
+        let help = match file.file_name().is_some_and(|name| name == RECORD_FILE) {
+            true => "the file is damaged; take the run's folder away and run it again",
+            false => {
+                "name a run's folder, ROOT/<cell>/<seed>; 'schedlab import FILE' makes a run of a recording, and 'schedlab \
+                 compare' reads other tools' output"
+            }
+        };
         Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };
     // The schema is read first: the other fields depend on it.
@@ -368,7 +374,7 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
         Some(other) => Err(Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
             .help("the run is another version's; make it again with this one")
             .at(Spot::file(file))),
-        None => Err(Error::input("no record: it has no schema").at(Spot::file(file))),
+        None => Err(Error::input("not a record: it has no schema").at(Spot::file(file))),
     }
 }
 

@@ -9,6 +9,7 @@ use schedlab_lab::metrics::{self, Declared};
 use schedlab_lab::stats::Verdict;
 use schedlab_record::{Record, Value};
 use schedlab_report::junit;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where else a comparison goes, and what of it.
@@ -79,8 +80,11 @@ pub fn print_of_run(record: &Record, metric: &str) -> Result<()> {
     let figures: Vec<String> = record.found.figures.keys().cloned().collect();
     let series: Vec<Declared> =
         record.found.series.iter().map(|(name, s)| (name.clone(), s.unit().to_owned(), s.better())).collect();
-    metrics::check(metric, &series, &figures)?;
-    let value = match metrics::evaluate(record, metric).value {
+    let whole = match metrics::check(metric, &series, &figures) {
+        Ok(()) => metric.to_owned(),
+        Err(e) => only(metric, metrics::in_full(metric, &series, &figures))?.ok_or(e)?,
+    };
+    let value = match metrics::evaluate(record, &whole).value {
         Value::Number(value) => value,
         Value::Missing(why) => {
             return Err(Error::new(ErrorKind::CheckFailed, format!("--print {metric}: {why}")));
@@ -89,10 +93,32 @@ pub fn print_of_run(record: &Record, metric: &str) -> Result<()> {
     output::result(|out| writeln!(out, "{value}"))
 }
 
+/// The one whole name that a name in a table means; `None` if it means none.
+fn only(name: &str, mut whole: Vec<String>) -> Result<Option<String>> {
+    match whole.len() {
+        0 | 1 => Ok(whole.pop()),
+        _ => Err(Error::input(format!("--print: '{name}' stands for {} metrics", whole.len()))
+            .help(format!("name one: {}", whole.join(", ")))),
+    }
+}
+
+/// The whole name of a metric of the comparison: tables leave out the program's name.
+fn whole_name(comparison: &Comparison, metric: &str) -> Result<String> {
+    let all: BTreeSet<&str> =
+        comparison.cells.iter().flat_map(|c| c.metrics.keys()).map(String::as_str).collect();
+    if all.contains(metric) {
+        return Ok(metric.to_owned());
+    }
+    let means = |name: &&&str| name.split_once('.').is_some_and(|(_, rest)| rest == metric);
+    let found = only(metric, all.iter().filter(means).map(|name| (*name).to_owned()).collect())?;
+    found.ok_or_else(|| Error::unknown("metric", metric, all).context("--print"))
+}
+
 fn number(comparison: &Comparison, wanted: &str) -> Result<f64> {
     let (metric, change) = split(wanted);
+    let metric = &whole_name(comparison, metric)?;
     let cells: Vec<&Cell> = comparison.cells.iter().filter(|c| c.metrics.contains_key(metric)).collect();
-    let rows: Vec<_> = comparison.comparisons.iter().filter(|r| r.metric == metric).collect();
+    let rows: Vec<_> = comparison.comparisons.iter().filter(|r| r.metric == *metric).collect();
     // Without rows there is no baseline: the cells stand for themselves.
     let compared = |c: &&Cell| rows.is_empty() || rows.iter().any(|r| r.is_of(c));
     let mut chosen: Vec<&Cell> = cells.into_iter().filter(compared).collect();
@@ -105,7 +131,11 @@ fn number(comparison: &Comparison, wanted: &str) -> Result<f64> {
     }
     let one = match chosen[..] {
         [one] => one,
-        [] => return Err(Error::input(format!("--print {wanted}: no load has the metric '{metric}'"))),
+        [] => {
+            return Err(Error::input(format!(
+                "--print {wanted}: no compared load has the metric '{metric}'"
+            )));
+        }
         _ => {
             let names: Vec<String> =
                 chosen.iter().map(|c| format!("{} {} {}", c.workload, c.load, c.variant)).take(4).collect();

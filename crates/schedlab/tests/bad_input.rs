@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
     (&["run", "small.toml", "--backend", "vn"], 2, &["'vm'"]),
     (&["run", "small.toml", "--out", "small.toml/runs"], 3, &["can't create the folder"]),
     (&["explain", "nowhere"], 2, &["can't read nowhere"]),
-    (&["explain", "bad.json"], 2, &["bad.json: no record"]),
+    (&["explain", "bad.json"], 2, &["bad.json: not a record"]),
     (&["explain", "half.json"], 2, &["half.json:2:", "not a whole record"]),
     (&["compare", "folder"], 2, &["no runs in folder"]),
     (&["compare", "nowhere"], 2, &["nowhere"]),

@@ -67,7 +67,7 @@ fn an_experiment_sweeps_a_commands_load() {
         ("timeout", "timout", "did you mean 'timeout'?"),
         ("unit = \"s\"", "better = \"les\"", "unknown better 'les'"),
         ("load = { sweep = [1, 2] }", "laod = 1", "echo.toml:"),
-        ("name = \"time\"", "name = \"a b\"", "is no name of a metric"),
+        ("name = \"time\"", "name = \"a b\"", "is not the name of a metric"),
     ] {
         lab.write("echo.toml", &EXPERIMENT.replacen(from, to, 1));
         let (_, err) = lab.run(&["run", "echo.toml", "--backend", "host"], 2);
@@ -333,8 +333,25 @@ fn a_comparison_goes_to_ci_and_to_scripts() {
     let one = ["bench", "--backend", "sim", "--machine", "smp-2", "pipe", "--loops", "200"];
     let number = lab.ok(&[&one[..], &["--print", "pipe.round_trip.mean"]].concat());
     assert!(number.trim().parse::<f64>().is_ok_and(|n| n > 0.0) && number.lines().count() == 1, "{number}");
+    assert_eq!(lab.ok(&[&one[..], &["--print", "round_trip.mean"]].concat()), number, "as tables have it");
     lab.run(&[&one[..], &["--print", "pipe.no.mean"]].concat(), 2);
+    assert_eq!(lab.ok(&["compare", a, b, "--print", "time"]).trim(), "1502500000");
+    let short: f64 = lab.ok(&["compare", a, b, "--print", "time%"]).trim().parse().unwrap();
+    assert!((short - change).abs() < 1e-9, "{short}");
+    let (_, err) = lab.run(&["compare", a, b, "--print", "tiem"], 2);
+    assert!(err.contains("'tiem'") && err.contains("did you mean 'hackbench.time'?"), "{err}");
     lab.run(&["compare", a, b, "--junit", "no/such/folder.xml"], 2);
+}
+
+#[test]
+fn a_table_says_which_of_its_rows_are_left_out() {
+    let lab = Lab::new();
+    let rows = "  10.0 =C2=B1  2%   -5.6%   20.0   work.rate\n  1.00   -1.0%   nan   work.lost\n";
+    let rule = "---------------- ---------------------------";
+    lab.write("mail", &format!("commit:\n  aaaa\n  bbbb\n\n{rule}\n  %stddev  %change  %stddev\n{rows}"));
+    let shown = lab.json(&["compare", "mail", "--json"]);
+    assert!(shown["warnings"].to_string().contains("line 8 looks like a row"), "{}", shown["warnings"]);
+    assert!(shown["comparisons"].to_string().contains("work.rate"), "{}", shown["comparisons"]);
 }
 
 #[test]

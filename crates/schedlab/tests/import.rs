@@ -174,8 +174,8 @@ fn what_is_no_recording_is_refused_with_a_remedy() {
     let lab = Lab::new();
     for (name, content, said) in [
         ("empty", &b""[..], "empty"),
-        ("poem", b"roses are red\n", "no recording"),
-        ("binary", b"\x7fELF\0\0\0", "no recording"),
+        ("poem", b"roses are red\n", "not a recording"),
+        ("binary", b"\x7fELF\0\0\0", "not a recording"),
         ("zip", b"\x1f\x8b\x08", "gzip"),
         ("irqs", b"a-1 [000] 1.0: irq_handler_entry: irq=4\n", "none of the scheduler"),
         ("strange", b"a-1 [000] 1.0: sched_switch: left for right\n", "line 1"),
@@ -344,6 +344,47 @@ fn raw_fields_and_packed_files_tell_the_same() {
 fn crc32(bytes: &[u8]) -> u32 {
     let bit = |sum: u32, _: u32| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
     !bytes.iter().fold(!0, |sum, b| (0..8).fold(sum ^ u32::from(*b), bit))
+}
+
+#[test]
+fn a_recording_in_place_of_a_run_is_sent_to_import() {
+    let lab = Lab::new();
+    lab.write("a.txt", FTRACE);
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(FTRACE.as_bytes(), 6);
+    let dat = include_bytes!("../../import/tests/data/trace-6.dat");
+    for (name, bytes) in [("a.dat", &dat[..]), ("a.txt.z", &packed)] {
+        std::fs::write(lab.path().join(name), bytes).unwrap();
+    }
+    lab.write("list.txt", "milk\n");
+    for command in ["explain", "replay", "trace", "compare", "report"] {
+        for file in ["a.txt", "a.dat", "a.txt.z"] {
+            let (_, err) = lab.run(&[command, file], 2);
+            assert!(err.contains(&format!("'schedlab import {file}' makes a run of it")), "{command}: {err}");
+            assert!(!err.contains("take the run's folder away"), "{command}: {err}");
+        }
+        let (_, err) = lab.run(&[command, "list.txt"], 2);
+        assert!(
+            !err.contains("is a recording") && !err.contains("take the run's folder away"),
+            "{command}: {err}"
+        );
+    }
+}
+
+#[test]
+fn an_import_without_wakeups_is_not_explained_and_says_what_to_record() {
+    let lab = Lab::new();
+    let switches: Vec<&str> = FTRACE.lines().filter(|l| !l.contains("sched_wak")).collect();
+    lab.write("switches.txt", &(switches.join("\n") + "\n"));
+    let (told, _) = imported(&lab, &["switches.txt"]);
+    let (_, err) = lab.run(&["explain", told["folder"].as_str().unwrap()], 2);
+    assert!(
+        err.contains("no wakeups") && err.contains("-e sched_waking") && !err.contains("--backend"),
+        "{err}"
+    );
+    for more in [&["--idle-while-waiting"][..], &["--metric", "run_delay"]] {
+        let (_, err) = lab.run(&[&["explain", told["folder"].as_str().unwrap()], more].concat(), 3);
+        assert!(err.contains("schedlab replay") && !err.contains("--backend"), "{err}");
+    }
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn four_thousand_cpus_are_read_and_more_are_not() {
     let told = on(&lab, &["import", "--json"], "t", all.as_bytes()).unwrap();
     assert!(told.contains("\"cpus\": 4096"), "{told}");
     let e = on(&lab, &["import"], "t", line(4096, 0).as_bytes()).unwrap_err();
-    assert!(e.contains("line 1") || e.contains("no recording"), "{e}");
+    assert!(e.contains("line 1") || e.contains("not a recording"), "{e}");
     // A bundle of one event on each CPU: packet, bundle, number of the CPU, event.
     let varint = |n: u32| if n < 128 { vec![n as u8] } else { vec![n as u8 | 0x80, (n >> 7) as u8] };
     let mut trace = Vec::new();

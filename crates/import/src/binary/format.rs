@@ -90,7 +90,7 @@ impl Format {
         let place = self.any(name)?;
         match place.size {
             1 | 2 | 4 | 8 => Ok(place),
-            n => Err(self.strange(name, &format!("has {n} bytes, which is no number"))),
+            n => Err(self.strange(name, &format!("has {n} bytes, which is not a number"))),
         }
     }
     /// The place of a field of any kind.

@@ -34,7 +34,7 @@ fn of_file(e: Error) -> Error {
     if e.kind() != ErrorKind::Machine {
         return e;
     }
-    Error::input(format!("{}, as the file tells it", e.message()))
+    Error::input(format!("{}, as the file has it", e.message()))
         .help("let the tool that made it print text there: 'perf script' or 'trace-cmd report'")
 }
 

@@ -82,7 +82,7 @@ impl<A: Audience> Reader<'_, A> {
             }
             let Some(length) = length(&mut from)? else { return Ok(false) };
             if tag != [PACKET] || length > MOST {
-                return Err(Error::input("the file is no trace of Perfetto, or is damaged")
+                return Err(Error::input("the file is not a trace of Perfetto, or is damaged")
                     .help("record it anew, or open it in ui.perfetto.dev"));
             }
             packet.resize(length as usize, 0);

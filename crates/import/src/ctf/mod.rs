@@ -13,7 +13,7 @@ pub mod tsdl;
 
 use crate::people::Audience;
 use crate::states::States;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
+use crate::told::{Comm, MAX_CPUS, MAX_THREADS, TRACEPOINTS, Thread, Told, UNTOLD, What};
 use crate::{Imported, Importer, Known, text};
 use bits::{Scope, Value};
 use schedlab_base::{Error, Result, input};
@@ -63,6 +63,11 @@ fn find(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Whether a folder holds a trace, or several.
+pub fn is_trace(folder: &Path) -> bool {
+    find(folder, DEPTH).map_or(true, |found| found.is_some())
+}
+
 /// Whether a folder counts: not the user's events of LTTng (`ust`) beside others.
 fn found_alone(path: &Path, beside: &[PathBuf]) -> bool {
     beside.len() < 2 || !path.components().any(|c| c.as_os_str() == "ust")
@@ -105,16 +110,22 @@ pub fn read(folder: &Path, audience: &mut impl Audience) -> Result<(Imported, Ve
         return Err(Error::input("the trace has no events of the scheduler")
             .help("lttng enable-event --kernel 'sched_*', or schedlab trace --format ctf"));
     }
+    let foreign = files.iter().zip(&streams).filter(|(_, stream)| stream.is_foreign);
+    let passed_over = foreign.map(|(path, _)| name(path)).collect();
     let cpus = streams.iter().filter_map(|s| s.cpu).map(|cpu| cpu + 1).max();
     files.push(folder.join(METADATA));
-    Ok((Imported { others, ..importer.finish(cpus, description.release) }, files))
+    Ok((Imported { others, passed_over, ..importer.finish(cpus, description.release) }, files))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The files of streams, by name: all but the description and hidden ones (LTTng's index is a folder).
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
     let is_stream = |path: &PathBuf| {
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = name(path);
         path.is_file() && name != METADATA && !name.starts_with('.')
     };
     let mut all: Vec<PathBuf> = read.filter_map(|e| Some(e.ok()?.path())).filter(is_stream).collect();
@@ -142,7 +153,7 @@ impl<A: Audience> Reader<'_, A> {
         loop {
             match stream.advance(description)? {
                 Next::Event { at_ns, cpu } => {
-                    if is_known(stream.name(description)) {
+                    if TRACEPOINTS.contains(&stream.name(description)) {
                         return Ok(Some((at_ns, cpu)));
                     }
                     self.others += 1;
@@ -188,20 +199,6 @@ impl<A: Audience> Reader<'_, A> {
         };
         self.importer.record(Told { at_ns, cpu, current, process: UNTOLD, what });
     }
-}
-
-/// Whether an event of that name is read.
-fn is_known(name: &str) -> bool {
-    const NAMES: [&str; 7] = [
-        "sched_switch",
-        "sched_waking",
-        "sched_wakeup",
-        "sched_wakeup_new",
-        "sched_migrate_task",
-        "sched_process_fork",
-        "sched_process_exit",
-    ];
-    NAMES.contains(&name)
 }
 
 fn thread(number: i64) -> Option<u32> {

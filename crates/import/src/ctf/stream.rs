@@ -40,12 +40,14 @@ pub struct Stream {
     end: u64,
     at: u64,
     class: u64,
-    /// The CPU, once a packet has told it.
+    /// The CPU, once a packet has named it.
     pub cpu: Option<u32>,
     /// The clock's last count.
     count: u64,
     lost: u64,
     over: bool,
+    /// The file does not begin as a stream of the trace does.
+    pub is_foreign: bool,
     /// The last event: its number, and where its fields begin.
     event: u64,
     fields_at: u64,
@@ -65,6 +67,7 @@ impl Stream {
             count: 0,
             lost: 0,
             over: false,
+            is_foreign: false,
             event: 0,
             fields_at: 0,
         }
@@ -105,7 +108,7 @@ impl Stream {
     /// Goes to the next event.
     ///
     /// # Errors
-    /// When the file can't be read, or is no stream of this trace.
+    /// When the file can't be read, or is not a stream of this trace.
     pub fn advance(&mut self, description: &Description) -> Result<Next> {
         while self.at >= self.end {
             if self.over {
@@ -148,7 +151,7 @@ impl Stream {
         Some(Next::Event { at_ns: description.clock.ns(self.count), cpu })
     }
 
-    /// A count of fewer bits goes on from the last one.
+    /// A count of fewer bits continues from the last one.
     fn clock(&mut self, count: u64, bits: u32) {
         if bits >= 64 {
             self.count = count;
@@ -175,9 +178,9 @@ impl Stream {
         self.file.read_exact_at(&mut head, self.next_at).map_err(|e| failed(&e))?;
         let Some(told) = Packet::of(&head, description) else {
             self.over = true;
-            // Another file in the folder is passed over; a packet that ends in its head is cut.
-            let is_first = self.next_at == 0;
-            return Ok((!is_first || left >= 4 && is_magic(&head, description)).then_some(Next::Cut));
+            // Another file, or a stream with a damaged head; a packet that ends in its head is cut.
+            self.is_foreign = self.next_at == 0 && !(left >= 4 && is_magic(&head, description));
+            return Ok((!self.is_foreign).then_some(Next::Cut));
         };
         let bytes = told.packet_bits.map_or(left, |bits| bits.div_ceil(8));
         if bytes > MOST_OF_PACKET || bytes * 8 < told.at {

@@ -177,9 +177,24 @@ fn a_trace_of_lttng_s_is_read() {
     );
     assert_eq!(heard.1, ["a b", "other"]);
     assert_eq!((imported.records, imported.others, imported.losses.events), (3, 1, 2));
+    assert_eq!(imported.passed_over, ["notes.txt"]);
     assert_eq!(imported.opened_ns, 5000 + (4 << 27) - 100);
     assert_eq!((imported.cast.release.as_str(), imported.cast.cpus), ("4.9.0-13-amd64", 2));
     assert!(files.iter().any(|f| f.ends_with("channel0_1")), "{files:?}");
+}
+
+#[test]
+fn a_stream_with_a_damaged_head_is_reported() {
+    let (whole, _) = story();
+    let folder = trace(&whole);
+    let mut damaged = whole;
+    damaged[0] ^= 1;
+    fs::write(folder.path().join("kernel/channel0_0"), damaged).unwrap();
+    fs::write(folder.path().join("kernel/channel0_2"), "").unwrap();
+    let (imported, _) = read(folder.path(), &mut Heard::default()).unwrap();
+    assert_eq!(imported.passed_over, ["channel0_0", "notes.txt"], "an empty stream lacks nothing");
+    let warned = imported.warnings().into_iter().find(|w| w.code == "recording.passed_over").unwrap();
+    assert!(warned.message.contains("channel0_0"), "{}", warned.message);
 }
 
 #[test]

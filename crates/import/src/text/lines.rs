@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Size of the buffer; a longer line is no record and is passed over.
+/// Size of the buffer; a longer line is not a record and is passed over.
 const BUFFER: usize = 1 << 20;
 
 /// The lines of a file.

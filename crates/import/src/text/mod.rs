@@ -72,7 +72,7 @@ pub fn is_cut(line: &[u8], told: &Line) -> bool {
     }
 }
 
-/// Whether a line is one of perf's and not of ftrace's; `None` if it is no record.
+/// Whether a line is one of perf's and not of ftrace's; `None` if it is not a record.
 pub fn is_perf(line: &[u8]) -> Option<bool> {
     let head = Head::of(line)?;
     let (name, _) = event_name(&line[head.rest..])?;
@@ -135,11 +135,11 @@ pub struct Headings {
 }
 
 impl Headings {
-    /// The release, if the last line told it.
+    /// The release, if the last line has it.
     pub fn news(&self) -> Option<&str> {
         self.release.as_deref().filter(|_| self.is_new)
     }
-    /// Reads a line that is no record.
+    /// Reads a line that is not a record.
     pub fn read(&mut self, line: &[u8]) {
         let text = line.trim_ascii();
         self.is_new = false;

@@ -1,4 +1,4 @@
-//! Text of tools that is known and holds no events. The reader gets the remedy instead of "no recording".
+//! Text of tools that is known and holds no events. The reader gets the remedy instead of "not a recording".
 
 use memchr::memmem;
 use schedlab_base::Error;

@@ -1,5 +1,5 @@
 //! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values
-//! are in us unless it was started with `-N`; only JSON tells that, not the text.
+//! are in us unless it was started with `-N`; only JSON says so, not the text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::{Reading, Row, Tool, Values};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The row.
 pub const TOOL: Tool = Tool {
     name: "cyclictest",
-    about: "how late timers wake threads (10 s unless told: -D); not with -N",
+    about: "how late timers wake threads (10 s without -D); not with -N",
     program: "cyclictest",
     package: "rt-tests",
     before: &["-q", "-D", "10"],
@@ -36,19 +36,23 @@ pub const TOOL: Tool = Tool {
 /// The figures of a thread: samples, min, avg, max.
 type Thread = [f64; 4];
 
+/// A thread in a line: its place in the run, and the kernel's number of it.
+type Id = (u64, Option<u64>);
+
 fn is_json(text: &str) -> bool {
     text.contains("\"rt_test_version") && text.contains("\"thread\"")
 }
 
 /// "T: 0 (15281) P: 0 I:1000 C:    300 Min:     53 Act:   82 Avg:  278 Max:   17900"
-fn thread(line: &str) -> Result<Option<(u64, Thread)>> {
+fn thread(line: &str) -> Result<Option<(Id, Thread)>> {
     let Some(rest) = line.strip_prefix("T:") else { return Ok(None) };
     let mut of = [0.0; 4];
     for (value, word) in of.iter_mut().zip([" C:", "Min:", "Avg:", "Max:"]) {
         let Some(found) = after(rest, word)? else { return Ok(None) };
         *value = found;
     }
-    Ok(number(rest)?.map(|id| (id as u64, of)))
+    let tid = after(rest, "(")?.map(|tid| tid as u64);
+    Ok(number(rest)?.map(|id| ((id as u64, tid), of)))
 }
 
 /// Every run in a text.
@@ -79,18 +83,23 @@ fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
 }
 
 /// The runs in lines of threads. Without -q a run's lines come again and again, with growing counts: the last of each
-/// thread counts. A count that does not grow begins another run.
+/// thread counts. Another run begins with a count that does not grow, with other threads of the kernel in the same
+/// places, and with the line that cyclictest prints at its start.
 fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
-    let mut runs: Vec<BTreeMap<u64, Thread>> = Vec::new();
+    let mut runs: Vec<BTreeMap<u64, (Option<u64>, Thread)>> = Vec::new();
+    let mut begins = true;
     for line in lines(text) {
-        let Some((id, thread)) = thread(line)? else { continue };
-        let goes_on = runs.last().is_some_and(|run| run.get(&id).is_none_or(|before| thread[0] > before[0]));
-        match runs.last_mut().filter(|_| goes_on) {
-            Some(run) => run.extend([(id, thread)]),
-            None => runs.push([(id, thread)].into()),
+        begins |= line.starts_with("# /dev/cpu_dma_latency");
+        let Some(((id, tid), thread)) = thread(line)? else { continue };
+        let is_same = |(before, of): &(Option<u64>, Thread)| *before == tid && thread[0] > of[0];
+        let continues = !begins && runs.last().is_some_and(|run| run.get(&id).is_none_or(is_same));
+        begins = false;
+        match runs.last_mut().filter(|_| continues) {
+            Some(run) => run.extend([(id, (tid, thread))]),
+            None => runs.push([(id, (tid, thread))].into()),
         }
     }
-    Ok(runs.into_iter().map(|run| run.into_values().collect()).collect())
+    Ok(runs.into_iter().map(|run| run.into_values().map(|(_, thread)| thread).collect()).collect())
 }
 
 /// The comments under histograms: "# Total: 300 300", "# Min Latencies: 00053 00046".
@@ -109,7 +118,7 @@ fn of_histograms(text: &str) -> Result<Vec<Vec<Thread>>> {
     Ok((0..runs).map(threads).collect())
 }
 
-/// Threads and the factor to ns: `resolution_in_ns` tells the unit.
+/// Threads and the factor to ns: `resolution_in_ns` names the unit.
 fn of_json(value: &serde_json::Value) -> (Vec<Thread>, f64) {
     let in_ns = value.get("resolution_in_ns").and_then(serde_json::Value::as_u64) == Some(1);
     let threads = value.get("thread").and_then(|t| t.as_object()).into_iter().flatten();
@@ -118,4 +127,31 @@ fn of_json(value: &serde_json::Value) -> (Vec<Thread>, f64) {
         Some([of("cycles")?, of("min")?, of("avg")?, of("max")?])
     };
     (threads.filter_map(one).collect(), if in_ns { 1.0 } else { 1e3 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: u32, tid: u32, count: u32, max: u32) -> String {
+        format!("T: {id} ({tid:>5}) P: 0 I:1000 C: {count:>6} Min:  1 Act:  2 Avg:  3 Max: {max:>7}\n")
+    }
+
+    /// The longest delay of each run, us.
+    fn longest(text: &str) -> Vec<f64> {
+        read(text).unwrap().iter().map(|r| r.values["latency.max"] / 1e3).collect()
+    }
+
+    #[test]
+    fn each_quiet_run_is_a_run_and_lines_that_are_printed_again_are_not() {
+        let run = |first: u32, count: u32, max: u32| {
+            line(0, first, count, max) + &line(1, first + 1, count + 5, max + 1)
+        };
+        assert_eq!(longest(&(run(100, 10, 7) + &run(200, 50, 9))), [8.0, 10.0], "other threads");
+        let start = "# /dev/cpu_dma_latency set to 0us\n";
+        let text = format!("{start}{}{start}{}", run(100, 10, 7), run(100, 50, 9));
+        assert_eq!(longest(&text), [8.0, 10.0], "a start");
+        assert_eq!(longest(&(run(100, 10, 7) + &run(100, 50, 9))), [10.0], "one run without -q");
+        assert_eq!(longest(&(run(100, 50, 7) + &run(100, 10, 9))), [8.0, 10.0], "counts that begin anew");
+    }
 }

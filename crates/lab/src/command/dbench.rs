@@ -16,7 +16,7 @@ const FIGURES: &[Row] = &[
 /// dbench: a file server's load, on the file system of the folder it runs in.
 pub const DBENCH: Tool = Tool {
     name: "dbench",
-    about: "a file server's load on a file system (10 s unless told: -t)",
+    about: "a file server's load on a file system (10 s without -t)",
     program: "dbench",
     package: "dbench",
     before: &["-t", "10"],
@@ -35,7 +35,7 @@ pub const DBENCH: Tool = Tool {
 /// tbench: the same load over TCP to a server on this machine, which is started with it.
 pub const TBENCH: Tool = Tool {
     name: "tbench",
-    about: "dbench's load over loopback TCP (10 s unless told: -t); its server is started with it",
+    about: "dbench's load over loopback TCP (10 s without -t); its server is started with it",
     program: "tbench",
     after: &["127.0.0.1"],
     server: &["tbench_srv"],

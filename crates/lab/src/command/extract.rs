@@ -42,7 +42,10 @@ pub fn check(wanted: &Extract) -> Result<()> {
     Better::parse(&wanted.better)?;
     let (_, last) = wanted.name.rsplit_once('.').unwrap_or(("", &wanted.name));
     if last.is_empty() || wanted.name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(Error::input(format!("'{}' is no name of a metric: a word without blanks", wanted.name)));
+        return Err(Error::input(format!(
+            "'{}' is not the name of a metric: a word without blanks",
+            wanted.name
+        )));
     }
     match Metric::find(&wanted.name) {
         Ok(found) if found.row.name == found.name => {
@@ -107,7 +110,7 @@ pub fn default_better(unit: &str) -> &'static str {
 /// Takes a figure out of a command's output.
 ///
 /// # Errors
-/// When it is not there, is no number, or is there more than once without a choice of one.
+/// When it is not there, is not a number, or is there more than once without a choice of one.
 pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()> {
     let (text, source) = match wanted.source {
         Source::Stdout => (&said.stdout, "standard output"),

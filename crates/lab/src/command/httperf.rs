@@ -8,7 +8,7 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 /// The row.
 pub const TOOL: Tool = Tool {
     name: "httperf",
-    about: "httperf on an nginx of its own: 1000 connections unless told (--num-conns, --wsess)",
+    about: "httperf on an nginx of its own: 1000 connections without --num-conns and --wsess",
     program: "httperf",
     package: "httperf",
     before: &[

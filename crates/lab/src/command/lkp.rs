@@ -3,9 +3,10 @@
 //! and the name at the line's end.
 //!
 //! A column is a variant and has one value, a mean over LKP's runs. Mails break long lines and quote them, and their
-//! charset may have damaged the sign before a deviation. Units and directions are not told. Rows that count failures
-//! (`fail:runs`) are not measurements.
+//! charset may have damaged the sign before a deviation. Units and directions are not given. Rows that count failures
+//! (`fail:runs`) are not measurements. Lines that look like rows and can't be read are reported by their numbers.
 
+use super::mail::{self, unquoted};
 use super::text::{missing, whole};
 use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
@@ -17,15 +18,10 @@ pub const TOOL: Tool = Tool {
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
     figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
     headline: &[],
-    knows: |text| text.lines().map(unquoted).any(is_rule) && text.contains("%change"),
+    knows: |text| text.contains("%change") && text.lines().map(unquoted).any(is_rule),
     read,
     ..SAVED_ONLY
 };
-
-/// A line without the marks of a mail that quotes it.
-fn unquoted(line: &str) -> &str {
-    line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
-}
 
 /// "---------------- --------------------------- ": one group for each column.
 fn is_rule(line: &str) -> bool {
@@ -92,44 +88,90 @@ impl Head {
     }
 }
 
+/// The table that is being read.
+#[derive(Default)]
+struct Table {
+    /// Its columns; 0: there is no table.
+    columns: usize,
+    /// Words of a row that a mail has broken, and the line of the first of them.
+    broken: Option<(usize, String)>,
+}
+
+impl Table {
+    /// Takes a line, together with the row that a mail has broken before it.
+    fn line(&mut self, at: usize, line: &str, all: &mut [Reading]) -> Result<()> {
+        if let Some((began, words)) = self.broken.take() {
+            if line.is_empty() {
+                self.broken = Some((began, words));
+                return Ok(());
+            }
+            let joined = format!("{words} {line}");
+            match row(&joined, self.columns) {
+                Line::Other | Line::Unread if is_like_a_row(&words) => unread(began, all),
+                Line::Other | Line::Unread => {}
+                found => return self.take(began, &joined, found, all),
+            }
+        }
+        self.take(at, line, row(line, self.columns), all)
+    }
+
+    fn take(&mut self, at: usize, line: &str, found: Line<'_>, all: &mut [Reading]) -> Result<()> {
+        match found {
+            Line::Whole(name, values) => {
+                for (reading, word) in all.iter_mut().zip(values) {
+                    let value = whole(word).map_err(|e| e.context(format!("no result of LKP: line {at}")))?;
+                    reading.values.insert(name.clone(), value);
+                }
+            }
+            Line::Begun => self.broken = Some((at, line.to_owned())),
+            Line::Unread => unread(at, all),
+            Line::Other => {}
+        }
+        Ok(())
+    }
+
+    /// The table has ended.
+    fn end(&mut self, all: &mut [Reading]) {
+        if let Some((at, words)) = self.broken.take()
+            && is_like_a_row(&words)
+        {
+            unread(at, all);
+        }
+        self.columns = 0;
+    }
+}
+
+/// Notes a row that can't be read.
+fn unread(at: usize, columns: &mut [Reading]) {
+    columns.iter_mut().for_each(|reading| reading.unread.push(at));
+}
+
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
     let mut head = Head::default();
-    // The readings of the table that is being read.
-    let mut columns = 0;
-    // Words of a row that a mail has broken.
-    let mut broken = String::new();
-    for line in text.lines().map(unquoted) {
+    let mut table = Table::default();
+    let lines = mail::lines(text);
+    for (at, line) in &lines {
+        let (line, first) = (unquoted(line), all.len() - table.columns);
         if is_rule(line) {
-            columns = line.split_whitespace().count();
-            let names = head.names(columns);
+            table.end(&mut all[first..]);
+            table.columns = line.split_whitespace().count();
+            let names = head.names(table.columns);
             all.extend(names.into_iter().map(|variant| Reading {
                 load: head.load.clone(),
                 variant: Some(variant),
                 means: Some("LKP's runs".to_owned()),
                 ..Reading::default()
             }));
-            broken.clear();
-            continue;
-        }
-        if columns == 0 || line.starts_with("====") {
-            columns = 0;
+        } else if table.columns == 0 || line.starts_with("====") {
+            table.end(&mut all[first..]);
             head.line(line);
-            continue;
-        }
-        let joined = format!("{broken} {line}");
-        broken.clear();
-        match row(&joined, columns) {
-            Line::Whole(name, values) => {
-                let first = all.len() - columns;
-                for (reading, word) in all[first..].iter_mut().zip(values) {
-                    reading.values.insert(name.clone(), whole(word)?);
-                }
-            }
-            Line::Begun => broken = joined,
-            Line::Other => {}
+        } else {
+            table.line(*at, line, &mut all[first..])?;
         }
     }
+    let first = all.len() - table.columns;
+    table.end(&mut all[first..]);
     all.retain(|r| !r.values.is_empty());
     if all.is_empty() {
         Err(missing("LKP", "row 'VALUE  CHANGE  VALUE  METRIC' below its head"))
@@ -144,36 +186,108 @@ enum Line<'a> {
     Whole(String, Vec<&'a str>),
     /// The begin of a row.
     Begun,
+    /// A row that can't be read.
+    Unread,
     /// Anything else.
     Other,
 }
 
+/// Whether a word is a value; what counts failures (`1:4`) and per cents are not.
+fn is_value(word: &str) -> bool {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    digits.starts_with(|c: char| c.is_ascii_digit()) && !word.contains(':') && !word.ends_with('%')
+}
+
+fn is_change(word: &str) -> bool {
+    word.strip_prefix(['+', '-']).is_some_and(|w| {
+        let per_cent = w.strip_suffix('%').map(str::to_ascii_lowercase);
+        w.starts_with(|c: char| c.is_ascii_digit()) || matches!(per_cent.as_deref(), Some("inf" | "nan"))
+    })
+}
+
+/// Whether a word is the deviation behind a value, with its sign or without.
+fn is_deviation(word: &str) -> bool {
+    let number = word.trim_start_matches(|c: char| !c.is_ascii()).trim_start_matches("+-");
+    word.ends_with('%') && number.starts_with(|c: char| c.is_ascii_digit()) && !is_change(word)
+}
+
+/// Whether a line has a number in front and changes or deviations behind it, and counts no failures.
+fn is_like_a_row(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let number = words.next().is_some_and(|w| {
+        let plain = w.trim_start_matches(['-', '+']).to_ascii_lowercase();
+        plain.starts_with(|c: char| c.is_ascii_digit()) || ["nan", "inf"].contains(&plain.as_str())
+    });
+    number && !line.contains(':') && words.any(|w| is_deviation(w) || is_change(w) && w.ends_with('%'))
+}
+
 fn row(line: &str, columns: usize) -> Line<'_> {
-    let mut words = line.split_whitespace().peekable();
-    let mut values = Vec::new();
-    let numeric =
-        |w: &str| w.starts_with(|c: char| c.is_ascii_digit()) && !w.contains(':') && !w.ends_with('%');
-    let change = |w: &str| w.starts_with(['+', '-']) && w[1..].starts_with(|c: char| c.is_ascii_digit());
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let wrong = || if is_like_a_row(line) { Line::Unread } else { Line::Other };
+    let (mut at, mut values) = (0, Vec::new());
+    let next_is = |at: usize, is: &dyn Fn(&str) -> bool| words.get(at).is_some_and(|w| is(w));
     for column in 0..columns {
-        // LKP prints no change where there is nothing to take it of.
-        if column > 0 {
-            words.next_if(|w| change(w));
+        // LKP prints no change where there is nothing to take it of. A value below zero looks like a change.
+        if column > 0 && next_is(at, &is_change) && (at + 1 == words.len() || next_is(at + 1, &is_value)) {
+            at += 1;
         }
-        match words.next() {
-            Some(w) if numeric(w) => values.push(w),
+        match words.get(at) {
+            Some(w) if is_value(w) => values.push(*w),
             None if column > 0 => return Line::Begun,
-            _ => return Line::Other,
+            _ => return wrong(),
         }
+        at += 1;
         // The sign before a deviation stands alone or with it.
-        words.next_if(|w| w.chars().count() <= 2 && !w.contains(|c: char| c.is_ascii_alphanumeric()));
-        words.next_if(|w| {
-            let number = w.trim_start_matches(|c: char| !c.is_ascii()).trim_start_matches("+-");
-            w.ends_with('%') && number.starts_with(|c: char| c.is_ascii_digit()) && !change(w)
-        });
+        at += usize::from(next_is(at, &|w| {
+            w.chars().count() <= 2 && !w.contains(|c: char| c.is_ascii_alphanumeric())
+        }));
+        at += usize::from(next_is(at, &is_deviation));
     }
-    let name: Vec<&str> = words.collect();
-    match name[..] {
+    match &words[at..] {
         [] => Line::Begun,
-        _ => Line::Whole(name.join("_").replace(char::is_control, "_"), values),
+        // Another row stands where the name should.
+        [first, ..] if is_value(first) || is_change(first) => wrong(),
+        name => Line::Whole(name.join("_").replace(char::is_control, "_"), values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "commit: \n  aaaaaaaaaa\n  bbbbbbbbbb\n\naaaaaaaaaa bbbbbbbbbb\n\
+                        ---------------- --------------------------- \n         %stddev     %change         %stddev\n";
+
+    /// Names with the values of both columns, and the lines that were not read.
+    fn told(rows: &str) -> (Vec<(String, f64, f64)>, Vec<usize>) {
+        let all = read(&format!("{HEAD}{rows}")).unwrap();
+        let [one, other] = &all[..] else { panic!("{all:?}") };
+        let both = one.values.iter().map(|(name, value)| (name.clone(), *value, other.values[name]));
+        (both.collect(), one.unread.clone())
+    }
+
+    #[test]
+    fn encoded_mails_lose_no_row() {
+        let rows = "    123456 =C2=B1  2%      -5.6%     116543        hackbench.throughput\n\
+                    \x20     0.61 =C2=B1  3%      +0.1        0.71 =C2=B1  3%  =\nmpstat.cpu.all.irq%\n";
+        let want = [("hackbench.throughput", 123_456.0, 116_543.0), ("mpstat.cpu.all.irq%", 0.61, 0.71)];
+        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
+    }
+
+    #[test]
+    fn values_below_zero_are_values_and_changes_may_be_endless() {
+        let rows = "  -1.50            +0.5       -1.00        a\n 2.00      -3.00 \u{b1} 4%  b\n\
+                    \x20 0.00           +Inf%       3.00        c\n  0.00   +4.3e+104%       4.00 \u{b1}223%  d\n";
+        let want = [("a", -1.5, -1.0), ("b", 2.0, -3.0), ("c", 0.0, 3.0), ("d", 0.0, 4.0)];
+        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_are_reported_and_prose_is_not() {
+        let rows = "  1.00 \u{b1} 2%    -5.6%    nan         a\n  5.00   -1.0%   6.00   b\n\
+                    \x20 7.00   -1.0%   8.00\n  9.00   -1.0%   10.00   c\n:4   25%   1:4   dmesg.x\n\n\
+                    3 files changed, 2 insertions(+)\nResults 50% better.\n";
+        let want = [("b", 5.0, 6.0), ("c", 9.0, 10.0)];
+        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![8, 10]));
     }
 }

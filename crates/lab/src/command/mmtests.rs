@@ -2,9 +2,10 @@
 //! title, the names of the columns in one line or two, then lines of a statistic, an operation, and for each
 //! column a value and its change in brackets or, where mmtests calls it significant, stars.
 //!
-//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread is told in other
-//! lines, if at all. Units are not told.
+//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread stands in other
+//! lines, if at all. Units are not given. A statistic that is not known here is kept without a direction.
 
+use super::mail::{self, unquoted};
 use super::text::{missing, whole};
 use super::{Reading, Row, SAVED_ONLY, Tool};
 use schedlab_base::Result;
@@ -24,9 +25,10 @@ pub const TOOL: Tool = Tool {
         Row("<operation>.max", "", Neither, "largest value"),
         Row("<operation>.stddev", "", Neither, "standard deviation"),
         Row("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
+        Row("<row>", "", Neither, "any other statistic, by mmtests' name of it"),
     ],
     headline: &[],
-    knows: |text| text.lines().any(|l| !matches!(row(l), Ok(None))),
+    knows: |text| mail::lines(text).iter().any(|(_, l)| !matches!(row(l), Ok(None))),
     read,
     ..SAVED_ONLY
 };
@@ -70,8 +72,10 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     // The first reading of the table that is being read.
     let mut table: Option<usize> = None;
     let mut above = Above::default();
-    for line in text.lines() {
-        let Some((name, values)) = row(line)? else {
+    let lines = mail::lines(text);
+    for (at, line) in &lines {
+        let found = row(line).map_err(|e| e.context(format!("no result of mmtests: line {at}")))?;
+        let Some((name, values)) = found else {
             let words: Vec<&str> = unquoted(line).split_whitespace().collect();
             // Bars under a title say nothing.
             if words.iter().any(|w| w.chars().any(char::is_alphanumeric)) {
@@ -107,11 +111,6 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// A line without the marks of a mail that quotes it.
-fn unquoted(line: &str) -> &str {
-    line.trim_start_matches(['>', ' ', '\t'])
-}
-
 /// Whether a line begins with more than the blank behind a quote's mark.
 fn indented(line: &str) -> bool {
     let own = line.trim_start_matches("> ").trim_start_matches('>');
@@ -121,21 +120,46 @@ fn indented(line: &str) -> bool {
 /// A row's figure and its value in each column; `None` where mmtests printed "nan".
 fn row(line: &str) -> Result<Option<(String, Vec<Option<f64>>)>> {
     let plain = unquoted(line).replace(['(', ')', '*'], " ");
-    let mut words = plain.split_whitespace();
-    let statistic = words.next().unwrap_or_default().to_ascii_lowercase();
-    // "BAmean-50": the best half.
-    let (word, part) = statistic.split_once('-').unwrap_or((statistic.as_str(), ""));
-    let Some(operation) = words.next().filter(|_| STATISTICS.contains(&word)) else { return Ok(None) };
-    let (changes, values): (Vec<&str>, Vec<&str>) = words.partition(|w| w.ends_with('%'));
+    let words: Vec<&str> = plain.split_whitespace().collect();
     // Each value has its change behind it, which prose that begins with "Max" has not.
-    let numeric = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) || is_nan(w);
-    if values.is_empty() || changes.len() != values.len() || !values.iter().all(numeric) {
+    let numeric = |w: &str| w.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) || is_nan(w);
+    let pairs = words.rchunks(2).take_while(|pair| match pair {
+        [value, change] => change.ends_with('%') && !value.ends_with('%') && numeric(value),
+        _ => false,
+    });
+    let columns = pairs.count();
+    let (labels, pairs) = words.split_at(words.len() - 2 * columns);
+    let Some((name, _)) = name(labels).filter(|(_, known)| columns > 0 && (*known || is_table(pairs))) else {
         return Ok(None);
-    }
+    };
     let value = |w: &&str| if is_nan(w) { Ok(None) } else { whole(w).map(Some) };
-    let values: Vec<Option<f64>> = values.iter().map(value).collect::<Result<_>>()?;
-    let part = if part.is_empty() { String::new() } else { format!(".best{part}") };
-    Ok(Some((format!("{operation}{part}.{word}"), values)))
+    let values: Vec<Option<f64>> = pairs.iter().step_by(2).map(value).collect::<Result<_>>()?;
+    Ok(Some((name, values)))
+}
+
+/// A row's figure by the words before its values, and whether its statistic is known.
+fn name(labels: &[&str]) -> Option<(String, bool)> {
+    let (first, operation) = labels.split_first()?;
+    let statistic = first.to_ascii_lowercase();
+    // "BAmean-50": the best half. "Max-95" is another statistic than the largest value.
+    let (word, part) = statistic.split_once('-').unwrap_or((&statistic, ""));
+    let best = matches!(word, "bamean" | "bhmean") && !part.is_empty();
+    match operation {
+        [] => Some(((*first).to_owned(), false)),
+        [operation] if best => Some((format!("{operation}.best{part}.{word}"), true)),
+        _ => Some((
+            format!("{}.{statistic}", operation.join("_")),
+            operation.len() == 1 && STATISTICS.contains(&statistic.as_str()),
+        )),
+    }
+}
+
+/// Whether values and changes are those of a table and not of a sentence: of several columns the first is what the
+/// others are compared with, so nothing has changed in it.
+fn is_table(pairs: &[&str]) -> bool {
+    let first = pairs.get(1).map(|change| change.trim_end_matches('%'));
+    let zero = first.is_some_and(|c| is_nan(c) || c.parse::<f64>().is_ok_and(|c| c == 0.0));
+    pairs.len() > 2 && zero
 }
 
 /// mmtests' sign for a column that lacks the row.
@@ -164,6 +188,41 @@ mod tests {
         assert_eq!(all[0].1, "column 1");
         let want = [("4.best50.bamean".to_owned(), 1.0), ("send-64.hmean".to_owned(), 90.0)];
         assert_eq!((all[1].1.as_str(), &all[1].2[..]), ("column 2", &want[..]));
+    }
+
+    #[test]
+    fn statistics_that_are_not_known_are_rows_too() {
+        let text = "schbench\n                 vanilla           patched\n\
+                    Lat 50.0th-qrtle-1    5.00 (   0.00%)    6.00 ( -20.00%)\n\
+                    50.0th-qrtle-2        7.00 (   0.00%)    7.00 (   0.00%)\n\
+                    1st-qrtle 4           8.00 (   0.00%)    9.00 * -12.50%*\n\
+                    Success 1 Min        66.00 (   0.00%)   65.00 (  -1.52%)\n\
+                    TPut      2         100.00 (   0.00%)  110.00 (  10.00%)\n\
+                    Max-95    4           3.00 (   0.00%)    2.00 (  33.33%)\n\
+                    Amean     4           1.50 (   0.00%)    1.25 (  16.67%)\n\
+                    gained 12 (5.00%) 13 (6.00%)\n";
+        let all = told(text);
+        let want = [
+            "1_Min.success",
+            "2.tput",
+            "4.1st-qrtle",
+            "4.amean",
+            "4.max-95",
+            "50.0th-qrtle-1.lat",
+            "50.0th-qrtle-2",
+        ];
+        assert_eq!(all[1].2.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), want);
+        assert_eq!(
+            (all.len(), all[1].0.as_str(), all[1].1.as_str(), all[1].2[1].1),
+            (2, "schbench", "patched", 110.0)
+        );
+        assert!(all[1].2.iter().all(|(name, _)| TOOL.row(name).is_some()));
+    }
+
+    #[test]
+    fn a_mail_that_is_encoded_has_its_rows_whole() {
+        let text = "one\n     a        b\nAmean     1        1.00 (   0.00%)        =\n2.00 * -100.00%*\nM=C3=BCller\n";
+        assert_eq!(told(text)[1].2, [("1.amean".to_owned(), 2.0)]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod httperf;
 mod hyperfine;
 mod installed;
 mod lkp;
+mod mail;
 mod mmtests;
 mod netperf;
 mod number;
@@ -113,17 +114,18 @@ pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str)
 /// One result of a tool.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
-    /// The load, if the text tells it ("2 groups").
+    /// The load, if the text has it ("2 groups").
     pub load: Option<String>,
     /// Values by the names of [`Tool::figures`], in their units.
     pub values: Values,
-    /// The values of each repeat by itself, if the tool repeats and tells them apart.
+    /// The values of each repeat by itself, if the tool repeats and prints each.
     pub repeats: Vec<Values>,
     /// The variant, if the text has several.
     pub variant: Option<String>,
-    /// The repeats of which the values are means ("5 runs"), if the tool repeats and does not tell its
-    /// repeats apart.
+    /// The repeats of which the values are means ("5 runs"), if the tool repeats and prints means only.
     pub means: Option<String>,
+    /// Lines of its table that look like figures and can't be read, by their numbers.
+    pub unread: Vec<usize>,
 }
 
 /// Values by name.

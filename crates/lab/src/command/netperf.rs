@@ -1,13 +1,16 @@
 //! netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k`
 //! (`THROUGHPUT=...`).
 //!
-//! A heading begins a result. Several results in a text count as runs one after the other; a text does not tell whether
-//! they ran side by side. Bare numbers (`-P 0`) are not read.
+//! A heading begins a result, and so does a word that the open result has already: the words of `-k` stand in the
+//! order that the user gave. Several results in a text count as runs one after the other; a text does not tell whether
+//! they ran side by side. Bare numbers (`-P 0`) are not read. A result whose numbers can't be read is an error: a run
+//! that is left out changes the comparison.
 
-use super::text::{lines, missing, scaled, whole};
-use super::{Reading, Row, SAVED_ONLY, Tool};
-use schedlab_base::Result;
+use super::text::{missing, numbered, scaled, whole};
+use super::{Reading, Row, SAVED_ONLY, Tool, Values};
+use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
+use std::collections::BTreeSet;
 
 /// The row. Only its saved outputs are read: it needs a server, which may be elsewhere.
 pub const TOOL: Tool = Tool {
@@ -21,141 +24,351 @@ pub const TOOL: Tool = Tool {
         Row("latency.<stat>", "ns", Lower, "latency of a transaction (-k)"),
     ],
     headline: &["rate", "throughput"],
-    knows: |text| lines(text).any(|l| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
+    knows: |text| numbered(text).any(|(_, l)| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
     read,
     ..SAVED_ONLY
 };
 
 /// The test that a heading names, in the word of `-t`: "MIGRATED TCP REQUEST/RESPONSE TEST from ...".
 fn heading(line: &str) -> Option<String> {
-    let (title, _) = line.split_once(" TEST")?;
+    let (title, rest) = line.split_once(" TEST")?;
     let title = title.strip_prefix("MIGRATED ").unwrap_or(title).to_ascii_uppercase();
     let (protocol, what) = title.split_once(' ')?;
     if !["TCP", "UDP", "SCTP", "DCCP", "OMNI"].contains(&protocol) {
         return None;
     }
     let word = match what {
-        "REQUEST/RESPONSE" => "RR",
-        "CONNECT/REQUEST/RESPONSE" => "CRR",
-        "CONNECT/CLOSE" => "CC",
-        "UNIDIRECTIONAL SEND" => "STREAM",
-        "STREAM" | "MAERTS" | "SENDFILE" => what,
+        "REQUEST/RESPONSE" => "RR".to_owned(),
+        "CONNECT/REQUEST/RESPONSE" => "CRR".to_owned(),
+        "CONNECT/CLOSE" => "CC".to_owned(),
+        "UNIDIRECTIONAL SEND" => "STREAM".to_owned(),
+        "STREAM" | "MAERTS" | "SENDFILE" => what.to_owned(),
+        // Another test, and not a sentence.
+        _ if rest.starts_with(" from ") || rest.starts_with(" to ") => what.replace([' ', '/'], "_"),
         _ => return None,
     };
     Some(format!("{protocol}_{word}"))
 }
 
+/// What a result counts.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    /// Transactions per second.
+    Rate,
+    /// So many bits per second.
+    Bits(f64),
+}
+
+impl Unit {
+    /// netperf's word for a unit. Its bytes come in powers of two, its bits in powers of ten.
+    fn of(word: &str) -> Option<Unit> {
+        let word = word.trim();
+        if word.starts_with("Trans/s") {
+            return Some(Unit::Rate);
+        }
+        let bits = match word.strip_suffix("/s").or_else(|| word.strip_suffix("/sec"))?.trim_end() {
+            "bits" => 1.0,
+            "10^3bits" => 1e3,
+            "10^6bits" => 1e6,
+            "10^9bits" => 1e9,
+            "Bytes" => 8.0,
+            "KBytes" => 8.0 * 1024.0,
+            "MBytes" => 8.0 * 1024.0 * 1024.0,
+            "GBytes" => 8.0 * 1024.0 * 1024.0 * 1024.0,
+            _ => return None,
+        };
+        Some(Unit::Bits(bits))
+    }
+
+    /// A figure under the name of its unit, `name` if it is a throughput.
+    fn put(self, name: &str, value: f64, into: &mut Values) {
+        match self {
+            Unit::Rate => into.insert("rate".to_owned(), value),
+            // One step, so that 9412.34 of 10^6 bits stay what they are.
+            Unit::Bits(bits) if bits < 1e6 => into.insert(name.to_owned(), value / (1e6 / bits)),
+            Unit::Bits(bits) => into.insert(name.to_owned(), value * (bits / 1e6)),
+        };
+    }
+}
+
 /// A result as its lines come.
 #[derive(Default)]
 struct Open {
-    /// Which column of the table's first line of numbers is the result.
-    column: Option<usize>,
+    /// Its first line.
+    line: usize,
+    reading: Reading,
+    /// The table's column of results and its unit.
+    column: Option<(usize, Unit)>,
     /// Lines of numbers so far.
     rows: usize,
-    unit: &'static str,
+    /// The words of `-k` so far.
+    words: BTreeSet<String>,
+    /// THROUGHPUT, and its unit: netperf prints them in any order.
+    throughput: Option<f64>,
+    unit: Option<Unit>,
+}
+
+impl Open {
+    /// The result, once its last line is known.
+    fn close(mut self) -> Result<Option<Reading>> {
+        let test = self.reading.load.clone();
+        if let Some(value) = self.throughput {
+            // Without its unit the test tells what it counts.
+            let is = |ends: &[&str]| test.as_ref().is_some_and(|t| ends.iter().any(|end| t.ends_with(end)));
+            let unit = match self.unit {
+                Some(unit) => unit,
+                None if is(&["_RR", "_CRR", "_CC"]) => Unit::Rate,
+                None if is(&["_STREAM", "_MAERTS", "_SENDFILE"]) => Unit::Bits(1e6),
+                None => {
+                    let text = format!(
+                        "no result of netperf: line {}: THROUGHPUT has no THROUGHPUT_UNITS",
+                        self.line
+                    );
+                    return Err(Error::input(text).help("give netperf -k THROUGHPUT,THROUGHPUT_UNITS,..."));
+                }
+            };
+            unit.put("throughput", value, &mut self.reading.values);
+        }
+        if !self.reading.values.is_empty() {
+            return Ok(Some(self.reading));
+        }
+        match test {
+            Some(test) if self.words.is_empty() => {
+                let what = format!(
+                    "no result of netperf: line {}: no line of numbers is below the heading of {test}",
+                    self.line
+                );
+                Err(Error::input(what).help(
+                    "a test that failed prints none: take its heading out; of tables, the classic ones and -k are read",
+                ))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a word of `-k`. Latencies are in us.
+    fn word(&mut self, key: &str, value: &str) -> Result<()> {
+        self.words.insert(key.to_owned());
+        let stat = match key {
+            "THROUGHPUT" => {
+                self.throughput = Some(whole(value)?);
+                return Ok(());
+            }
+            "THROUGHPUT_UNITS" => {
+                let unit = Unit::of(value).ok_or_else(|| unknown_unit(value))?;
+                self.unit = Some(unit);
+                return Ok(());
+            }
+            "MEAN_LATENCY" => "mean",
+            "RT_LATENCY" => "round_trip",
+            "MIN_LATENCY" => "min",
+            "MAX_LATENCY" => "max",
+            "P50_LATENCY" => "p50",
+            "P90_LATENCY" => "p90",
+            "P99_LATENCY" => "p99",
+            _ => return Ok(()),
+        };
+        self.reading.values.insert(format!("latency.{stat}"), scaled(whole(value)?, 1e3));
+        Ok(())
+    }
+
+    /// Takes a line of a table: the last line of its head, which has the units, or numbers.
+    fn line(&mut self, line: &str) -> Result<()> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match (self.column, words.first()) {
+            (None, Some(first)) if first.eq_ignore_ascii_case("bytes") => {
+                self.column = Some(column(&words).ok_or_else(|| unknown_unit(line))?);
+            }
+            (Some(column), Some(first)) if first.starts_with(|c: char| c.is_ascii_digit()) => {
+                self.rows += 1;
+                row(&words, column, self.rows, &mut self.reading)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn unknown_unit(text: &str) -> Error {
+    Error::input(format!("'{}' has no unit of throughput that is known", text.trim()))
+        .help("known: Trans/s, and bits and Bytes per second as netperf -f g|m|k|G|M|K prints them")
 }
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
-    let mut open = Open::default();
-    for line in lines(text) {
-        if let Some(test) = heading(line) {
-            all.push(Reading { load: Some(test), ..Reading::default() });
-            open = Open::default();
-            continue;
+    let mut open: Option<Open> = None;
+    for (at, line) in numbered(text) {
+        let begun = match (heading(line), keyed(line)) {
+            (Some(test), _) => Some(Open { line: at, ..of_load(Some(test)) }),
+            // Without a heading the first word that comes again begins a result, of the same test.
+            (None, Some((key, _))) => match &open {
+                None => Some(Open { line: at, ..Open::default() }),
+                Some(o) if o.words.contains(key) || o.words.is_empty() && !o.reading.values.is_empty() => {
+                    Some(Open { line: at, ..of_load(test_of(o)) })
+                }
+                Some(_) => None,
+            },
+            (None, None) => None,
+        };
+        if let Some(next) = begun
+            && let Some(last) = open.replace(next)
+        {
+            all.extend(last.close()?);
         }
-        if let Some((key, value)) = line.split_once('=') {
-            // Without a heading each line of the result's key begins a result.
-            if key == "THROUGHPUT" && all.last().is_none_or(|r| !r.values.is_empty()) {
-                all.push(Reading { load: all.last().and_then(|r| r.load.clone()), ..Reading::default() });
-            }
-            if let Some(last) = all.last_mut() {
-                word(key, value, last)?;
-            }
-            continue;
+        let Some(open) = &mut open else { continue };
+        match keyed(line) {
+            _ if heading(line).is_some() => Ok(()),
+            Some((key, value)) => open.word(key, value),
+            None => open.line(line),
         }
-        let Some(last) = all.last_mut() else { continue };
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match open.column {
-            // The last line of a table's head has the units.
-            None => {
-                let at = |unit: &str| words.iter().position(|w| *w == unit);
-                // "secs. per sec": two words for a column.
-                let rate = words.windows(2).position(|w| w == ["per", "sec"]);
-                (open.column, open.unit) = match (rate, at("10^6bits/sec")) {
-                    (Some(at), _) => (Some(at), "rate"),
-                    (None, Some(at)) => (Some(at), "throughput"),
-                    (None, None) => (None, ""),
-                };
-            }
-            Some(column) if words.first().is_some_and(|w| w.starts_with(|c: char| c.is_ascii_digit())) => {
-                open.rows += 1;
-                row(&words, (column, open.unit), open.rows, last)?;
-            }
-            Some(_) => {}
-        }
+        .map_err(|e| e.context(format!("line {at}")))?;
     }
-    all.retain(|r| !r.values.is_empty());
+    if let Some(last) = open {
+        all.extend(last.close()?);
+    }
     if all.is_empty() { Err(missing("netperf", "line of numbers below its heading")) } else { Ok(all) }
 }
 
-/// A line of numbers. UDP_STREAM has a second one: what arrived, without the column of message sizes and of errors.
-fn row(
-    words: &[&str],
-    (column, unit): (usize, &'static str),
-    nth: usize,
-    reading: &mut Reading,
-) -> Result<()> {
+fn of_load(load: Option<String>) -> Open {
+    Open { reading: Reading { load, ..Reading::default() }, ..Open::default() }
+}
+
+/// The test of a result, without the sizes behind it.
+fn test_of(open: &Open) -> Option<String> {
+    open.reading.load.as_deref()?.split(' ').next().map(str::to_owned)
+}
+
+/// A word of `-k` and its value.
+fn keyed(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once('=')?;
+    let is_key = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (!key.is_empty() && key.chars().all(is_key)).then_some((key, value))
+}
+
+/// Which column of a table's head is the result, and its unit. With `-c` and `-C` others follow it.
+fn column(units: &[&str]) -> Option<(usize, Unit)> {
+    // Some units are two words for one column: "per sec", "KBytes  /sec".
+    let two = |pair: &[&str]| match pair {
+        ["per", "sec"] => Some(Unit::Rate),
+        [unit, per @ ("/s" | "/sec")] => Unit::of(&format!("{unit}{per}")),
+        _ => None,
+    };
+    let one = |at: usize| Unit::of(units[at]).or_else(|| units.get(at..at + 2).and_then(two));
+    (0..units.len()).find_map(|at| Some((at, one(at)?)))
+}
+
+/// A line of numbers. UDP_STREAM has a second one: what arrived, without the columns of message sizes and of errors.
+fn row(words: &[&str], (column, unit): (usize, Unit), nth: usize, reading: &mut Reading) -> Result<()> {
     let datagrams = reading.load.as_deref().is_some_and(|l| l.starts_with("UDP_STREAM"));
-    let (name, word) = match (nth, datagrams) {
-        (1, true) => ("sent", words.get(column)),
-        (2, true) => (unit, words.last().filter(|_| words.len() >= 4)),
-        (1, false) => (unit, words.get(column)),
+    let (name, at) = match (nth, datagrams) {
+        (1, true) => ("sent", Some(column)),
+        (2, true) => ("throughput", column.checked_sub(2)),
+        (1, false) => ("throughput", Some(column)),
         _ => return Ok(()),
     };
-    if let Some(word) = word {
-        reading.values.insert(name.to_owned(), whole(word)?);
-        // Sizes of requests or messages make another load of the same test.
-        if nth == 1
-            && unit == "rate"
-            && let [_, _, request, response, ..] = words
-            && let Some(load) = &mut reading.load
-        {
-            load.push_str(&format!(" {request}/{response}"));
-        }
+    let word = at.and_then(|at| words.get(at));
+    let word = word.ok_or_else(|| Error::input("the line of numbers is shorter than its head"))?;
+    unit.put(name, whole(word)?, &mut reading.values);
+    // Sizes of requests or messages make another load of the same test.
+    if nth == 1
+        && unit == Unit::Rate
+        && let [_, _, request, response, ..] = words
+        && let Some(load) = &mut reading.load
+    {
+        load.push_str(&format!(" {request}/{response}"));
     }
     Ok(())
 }
 
-/// A word of `-k`. Latencies are in us.
-fn word(key: &str, value: &str, reading: &mut Reading) -> Result<()> {
-    let stat = match key {
-        "THROUGHPUT" => {
-            reading.values.insert("throughput".to_owned(), whole(value)?);
-            return Ok(());
-        }
-        // The unit says what the throughput is; transactions without it.
-        "THROUGHPUT_UNITS" => {
-            if value.trim().starts_with("Trans") {
-                rename(reading);
-            }
-            return Ok(());
-        }
-        "MEAN_LATENCY" => "mean",
-        "RT_LATENCY" => "round_trip",
-        "MIN_LATENCY" => "min",
-        "MAX_LATENCY" => "max",
-        "P50_LATENCY" => "p50",
-        "P90_LATENCY" => "p90",
-        "P99_LATENCY" => "p99",
-        _ => return Ok(()),
-    };
-    reading.values.insert(format!("latency.{stat}"), scaled(whole(value)?, 1e3));
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn rename(reading: &mut Reading) {
-    if let Some(value) = reading.values.remove("throughput") {
-        reading.values.insert("rate".to_owned(), value);
+    /// Loads, and values by name.
+    fn told(text: &str) -> Vec<(String, Vec<(String, f64)>)> {
+        let all = read(text).unwrap_or_else(|e| panic!("{e}")).into_iter();
+        all.map(|r| (r.load.unwrap_or_default(), r.values.into_iter().collect())).collect()
+    }
+
+    fn figures(text: &str) -> Vec<Vec<(String, f64)>> {
+        told(text).into_iter().map(|(_, values)| values).collect()
+    }
+
+    fn throughput(mbit: f64) -> Vec<(String, f64)> {
+        vec![("throughput".to_owned(), mbit)]
+    }
+
+    #[test]
+    fn a_throughput_is_converted_from_its_unit() {
+        let of = |unit: &str| figures(&format!("THROUGHPUT_UNITS={unit}\nTHROUGHPUT=100.5\n"))[0][0].clone();
+        for (unit, want) in [
+            ("10^9bits/s", 100_500.0),
+            ("10^6bits/s", 100.5),
+            ("10^3bits/s", 0.1005),
+            ("KBytes/s", 0.823_296),
+            ("MBytes/s", 843.055_104),
+        ] {
+            let (name, value) = of(unit);
+            assert!(name == "throughput" && (value - want).abs() < 1e-9, "{unit}: {name} {value}");
+        }
+        assert_eq!(of("Trans/s"), ("rate".to_owned(), 100.5));
+        let e =
+            read("LOCAL_CPU_UTIL=1\nTHROUGHPUT=3\nTHROUGHPUT_UNITS=furlongs/s\n").unwrap_err().to_string();
+        assert!(e.contains("line 3") && e.contains("'furlongs/s'") && e.contains("Trans/s"), "{e}");
+        let e = read("\nTHROUGHPUT=3\n").unwrap_err().to_string();
+        assert!(e.contains("line 2") && e.contains("THROUGHPUT_UNITS"), "{e}");
+    }
+
+    #[test]
+    fn words_belong_to_the_run_whose_word_they_are_first() {
+        let text = "P99_LATENCY=58\nTHROUGHPUT=10\nTHROUGHPUT_UNITS=Trans/s\nP99_LATENCY=60\nTHROUGHPUT=11\nTHROUGHPUT_UNITS=Trans/s\n";
+        let p99 = |us: f64, rate| vec![("latency.p99".to_owned(), us * 1e3), ("rate".to_owned(), rate)];
+        assert_eq!(figures(text), [p99(58.0, 10.0), p99(60.0, 11.0)]);
+        let head = "MIGRATED TCP REQUEST/RESPONSE TEST from a to b\n";
+        let all = told(&format!("{head}{text}"));
+        assert_eq!(all[1], ("TCP_RR".to_owned(), p99(60.0, 11.0)));
+    }
+
+    #[test]
+    fn tables_of_other_units_and_with_cpu_use_are_read() {
+        let table = |units: &str, numbers: &str| {
+            format!(
+                "MIGRATED TCP STREAM TEST from a to b : demo\nInterim result: 7.50 10^6bits/s over 1.000 seconds\n\
+                 Recv   Send    Send\nSize   Size    Size     Time     Throughput\n{units}\n\n{numbers}\n"
+            )
+        };
+        let plain = " 87380  16384  16384    10.00      9.41";
+        let of = |units: &str| figures(&table(units, plain)).concat();
+        assert_eq!(of("bytes  bytes   bytes    secs.    10^9bits/sec"), throughput(9410.0));
+        assert_eq!(of("bytes  bytes   bytes    secs.    KBytes  /sec"), throughput(9.41 / (1e6 / 8192.0)));
+        let cpu = "bytes  bytes   bytes    secs.    10^6bits/s  % S      % S      us/KB   us/KB";
+        assert_eq!(
+            figures(&table(cpu, &format!("{plain}   5.22  7.02  0.364  0.489"))).concat(),
+            throughput(9.41)
+        );
+        let e =
+            read(&table("bytes  bytes   bytes    secs.    10^6nibbles/s", plain)).unwrap_err().to_string();
+        assert!(e.contains("line 5") && e.contains("nibbles"), "{e}");
+        let datagrams = "UDP UNIDIRECTIONAL SEND TEST from a to b\nbytes bytes secs # # 10^6bits/sec % SS us/KB\n\
+                         212992 65507 10.00 42962 0 2251.09 12.00 1.2\n212992 10.00 17866 936.13 11.00 1.1\n";
+        let want = [("sent".to_owned(), 2251.09), ("throughput".to_owned(), 936.13)];
+        assert_eq!(figures(datagrams).concat(), want);
+    }
+
+    #[test]
+    fn a_heading_without_numbers_is_an_error() {
+        let good = "TCP STREAM TEST from a\nbytes bytes bytes secs. 10^6bits/sec\n1 2 3 10.00 5.5\n";
+        assert_eq!(figures(good).concat(), throughput(5.5));
+        for text in [
+            format!("MIGRATED TCP REQUEST/RESPONSE TEST from a\nestablish control: not there\n{good}"),
+            format!(
+                "{good}MIGRATED TCP STREAM TEST from a\nThroughput,Throughput Units\n9412.10,10^6bits/s\n"
+            ),
+            format!("{good}SCTP 1-TO-MANY STREAM TEST from a\n"),
+        ] {
+            let e = read(&text).unwrap_err().to_string();
+            assert!(e.contains("no line of numbers is below the heading of"), "{e}");
+            assert!(e.contains("line 1") || e.contains("line 4"), "{e}");
+        }
     }
 }

@@ -112,6 +112,9 @@ enum Contents {
 fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
     let text = text(path)?;
     let reader = from.cloned().or_else(|| reader_of(&text)).ok_or_else(|| {
+        if let Some(form) = schedlab_import::form_at(path) {
+            return schedlab_import::not_a_run(path, form);
+        }
         let known: Vec<&str> = TOOLS.iter().map(|t| t.name).chain(FORMS.iter().map(|f| f.name)).collect();
         Error::input("not the output of a tool that is known")
             .help(format!(
@@ -168,7 +171,7 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     let mut warnings = Vec::new();
     if run.mean_of > 1 {
         let text = format!(
-            "this CSV tells means of {} runs, each of which counts as one run: its spread is not known here; the JSON form \
+            "this CSV has means of {} runs, each of which counts as one run: its spread is not known here; the JSON form \
              has every run",
             run.mean_of
         );
@@ -239,6 +242,9 @@ fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
                 collect(path, MAX_DEPTH, &mut files)?;
                 let first = files.first().map(|f| text(f)).transpose()?;
                 let known = |text: String| from.is_some() || reader_of(&text).is_some();
+                if let Some(form) = schedlab_import::form_at(path).filter(|_| from.is_none()) {
+                    return Err(schedlab_import::not_a_run(path, form));
+                }
                 return match first.is_some_and(known) {
                     true => Ok(Side::Outputs(name(path.file_name()), files)),
                     false => Err(none.help(
@@ -294,6 +300,7 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
         };
         record.found.figures = tool.figures(tool.name, values)?;
         super::check_size(&record.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+        record.found.warnings.extend(unread(&reading.unread));
         if several {
             let text = format!(
                 "{} made these runs one after the other: what drifted meanwhile is not in their spread",
@@ -312,6 +319,23 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
         all.push(record);
     }
     Ok(all)
+}
+
+/// The warning for lines of a table that can't be read.
+fn unread(lines: &[usize]) -> Option<Warning> {
+    let first = lines.first()?;
+    let shown: Vec<String> = lines.iter().take(5).map(usize::to_string).collect();
+    let more = if lines.len() > shown.len() { ", ..." } else { "" };
+    let text = match lines.len() {
+        1 => {
+            format!("line {first} looks like a row of the table and can't be read: its figures are left out")
+        }
+        n => format!(
+            "{n} lines look like rows of the table and can't be read (lines {}{more}): their figures are left out",
+            shown.join(", ")
+        ),
+    };
+    Some(Warning::new("saved.unread", text))
 }
 
 /// The variant's name. If the text has several variants, it is theirs, with the source's name before it if

@@ -8,7 +8,7 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 /// The row.
 pub const TOOL: Tool = Tool {
     name: "stress-ng",
-    about: "stressors (--switch unless told: args = \"--nanosleep {load}\"; 10 s unless told: -t)",
+    about: "stressors (--switch unless args say another: args = \"--nanosleep {load}\"; 10 s without -t)",
     program: "stress-ng",
     package: "stress-ng",
     before: &["--metrics-brief", "-t", "10"],

@@ -13,7 +13,12 @@ const FIGURES: &[Row] = &[
     Row("latency.min", "ns", Lower, "shortest event"),
     Row("latency.avg", "ns", Lower, "mean length of an event"),
     Row("latency.max", "ns", Lower, "longest event"),
-    Row("latency.p<percentile>", "ns", Lower, "the percentile sysbench was asked for: 95 unless told"),
+    Row(
+        "latency.p<percentile>",
+        "ns",
+        Lower,
+        "the percentile sysbench was asked for: 95 unless it says another",
+    ),
     Row("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
 ];
 
@@ -67,7 +72,7 @@ pub const MEMORY: Tool = Tool {
 /// its own. Events are transactions.
 pub const OLTP: Tool = Tool {
     name: "sysbench-oltp",
-    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s unless told: --time)",
+    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s without --time)",
     before: &[
         "oltp_read_write",
         "--db-driver=mysql",

@@ -23,7 +23,7 @@ pub struct Template {
 /// # Errors
 /// When its quotes are wrong, or it has no words.
 pub fn one_word_or_line(line: &str) -> Result<Vec<String>> {
-    let words = split(line).map_err(|why| Error::input(format!("'{line}' is no command: {why}")))?;
+    let words = split(line).map_err(|why| Error::input(format!("'{line}' is not a command: {why}")))?;
     match words.first() {
         Some(first) if !first.is_empty() => Ok(words),
         _ => Err(Error::input("the command is empty")),
@@ -62,7 +62,7 @@ impl Template {
     /// The command under a load, on a machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// When a load is needed and not given, given and not taken, or a tool's load is no number.
+    /// When a load is needed and not given, given and not taken, or a tool's load is not a number.
     pub fn resolve(&self, load: Option<&str>, cpus: u64) -> Result<CommandSpec> {
         let (mut spec, name) = (self.spec.clone(), &self.spec.name);
         if load.is_some() && !self.takes_load() {

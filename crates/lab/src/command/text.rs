@@ -8,6 +8,11 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty())
 }
 
+/// The same with the number of each line, from 1, as an editor shows it.
+pub fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().flat_map(|(at, whole)| lines(whole).map(move |line| (at + 1, line)))
+}
+
 /// The number behind a word of a line.
 ///
 /// # Errors

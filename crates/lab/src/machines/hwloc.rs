@@ -2,11 +2,11 @@
 //! threads ("PU").
 //!
 //! Only tags and their attributes count. A node's CPUs are those of its `cpuset`: version 2 has nodes beside the units
-//! that they serve, not around them.
+//! that they serve, not around them. Nodes that hold only memory have the CPUs near them as their `cpuset`, too.
 
 use super::{Place, Read};
 use schedlab_base::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tag: its name, its attributes, and whether it opens or closes an element.
 struct Tag<'a> {
@@ -105,7 +105,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
     }
     let mut open: Vec<usize> = Vec::new();
     let mut places = Vec::new();
-    let mut node_of: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut nodes: Vec<(u64, Vec<u64>)> = Vec::new();
     let mut model = String::new();
     for (at, tag) in tags.iter().enumerate() {
         if tag.name == "info" && tag.get("name") == Some("CPUModel") && model.is_empty() {
@@ -120,7 +120,7 @@ pub(super) fn read(text: &str) -> Result<Read> {
                 Some("NUMANode" | "Node") => {
                     let cpus = tag.get("cpuset").and_then(mask).unwrap_or_default();
                     let node = tag.number("os_index").unwrap_or(at as u64);
-                    node_of.extend(cpus.into_iter().map(|cpu| (cpu, node)));
+                    nodes.push((node, cpus));
                 }
                 Some("PU") => places.push(place(&tags, &open, tag)?),
                 _ => {}
@@ -133,8 +133,23 @@ pub(super) fn read(text: &str) -> Result<Read> {
     if places.is_empty() {
         return Err(Error::input("the XML has no CPUs (objects of type PU)"));
     }
+    let node_of = node_of(nodes);
     places.iter_mut().for_each(|p| p.node = node_of.get(&p.cpu).copied().unwrap_or(0));
-    Ok(Read { places, distances: distances(&tags), model, source: "hwloc's XML" })
+    let with_cpus: BTreeSet<u64> = places.iter().map(|p| p.node).collect();
+    Ok(Read { places, distances: distances(&tags, &with_cpus), model, source: "hwloc's XML" })
+}
+
+/// The node of each CPU. Of several that name a CPU, all but one hold only memory: the kernel numbers these last, and
+/// one that serves several packages names the CPUs of all.
+fn node_of(mut nodes: Vec<(u64, Vec<u64>)>) -> BTreeMap<u64, u64> {
+    nodes.sort_by_key(|(node, cpus)| (cpus.len(), *node));
+    let mut all = BTreeMap::new();
+    for (node, cpus) in nodes {
+        cpus.into_iter().for_each(|cpu| {
+            all.entry(cpu).or_insert(node);
+        });
+    }
+    all
 }
 
 /// A thread's place: the objects around it, each named by where its tag stands.
@@ -157,19 +172,25 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
     Ok(Place { cpu, package, node: 0, llc, cluster, core })
 }
 
-/// Distances of nodes, if they are the firmware's: 10 on the diagonal. Otherwise empty.
-fn distances(tags: &[Tag<'_>]) -> Vec<Vec<u32>> {
+/// Distances of the nodes with CPUs, if they are the firmware's: 10 on the diagonal. Otherwise empty.
+fn distances(tags: &[Tag<'_>], with_cpus: &BTreeSet<u64>) -> Vec<Vec<u32>> {
     let first =
         tags.iter().position(|t| t.name == "distances2" && t.opens && t.get("type") == Some("NUMANode"));
     let Some(first) = first else { return Vec::new() };
-    let inside = tags[first..].iter().take_while(|t| t.name != "distances2" || t.opens);
-    let values: Vec<u32> = inside
-        .filter(|t| t.name == "u64values" && t.opens)
-        .flat_map(|t| t.text.split_whitespace())
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let numbers = |name: &'static str| -> Vec<u64> {
+        let inside = tags[first..].iter().take_while(|t| t.name != "distances2" || t.opens);
+        let texts = inside.filter(|t| t.name == name && t.opens).flat_map(|t| t.text.split_whitespace());
+        texts.filter_map(|word| word.parse().ok()).collect()
+    };
+    let (values, indexes) = (numbers("u64values"), numbers("indexes"));
     let nodes = tags[first].number("nbobjs").unwrap_or(0) as usize;
-    let rows: Vec<Vec<u32>> = values.chunks(nodes.max(1)).map(<[u32]>::to_vec).collect();
+    let rows: Vec<&[u64]> = values.chunks(nodes.max(1)).collect();
     let is_whole = rows.len() == nodes && rows.iter().enumerate().all(|(at, row)| row.get(at) == Some(&10));
-    if is_whole { rows } else { Vec::new() }
+    if !is_whole {
+        return Vec::new();
+    }
+    let has_cpus = |at: &usize| indexes.len() != nodes || with_cpus.contains(&indexes[*at]);
+    let kept: Vec<usize> = (0..nodes).filter(has_cpus).collect();
+    let row = |at: &usize| kept.iter().map(|to| u32::try_from(rows[*at][*to]).unwrap_or(u32::MAX)).collect();
+    kept.iter().map(row).collect()
 }

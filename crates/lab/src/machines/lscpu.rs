@@ -72,6 +72,19 @@ fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
     })
 }
 
+/// The CPUs of each node, as "NUMA node0 CPU(s)" has them, in the order of lscpu; "" for a node that holds only memory.
+fn nodes(fields: &[Value]) -> Vec<&str> {
+    let mut all = Vec::new();
+    for f in fields {
+        let name = f["field"].as_str().and_then(|name| name.strip_prefix("NUMA node")?.split_once(" CPU(s)"));
+        if name.is_some_and(|(number, _)| number.parse::<u32>().is_ok()) {
+            all.push(f["data"].as_str().unwrap_or_default().trim());
+        }
+        all.extend(f["children"].as_array().map_or_else(Vec::new, |inner| nodes(inner)));
+    }
+    all
+}
+
 fn of_summary(fields: &[Value]) -> Result<Read> {
     let count =
         |name: &str| field(fields, name).and_then(|text| text.trim().parse::<u32>().ok()).filter(|n| *n > 0);
@@ -82,7 +95,11 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     let each = count("Core(s) per socket").or_else(|| count("Core(s) per cluster"));
     let each = each.ok_or_else(|| missing("Core(s) per socket"))?;
     let threads_per_core = count("Thread(s) per core").unwrap_or(1);
-    let nodes = count("NUMA node(s)").unwrap_or(1);
+    let with_cpus: Vec<&str> = nodes(fields).into_iter().filter(|cpus| !cpus.is_empty()).collect();
+    let nodes = match with_cpus.len() as u32 {
+        0 => count("NUMA node(s)").unwrap_or(1),
+        some => some,
+    };
     let cores = packages.saturating_mul(each);
     if cores.saturating_mul(threads_per_core) != all {
         let text = format!("{all} CPUs are not {packages} x {each} cores x {threads_per_core} threads");
@@ -95,7 +112,7 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
         field(fields, name)?.split_once('(')?.1.split(' ').next()?.parse().ok()
     };
     let llcs = instances("L3").unwrap_or_else(|| packages.max(nodes));
-    let node0 = field(fields, "NUMA node0 CPU(s)").map(CpuSet::parse).transpose()?;
+    let node0 = with_cpus.first().map(|cpus| CpuSet::parse(cpus)).transpose()?;
     let shape = |numbering| Shape {
         packages,
         nodes,
@@ -110,16 +127,12 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
         let own = || t.cpus.iter().enumerate().filter(|(_, c)| c.node == 0).map(|(at, _)| CpuId(at as u32));
         node0.as_ref().is_none_or(|listed| *listed == own().collect::<CpuSet>())
     };
-    let made = [Numbering::SiblingsLast, Numbering::Adjacent].map(|n| shape(n).topology());
-    let [first, second] = made;
-    let topology = match (first?, second?) {
-        (first, _) if has_node0(&first) => first,
-        (_, second) if has_node0(&second) => second,
-        _ => {
-            let text = "the counts do not say how the CPUs of NUMA node 0 are numbered";
-            return Err(Error::input(text).help(format!("take {ROWS}, which has each CPU")));
-        }
-    };
+    let orders = [Numbering::SiblingsLast, Numbering::Adjacent, Numbering::Alternating];
+    let made = orders.into_iter().map(|n| shape(n).topology()).collect::<Result<Vec<_>>>()?;
+    let topology = made.into_iter().find(has_node0).ok_or_else(|| {
+        Error::input("the CPUs of NUMA node 0 are in no order that counts can show")
+            .help(format!("take {ROWS}, which has each CPU"))
+    })?;
     let place = |(cpu, c): (usize, &schedlab_machine::Cpu)| Place {
         cpu: cpu as u64,
         package: c.package.into(),

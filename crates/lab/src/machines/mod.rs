@@ -44,7 +44,7 @@ struct Read {
     source: &'static str,
 }
 
-/// The machine that a file or folder tells of, under the file's name.
+/// The machine that a file or folder describes, under the file's name.
 ///
 /// # Errors
 /// When it can't be read, is none of the known forms, or makes no sense.
@@ -241,8 +241,10 @@ mod tests {
                 field("Core(s) per socket", "4"),
                 field("Socket(s)", "2"),
                 field("L3", "64 MiB (4 instances)"),
-                field("NUMA node(s)", "2"),
+                field("NUMA node(s)", "3"),
                 field("NUMA node0 CPU(s)", node0),
+                field("NUMA node1 CPU(s)", "other"),
+                field("NUMA node2 CPU(s)", ""),
             ];
             imported("box.json", &format!(r#"{{"lscpu": [{}]}}"#, fields.join(",")))
         };
@@ -251,6 +253,8 @@ mod tests {
         assert_eq!((last.topology.cpus[8].core, last.topology.cpus[8].thread), (0, 1));
         let adjacent = of("0-7").unwrap();
         assert_eq!((adjacent.topology.cpus[1].core, adjacent.topology.cpus[1].thread), (0, 1));
+        let turns = of("0,2,4,6,8,10,12,14").unwrap().text("box", "").unwrap();
+        assert!(turns.contains("numbering = \"alternating\""), "{turns}");
         assert!(of("0-1").unwrap_err().to_string().contains("lscpu -e -J"));
         let short = imported(
             "box.json",
@@ -269,6 +273,11 @@ mod tests {
         let rows = [row(0, 0, 0, 0), row(1, 1, 1, 1), row(2, 0, 0, 0), row(3, 1, 1, 1)];
         let m = imported("rows.json", &format!(r#"{{"cpus": [{}]}}"#, rows.join(","))).unwrap();
         assert_eq!(counts(&m), [2, 2, 2, 2, 2]);
+        let turns = (0..8).map(|cpu| row(cpu, cpu % 2, cpu % 4, cpu % 2)).collect::<Vec<_>>();
+        let turns = imported("rows.json", &format!(r#"{{"cpus": [{}]}}"#, turns.join(","))).unwrap();
+        assert_eq!(counts(&turns), [2, 2, 2, 4, 2]);
+        let text = turns.text("rows", "").unwrap();
+        assert!(text.contains("numbering = \"alternating\""), "{text}");
         let off = rows[3].replace("true", "false");
         let m = imported("rows.json", &format!(r#"{{"cpus": [{},{},{off}]}}"#, rows[0], rows[1])).unwrap();
         assert_eq!(counts(&m), [2, 2, 2, 2, 1]);
@@ -306,6 +315,33 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_memory_alone_are_not_the_nodes_of_cpus() {
+        let core = |cpu: u32| {
+            format!(r#"<object type="Core" os_index="{cpu}"><object type="PU" os_index="{cpu}"/></object>"#)
+        };
+        let node = |at: u32, cpus: &str| {
+            format!(r#"<object type="NUMANode" os_index="{at}" cpuset="0x0000000{cpus}"/>"#)
+        };
+        // Node 4 serves the whole machine and stands first; 2 and 3 lie beside the nodes of the packages.
+        let text = format!(
+            r#"<topology version="2.0"><object type="Machine">{}<object type="Package">{}{}{}{}</object><object type="Package">{}{}{}{}</object></object><distances2 type="NUMANode" nbobjs="5"><indexes>0 1 2 3 4</indexes><u64values>10 21 13 23 31 21 10</u64values><u64values>23 13 31 13 23 10 33 33 23 13 33 10 33 31 31 33 33 10</u64values></distances2></topology>"#,
+            node(4, "f"),
+            node(0, "3"),
+            node(2, "3"),
+            core(0),
+            core(1),
+            node(3, "c"),
+            node(1, "c"),
+            core(2),
+            core(3),
+        );
+        let m = imported("box.xml", &text).unwrap();
+        assert_eq!(m.topology.cpus.iter().map(|c| c.node).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert_eq!(m.topology.node_distance, [[10, 21], [21, 10]]);
+        assert!(m.text("box", "").unwrap().contains("nodes = 2"));
+    }
+
+    #[test]
     fn a_copy_of_sysfs_is_found_wherever_it_begins() {
         let dir = tempfile::tempdir().unwrap();
         for below in ["a/sys/devices/system", "b/devices/system", "c/system", "d"] {
@@ -318,7 +354,7 @@ mod tests {
             assert_eq!((m.name.as_str(), m.topology.nr_cpus()), (name, 4));
             assert!(m.text(name, "").unwrap().contains("cores = 4"));
         }
-        assert!(import(dir.path()).unwrap_err().to_string().contains("no copy"));
+        assert!(import(dir.path()).unwrap_err().to_string().contains("not a copy"));
     }
 
     #[test]

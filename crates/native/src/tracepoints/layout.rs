@@ -6,16 +6,7 @@ use schedlab_import::states::States;
 use schedlab_import::told::IN_INTERRUPT;
 use schedlab_trace::SwitchReason;
 
-/// The tracepoints, by name.
-pub const NAMES: [&str; 7] = [
-    "sched_switch",
-    "sched_waking",
-    "sched_wakeup",
-    "sched_wakeup_new",
-    "sched_migrate_task",
-    "sched_process_fork",
-    "sched_process_exit",
-];
+pub use schedlab_import::told::TRACEPOINTS as NAMES;
 
 /// The content of a record. Threads have the kernel's own numbers; 0 is the idle task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

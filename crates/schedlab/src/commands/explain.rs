@@ -11,6 +11,7 @@ use crate::cli::Entry;
 use crate::{output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
 use schedlab_lab::runs::{self, Filter, ListedCell, Of};
 use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
 use schedlab_record::conserve::idle_while_waiting_text;
@@ -149,14 +150,25 @@ fn is_tail(stat: &str) -> bool {
 /// The record of a run, if it knows why its waits were long.
 fn told(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
-    if record.backend != Backend::Sim && record.found.waits.is_empty() {
-        return Err(Error::machine(format!(
-            "this {} run does not know why its waits were long",
-            record.backend
-        ))
-        .help("record its events (--events), or run it with --backend sim, which knows all reasons"));
+    if record.backend == Backend::Sim || !record.found.waits.is_empty() {
+        return Ok(record);
     }
-    Ok(record)
+    if record.backend.made_by().is_some() {
+        let text = format!("this {} run does not know why its waits were long", record.backend);
+        return Err(Error::machine(text)
+            .help("record its events (--events), or run it with --backend sim, which knows all reasons"));
+    }
+    let lacks_wakeups = record.found.warnings.iter().any(|w| w.code == LACKS_WAKEUPS);
+    Err(match lacks_wakeups {
+        true => Error::input("the recording has no wakeups: it does not say how long tasks waited for a CPU")
+            .help(format!("{HOW_TO_RECORD}; then import that")),
+        false => Error::input("no task of the recording waited for a CPU: there is nothing to explain"),
+    })
+}
+
+/// The error for a path that is not a run: that it is a recording, if it is one.
+pub(super) fn unless_recording(path: &Path, e: Error) -> Error {
+    schedlab_import::form_at(path).map_or(e, |form| schedlab_import::not_a_run(path, form))
 }
 
 /// The choice of a run among many.
@@ -175,7 +187,7 @@ impl Wanted<'_> {
     pub(super) fn find(&self, name: &str) -> Result<RunDir> {
         let path = Path::new(name);
         if path.is_dir() {
-            return self.in_folder(path);
+            return self.in_folder(path).map_err(|e| unless_recording(path, e));
         }
         if let Some(experiment) = experiment_of(name)? {
             return self.of_experiment(&experiment);
@@ -185,7 +197,10 @@ impl Wanted<'_> {
             let folder = path.parent().filter(|_| path.file_name().is_some_and(|n| n == RECORD_FILE));
             return match folder {
                 Some(folder) => self.only(RunDir { path: folder.to_owned() }),
-                None => store::load(path).map(|_| RunDir { path: path.to_owned() }),
+                None => {
+                    let read = store::load(path).map_err(|e| unless_recording(path, e));
+                    read.map(|_| RunDir { path: path.to_owned() })
+                }
             };
         }
         let cells = runs::list(self.store).unwrap_or_default();
@@ -225,7 +240,7 @@ impl Wanted<'_> {
             None => runs::list(path)?,
         };
         if cells.is_empty() {
-            // The reader's error says that this is no run.
+            // The reader's error says that this is not a run.
             return store::load(path).map(|_| RunDir { path: path.to_owned() });
         }
         self.among(cells, &path.display().to_string())

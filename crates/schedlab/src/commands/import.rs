@@ -79,7 +79,7 @@ struct Own {
     /// The workload's name in tables [default: recording]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// The release of the kernel, if the recording does not tell it
+    /// The release of the kernel, if the recording does not have it
     #[arg(long, value_name = "RELEASE")]
     kernel: Option<String>,
     /// The machine that was recorded, for metrics that need its topology

@@ -1,6 +1,6 @@
 //! `schedlab report`: a page for a browser of stored runs: comparison, curves, reasons, cores over time.
 
-use super::explain::experiment_of;
+use super::explain::{experiment_of, unless_recording};
 use super::named;
 use super::runs::Choice;
 use crate::cli::Entry;
@@ -109,10 +109,13 @@ fn runs_of(name: &str, choice: &Choice) -> Result<Vec<RunDir>> {
     let Some(runs) = named::stored(name, choice)? else {
         let path = Path::new(name);
         return store::list(path).map_err(|e| match path.is_file() {
-            true => e.help(
-                "a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools",
+            true => unless_recording(
+                path,
+                e.help(
+                    "a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools",
+                ),
             ),
-            false => e,
+            false => unless_recording(path, e),
         });
     };
     Ok(runs)

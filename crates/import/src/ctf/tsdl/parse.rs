@@ -19,7 +19,7 @@ pub fn description(text: &str) -> Result<Description> {
         Error::input(format!("the trace's description has {what} in line {line}"))
             .help("babeltrace2 FOLDER reads it, or names what is wrong with it")
     };
-    let all = words(text).map_err(|line| wrong(line, "what is no word"))?;
+    let all = words(text).map_err(|line| wrong(line, "what is not a word"))?;
     let mut reader = Reader { words: &all, at: 0, named: BTreeMap::new(), made: Description::default() };
     while reader.at < all.len() {
         if reader.statement().is_none() {

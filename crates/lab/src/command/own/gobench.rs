@@ -12,7 +12,7 @@ const UNITS: &[&str] = &["ns", "us", "ms", "s", "1/s", "%", "B", "KB", "MB", "KB
 
 /// Whether a text has a result line, if only a wrong one.
 pub fn knows(text: &str) -> bool {
-    text.lines().any(|line| !matches!(result(line), Ok(None)))
+    text.lines().any(|line| !is_nameless(line) && !matches!(result(line), Ok(None)))
 }
 
 /// A result line's name, and its values with their units.
@@ -21,20 +21,23 @@ type Line<'a> = (&'a str, Vec<(f64, &'a str)>);
 /// The parts of a result line. A line that begins as a result does and holds anything else
 /// than values with units is an error: a run that is left out changes the comparison.
 fn result(line: &str) -> Result<Option<Line<'_>>> {
+    if is_nameless(line) {
+        let text =
+            format!("the result line '{}' has no name: the benchmark printed text of its own", line.trim());
+        return Err(Error::input(text).help("put 'BenchmarkName' before the line, or take it out"));
+    }
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [name, iterations, rest @ ..] = &words[..] else { return Ok(None) };
-    let Some(name) = name.strip_prefix("Benchmark") else { return Ok(None) };
+    let Some(name) = words.first().and_then(|name| name.strip_prefix("Benchmark")) else { return Ok(None) };
+    let (iterations, rest) = words[1..].split_first().map_or(("", &[][..]), |(n, rest)| (*n, rest));
     let upper = name.chars().next().is_some_and(|c| !c.is_lowercase());
-    let numeric = |w: &str| {
-        let w = w.trim_start_matches(['+', '-']).to_ascii_lowercase();
-        w.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-            || ["nan", "inf", "infinity"].contains(&w.as_str())
-    };
-    // "BenchmarkX 3 is slow" is a sentence.
-    if !upper || !numeric(iterations) || !rest.first().is_some_and(|w| numeric(w)) {
+    // Such names only schedlab writes, and only before results.
+    if !upper || !name.contains("/variant=") && !is_result(iterations, rest) {
         return Ok(None);
     }
     let wrong = |why: String| Error::input(format!("the result line '{}': {why}", line.trim()));
+    if rest.is_empty() {
+        return Err(wrong("it is cut: there is no value".to_owned()));
+    }
     iterations.parse::<u64>().map_err(|_| wrong(format!("'{iterations}' is not a number of iterations")))?;
     let mut values: Vec<(f64, &str)> = Vec::new();
     for pair in rest.chunks(2) {
@@ -46,6 +49,36 @@ fn result(line: &str) -> Result<Option<Line<'_>>> {
         values.push((value, unit));
     }
     Ok(Some((name, values)))
+}
+
+/// Whether what stands behind a benchmark's name is a result, if only a wrong one: "BenchmarkX 3 is slow" is a
+/// sentence.
+fn is_result(iterations: &str, rest: &[&str]) -> bool {
+    let numeric = |w: &str| {
+        let w = w.trim_start_matches(['+', '-']).to_ascii_lowercase();
+        w.starts_with(|c: char| c.is_ascii_digit() || ".,".contains(c))
+            || ["nan", "inf", "infinity"].contains(&w.as_str())
+    };
+    let has_digit = |w: &str| w.contains(|c: char| c.is_ascii_digit());
+    // A value that is damaged shows by its unit, and so does a number of iterations.
+    let has_unit = rest.iter().skip(1).any(|word| is_unit(word));
+    match rest.first() {
+        None => !iterations.is_empty() && iterations.bytes().all(|b| b.is_ascii_digit()),
+        Some(first) => numeric(iterations) && numeric(first) || has_digit(iterations) && has_unit,
+    }
+}
+
+/// Whether a word has the looks of a unit that stands behind a value: "ns/op", "MB/s", "wakeup.p99-ns".
+fn is_unit(word: &str) -> bool {
+    let ours = || word.rsplit_once('-').is_some_and(|(name, unit)| !name.is_empty() && UNITS.contains(&unit));
+    word.ends_with("/op") || word.ends_with("/s") || ours()
+}
+
+/// Whether a line has the values of a result and not its name: what a benchmark prints stands behind its name.
+fn is_nameless(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    matches!(&words[..], [iterations, value, "ns/op", ..]
+        if iterations.parse::<u64>().is_ok() && value.parse::<f64>().is_ok())
 }
 
 /// Directions by unit, of lines such as `Unit ns/op better=lower`; other keys of such lines are not ours.
@@ -74,12 +107,14 @@ pub fn read(text: &str) -> Result<Vec<Run>> {
     // A direction is of the whole text, wherever its line stands.
     text.lines().try_for_each(|line| directions.read(line))?;
     let mut all = Vec::new();
-    for line in text.lines() {
+    for (at, line) in text.lines().enumerate() {
         if let Some(value) = line.strip_prefix("backend: ") {
             backend = value.trim().to_owned();
         } else if let Some(value) = line.strip_prefix("machine: ") {
             machine = value.trim().to_owned();
-        } else if let Some((name, values)) = result(line)? {
+        } else if let Some((name, values)) =
+            result(line).map_err(|e| e.context(format!("line {}", at + 1)))?
+        {
             let ours = !backend.is_empty();
             let one =
                 |(value, unit): &(f64, &str)| figure(*value, unit, ours, directions.0.get(unit).copied());
@@ -166,6 +201,18 @@ mod tests {
             ("BenchmarkX/a 1 +Inf ns/op", "'Inf' is not a number"),
             ("BenchmarkX/a 1 2,002 ns/op", "may mean 2002 or 2.002"),
             ("BenchmarkX/a 1 2003x ns/op", "'2003x' is not a number"),
+            (
+                "BenchmarkX/a 1 x2003 ns/op",
+                "line 2: the result line 'BenchmarkX/a 1 x2003 ns/op': 'x2003' is not",
+            ),
+            ("BenchmarkX/a 1 3 ns/op x4 B/op", "'x4' is not a number"),
+            ("BenchmarkX/a x1 3 ns/op", "'x1' is not a number of iterations"),
+            ("BenchmarkX/a 1 lots ns/op", "'lots' is not a number"),
+            ("BenchmarkX/load=a/variant=b", "it is cut"),
+            ("BenchmarkX/load=a/variant=b 1 x3 switches", "'x3' is not a number"),
+            ("BenchmarkX/a 1 ,5 ns/op", "line 2: the result line 'BenchmarkX/a 1 ,5 ns/op'"),
+            ("BenchmarkX/a 1", "line 2: the result line 'BenchmarkX/a 1': it is cut"),
+            ("500 2156 ns/op", "line 2: the result line '500 2156 ns/op' has no name"),
             ("BenchmarkX/a 1 3 ns/op 5", "'5' has no unit"),
             ("BenchmarkX/a 1,000 3 ns/op", "'1,000' is not a number of iterations"),
             ("BenchmarkX/a 1 3 ns/op 4 ns/op", "'ns/op' twice"),
@@ -178,7 +225,7 @@ mod tests {
             assert!(e.contains(words), "{line}: {e}");
         }
         let fine = format!(
-            "Unit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nUnit ns/op better=higher\n"
+            "BenchmarkX\nBenchmarkX-8\nUnit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nUnit ns/op better=higher\n"
         );
         let all = read(&fine).unwrap();
         assert_eq!((all.len(), all[0].figures["ns_per_op"].better), (1, Better::Higher));

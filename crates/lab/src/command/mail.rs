@@ -1,0 +1,131 @@
+//! Tables as mails carry them: quoted by those who answer, and in the transfer encoding of mails (quoted-printable, RFC
+//! 2045), which writes bytes as `=C2` and breaks long lines with a `=` at their end.
+
+use std::borrow::Cow;
+use std::iter::Peekable;
+
+/// A line of a mail's text, and the number of its first line in the file.
+pub type Numbered<'a> = (usize, Cow<'a, str>);
+
+/// The lines of a text, decoded where it is quoted-printable: by the head of the mail or of its part, or by its looks.
+pub fn lines(text: &str) -> Vec<Numbered<'_>> {
+    let mut all = Vec::new();
+    let mut encoded = looks_encoded(text);
+    // What the head says that is being read; it holds from the empty line on.
+    let mut announced = None;
+    let mut rest = text.lines().enumerate().peekable();
+    while let Some((at, line)) = rest.next() {
+        if let Some(word) = encoding(line) {
+            announced = Some(word.eq_ignore_ascii_case("quoted-printable"));
+        } else if line.is_empty() {
+            encoded = announced.take().unwrap_or(encoded);
+        }
+        let plain = match encoded && announced.is_none() && line.contains('=') {
+            true => Cow::Owned(decoded(line, &mut rest)),
+            false => Cow::Borrowed(line),
+        };
+        all.push((at + 1, plain));
+    }
+    all
+}
+
+/// The value of "Content-Transfer-Encoding: ...".
+fn encoding(line: &str) -> Option<&str> {
+    let (name, value) = line.split_once(':')?;
+    name.eq_ignore_ascii_case("content-transfer-encoding").then(|| value.trim())
+}
+
+/// Whether each `=` of a text is followed by what may follow it in quoted-printable, and one at least by a byte.
+fn looks_encoded(text: &str) -> bool {
+    let mut bytes = false;
+    let fits = text.match_indices('=').all(|(at, _)| {
+        let next = &text.as_bytes()[at + 1..];
+        let byte = byte(next).is_some();
+        bytes |= byte;
+        byte || matches!(next, [] | [b'\n', ..] | [b'\r', b'\n', ..])
+    });
+    fits && bytes
+}
+
+/// The byte that two digits stand for.
+fn byte(digits: &[u8]) -> Option<u8> {
+    let [high, low, ..] = digits else { return None };
+    let digit = |b: u8| char::from(b).to_digit(16).filter(|_| !b.is_ascii_lowercase());
+    u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
+}
+
+/// A line and those that continue it, decoded. Bytes that are not UTF-8 are replaced.
+fn decoded<'a>(line: &'a str, rest: &mut Peekable<impl Iterator<Item = (usize, &'a str)>>) -> String {
+    let mut all = Vec::new();
+    let mut line = line;
+    loop {
+        let trimmed = line.trim_end();
+        let soft = trimmed.strip_suffix('=');
+        decode(soft.unwrap_or(line), &mut all);
+        match rest.next_if(|_| soft.is_some()) {
+            Some((_, next)) => line = next,
+            None => return String::from_utf8_lossy(&all).into_owned(),
+        }
+    }
+}
+
+fn decode(line: &str, into: &mut Vec<u8>) {
+    let mut rest = line.as_bytes();
+    while let [first, behind @ ..] = rest {
+        match byte(behind).filter(|_| *first == b'=') {
+            Some(byte) => {
+                into.push(byte);
+                rest = &behind[2..];
+            }
+            None => {
+                into.push(*first);
+                rest = behind;
+            }
+        }
+    }
+}
+
+/// A line without the marks of mails that quote it, and without the blanks around it.
+pub fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<(usize, String)> {
+        lines(text).into_iter().map(|(at, line)| (at, line.into_owned())).collect()
+    }
+
+    #[test]
+    fn encoded_lines_are_joined_and_keep_their_numbers() {
+        let text = "a =C2=B1  2% =\n b =\r\nc\nlast =3D x\n";
+        assert_eq!(told(text), [(1, "a \u{b1}  2%  b c".to_owned()), (4, "last = x".to_owned())]);
+        assert_eq!(told("=C2=B1="), [(1, "\u{b1}".to_owned())]);
+        assert_eq!(told("=B1"), [(1, "\u{fffd}".to_owned())]);
+    }
+
+    #[test]
+    fn plain_text_stays_as_it_is() {
+        for text in ["===\n", "a=b =C2\n", "a=\nb", "=c2", "=C", "="] {
+            let plain: Vec<String> = told(text).into_iter().map(|(_, line)| line).collect();
+            assert_eq!(plain, text.lines().collect::<Vec<_>>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_head_of_each_mail_decides() {
+        let head =
+            |encoding: &str| format!("From: a\nContent-Transfer-Encoding: {encoding}\nX: =41\n\n=41=\nb\n");
+        let text = head("Quoted-Printable") + &head("8bit");
+        let bodies: Vec<String> = told(&text).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(
+            (&bodies[2..5], &bodies[8..]),
+            (
+                &["X: =41".to_owned(), String::new(), "Ab".to_owned()][..],
+                &[String::new(), "=41=".to_owned(), "b".to_owned()][..],
+            )
+        );
+    }
+}
