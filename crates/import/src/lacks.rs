@@ -56,7 +56,8 @@ impl Kinds {
             return Ok(());
         }
         let text = format!(
-            "the recording has {records} events of the scheduler and no sched_switch: it does not say which task ran"
+            "the recording has {} of the scheduler and no sched_switch: it does not say which task ran",
+            schedlab_base::counted(records, "event")
         );
         Err(Error::input(text)
             .help("record sched_switch, too: perf sched record, or trace-cmd record -e sched_switch -e sched_waking"))
