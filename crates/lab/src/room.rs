@@ -53,7 +53,12 @@ impl Size {
         self.cpus * KEPT_PER_CPU + self.tasks * KEPT_PER_TASK
     }
     fn words(self) -> String {
-        format!("{} CPUs, {} tasks, {} channels", self.cpus, self.tasks, self.channels)
+        format!(
+            "{}, {}, {}",
+            schedlab_base::counted(self.cpus, "CPU"),
+            schedlab_base::counted(self.tasks, "task"),
+            schedlab_base::counted(self.channels, "channel")
+        )
     }
 }
 

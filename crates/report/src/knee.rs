@@ -92,6 +92,7 @@ pub fn curve(k: &Knees) -> Comparison {
         fits: Vec::new(),
         uncertainty: Vec::new(),
         looks: Vec::new(),
+        runs_needed: None,
         warnings: Vec::new(),
     }
 }

@@ -92,8 +92,13 @@ fn sides(case: &CaseResult) -> String {
     let elsewhere = if same { String::new() } else { format!(" on {}", simulated.machine) };
     let runs = if simulated.runs == real.runs { String::new() } else { format!("{} and ", simulated.runs) };
     format!(
-        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{} runs",
-        case.workload, real.machine, real.backend, simulated.kernel, real.kernel, real.runs
+        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{}",
+        case.workload,
+        real.machine,
+        real.backend,
+        simulated.kernel,
+        real.kernel,
+        schedlab_base::counted(real.runs, "run")
     )
 }
 
