@@ -114,7 +114,10 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
         )));
     }
     if seed.checked_add(runs).is_none() {
-        return Err(Error::input(format!("seed {seed} leaves no room for {runs} runs")));
+        return Err(Error::input(format!(
+            "seed {seed} leaves no room for {}",
+            schedlab_base::counted(runs, "run")
+        )));
     }
     let round = |i: u64| {
         (0..cells)

@@ -133,7 +133,10 @@ the kernel
 ";
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         assert!(text.starts_with(&want[..want.find("\n 12").unwrap()]), "{text}");
-        assert!(text.contains("newidle_balance (here\n") && text.contains("and 1 more functions"), "{text}");
+        assert!(
+            text.contains("newidle_balance (here\n") && text.contains("and 1 more function (--top)"),
+            "{text}"
+        );
         assert!(text.contains("[24.50, 25.50]  libc.so.6") && !text.contains("  x\n"), "{text}");
     }
 }

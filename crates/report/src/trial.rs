@@ -145,7 +145,7 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let first = format!(
         "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} of a load, 95% intervals, \
          Holm's correction{looks}. {} of {} got worse, {} better, {} changed otherwise, {} are the same; \
-         {} of {all}: cannot tell{}.",
+         {} of {}: cannot tell{}.",
         env!("CARGO_PKG_VERSION"),
         p.source,
         machines.join(", "),
@@ -157,6 +157,7 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
         changed.len(),
         rows(Verdict::Same).len(),
         unclear.len(),
+        schedlab_base::counted(all, "row"),
         would_have_shown(&unclear)
     );
     write!(out, "{}", wrap("  ", &first))?;

@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(unseen.warning(&Cast::default()), None, "a loss is told elsewhere");
         unseen.look(&switch(0, 7));
         let warning = unseen.warning(&Cast::default()).unwrap();
-        assert!(warning.message.contains("1 switches away from 1 threads") && warning.message.contains(":7"));
+        assert!(warning.message.contains("1 switch away from 1 thread,") && warning.message.contains(":7"));
     }
 
     #[test]
