@@ -1,10 +1,11 @@
-//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors,
+//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors, counts,
 //! keyed random draws, rows of text, the own user.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
 pub mod arena;
 pub mod backend;
+pub mod count;
 pub mod cpuset;
 pub mod error;
 pub mod input;
@@ -21,6 +22,7 @@ pub mod version;
 
 pub use arena::{Arena, Id};
 pub use backend::{Backend, Origin};
+pub use count::{counted, one_or, things};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use natural::{Natural, natural};

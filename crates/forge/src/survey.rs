@@ -1,6 +1,7 @@
 //! The files of a user's tree: which of them are source, what they are, and what the copy has for a symbolic link.
 //!
-//! A file counts as unchanged while its size and its time of change are the same. What builds in the tree itself have
+//! A file counts as unchanged while it is the same file on disk, of the same size, and neither its bytes nor its name
+//! were changed since. What builds in the tree itself have
 //! made is no source: kbuild refuses a tree with some of it, and takes the rest for its own. The tree's .gitignore
 //! files tell it.
 //!
@@ -45,6 +46,10 @@ pub struct Stamp {
     pub size: u64,
     /// Time of change since 1970; that of the file behind a link that is copied.
     pub changed_ns: i128,
+    /// The file on disk: its device and inode, and the time at which anything of it was changed, which nobody can set
+    /// back. `None` for links, and in manifests of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_disk: Option<(u64, u64, i128)>,
     /// Hash of the bytes.
     pub hash: String,
     /// Whether it can be executed.
@@ -148,9 +153,14 @@ fn unreadable(place: &Path, e: &ignore::Error) -> Error {
 fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> Result<()> {
     let about = place.metadata().map_err(|e| Error::io(place, "read", &e))?;
     let name = inner.to_string_lossy().into_owned();
-    let changed_ns = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
+    let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+    let changed_ns = ns(about.mtime(), about.mtime_nsec());
+    // Behind a link may be another file than before, of the same size and time.
+    let on_disk = Some((about.dev(), about.ino(), ns(about.ctime(), about.ctime_nsec())));
     let is_same = |s: &&Stamp| {
-        s.size == about.len() && s.changed_ns == changed_ns && s.link.is_none() && s.hash != UNSURE
+        (s.size, s.changed_ns, s.on_disk) == (about.len(), changed_ns, on_disk)
+            && s.link.is_none()
+            && s.hash != UNSURE
     };
     let hash = match before.files.get(&name).filter(is_same) {
         Some(stamp) => stamp.hash.clone(),
@@ -160,7 +170,7 @@ fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> R
         }
     };
     let executable = Kind::of(&about) == Kind::Executable;
-    files.files.insert(name, Stamp { size: about.len(), changed_ns, hash, executable, link: None });
+    files.files.insert(name, Stamp { size: about.len(), changed_ns, on_disk, hash, executable, link: None });
     Ok(())
 }
 
@@ -171,7 +181,8 @@ fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Resul
     let keep = |files: &mut Manifest, to: &Path| {
         let to = to.to_str().ok_or_else(|| refused(inner, to, "its name is not text"))?.to_owned();
         let hash = schedlab_record::content_hash(to.as_bytes());
-        let stamp = Stamp { size: to.len() as u64, changed_ns: 0, hash, executable: false, link: Some(to) };
+        let size = to.len() as u64;
+        let stamp = Stamp { size, changed_ns: 0, on_disk: None, hash, executable: false, link: Some(to) };
         files.files.insert(inner.to_string_lossy().into_owned(), stamp);
         Ok(())
     };
@@ -326,6 +337,35 @@ mod tests {
         let two = survey(&tree, &one.files).unwrap();
         assert_ne!(one.files.identity(), two.files.identity());
         assert_ne!(one.files.files["f.c"].hash, two.files.files["f.c"].hash);
+    }
+
+    #[test]
+    fn another_file_of_the_same_size_and_time_is_seen() {
+        let (_dir, tree, other) = trees();
+        put(&other.join("a"), "one");
+        put(&other.join("b"), "two");
+        let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let set_back = |path: &Path| fs::File::open(path).unwrap().set_modified(time).unwrap();
+        [other.join("a"), other.join("b")].iter().for_each(|path| set_back(path));
+        let link = tree.join("f.c");
+        symlink("../other/a", &link).unwrap();
+        let one = survey(&tree, &Manifest::default()).unwrap().files;
+        assert_eq!(survey(&tree, &one).unwrap().files, one);
+        fs::remove_file(&link).unwrap();
+        symlink("../other/b", &link).unwrap();
+        let two = survey(&tree, &one).unwrap().files;
+        assert_ne!(one.identity(), two.identity(), "the link was moved");
+        // Written in place, with its old time.
+        put(&other.join("b"), "ten");
+        set_back(&other.join("b"));
+        assert_ne!(survey(&tree, &two).unwrap().files.identity(), two.identity());
+        // A manifest of an older version does not say which file it was.
+        let mut old = one.clone();
+        old.files.values_mut().for_each(|s| s.on_disk = None);
+        assert_eq!(
+            survey(&tree, &old).unwrap().files.files["f.c"].hash,
+            schedlab_record::content_hash(b"ten")
+        );
     }
 
     #[test]

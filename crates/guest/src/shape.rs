@@ -72,7 +72,7 @@ fn renumbered(topology: &Topology, order: &[Cpu]) -> Topology {
 pub fn counts(topology: &Topology) -> Result<Counts> {
     let cpus = &topology.cpus;
     if cpus.is_empty() || cpus.len() > MAX_CPUS {
-        return Err(Error::input(format!("it has {} CPUs", cpus.len()))
+        return Err(Error::input(format!("it has {}", schedlab_base::counted(cpus.len(), "CPU")))
             .help(format!("guests have 1 to {MAX_CPUS}: use a smaller machine, such as smt-16")));
     }
     if cpus.iter().any(|c| c.cluster != c.core) {
@@ -111,7 +111,12 @@ fn uneven(what: &str) -> Error {
 /// The first difference between the machine asked for and the guest's, in a sentence; `None` when they are the same.
 pub fn difference(asked: &Topology, seen: &Topology) -> Option<String> {
     if asked.nr_cpus() != seen.nr_cpus() {
-        return Some(format!("{} CPUs are online instead of {}", seen.nr_cpus(), asked.nr_cpus()));
+        return Some(format!(
+            "{} {} online instead of {}",
+            schedlab_base::counted(seen.nr_cpus(), "CPU"),
+            schedlab_base::one_or(seen.nr_cpus(), "is", "are"),
+            asked.nr_cpus()
+        ));
     }
     type Unit = (&'static str, fn(&Cpu) -> u32);
     const UNITS: [Unit; 5] = [

@@ -62,7 +62,8 @@ impl Kinds {
             return Ok(());
         }
         let text = format!(
-            "the recording has {records} events of the scheduler and no sched_switch: it does not say which task ran"
+            "the recording has {} of the scheduler and no sched_switch: it does not say which task ran",
+            schedlab_base::counted(records, "event")
         );
         Err(Error::input(text).help(HOW_TO_RECORD))
     }

@@ -47,33 +47,37 @@ impl Losses {
             places > 0,
             "recording.lost",
             format!(
-                "the recorder lost events in {places} places ({events} as far as it counts them): stays and waits across them are \
-                 left out, and counts are too small; a larger buffer loses fewer"
+                "the recorder lost events in {} ({events} as far as it counts them): stays and waits across them are \
+                 left out, and counts are too small; a larger buffer loses fewer",
+                schedlab_base::counted(places, "place")
             ),
         );
         say(
             self.overwritten > 0,
             "recording.overwritten",
             format!(
-                "{} events were overwritten before the recording was saved: it holds the last part only",
-                self.overwritten
+                "{} {} overwritten before the recording was saved: it holds the last part only",
+                schedlab_base::counted(self.overwritten, "event"),
+                schedlab_base::one_or(self.overwritten, "was", "were")
             ),
         );
         say(
             self.late > 0,
             "recording.late",
             format!(
-                "time goes backwards by up to {}: {} records could not be put in order and are left out, as lost ones",
-                self.backwards, self.late
+                "time goes backwards by up to {}: {} could not be put in order and {} left out, as lost ones",
+                self.backwards,
+                schedlab_base::counted(self.late, "record"),
+                schedlab_base::one_or(self.late, "is", "are")
             ),
         );
         say(
             self.restarts > 0,
             "recording.restarts",
             format!(
-                "the clock began anew {} times, as in files that were put together: what follows is counted as if it came \
+                "the clock began anew {}, as in files that were put together: what follows is counted as if it came \
                  after what was before",
-                self.restarts
+                schedlab_base::counted(self.restarts, "time")
             ),
         );
         say(

@@ -2,7 +2,8 @@
 //!
 //! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
 //! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where
-//! the verdicts do not settle it, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
+//! the verdicts do not settle it, a commit is as the end from which it can't be as far away as the other end is. Where
+//! this does not settle it either, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
 //! decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
 //! looks together ([`crate::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are
 //! treated as `git bisect` does.
@@ -11,16 +12,23 @@
 //! earlier one was interrupted.
 
 use crate::stats::describe::mean;
-use crate::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
-use schedlab_base::{Error, ErrorKind, Result};
+use crate::stats::{Decided, Direction, Limits, Looks, RunValue, Table, Verdict, decide_one};
+use schedlab_base::{Error, ErrorKind, Result, counted};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Most runs of a commit.
 pub const MOST_RUNS: u64 = 48;
-/// The smallest change that counts, per cent.
-const MIN_EFFECT_PCT: f64 = 2.0;
+
+/// How a bisection measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    /// Runs of a commit at first.
+    pub runs: u64,
+    /// The smallest change that counts, per cent.
+    pub min_effect_pct: f64,
+}
 
 /// A commit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -161,7 +169,7 @@ impl Repository<'_> {
     }
 }
 
-/// Finds the commit between `good` and `bad` that moved the metric; `runs` at first.
+/// Finds the commit between `good` and `bad` that moved the metric.
 ///
 /// # Errors
 /// When the ends do not differ, the good one is no ancestor of the bad one, or a run fails.
@@ -169,7 +177,7 @@ pub fn bisect(
     repository: Repository<'_>,
     good: &Commit,
     bad: &Commit,
-    runs: u64,
+    measure: Measure,
     meter: &mut dyn Meter,
 ) -> Result<Found> {
     let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
@@ -177,7 +185,7 @@ pub fn bisect(
         return Err(Error::input(format!("--good {} is no ancestor of --bad {}", good.words(), bad.words()))
             .help("name an older commit by --good; a metric that got better is bisected in the same way"));
     }
-    let mut ends = Ends::measured(good, bad, runs, meter)?;
+    let mut ends = Ends::measured(good, bad, measure, meter)?;
     let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);
     let (mut steps, mut passed): (Vec<Step>, Vec<Commit>) = (Vec::new(), Vec::new());
     loop {
@@ -223,24 +231,35 @@ struct Ends<'a> {
     old: Vec<f64>,
     new: Vec<f64>,
     looks: Looks,
+    min_effect_pct: f64,
     /// Runs at which the ends differed: those of a commit at first.
     first: u64,
 }
 
 impl<'a> Ends<'a> {
     /// Measures both ends, with more runs until they differ.
-    fn measured(good: &'a Commit, bad: &'a Commit, runs: u64, meter: &mut dyn Meter) -> Result<Ends<'a>> {
+    fn measured(
+        good: &'a Commit,
+        bad: &'a Commit,
+        measure: Measure,
+        meter: &mut dyn Meter,
+    ) -> Result<Ends<'a>> {
+        let Measure { runs, min_effect_pct } = measure;
         let looks = Looks::up_to(runs, MOST_RUNS);
-        let mut ends = Ends { good, bad, old: Vec::new(), new: Vec::new(), looks, first: runs };
+        let (old, new) = (Vec::new(), Vec::new());
+        let mut ends = Ends { good, bad, old, new, looks, min_effect_pct, first: runs };
         for n in ends.looks.runs().to_vec() {
             ends.extend(n, meter)?;
-            if differ(&ends.old, &ends.new, &ends.looks) {
-                return Ok(Ends { first: n, ..ends });
+            match ends.judged(&ends.old, &ends.new).verdict {
+                Verdict::Changed => return Ok(Ends { first: n, ..ends }),
+                // A change that would count is excluded: more runs would not bring it.
+                Verdict::Same => break,
+                _ => {}
             }
         }
         let text = format!("the metric does not differ between {} and {}", good.words(), bad.words());
         let (old, new) = (mean(&ends.old), mean(&ends.new));
-        let means = format!("means {old:.4} and {new:.4} over {} runs", ends.old.len());
+        let means = format!("means {old:.4} and {new:.4} over {}", counted(ends.old.len(), "run"));
         Err(Error::input(text).help(format!("{means}; try another load or metric")))
     }
     /// Makes sure that the ends have so many runs.
@@ -261,12 +280,14 @@ impl<'a> Ends<'a> {
                 false => e,
             };
             self.extend(n, meter).map_err(failed)?;
-            let (from_old, from_new) =
-                (differ(&self.old, &values, &self.looks), differ(&self.new, &values, &self.looks));
-            let decided = match (from_old, from_new) {
+            let (from_old, from_new) = (self.judged(&self.old, &values), self.judged(&self.new, &values));
+            let (not_old, not_new) =
+                (from_old.verdict == Verdict::Changed, from_new.verdict == Verdict::Changed);
+            let decided = match (not_old, not_new) {
                 (false, true) => Some(Side::Old),
                 (true, false) => Some(Side::New),
-                _ => None,
+                (false, false) => self.nearer_by_intervals(&from_old, &from_new),
+                (true, true) => None,
             };
             let step = |side, settled| Step {
                 commit: commit.clone(),
@@ -281,30 +302,51 @@ impl<'a> Ends<'a> {
             }
             // A value that differs from both ends stays there, however many runs are made.
             n *= 2;
-            if n > MOST_RUNS || (from_old && from_new) {
+            if n > MOST_RUNS || (not_old && not_new) {
                 let value = mean(&values);
                 let nearer_old = (value - mean(&self.old)).abs() <= (value - mean(&self.new)).abs();
                 return Ok(step(if nearer_old { Side::Old } else { Side::New }, false));
             }
         }
     }
-}
 
-/// Whether two kernels differ in the metric, by the verdict of comparisons at these looks.
-fn differ(a: &[f64], b: &[f64], looks: &Looks) -> bool {
-    let runs = |values: &[f64]| -> Vec<RunValue> {
-        values.iter().enumerate().map(|(seed, v)| RunValue { seed: seed as u64, value: *v }).collect()
-    };
-    let row = Table {
-        base: runs(a),
-        variant: runs(b),
-        first_seed: 0,
-        runs: a.len().min(b.len()) as u64,
-        own: true,
-        direction: Direction::Neither,
-        limits: Limits::both(MIN_EFFECT_PCT),
-    };
-    decide(&[row], looks).iter().any(|d| d.verdict == Verdict::Changed)
+    /// The end of a commit that differs from neither: its interval excludes that it is as far from this end as the
+    /// other end is, and does not exclude that of the other end.
+    fn nearer_by_intervals(&self, from_old: &Decided, from_new: &Decided) -> Option<Side> {
+        let away = |from: &Decided, end: &[f64], other: &[f64]| {
+            let apart = self.judged(end, other).change.change_pct;
+            // Runs without any spread differ from the ends' distance by a rounding error.
+            let nearer = |pct: f64| pct * (1.0 - 1e-6);
+            apart.zip(from.change.ci95_pct).is_some_and(|(pct, [low, high])| match pct > 0.0 {
+                true => high < nearer(pct),
+                false => low > nearer(pct),
+            })
+        };
+        let as_old = away(from_old, &self.old, &self.new);
+        let as_new = away(from_new, &self.new, &self.old);
+        match (as_old, as_new) {
+            (true, false) => Some(Side::Old),
+            (false, true) => Some(Side::New),
+            _ => None,
+        }
+    }
+
+    /// How the second of two kernels differs from the first, as comparisons at these looks have it.
+    fn judged(&self, a: &[f64], b: &[f64]) -> Decided {
+        let runs = |values: &[f64]| -> Vec<RunValue> {
+            values.iter().enumerate().map(|(seed, v)| RunValue { seed: seed as u64, value: *v }).collect()
+        };
+        let row = Table {
+            base: runs(a),
+            variant: runs(b),
+            first_seed: 0,
+            runs: a.len().min(b.len()) as u64,
+            own: true,
+            direction: Direction::Neither,
+            limits: Limits::both(self.min_effect_pct),
+        };
+        decide_one(&row, &self.looks)
+    }
 }
 
 #[cfg(test)]

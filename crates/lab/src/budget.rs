@@ -8,14 +8,34 @@
 use crate::compare::{Comparison, Look, Row};
 use crate::exec::Finished;
 use crate::plan::{Plan, Run};
-use crate::stats::Verdict;
-use schedlab_base::{Backend, Error, Ns, Result, Warning};
+use crate::stats::{Looks, Verdict};
+use schedlab_base::{Backend, Error, Ns, Result, Warning, counted, one_or};
 use schedlab_record::Record;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Looks of a sequence: the last one has eight times the runs of the first.
 pub const LOOKS: u32 = 4;
+
+/// Stands before the looks in the copy of an experiment beside a run.
+const MARK: &str = "\n# made by --budget, with looks after so many runs of a cell: ";
+
+/// An experiment's text with the looks at which its runs are judged, for the copy beside each run.
+pub fn with_looks(text: &str, looks: &Looks) -> String {
+    let runs: Vec<String> = looks.runs().iter().map(u64::to_string).collect();
+    if runs.is_empty() { text.to_owned() } else { format!("{text}{MARK}{}\n", runs.join(", ")) }
+}
+
+/// The looks that such a copy tells: "10, 20, 40, 80".
+pub fn looks_of_copy(text: &str) -> Option<String> {
+    let (_, looks) = text.rsplit_once(MARK)?;
+    looks.lines().next().map(str::to_owned)
+}
+
+/// The text of an experiment whose copy this is.
+pub fn without_looks(text: &str) -> &str {
+    text.rsplit_once(MARK).map_or(text, |(text, _)| text)
+}
 
 /// What may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -254,20 +274,27 @@ impl Left {
         if undecided == 0 || c.looks.is_empty() {
             return None;
         }
-        let rows = format!("{undecided} of {} rows are undecided", c.comparisons.len());
+        let rows = format!(
+            "{undecided} of {} {} undecided",
+            counted(c.comparisons.len(), "row"),
+            one_or(undecided, "is", "are")
+        );
         let text = match (next, self) {
             (None, _) => {
                 format!("{rows} after the last look, of {} runs", c.looks.last().map_or(0, |l| l.runs))
             }
             (Some(runs), Left::Time { used, all }) => format!(
-                "{rows}, and the budget of {} is used: {} of it, and the next {runs} runs would take about {} more",
+                "{rows}, and the budget of {} is used: {} of it, and the next {} would take about {} more",
                 seconds(*all),
                 seconds(*used),
+                counted(runs, "run"),
                 seconds(each * u32::try_from(runs).unwrap_or(u32::MAX))
             ),
             (Some(runs), Left::Runs(left)) => {
                 format!(
-                    "{rows}, and the budget is used: {left} runs are left of it, and the next load needs {runs}; --budget 10m buys more"
+                    "{rows}, and the budget is used: {} {} left of it, and the next load needs {runs}; --budget 10m buys more",
+                    counted(*left, "run"),
+                    one_or(*left, "is", "are")
                 )
             }
         };
@@ -278,6 +305,14 @@ impl Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_tells_the_looks_and_is_the_experiments_text_without_them() {
+        let copy = with_looks("name = 'x'", &Looks::doubling(6, 3));
+        assert_eq!(looks_of_copy(&copy).as_deref(), Some("6, 12, 24"));
+        assert_eq!((without_looks(&copy), copy.parse::<toml::Table>().unwrap().len()), ("name = 'x'", 1));
+        assert_eq!((with_looks("a", &Looks::once()), looks_of_copy("a")), ("a".to_owned(), None));
+    }
 
     #[test]
     fn rows_that_wait_for_the_correction_only_get_their_runs_first() {

@@ -108,11 +108,16 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     let all = (cells as u64).checked_mul(runs).filter(|n| (1..=MAX_RUNS).contains(n));
     if all.is_none() {
         return Err(Error::input(format!(
-            "{cells} cells with {runs} runs each: the plan holds 1 to {MAX_RUNS} runs"
+            "{} with {} each: the plan holds 1 to {MAX_RUNS} runs",
+            schedlab_base::counted(cells, "cell"),
+            schedlab_base::counted(runs, "run")
         )));
     }
     if seed.checked_add(runs).is_none() {
-        return Err(Error::input(format!("seed {seed} leaves no room for {runs} runs")));
+        return Err(Error::input(format!(
+            "seed {seed} leaves no room for {}",
+            schedlab_base::counted(runs, "run")
+        )));
     }
     let round = |i: u64| {
         (0..cells)

@@ -133,10 +133,20 @@ fn warnings(sampled: &Sampled, names: &[String]) -> Vec<Warning> {
         );
     }
     if p.lost > 0 {
-        warn("profile.lost", format!("{} records were lost for lack of room: use a lower --freq", p.lost));
+        warn(
+            "profile.lost",
+            format!(
+                "{} {} lost for lack of room: use a lower --freq",
+                schedlab_base::counted(p.lost, "record"),
+                schedlab_base::one_or(p.lost, "was", "were")
+            ),
+        );
     }
     if p.throttled > 0 {
-        let text = format!("the kernel slowed sampling down {} times: use a lower --freq", p.throttled);
+        let text = format!(
+            "the kernel slowed sampling down {}: use a lower --freq",
+            schedlab_base::counted(p.throttled, "time")
+        );
         warn("profile.throttled", text);
     }
     let unknown =

@@ -53,7 +53,12 @@ impl Size {
         self.cpus * KEPT_PER_CPU + self.tasks * KEPT_PER_TASK
     }
     fn words(self) -> String {
-        format!("{} CPUs, {} tasks, {} channels", self.cpus, self.tasks, self.channels)
+        format!(
+            "{}, {}, {}",
+            schedlab_base::counted(self.cpus, "CPU"),
+            schedlab_base::counted(self.tasks, "task"),
+            schedlab_base::counted(self.channels, "channel")
+        )
     }
 }
 
@@ -102,7 +107,7 @@ fn within(runs: &[Size], jobs: usize, available: Option<u64>) -> Result<()> {
     let beside =
         if jobs > 1 { format!("{jobs} simulations side by side") } else { "the simulation".to_owned() };
     let records = match kept > available / 10 {
-        true => format!(" and the records of {} runs {}", runs.len(), shown(kept)),
+        true => format!(" and the records of {} {}", schedlab_base::counted(runs.len(), "run"), shown(kept)),
         false => String::new(),
     };
     let text = format!(

@@ -218,19 +218,53 @@ impl Filter {
     ///
     /// # Errors
     /// When none of the cells has a word; the nearest is offered.
-    pub fn choose(&self, mut cells: Vec<ListedCell>) -> Result<Vec<ListedCell>> {
+    pub fn choose(&self, cells: Vec<ListedCell>) -> Result<Vec<ListedCell>> {
+        let left = self.narrow(cells.into_iter().map(|cell| (0, cell)).collect())?;
+        Ok(left.into_iter().map(|(_, cell)| cell).collect())
+    }
+
+    /// The cells it chooses of each of several sources, given with their names. A word may mean cells of one source
+    /// only, but each source that has cells must keep some.
+    ///
+    /// # Errors
+    /// When no cell of all the sources has a word, or none of a source is left.
+    pub fn choose_of_each(&self, sources: Vec<(String, Vec<ListedCell>)>) -> Result<Vec<Vec<ListedCell>>> {
+        let had: Vec<bool> = sources.iter().map(|(_, cells)| !cells.is_empty()).collect();
+        let (names, cells): (Vec<String>, Vec<Vec<ListedCell>>) = sources.into_iter().unzip();
+        if !had.contains(&true) {
+            return Ok(cells);
+        }
+        let all = cells.into_iter().enumerate().flat_map(|(at, some)| some.into_iter().map(move |c| (at, c)));
+        let mut left: Vec<Vec<ListedCell>> = names.iter().map(|_| Vec::new()).collect();
+        self.narrow(all.collect())?.into_iter().for_each(|(at, cell)| left[at].push(cell));
+        match (0..names.len()).find(|at| had[*at] && left[*at].is_empty()) {
+            Some(at) => Err(Error::input(format!("no run of {} passes {}", names[at], self.options()))
+                .help("filters hold for all that is named: leave it out, or compare without them")),
+            None => Ok(left),
+        }
+    }
+
+    /// Itself as options.
+    fn options(&self) -> String {
+        let words = self.words().into_iter();
+        let given = words.flat_map(|(_, what, words)| words.iter().map(move |w| format!("--{what} {w}")));
+        given.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The cells that are left of those of numbered sources.
+    fn narrow(&self, mut cells: Vec<(usize, ListedCell)>) -> Result<Vec<(usize, ListedCell)>> {
         for (key, what, words) in self.words() {
             if words.is_empty() {
                 continue;
             }
-            let all = || cells.iter().filter_map(|c| c.of.as_ref());
+            let all = || cells.iter().filter_map(|(_, c)| c.of.as_ref());
             if let Some(strange) = words.iter().find(|w| !all().any(|of| of.is(key, w))) {
                 let mut names: Vec<&str> = all().map(|of| of.get(key)).collect();
                 names.sort_unstable();
                 names.dedup();
                 return Err(Error::unknown(what, strange, names).context("stored runs"));
             }
-            cells.retain(|c| c.of.as_ref().is_some_and(|of| words.iter().any(|w| of.is(key, w))));
+            cells.retain(|(_, c)| c.of.as_ref().is_some_and(|of| words.iter().any(|w| of.is(key, w))));
         }
         Ok(cells)
     }

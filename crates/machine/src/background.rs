@@ -129,11 +129,19 @@ impl BackgroundFile {
             if scaled && !row.per_cpu {
                 row.every =
                     Ns((u128::from(row.every.0) * u128::from(self.cpus) / cpus.max(1) as u128) as u64);
-                row.source = format!("{}; scaled from {} CPUs to {cpus}", row.source, self.cpus);
+                row.source = format!(
+                    "{}; scaled from {} to {cpus}",
+                    row.source,
+                    schedlab_base::counted(self.cpus, "CPU")
+                );
             }
             if row.run >= row.every {
-                let what =
-                    format!("{}: scaled to {cpus} CPUs, '{}' would run all the time", self.name, row.name);
+                let what = format!(
+                    "{}: scaled to {}, '{}' would run all the time",
+                    self.name,
+                    schedlab_base::counted(cpus, "CPU"),
+                    row.name
+                );
                 return Err(Error::input(what).help("name it without scaled, or split the row"));
             }
             Ok(row)

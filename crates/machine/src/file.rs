@@ -170,7 +170,11 @@ fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
     let mut topology = shape.topology().map_err(|e| table.place("cores", e))?;
     if let Some((rows, spans)) = table.matrix("distances")? {
         if rows.len() != nodes as usize {
-            let what = format!("distances has {} rows for {nodes} nodes", rows.len());
+            let what = format!(
+                "distances has {} for {}",
+                schedlab_base::counted(rows.len(), "row"),
+                schedlab_base::counted(nodes, "node")
+            );
             return Err(table.error_at("distances", what));
         }
         check_distances(&rows).map_err(|(at, what)| {
@@ -507,7 +511,7 @@ mod tests {
         let of = |d: &str| error(&with(&format!("cores = 2\npackages = 2\ndistances = {d}"), ""));
         insta::assert_snapshot!(of("[[10, 20], [21, 10]]"), @"m.toml:6:19: distances are not symmetric: node 0 to 1 is 20, but back it is not");
         insta::assert_snapshot!(of("[[10, 20], [20, 11]]"), @"m.toml:6:29: node 1 is 11 from itself, not 10");
-        insta::assert_snapshot!(of("[[10, 20]]"), @"m.toml:6:13: distances has 1 rows for 2 nodes");
+        insta::assert_snapshot!(of("[[10, 20]]"), @"m.toml:6:13: distances has 1 row for 2 nodes");
         insta::assert_snapshot!(of("[[10, 20], [20]]"), @"m.toml:6:13: row 1 of the distances has 1 entries, not 2");
         insta::assert_snapshot!(of("[[10, 9], [9, 10]]"), @"m.toml:6:19: node 0 to 1 is 9; distances of two nodes are 11 to 254");
         insta::assert_snapshot!(of("[[10, 'far'], [20, 10]]"), @"m.toml:6:19: distances holds whole numbers");

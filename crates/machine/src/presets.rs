@@ -99,9 +99,11 @@ fn sized(name: &str) -> Option<Result<Machine>> {
                 .help(format!("use smt-{} or smp-{cpus}", cpus + 1)));
         }
         let topology = Shape::flat(cpus / threads, threads).topology().map_err(|e| e.context(name))?;
-        let about = format!("{cpus} CPUs of no make, one cache, {threads} thread{} a core", {
-            if threads == 1 { "" } else { "s" }
-        });
+        let about = format!(
+            "{} of no make, one cache, {} a core",
+            schedlab_base::counted(cpus, "CPU"),
+            schedlab_base::counted(threads, "thread")
+        );
         Ok(Machine { name: name.into(), about, topology, ..no_make()? })
     }))
 }
@@ -116,9 +118,10 @@ fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
         ))
         .help(format!("use icount-{whole}-smt or icount-{cpus}")));
     }
-    let about = format!("{cpus} CPUs of a guest that counts instructions, in turns{}", {
-        if smt { "; SMT, two nodes" } else { "" }
-    });
+    let about =
+        format!("{} of a guest that counts instructions, in turns{}", schedlab_base::counted(cpus, "CPU"), {
+            if smt { "; SMT, two nodes" } else { "" }
+        });
     counting(name, about, Shape { nodes, llcs: nodes, ..Shape::flat(cpus / threads, threads) })
 }
 

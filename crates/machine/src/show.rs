@@ -4,7 +4,7 @@
 mod text;
 
 use crate::{BackgroundFrom, Costs, Domain, Domains, IdleGovernor, Machine};
-use schedlab_base::{CpuId, CpuSet, Ns, Version};
+use schedlab_base::{CpuId, CpuSet, Ns, Version, counted, things};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -63,7 +63,7 @@ fn topology(page: &mut Page, machine: &Machine) {
     };
     let cores = units(|c| c.core);
     page.heading("topology");
-    page.line(&format!("  {} CPUs, {} cores", t.nr_cpus(), cores.len()));
+    page.line(&format!("  {}, {}", counted(t.nr_cpus(), "CPU"), counted(cores.len(), "core")));
     page.units("package", &units(|c| c.package));
     page.units("node", &units(|c| c.node));
     page.units("LLC", &units(|c| c.llc));
@@ -135,16 +135,17 @@ fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
     let (least, most) = (sizes.iter().min().unwrap_or(&0), sizes.iter().max().unwrap_or(&0));
     let of = if least == most { least.to_string() } else { format!("{least} to {most}") };
     let p = &d.params;
-    let plural = if *most == 1 { "" } else { "s" };
+    let cpus = things(*most, "CPU");
     let distance = match d.level {
         crate::Level::Numa(distance) => format!(", distance to {distance}"),
         _ => String::new(),
     };
     page.line(&format!(
-        "  domain{at} {:<4} {:>4} CPUs, {} groups of {of} CPU{plural}{distance}",
+        "  domain{at} {:<4} {:>4} {}, {} of {of} {cpus}{distance}",
         d.name,
         d.cpus.len(),
-        sizes.len()
+        things(d.cpus.len(), "CPU"),
+        counted(sizes.len(), "group")
     ));
     page.wrapped("      ", &parameters(d));
     let flags = [

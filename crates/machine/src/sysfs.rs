@@ -39,7 +39,7 @@ pub fn read(root: &Path) -> Result<Machine> {
     let gaps = online.iter().enumerate().any(|(i, c)| c.index() != i);
     machine.os_cpu = if gaps { online.iter().map(|c| c.0).collect() } else { Vec::new() };
     machine.name = HOST.into();
-    machine.about = format!("this machine: {} CPUs online", online.len());
+    machine.about = format!("this machine: {} online", schedlab_base::counted(online.len(), "CPU"));
     machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
     machine.provenance.insert(0, note("topology", root));
     machine.topology = topology;

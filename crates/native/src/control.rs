@@ -240,7 +240,11 @@ impl<'a> Controller<'a> {
             let waited = Ns(sys::monotonic_ns() - from);
             if waited > LEAVE_WITHIN {
                 let left = arena.live().load(SeqCst);
-                return Err(Error::internal(format!("{left} tasks were still there {waited} after the end")));
+                return Err(Error::internal(format!(
+                    "{} {} still there {waited} after the end",
+                    schedlab_base::counted(left, "task"),
+                    schedlab_base::one_or(left, "was", "were")
+                )));
             }
             self.nudge_all();
             self.shared.bell.quiet();

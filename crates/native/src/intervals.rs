@@ -77,6 +77,6 @@ mod tests {
         assert!(warning.is_some_and(|w| w.message.starts_with("10000 intervals")));
         let mut full = Intervals::default();
         (0..=MAX_INTERVALS as u64).for_each(|n| full.keep(Ns(n), Ns(1), &[]));
-        assert!(full.in_order(Ns::ZERO, &[]).1.is_some_and(|w| w.message.starts_with("1 intervals")));
+        assert!(full.in_order(Ns::ZERO, &[]).1.is_some_and(|w| w.message.starts_with("1 interval ")));
     }
 }

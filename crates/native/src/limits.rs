@@ -31,8 +31,12 @@ pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Erro
     {
         text += &format!(", cgroup pids.max {max}");
     }
-    Error::machine(format!("can't start the thread of '{name}' beside {alive} others: {error}"))
-        .help(format!("the workload has {asked} tasks; use fewer, or raise what is in the way\n  {text}"))
+    Error::machine(format!("can't start the thread of '{name}' beside {alive} others: {error}")).help(
+        format!(
+            "the workload has {}; use fewer, or raise what is in the way\n  {text}",
+            schedlab_base::counted(asked, "task")
+        ),
+    )
 }
 
 /// Checks that `tasks` tasks may be there at once, before the first is made. Others run on the machine, too, so a

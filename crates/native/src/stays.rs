@@ -217,8 +217,13 @@ impl Stays {
         };
         let seen = analyser.finish(Ns(self.ended_ns.saturating_sub(self.opened_ns)));
         let is_told = |name: &str| ["slice.end.blocked", "slice.end.preempted"].contains(&name);
-        let text =
-            || format!("{lost} records of context switches were lost: the stays they belong to are left out");
+        let text = || {
+            format!(
+                "{} of context switches {} lost: the stays they belong to are left out",
+                schedlab_base::counted(lost, "record"),
+                schedlab_base::one_or(lost, "was", "were")
+            )
+        };
         let seen = Findings {
             series: seen.series.into_iter().filter(|(name, _)| name == "slice").collect(),
             counters: seen.counters.into_iter().filter(|(name, _)| is_told(name)).collect(),

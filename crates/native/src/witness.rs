@@ -222,7 +222,13 @@ impl Delta {
             })
         };
         let hot = self.thermal_events.filter(|n| *n > 0).map(|n| {
-            Warning::new("host.thermal", format!("CPUs were slowed down for heat {n} times during the run"))
+            Warning::new(
+                "host.thermal",
+                format!(
+                    "CPUs were slowed down for heat {} during the run",
+                    schedlab_base::counted(n, "time")
+                ),
+            )
         });
         LIMITS.iter().filter_map(over).chain(hot).collect()
     }

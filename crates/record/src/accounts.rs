@@ -65,7 +65,11 @@ pub const MAX_INTERVALS: usize = 10_000;
 
 /// The warning about intervals that were dropped.
 pub fn dropped(intervals: u64) -> schedlab_base::Warning {
-    let text = format!("{intervals} intervals beyond the first {MAX_INTERVALS} are not kept one by one");
+    let text = format!(
+        "{} beyond the first {MAX_INTERVALS} {} not kept one by one",
+        schedlab_base::counted(intervals, "interval"),
+        schedlab_base::one_or(intervals, "is", "are")
+    );
     schedlab_base::Warning::new("intervals.dropped", text)
 }
 

@@ -196,7 +196,9 @@ impl Series {
         if p > 50.0 && above < MIN_TAIL_SAMPLES {
             let n = self.count();
             return Value::Missing(format!(
-                "{n} samples leave {above} above p{p}; {MIN_TAIL_SAMPLES} are needed"
+                "{} {} {above} above p{p}; {MIN_TAIL_SAMPLES} are needed",
+                schedlab_base::counted(n, "sample"),
+                schedlab_base::one_or(n, "leaves", "leave")
             ));
         }
         if let Body::Digest(digest) = &self.body {

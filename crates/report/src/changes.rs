@@ -45,7 +45,7 @@ fn one(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn sides(case: &ChangeResult) -> String {
-    format!("from {} to {}, {} runs of each", case.from, case.to, case.runs)
+    format!("from {} to {}, {} of each", case.from, case.to, schedlab_base::counted(case.runs, "run"))
 }
 
 fn reason(row: &MustMove) -> String {
@@ -121,7 +121,7 @@ pub fn markdown(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn one_markdown(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n### {}\n\n{}\n\n{}.\n", plain(&case.name), case.about, sides(case))?;
+    writeln!(out, "\n### {}\n\n{}\n\n{}.\n", plain(&case.name), case.about, plain(&sides(case)))?;
     writeln!(out, "| machine | load | must move | real | 95 % interval | simulated | verdict |")?;
     writeln!(out, "| --- | --- | --- | ---: | --- | ---: | --- |")?;
     for row in &case.moves {

@@ -46,9 +46,10 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let title = if c.experiment.is_empty() { String::new() } else { format!("{}: ", c.experiment) };
     write!(out, "{}", wrap("", &format!("{title}{} {} on {}", cell.workload, cell.load, place(c, group))))?;
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
-    let runs = if fewest == most { format!("{most}") } else { format!("{fewest} to {most}") };
+    let runs =
+        if fewest == most { schedlab_base::counted(most, "run") } else { format!("{fewest} to {most} runs") };
     let how = if cell.backend == Backend::Host { "measured (host)".to_owned() } else { cell.how() };
-    let text = format!("{how}, kernel {}, {runs} runs each", kernels(group));
+    let text = format!("{how}, kernel {}, {runs} each", kernels(group));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);
     if !params.is_empty() {

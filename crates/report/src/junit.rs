@@ -1,23 +1,25 @@
 //! A comparison as JUnit XML, which CI servers show as tests: a suite for each load, a test for each row.
 //!
-//! A row that got worse is a failure, a row about which the data cannot tell is skipped with the change that would have
-//! shown; all others pass. The form has no standard; elements and attributes are those that Jenkins' and GitLab's
-//! readers know. It is written by hand: three elements are less than a crate and its dozen dependencies.
+//! A row with a verdict that fails is a failure; else a row about which the data cannot tell is skipped with the
+//! change that would have shown, and so is one whose figure is missing; all others pass. The form has no standard;
+//! elements and attributes are those that Jenkins' and GitLab's readers know. It is written by hand: three elements
+//! are less than a crate and its dozen dependencies.
 
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Row, Stat};
+use schedlab_lab::compare::{Cell, Gap, Row, Stat, gaps};
 use schedlab_lab::stats::Verdict;
 use std::io::{self, Write};
 
-/// Writes the comparison. Rows with one of the verdicts `failing` are failures.
+/// Writes the comparison. Rows with one of the verdicts `failing` are failures. A figure that is missing is unclear.
 ///
 /// # Errors
 /// When the writer fails.
 pub fn junit(c: &Comparison, failing: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
-    let all: Vec<Suite<'_>> = groups(c).into_iter().filter_map(|group| Suite::of(c, group)).collect();
+    let gaps = gaps(c);
+    let all: Vec<Suite<'_>> = groups(c).into_iter().filter_map(|group| Suite::of(c, group, &gaps)).collect();
     let failures = all.iter().flat_map(|s| &s.tests).filter(|t| t.fails(failing)).count();
     let name = if c.experiment.is_empty() { "schedlab" } else { &c.experiment };
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -38,25 +40,21 @@ struct Suite<'a> {
     tests: Vec<Test<'a>>,
 }
 
-/// A metric of a variant.
-struct Test<'a> {
-    metric: &'a str,
-    cell: &'a Cell,
-    stat: &'a Stat,
-    row: Option<&'a Row>,
+/// A metric of a variant: a row, or a row that is missing.
+enum Test<'a> {
+    Row { cell: &'a Cell, row: &'a Row },
+    Gap(&'a Gap<'a>),
 }
 
 impl<'a> Suite<'a> {
-    fn of(c: &'a Comparison, group: &'a [Cell]) -> Option<Suite<'a>> {
+    fn of(c: &'a Comparison, group: &'a [Cell], gaps: &'a [Gap<'a>]) -> Option<Suite<'a>> {
         let first = group.first()?;
         let of_cell = |cell: &'a Cell| {
-            let one = move |metric: &'a String| {
-                let stat = cell.metrics.get(metric)?;
-                Some(Test { metric, cell, stat, row: row(c, cell, metric) })
-            };
+            let one = move |metric: &'a String| Some(Test::Row { cell, row: row(c, cell, metric)? });
             c.metrics.iter().filter_map(one)
         };
-        let tests: Vec<Test<'a>> = group.iter().flat_map(of_cell).filter(Test::is_one).collect();
+        let missing = gaps.iter().filter(|gap| gap.cell.same_group(first)).map(Test::Gap);
+        let tests: Vec<Test<'a>> = group.iter().flat_map(of_cell).chain(missing).collect();
         let name = format!("{} {} on {}, {}", first.workload, first.load, first.machine, first.how());
         (!tests.is_empty()).then_some(Suite { name, tests })
     }
@@ -75,7 +73,7 @@ impl<'a> Suite<'a> {
             let words = escape(&test.words());
             match (test.fails(failing), test.is_skipped(failing)) {
                 (true, _) => {
-                    let kind = test.row.map_or("", |r| r.verdict.word());
+                    let kind = test.verdict().word();
                     writeln!(
                         out,
                         "><failure type=\"{kind}\" message=\"{words}\">{words}</failure></testcase>"
@@ -90,29 +88,31 @@ impl<'a> Suite<'a> {
 }
 
 impl Test<'_> {
-    /// Whether it says anything: the baseline's values are in the rows of the others, and so is what they miss.
-    fn is_one(&self) -> bool {
-        self.row.is_some() || matches!(self.stat, Stat::Missing { .. })
+    fn verdict(&self) -> Verdict {
+        match self {
+            Test::Row { row, .. } => row.verdict,
+            Test::Gap(_) => Verdict::Unclear,
+        }
     }
     fn fails(&self, failing: &[Verdict]) -> bool {
-        self.row.is_some_and(|r| failing.contains(&r.verdict))
+        failing.contains(&self.verdict())
     }
     fn is_skipped(&self, failing: &[Verdict]) -> bool {
-        !self.fails(failing) && self.row.is_none_or(|r| r.verdict == Verdict::Unclear)
+        !self.fails(failing) && self.verdict() == Verdict::Unclear
     }
     fn name(&self) -> String {
-        match self.row {
-            Some(r) => format!("{}: {} against {}", self.metric, self.cell.variant, r.baseline),
-            None => format!("{}: {}", self.metric, self.cell.variant),
+        match self {
+            Test::Row { row, .. } => format!("{}: {} against {}", row.metric, row.variant, row.baseline),
+            Test::Gap(Gap { metric: Some(metric), variant, .. }) => format!("{metric}: {variant}"),
+            Test::Gap(gap) => gap.variant.to_owned(),
         }
     }
     fn words(&self) -> String {
-        let (Some(r), Stat::Measured(m)) = (self.row, self.stat) else {
-            return match self.stat {
-                Stat::Missing { missing } => format!("not measured: {missing}"),
-                Stat::Measured(_) => String::new(),
-            };
+        let (r, mean) = match self {
+            Test::Gap(gap) => return gap.why.clone(),
+            Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(Stat::measured)),
         };
+        let mean = mean.map_or_else(String::new, |m| format!("{}, ", value(m.mean, &m.unit)));
         let change = r.change_pct.map_or_else(|| "new".to_owned(), percent);
         let interval =
             r.ci95_pct.map_or_else(String::new, |[a, b]| format!(" [{}, {}]", signed(a), signed(b)));
@@ -121,6 +121,6 @@ impl Test<'_> {
             (Verdict::Unclear, None) => "cannot tell".to_owned(),
             (verdict, _) => verdict.word().to_owned(),
         };
-        format!("{}, {change}{interval}: {rest}", value(m.mean, &m.unit))
+        format!("{mean}{change}{interval}: {rest}")
     }
 }

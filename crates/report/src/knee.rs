@@ -28,16 +28,17 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&first, &knees.join(" ")))?;
         if v.unknown > 0 {
             let text = format!(
-                "{} seeds can't tell: {} is missing at loads that matter, because there are too few samples; run longer",
-                v.unknown, k.limit.metric
+                "{} can't tell: {} is missing at loads that matter, because there are too few samples; run longer",
+                schedlab_base::counted(v.unknown, "seed"),
+                k.limit.metric
             );
             write!(out, "{}", wrap("  ", &text))?;
         }
         if v.unjudged > 0 {
-            let loads = if v.unjudged == 1 { "load" } else { "loads" };
             let text = format!(
-                "{} larger {loads} could not be judged ({} missing): the knee may lie above",
-                v.unjudged, k.limit.metric
+                "{} could not be judged ({} missing): the knee may lie above",
+                schedlab_base::counted(v.unjudged, "larger load"),
+                k.limit.metric
             );
             write!(out, "{}", wrap("  ", &text))?;
         }
@@ -46,9 +47,9 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
         }
         if v.at_cap > 0 {
             let text = format!(
-                "{} of {} seeds reached the cap of {}: the knee may lie above",
+                "{} of {} reached the cap of {}: the knee may lie above",
                 v.at_cap,
-                v.knees.len(),
+                schedlab_base::counted(v.knees.len(), "seed"),
                 k.cap
             );
             write!(out, "{}", wrap("  ", &text))?;
@@ -92,6 +93,7 @@ pub fn curve(k: &Knees) -> Comparison {
         fits: Vec::new(),
         uncertainty: Vec::new(),
         looks: Vec::new(),
+        runs_needed: None,
         warnings: Vec::new(),
     }
 }

@@ -79,7 +79,11 @@ impl Cut {
 
 fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) -> Title {
     let (machine, how) = (heading::place(c, group), cell.how());
-    let place = format!("{machine}, {how} {}, {} runs each", heading::kernels([base, cell]), cell.runs);
+    let place = format!(
+        "{machine}, {how} {}, {} each",
+        heading::kernels([base, cell]),
+        schedlab_base::counted(cell.runs, "run")
+    );
     (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 

@@ -66,12 +66,23 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
     format!("| {} |", fields.map(|f| plain(&f)).join(" | "))
 }
 
+/// A space without width, which nobody sees. Forges look for people, links and issues in the text that is left once
+/// signs are taken away, so that a sign does not hide them.
+const NOTHING: &str = "&#8203;";
+
 /// A text as Markdown that shows it as it is. Names come from other people's files: HTML in them would be obeyed, links
-/// and images followed, and a bar would end a field. A name such as `lb_count` needs no signs.
+/// and images followed, people and issues mentioned, and a bar would end a field. A name such as `lb_count` needs no
+/// signs.
 pub fn plain(text: &str) -> String {
+    let text = printable::name(text);
     let mut out = String::with_capacity(text.len());
-    for c in printable::name(text).chars() {
+    for (at, c) in text.char_indices() {
+        let (before, behind) = (&text[..at], &text[at + c.len_utf8()..]);
         match c {
+            '@' => out.extend(["@", NOTHING]),
+            ':' if behind.starts_with("//") => out.extend([":", NOTHING]),
+            '.' if ends_with_www(before) => out.extend([NOTHING, "."]),
+            '#' if behind.starts_with(|c: char| c.is_ascii_digit()) => out.extend(["\\#", NOTHING]),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
@@ -80,6 +91,10 @@ pub fn plain(text: &str) -> String {
         }
     }
     out
+}
+
+fn ends_with_www(text: &str) -> bool {
+    text.len().checked_sub(3).and_then(|at| text.get(at..)).is_some_and(|w| w.eq_ignore_ascii_case("www"))
 }
 
 /// The legend of the columns.
@@ -115,7 +130,13 @@ mod tests {
             "domain0.newidle.lb_count +4.2%, -1 to +2 (p &lt; 0.05)"
         );
         assert_eq!(plain("<img src=x onerror=alert(1)>"), "&lt;img src=x onerror=alert(1)&gt;");
-        assert_eq!(plain("![x](http://h)|`a`\n# b\\"), "\\!\\[x\\](http://h)\\|\\`a\\`\\\\u000a\\# b\\\\");
+        assert_eq!(
+            plain("![x](http://h)|`a`\n# b\\"),
+            "\\!\\[x\\](http:&#8203;//h)\\|\\`a\\`\\\\u000a\\# b\\\\"
+        );
         assert_eq!(plain("&lt;b&gt;"), "&amp;lt;b&amp;gt;");
+        assert_eq!(plain("v6.5@team, a@b.org"), "v6.5@&#8203;team, a@&#8203;b.org");
+        assert_eq!(plain("see HTTPS://x.org WWW.x.org"), "see HTTPS:&#8203;//x.org WWW&#8203;.x.org");
+        assert_eq!(plain("v6.5 #2: é://"), "v6.5 \\#&#8203;2: é:&#8203;//");
     }
 }

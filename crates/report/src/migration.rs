@@ -26,7 +26,11 @@ pub fn text(
         let matrix = found.matrix.print_with(distances, found.cpus, found.effective_cache, mhz, &cell);
         write!(out, "{matrix}")?;
     } else {
-        writeln!(out, "{} CPUs make no readable matrix: see --plot and --json", found.cpus)?;
+        writeln!(
+            out,
+            "{} make no readable matrix: see --plot and --json",
+            schedlab_base::counted(found.cpus, "CPU")
+        )?;
     }
     writeln!(out)?;
     curve(found, out)?;

@@ -17,7 +17,7 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     }
     let rest = s.functions.len().saturating_sub(top);
     if rest > 0 {
-        writeln!(out, "  and {rest} more functions (--top)")?;
+        writeln!(out, "  and {rest} more {} (--top)", schedlab_base::things(rest, "function"))?;
     }
     if !s.objects.is_empty() {
         writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  user mode, by object", "", "", "self", "95%")?;
@@ -55,8 +55,8 @@ fn head(s: &Shares) -> String {
     let kernel = if s.samples == 0 { 0.0 } else { 100.0 * s.kernel as f64 / s.samples as f64 };
     let idle = if s.idle == 0 { String::new() } else { format!(" and {} of idle CPUs", s.idle) };
     format!(
-        "{what}: {} samples in {}, {}/s by the {}, {} lost; {} in the kernel{idle}",
-        s.samples,
+        "{what}: {} in {}, {}/s by the {}, {} lost; {} in the kernel{idle}",
+        schedlab_base::counted(s.samples, "sample"),
         number::duration(s.elapsed_ns as f64),
         s.rate,
         if s.clock == "cycles" { "cycle counter" } else { "timer" },
@@ -133,7 +133,10 @@ the kernel
 ";
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         assert!(text.starts_with(&want[..want.find("\n 12").unwrap()]), "{text}");
-        assert!(text.contains("newidle_balance (here\n") && text.contains("and 1 more functions"), "{text}");
+        assert!(
+            text.contains("newidle_balance (here\n") && text.contains("and 1 more function (--top)"),
+            "{text}"
+        );
         assert!(text.contains("[24.50, 25.50]  libc.so.6") && !text.contains("  x\n"), "{text}");
     }
 }

@@ -8,6 +8,7 @@
 use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
 use crate::{Exporter, legend, short};
+use schedlab_base::counted;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::Row;
 use schedlab_lab::stats::Verdict;
@@ -81,12 +82,12 @@ fn own_words(c: &Comparison) -> String {
     }
 }
 
-/// Fewest and most runs of a cell, in words.
-pub(crate) fn runs_of(c: &Comparison, variant: &str) -> String {
+/// Fewest and most runs of a cell, in words: "1 run", "10 to 20 runs".
+pub(crate) fn runs_in_words(c: &Comparison, variant: &str) -> String {
     let runs = || c.cells.iter().filter(|cell| cell.variant == variant).map(|cell| cell.runs);
     match (runs().min().unwrap_or(0), runs().max().unwrap_or(0)) {
-        (few, many) if few == many => many.to_string(),
-        (few, many) => format!("{few} to {many}"),
+        (few, many) if few == many => counted(many, "run"),
+        (few, many) => format!("{few} to {many} runs"),
     }
 }
 
@@ -95,9 +96,9 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
     let Some(first) = rows.first() else { return Ok(()) };
     let many = |one: fn(&Row) -> String| rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1;
     let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
-    let runs = runs_of(c, &first.variant);
+    let runs = runs_in_words(c, &first.variant);
     let place = if machines { String::new() } else { format!(" on {}", first.machine) };
-    let title = format!("{} against {}{place}, {runs} runs each", first.variant, first.baseline);
+    let title = format!("{} against {}{place}, {runs} each", first.variant, first.baseline);
     write!(out, "{}", wrap("", &title))?;
     let load = |r: &Row| load_words(r, machines, backends);
     for (verdict, heading) in kinds {
@@ -113,12 +114,13 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
         of.iter().try_for_each(|r| line(&load(r), r, out))?;
     }
     let same = rows.iter().filter(|r| r.verdict == Verdict::Same).count();
+    let all = counted(rows.len(), "row");
     if kinds.len() < KINDS.len() {
         let unclear = rows.iter().filter(|r| r.verdict == Verdict::Unclear).count();
-        writeln!(out, "\nCannot tell: {unclear} of {} rows, listed below", rows.len())?;
-        return writeln!(out, "Unchanged: {same} of {} rows\n", rows.len());
+        writeln!(out, "\nCannot tell: {unclear} of {all}, listed below")?;
+        return writeln!(out, "Unchanged: {same} of {all}\n");
     }
-    writeln!(out, "\nUnchanged: {same} of {} rows\n", rows.len())
+    writeln!(out, "\nUnchanged: {same} of {all}\n")
 }
 
 /// The rows of a verdict, the largest change first; rows of one size keep their order.
@@ -146,7 +148,7 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let heading = format!("Cannot tell: {} of {} rows", rows.len(), c.comparisons.len());
+    let heading = format!("Cannot tell: {} of {}", rows.len(), counted(c.comparisons.len(), "row"));
     writeln!(out, "\n{heading:<52}{:>17} {:>8}\n", "95% interval", "shown at")?;
     for r in rows {
         let interval = interval(r);
@@ -171,7 +173,7 @@ pub(crate) fn unchanged(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<&Row> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
     let rows = largest_first(all, Verdict::Same);
-    writeln!(out, "\nUnchanged: {} of {} rows\n", rows.len(), c.comparisons.len())?;
+    writeln!(out, "\nUnchanged: {} of {}\n", rows.len(), counted(c.comparisons.len(), "row"))?;
     rows.iter().try_for_each(|r| line(&load_words(r, machines, false), r, out))
 }
 

@@ -231,7 +231,7 @@ fn foot(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     let runs: usize = cells.iter().map(|c| c.seeds.len()).sum();
     let bytes: u64 = cells.iter().map(|c| c.size_bytes).sum();
     let cell = if cells.len() == 1 { "cell" } else { "cells" };
-    let run = if runs == 1 { "run" } else { "runs" };
+    let run = schedlab_base::things(runs, "run");
     writeln!(out, "{} {cell}, {runs} {run}, {}", cells.len(), size(bytes))?;
     let (old, torn) = (
         cells.iter().filter(|c| c.outdated.is_some()).count(),

@@ -87,7 +87,7 @@ pub fn table(stat: &Schedstat, view: &View) -> String {
 fn heading(out: &mut String, part: &Totals, jiffies: u64) {
     let cpus = match part.cpus.len() {
         1 => part.cpus.lowest().map_or_else(String::new, |c| c.to_string()),
-        n => format!("{n} CPUs ({})", part.cpus),
+        n => format!("{} ({})", schedlab_base::counted(n, "CPU"), part.cpus),
     };
     // Writing to a String can't fail.
     let _ = writeln!(out, "{cpus}, {jiffies} jiffies");

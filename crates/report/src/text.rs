@@ -1,5 +1,6 @@
 //! Helpers for plain text: wrapping, and the notes below tables.
 
+use schedlab_base::counted;
 use schedlab_lab::Comparison;
 use std::io::{self, Write};
 
@@ -56,11 +57,15 @@ pub fn stack(name: &str, most: usize) -> Vec<String> {
 
 /// The comparison's warnings, one paragraph each.
 pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    for w in &c.warnings {
+    warnings_but(c, |_| false, out)
+}
+
+/// As [`warnings`], without those whose code was said before.
+pub fn warnings_but(c: &Comparison, is_said: impl Fn(&str) -> bool, out: &mut dyn Write) -> io::Result<()> {
+    for w in c.warnings.iter().filter(|w| !is_said(&w.warning.code)) {
         let runs = match w.runs {
             0 => String::new(),
-            1 => " (1 run)".to_owned(),
-            n => format!(" ({n} runs)"),
+            n => format!(" ({})", counted(n, "run")),
         };
         write!(out, "{}", wrap("warning: ", &format!("{}{runs}", w.warning.message)))?;
     }

@@ -132,7 +132,7 @@ fn would_have_shown(rows: &[&Row]) -> String {
 fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = |verdict: Verdict| largest_first(p.comparison.comparisons.iter().collect(), verdict);
     let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
-    let runs = ranked::runs_of(p.comparison, &p.trial.patched.name);
+    let runs = ranked::runs_in_words(p.comparison, &p.trial.patched.name);
     let (unclear, all) = (rows(Verdict::Unclear), p.comparison.comparisons.len());
     let looks = if p.comparison.looks.is_empty() { "" } else { " over all looks" };
     let mut machines: Vec<&str> = Vec::new();
@@ -143,19 +143,21 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\nFor a mail:\n")?;
     let first = format!(
-        "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} seeds a load, 95% intervals, \
-         Holm's correction{looks}. {} of {all} rows got worse, {} better, {} changed otherwise, {} are the same; \
-         {} of {all} rows: cannot tell{}.",
+        "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} of a load, 95% intervals, \
+         Holm's correction{looks}. {} of {} got worse, {} better, {} changed otherwise, {} are the same; \
+         {} of {}: cannot tell{}.",
         env!("CARGO_PKG_VERSION"),
         p.source,
         machines.join(", "),
         p.trial.patched.name,
         p.trial.base.name,
         worse.len(),
+        schedlab_base::counted(all, "row"),
         better.len(),
         changed.len(),
         rows(Verdict::Same).len(),
         unclear.len(),
+        schedlab_base::counted(all, "row"),
         would_have_shown(&unclear)
     );
     write!(out, "{}", wrap("  ", &first))?;

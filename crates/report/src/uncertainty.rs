@@ -15,7 +15,9 @@ pub fn summary(c: &Comparison) -> Option<String> {
     let draws = c.uncertainty.iter().map(|e| e.sway.draws).max()?;
     let costs = c.uncertainty.iter().map(|e| e.sway.costs).max()?;
     let mut text = format!(
-        "{costs} costs drawn from their ranges, {draws} draws: intervals and verdicts contain the model's own uncertainty."
+        "{} drawn from their ranges, {}: intervals and verdicts contain the model's own uncertainty.",
+        schedlab_base::counted(costs, "cost"),
+        schedlab_base::counted(draws, "draw")
     );
     if let Some(held) = held(c) {
         text.push(' ');
@@ -56,12 +58,16 @@ fn strongest(c: &Comparison) -> String {
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let all = c.uncertainty.len();
     match counts.as_slice() {
-        [] => format!("No cost correlates with any of the {all} figures beyond chance."),
+        [] => {
+            format!("No cost correlates with any of {} beyond chance.", schedlab_base::counted(all, "figure"))
+        }
         found => {
             let words: Vec<String> = found
                 .iter()
                 .take(NAMED)
-                .map(|(name, n)| format!("{name} (first in {n} of {all} figures)"))
+                .map(|(name, n)| {
+                    format!("{name} (first in {n} of {})", schedlab_base::counted(all, "figure"))
+                })
                 .collect();
             format!("The costs that move them most: {}.", words.join(", "))
         }
@@ -94,8 +100,8 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
         0 => Ok(()),
         1 if all > 1 => writeln!(out, "  - 1 other figure: no cost beyond chance"),
         1 => writeln!(out, "  - 1 figure: no cost beyond chance"),
-        n if n == all => writeln!(out, "  - {n} figures: no cost beyond chance"),
-        n => writeln!(out, "  - {n} other figures: no cost beyond chance"),
+        n if n == all => writeln!(out, "  - {}: no cost beyond chance", schedlab_base::counted(n, "figure")),
+        n => writeln!(out, "  - {}: no cost beyond chance", schedlab_base::counted(n, "other figure")),
     }
 }
 
@@ -134,5 +140,9 @@ pub fn of_one(sway: &Sway, unit: &str) -> String {
     let movers: Vec<String> =
         sway.movers.iter().filter(|m| m.beyond_chance()).map(|m| mover(m, &shown)).collect();
     let movers = if movers.is_empty() { "no cost beyond chance".to_owned() } else { movers.join("; ") };
-    format!("{} costs drawn from their ranges, {} draws: {movers}", sway.costs, sway.draws)
+    format!(
+        "{} drawn from their ranges, {}: {movers}",
+        schedlab_base::counted(sway.costs, "cost"),
+        schedlab_base::counted(sway.draws, "draw")
+    )
 }

@@ -92,8 +92,13 @@ fn sides(case: &CaseResult) -> String {
     let elsewhere = if same { String::new() } else { format!(" on {}", simulated.machine) };
     let runs = if simulated.runs == real.runs { String::new() } else { format!("{} and ", simulated.runs) };
     format!(
-        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{} runs",
-        case.workload, real.machine, real.backend, simulated.kernel, real.kernel, real.runs
+        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{}",
+        case.workload,
+        real.machine,
+        real.backend,
+        simulated.kernel,
+        real.kernel,
+        schedlab_base::counted(real.runs, "run")
     )
 }
 
@@ -253,8 +258,8 @@ pub fn sentence(all: &Validation) -> String {
     let rejected = controls.iter().filter(|c| c.outcome.is_good()).count();
     let part = |c: &CaseResult| c.share.pct().unwrap_or(0.0);
     let lowest = cases.iter().min_by(|a, b| part(a).total_cmp(&part(b)));
-    let lowest =
-        lowest.map_or_else(String::new, |c| format!("; the lowest case is {}, {}", c.name, share(c.share)));
+    let lowest = lowest
+        .map_or_else(String::new, |c| format!("; the lowest case is {}, {}", plain(&c.name), share(c.share)));
     format!(
         "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}. {rejected} of {} controls rejected. Model {}.",
         share(all.share),

@@ -492,15 +492,23 @@ fn a_terminal_shows_some_rows_and_every_change() {
 fn junit_has_a_test_for_each_row() {
     let c = comparison();
     let mut out = Vec::new();
-    let verdicts = [schedlab_lab::stats::Verdict::Worse, schedlab_lab::stats::Verdict::Unclear];
+    let verdicts = [Verdict::Worse, Verdict::Unclear];
     schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let of = |word: &str| text.matches(word).count();
-    let missing =
-        c.cells.iter().flat_map(|cell| cell.metrics.values()).filter(|s| s.measured().is_none()).count();
+    // A row that is missing is unclear, whichever of its two sides has no figure.
+    let missing = schedlab_lab::compare::gaps(&c).len();
+    assert!(missing > 0);
     assert_eq!(of("<testcase "), c.comparisons.len() + missing);
-    let failing = c.comparisons.iter().filter(|r| verdicts.contains(&r.verdict)).count();
-    assert_eq!((of("<failure "), of("<skipped ")), (failing, missing), "{text}");
+    let rows = |verdict: Verdict| c.comparisons.iter().filter(|r| r.verdict == verdict).count();
+    let unclear = rows(Verdict::Unclear) + missing;
+    let failing = rows(Verdict::Worse) + unclear;
+    assert_eq!((of("<failure "), of("<skipped ")), (failing, 0), "{text}");
+    let mut out = Vec::new();
+    schedlab_report::junit::junit(&c, &[Verdict::Worse], &mut out).unwrap();
+    let usual = String::from_utf8(out).unwrap();
+    let of_usual = |word: &str| usual.matches(word).count();
+    assert_eq!((of_usual("<failure "), of_usual("<skipped ")), (rows(Verdict::Worse), unclear), "{usual}");
     assert_eq!(of("<testsuite "), 2);
     let whole = text.lines().find(|l| l.starts_with("<testsuites ")).unwrap();
     assert!(whole.contains(&format!(" failures=\"{failing}\"")), "{whole}");

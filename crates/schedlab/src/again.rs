@@ -10,6 +10,7 @@ use schedlab_base::Backend;
 use schedlab_kernel::Variant;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
+use schedlab_lab::budget::without_looks;
 use schedlab_lab::command;
 use schedlab_lab::guests::cutoff_options;
 use schedlab_machine::Machine;
@@ -52,7 +53,7 @@ fn pair(option: &str, value: impl ToString) -> [String; 2] {
 
 /// The words that run the experiment's copy, unless it names files that lie only beside the original.
 fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String>> {
-    let mut words = match STUDIES.iter().find(|(_, study)| *study == text) {
+    let mut words = match STUDIES.iter().find(|(_, study)| *study == without_looks(text)) {
         Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],
         None => {
             let copy = run.path.join(EXPERIMENT_FILE);

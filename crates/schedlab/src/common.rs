@@ -1,5 +1,6 @@
 //! Options and helpers that several commands share.
 
+use crate::gate::GateOptions;
 use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
@@ -7,9 +8,9 @@ use schedlab_base::{Error, Ns, Result, Version, Warning, printable, temp};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
-use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
-use schedlab_report::table::limit;
+use schedlab_report::table::{few, limit};
+use schedlab_report::{Exporter, Form};
 use schedlab_trace::Window;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,9 @@ pub struct FormOptions {
     /// Plot it, too, as .svg or .png: metrics against the swept parameter, with 95 % intervals; without a sweep, bars
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Every row of a table, also where there are more than 50 and too few runs to tell anything of them
+    #[arg(long)]
+    pub all_rows: bool,
     #[command(flatten)]
     pub outlets: OutletOptions,
 }
@@ -186,37 +190,51 @@ pub fn check_plot(file: &Path) -> Result<()> {
     temp::check_place(file).map_err(|e| e.context("--plot"))
 }
 
-/// Prints a comparison, and plots it when that is asked for.
+/// Prints a comparison, and plots it when that is asked for. `gate` says what fails in forms for CI.
 ///
 /// # Errors
 /// When standard output or the plot's file can't be written.
-pub fn print(comparison: &Comparison, options: &FormOptions) -> Result<()> {
-    deliver(comparison, options, show)
+pub fn print(comparison: &Comparison, options: &FormOptions, gate: &GateOptions) -> Result<()> {
+    deliver(comparison, options, gate, show)
 }
 
 /// As [`print`]; a table on a terminal is shortened and says so.
 ///
 /// # Errors
 /// As [`print`].
-pub fn print_shortened(comparison: &Comparison, options: &FormOptions) -> Result<()> {
-    deliver(comparison, options, show_shortened)
+pub fn print_shortened(comparison: &Comparison, options: &FormOptions, gate: &GateOptions) -> Result<()> {
+    deliver(comparison, options, gate, show_shortened)
 }
 
 fn deliver(
     comparison: &Comparison,
     options: &FormOptions,
+    gate: &GateOptions,
     show: fn(&Comparison, &Form) -> Result<()>,
 ) -> Result<()> {
     if let Some(file) = &options.outlets.junit {
-        outlets::junit(comparison, file)?;
+        outlets::junit(comparison, gate.failing(), file)?;
     }
     match &options.outlets.print {
         Some(metric) => outlets::print(comparison, metric)?,
-        None => show(comparison, options.form()?)?,
+        None => show_folded(comparison, options, show)?,
     }
     match &options.plot {
         Some(file) => temp::write_whole(file, &plot::plot(comparison, Kind::of(file)?)?),
         None => Ok(()),
+    }
+}
+
+/// Shows a comparison; a long table in which no row can show a change is shown in short.
+fn show_folded(
+    comparison: &Comparison,
+    options: &FormOptions,
+    show: fn(&Comparison, &Form) -> Result<()>,
+) -> Result<()> {
+    let form = options.form()?;
+    match form.name == "table" && !options.all_rows && few::is_hopeless(comparison) {
+        false => show(comparison, form),
+        true => output::result(|out| few::Short.export(comparison, out)),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
-use schedlab_base::{Error, ErrorKind, Result, Warning};
+use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
 use schedlab_forge::forecast::Speed;
 use schedlab_guest::Mode;
 use schedlab_guest::images::cache;
@@ -227,13 +227,13 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
         common::EXECUTOR.keep_events(options.out.clone());
     }
     let made = making.make(experiment)?;
-    common::print(&made.comparison, &options.form)?;
+    common::print(&made.comparison, &options.form, &options.gate)?;
     if options.predict {
         predictions(&made)?;
     }
     if !options.quiet {
         let out = options.out.display();
-        output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
+        output::note(&format!("{} made, {} found; kept in {out}", counted(made.new, "run"), made.found));
     }
     let folders =
         made.plan.cells.iter().map(|c| Ok(options.out.join(c.hash()?))).collect::<Result<Vec<_>>>()?;
@@ -421,14 +421,15 @@ impl Making<'_> {
         self.jobs.unwrap_or_else(common::cpus)
     }
 
-    fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
+    fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store, looks: &Looks) -> Result<Finished> {
         let executor = Timed::new(&common::EXECUTOR);
         let bar = Bar::runs(self.quiet);
         let cluster = self.cluster.cluster(&experiment.slurm, &experiment.name, self.how)?;
+        let copy = budget::with_looks(&experiment.text, looks);
         let session = Session {
             executor: &executor,
             store: Some(store),
-            attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
+            attach: &[(EXPERIMENT_FILE, copy.as_bytes())],
             jobs: self.jobs() as usize,
             progress: &bar,
             stop: interrupt::stop_flag()?,
@@ -460,7 +461,7 @@ struct Looking<'a> {
 
 impl budget::Lab for Looking<'_> {
     fn make(&mut self, part: &Plan) -> Result<Finished> {
-        self.making.work(part, self.experiment, self.store)
+        self.making.work(part, self.experiment, self.store, &self.question.looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
@@ -497,7 +498,7 @@ fn eprint(table: &str) {
 
 fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
     let (done, all, dir) = (finished.records.len(), plan.runs.len(), store.root().display());
-    let words = format!("interrupted: {done} of {all} runs finished, kept in {dir}");
+    let words = format!("interrupted: {done} of {} finished, kept in {dir}", counted(all, "run"));
     Error::new(ErrorKind::CheckFailed, words).help("the same command continues from there")
 }
 

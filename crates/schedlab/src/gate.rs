@@ -1,9 +1,9 @@
 //! `--fail-on`: verdicts that make a command fail after it has printed its result, so that a script need not read it.
 
 use clap::Args;
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::Row;
+use schedlab_lab::compare::{Gap, Row, gaps};
 use schedlab_lab::stats::Verdict;
 use schedlab_report::number;
 
@@ -15,7 +15,7 @@ const VERDICTS: [Verdict; 5] =
 #[derive(Args, Clone, Debug, Default)]
 pub struct GateOptions {
     /// Exit with 1 and name the rows if any has this verdict: worse, unclear, changed, better or same; several with
-    /// commas between
+    /// commas between. A figure that is missing is unclear
     // The number that --print asks for would narrow the rows to its metric.
     #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = verdict, conflicts_with = "print")]
     fail_on: Vec<Verdict>,
@@ -27,6 +27,10 @@ fn verdict(text: &str) -> Result<Verdict> {
 }
 
 impl GateOptions {
+    /// The verdicts that fail in forms for CI: those that were named, else "worse".
+    pub fn failing(&self) -> &[Verdict] {
+        if self.fail_on.is_empty() { &[Verdict::Worse] } else { &self.fail_on }
+    }
     /// Fails if a row has a verdict that was named.
     ///
     /// # Errors
@@ -39,27 +43,40 @@ impl GateOptions {
     /// # Errors
     /// As [`GateOptions::check`].
     pub fn check_all<'a>(&self, comparisons: impl Iterator<Item = &'a Comparison>) -> Result<()> {
-        let rows: Vec<&Row> = comparisons.flat_map(|c| &c.comparisons).collect();
+        let comparisons: Vec<&Comparison> = comparisons.collect();
+        let rows: Vec<&Row> = comparisons.iter().flat_map(|c| &c.comparisons).collect();
         if !self.fail_on.is_empty() && rows.is_empty() {
             let text = "--fail-on: there is not one row to judge";
             return Err(Error::new(ErrorKind::CheckFailed, text)
                 .help("a comparison needs two variants with runs of the same load"));
         }
         let named = |r: &&&Row| self.fail_on.contains(&r.verdict);
-        let failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
+        let mut failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
+        let gaps: Vec<Gap<'_>> = comparisons.iter().flat_map(|c| gaps(c)).collect();
+        if self.fail_on.contains(&Verdict::Unclear) {
+            failed.extend(gaps.iter().map(gap_words));
+        }
         if failed.is_empty() {
             return Ok(());
         }
         let verdicts: Vec<&str> = self.fail_on.iter().map(|v| v.word()).collect();
         let text = format!(
-            "--fail-on {}: {} of {} rows\n    {}",
+            "--fail-on {}: {} of {}\n    {}",
             verdicts.join(","),
             failed.len(),
-            rows.len(),
+            counted(rows.len() + gaps.len(), "row"),
             failed.join("\n    ")
         );
         Err(Error::new(ErrorKind::CheckFailed, text))
     }
+}
+
+/// A row that is not there, in one line.
+fn gap_words(gap: &Gap<'_>) -> String {
+    let Gap { cell, variant, metric, why } = gap;
+    let machine = if cell.machine.is_empty() { String::new() } else { format!(" on {}", cell.machine) };
+    let metric = metric.map_or_else(String::new, |m| format!("{m}: "));
+    format!("{}: {} {}{machine}, {variant}: {metric}{why}", Verdict::Unclear.word(), cell.workload, cell.load)
 }
 
 /// A row in one line.

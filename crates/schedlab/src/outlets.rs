@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// Where else a comparison goes, and what of it.
 #[derive(Args)]
 pub struct OutletOptions {
-    /// Write the rows as JUnit XML into this file, too: worse rows fail, rows about which the data cannot tell are
-    /// skipped
+    /// Write the rows as JUnit XML into this file, too: rows with a verdict of --fail-on fail [default: worse], rows
+    /// about which the data cannot tell are skipped
     #[arg(long, value_name = "FILE", conflicts_with = "print")]
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
@@ -52,13 +52,13 @@ fn split(text: &str) -> (&str, bool) {
     text.strip_suffix('%').map_or((text, false), |metric| (metric, true))
 }
 
-/// Writes a comparison as JUnit XML.
+/// Writes a comparison as JUnit XML. Rows with one of the verdicts `failing` fail.
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn junit(comparison: &Comparison, file: &Path) -> Result<()> {
+pub fn junit(comparison: &Comparison, failing: &[Verdict], file: &Path) -> Result<()> {
     let mut text = Vec::new();
-    junit::junit(comparison, &[Verdict::Worse], &mut text)
+    junit::junit(comparison, failing, &mut text)
         .map_err(|e| Error::internal(format!("the comparison as JUnit XML: {e}")))?;
     temp::write_whole(file, &text)
 }

@@ -4,17 +4,17 @@ use crate::commands::doctor::stored_floors;
 use crate::experiments::question;
 use crate::progress::Bar;
 use crate::{again, common, interrupt};
-use schedlab_base::{Error, ErrorKind, Result, temp, utc};
+use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
 use schedlab_lab::again::Again;
 use schedlab_lab::compare::stored::outlines;
-use schedlab_lab::compare::{Folders, Named, of_one_source, runs_by_cell, shown_in_order};
+use schedlab_lab::compare::{Folders, Named, made_by_looks, of_one_source, runs_by_cell, shown_in_order};
 use schedlab_lab::events::has_kept;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::strips::{Strips, kept};
 use schedlab_lab::{Backend, Cell, Comparison, Experiment, Options, Plan, Question, compare, plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
-use schedlab_report::html::{Report, Shown, counted, page};
+use schedlab_report::html::{Report, Shown, page};
 use schedlab_report::number::three;
 use schedlab_workload::command::one_line;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,7 +106,7 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
         // Of an experiment not all variants need be stored.
         question.keep_baseline(named);
     }
-    let comparison = compare(&records, &question, &[])?;
+    let comparison = compare(&records, &question, made_by_looks(&subject.runs).as_slice())?;
     let runs = runs_by_cell(&records);
     drop(records);
     let mut notes = Vec::new();

@@ -71,7 +71,8 @@ pub fn conduct_told(
     let kept = store.root().display();
     if finished.interrupted {
         let (done, all) = (finished.records.len(), plan.runs.len());
-        let words = format!("interrupted: {done} of {all} runs finished, kept in {kept}");
+        let words =
+            format!("interrupted: {done} of {} finished, kept in {kept}", schedlab_base::counted(all, "run"));
         let error = Error::new(ErrorKind::CheckFailed, words);
         // Live runs get new seeds, so the same command would make other runs.
         return Err(if live { error } else { error.help("the same command continues from there") });
@@ -82,7 +83,11 @@ pub fn conduct_told(
     common::show(&compare(&finished.records, &question, &finished.warnings)?, form)?;
     if !several.quiet && !drawn {
         let made = finished.records.len() - finished.found;
-        output::note(&format!("{made} runs made, {} found; kept in {kept}", finished.found));
+        output::note(&format!(
+            "{} made, {} found; kept in {kept}",
+            schedlab_base::counted(made, "run"),
+            finished.found
+        ));
     }
     Ok(())
 }

@@ -218,7 +218,7 @@ fn the_baseline_is_the_experiments_then_the_first_one_given_then_the_oldest_kern
         "--out",
         "pipes",
     ]);
-    assert_eq!(of(&["pipes"]), is("v6.5", "first"), "6.5 is older than 6.12");
+    assert_eq!(of(&["pipes"]), is("v6.5", "first_by_name"), "6.5 is older than 6.12");
 }
 
 #[test]
@@ -270,6 +270,56 @@ fn every_command_takes_a_run_by_the_same_names() {
     assert!(table.contains("message-0") && table.contains("worker-0-0"), "{table}");
     assert!(lab.run(&["compare", "nothing-of-this-name"], 2).1.contains("no such file, run, cell or study"));
     assert!(lab.run(&["latency", "ffff0000"], 2).1.contains("no cell 'ffff0000'"));
+}
+
+#[test]
+fn a_seed_in_a_runs_name_and_another_one_contradict() {
+    let lab = versions();
+    let run = format!("{}/2", digits(&lab, "1x2", "v6.12"));
+    for name in [run.as_str(), "schbench 1x2 v6.12 on smp-4, seed 2"] {
+        for command in ["latency", "timehist", "schedstat", "explain"] {
+            let (_, err) = lab.run(&[command, name, "--seed", "1"], 2);
+            assert!(err.contains("is the run of seed 2, and --seed is 1"), "{command}: {err}");
+            lab.ok(&[command, name, "--seed", "2"]);
+        }
+    }
+}
+
+#[test]
+fn filters_choose_among_all_sources_and_leave_some_of_each() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--out", "both/a", "--variant", "v4.5"]);
+    lab.ok(&["run", "small.toml", "-q", "--out", "both/b", "--variant", "first-idle", "--load", "1x2"]);
+    let loads = |words: &[&str]| {
+        let json = lab.json(&[&["compare"], words, &["--json"]].concat());
+        let cell = |c: &serde_json::Value| {
+            format!("{} {}", c["load"].as_str().unwrap(), c["variant"].as_str().unwrap())
+        };
+        json["cells"].as_array().unwrap().iter().map(cell).collect::<Vec<_>>()
+    };
+    let both = ["1x2 v4.5", "1x2 first-idle"];
+    assert_eq!(
+        loads(&["both/a", "both/b", "--variant", "v4.5", "--variant", "first-idle", "--load", "1x2"]),
+        both
+    );
+    for command in [&["compare"][..], &["report", "--no-strips"]] {
+        let (_, err) = lab.run(&[command, &["both/a", "both/b", "--load", "1x6"]].concat(), 2);
+        assert!(err.contains("no run of both/b passes --load 1x6"), "{err}");
+    }
+    let (_, err) = lab.run(&["compare", "both/a", "both/b", "--load", "1x7"], 2);
+    assert!(err.contains("unknown load '1x7'"), "{err}");
+    // A folder above several stores is searched as one source.
+    assert_eq!(loads(&["both", "--load", "1x2"]), both);
+    assert_eq!(loads(&["both", "--load", "1x6"]), ["1x6 v4.5"]);
+    // A run in a folder of another name is in no store.
+    std::fs::create_dir_all(lab.path().join("loose")).unwrap();
+    let run = common::files(&lab.path().join("both"))
+        .into_iter()
+        .find(|(n, _)| n.ends_with("record.json"))
+        .unwrap();
+    std::fs::write(lab.path().join("loose/record.json"), run.1).unwrap();
+    let (_, err) = lab.run(&["compare", "loose", "--load", "1x2"], 2);
+    assert!(err.contains("loose has runs that lie in no store"), "{err}");
 }
 
 #[test]

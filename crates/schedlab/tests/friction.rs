@@ -133,7 +133,7 @@ fn several_plain_runs_give_means_and_spreads() {
     assert_eq!(p50["values"].as_array().map(Vec::len), Some(3), "{p50}");
     assert!(p50["std_pct"].is_number());
     let (text, err) = lab.run(&[&base[..], &["--runs", "3", "--seed", "2"]].concat(), 0);
-    assert!(text.contains("3 runs") && err.contains("1 runs made, 2 found; kept in runs"), "{text}\n{err}");
+    assert!(text.contains("3 runs") && err.contains("1 run made, 2 found; kept in runs"), "{text}\n{err}");
     // New live runs get the seeds behind those of the stored ones.
     let live = [
         "bench", "schbench", "-m", "1", "-t", "1", "-r", "50ms", "-c", "100", "-s", "1000", "--runs", "2",

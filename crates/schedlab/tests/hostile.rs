@@ -256,7 +256,7 @@ fn a_live_run_is_not_found_for_another_build_of_the_kernel() {
         let (_, err) = lab.run(&["run", "l.toml", "--backend", "host", "--out", "live"], 0);
         assert!(err.contains(found), "{err}");
     };
-    run("1 runs made, 0 found");
+    run("1 run made, 0 found");
     run("0 runs made, 1 found");
     // The run of another computer, put where this one's lies.
     let live = lab.path().join("live");

@@ -176,6 +176,30 @@ fn an_entry_whose_file_is_a_pipe_is_told_and_not_waited_for() {
     let (_, out, err) = run(&lab, &["restore"]);
     assert!(format!("{out}{err}").contains("not that of setting 'autogroup'"), "{out}{err}");
     assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "9\n");
+    assert!(err.contains("1 setting could not be put back") && err.contains("by hand"), "{err}");
+    // As many as may write it might have made it.
+    use std::os::unix::fs::PermissionsExt;
+    let file = lab.path().join("state/journal/1.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let (_, _, err) = run(&lab, &["restore"]);
+    assert!(err.contains("chmod go-w") && !err.contains("as root"), "{err}");
+}
+
+#[test]
+fn a_setting_that_was_named_by_a_link_is_put_back_when_the_link_is_gone() {
+    let lab = lab();
+    lab.write("weight", "100");
+    let (file, link) = (lab.path().join("weight"), lab.path().join("link"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let setting = format!("file:{}=200", link.display());
+    let mut child = start(&lab, &["exec", "--set", &setting, "--", "cat"]);
+    wait_for("the setting is made", || std::fs::read_to_string(&file).unwrap().trim() == "200");
+    kill("-KILL", child.id());
+    child.wait().unwrap();
+    std::fs::remove_file(&link).unwrap();
+    let (code, out, err) = run(&lab, &["restore"]);
+    assert_eq!((code, entries(&lab).len()), (Some(0), 0), "{out}{err}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "100");
 }
 
 #[test]

@@ -100,11 +100,19 @@ fn a_verdict_that_is_named_fails_the_command_with_its_rows() {
         lab.run(&["compare", &base, other, "--from", "hackbench", "--fail-on", fail_on], code)
     };
     let (out, err) = compare(&slow, "worse", 1);
-    assert!(out.contains("new") && err.contains("--fail-on worse: 1 of 1 rows"), "{out}{err}");
+    assert!(out.contains("new") && err.contains("--fail-on worse: 1 of 1 row\n"), "{out}{err}");
     assert!(err.contains("worse: hackbench") && err.contains("new against old: hackbench.time +"), "{err}");
     compare(&slow, "better,unclear", 0);
     compare(&slow, "unclear,worse", 1);
     compare(&same, "worse", 0);
+    // The forms for CI fail by the same verdicts.
+    for (fail_on, code, failures) in [("worse", 1, 1), ("better,unclear", 0, 0)] {
+        let words =
+            ["compare", &base, &slow, "--from", "hackbench", "--junit", "out.xml", "--fail-on", fail_on];
+        lab.run(&words, code);
+        let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
+        assert!(xml.contains(&format!("tests=\"1\" failures=\"{failures}\"")), "{fail_on}: {xml}");
+    }
     let (_, err) = lab.run(&["compare", &base, &slow, "--fail-on", "lost"], 2);
     assert!(err.contains("verdict") && err.contains("worse"), "{err}");
     // The commands that run experiments take it, too. One variant alone gives nothing to judge, which is no success.
@@ -114,6 +122,77 @@ fn a_verdict_that_is_named_fails_the_command_with_its_rows() {
     for command in ["suite", "study", "try"] {
         assert!(lab.ok(&[command, "--help"]).contains("--fail-on"), "{command}");
     }
+}
+
+#[test]
+fn a_figure_or_a_variant_that_is_missing_is_unclear() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--runs", "6"]);
+    lab.ok(&["runs", "rm", "--load", "1x6", "--variant", "v4.5", "--yes"]);
+    // Rows that the data can tell do not hide the load without its baseline.
+    let words =
+        ["compare", "runs", "--metric", "work", "--min-effect", "50", "--junit", "out.xml", "--fail-on"];
+    let judge = |verdicts: &str, code: i32| lab.run(&[&words[..], &[verdicts]].concat(), code).1;
+    judge("worse", 0);
+    let err = judge("unclear", 1);
+    assert!(err.contains("--fail-on unclear: 1 of 2 rows"), "{err}");
+    assert!(
+        err.contains("unclear: schbench 1x6 on smp-4, v4.5: the baseline has no run of this load"),
+        "{err}"
+    );
+    let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
+    assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("<failure type=\"unclear\""), "{xml}");
+    // A percentile without samples enough is not measured, in no run.
+    let words =
+        ["compare", "runs", "--load", "1x2", "--metric", "schbench.latency.p99.99", "--metric", "work"];
+    let (_, err) = lab.run(&[&words[..], &["--min-effect", "50", "--fail-on", "unclear"]].concat(), 1);
+    assert!(err.contains("first-idle: schbench.latency.p99.99: not measured: "), "{err}");
+}
+
+#[test]
+fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
+    let lab = Lab::new();
+    let budget = ["run", "small.toml", "-q", "--runs", "2", "--budget", "24", "--load", "1x2"];
+    assert!(!lab.ok(&budget).contains("looked at the rows"), "it judges them by looks itself");
+    let told = |lab: &Lab| lab.json(&["compare", "runs", "--json"])["warnings"].to_string();
+    let warnings = told(&lab);
+    assert!(
+        warnings.contains("compare.looks") && warnings.contains("after 2, 4, 8, 16 runs of a cell"),
+        "{warnings}"
+    );
+    let again = lab.ok(&["runs", "show", "--variant", "v4.5"]);
+    assert!(again.contains("schedlab run ") && again.contains("--runs "), "{again}");
+    let plain = Lab::new();
+    plain.ok(&["run", "small.toml", "-q", "--runs", "2"]);
+    assert!(!told(&plain).contains("compare.looks"));
+}
+
+#[test]
+fn a_long_table_that_can_show_nothing_is_short_and_says_first_what_it_takes() {
+    let lab = Lab::new();
+    let kernels = ["v2.6.30", "v3.4", "v5.4", "v5.10", "v5.15", "v6.1", "v6.5", "v6.6", "v6.12", "v6.18"];
+    let variants: String = kernels.iter().map(|k| format!("[[variant]]\nkernel = \"{k}\"\n")).collect();
+    lab.write("many.toml", &format!("{}{variants}", common::SMALL));
+    let words = ["run", "many.toml", "-q", "--runs", "2"];
+    let short = lab.ok(&words);
+    let first = short.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said =
+        "No row can show a change with 2 runs of a cell, however large it is: that takes 6 runs or more";
+    assert!(first.starts_with(said), "{short}");
+    assert!(short.lines().count() < 20 && short.contains("--all-rows shows every row"), "{short}");
+    assert!(short.contains("schbench 1x2 on smp-4: ") && short.contains(" cannot tell"), "{short}");
+    let all = lab.ok(&[&words[..], &["--all-rows"]].concat());
+    assert!(
+        all.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(said) && all.lines().count() > 40
+    );
+    assert!(lab.ok(&["compare", "runs", "--all"]).lines().count() > 40);
+    let short = lab.ok(&["compare", "runs"]);
+    assert!(short.contains("--all-rows shows every row") && !short.contains("latency.p50"), "{short}");
+    // A single run can tell nothing, either, and six can.
+    let one = lab.ok(&["run", "many.toml", "-q", "--runs", "1", "--out", "one"]);
+    assert!(one.starts_with("No row can show a change with 1 run of a cell"), "{one}");
+    let six = lab.ok(&["run", "many.toml", "-q", "--runs", "6", "--load", "1x2"]);
+    assert!(!six.contains("No row can show"), "{six}");
 }
 
 #[test]

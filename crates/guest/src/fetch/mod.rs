@@ -253,10 +253,10 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
     let new = Note::read(&place).as_ref() != Some(&note) || !place.join(emulator::PROGRAM).is_file();
     if new {
         say(&format!(
-            "fetching {} {} and {} packages it needs",
+            "fetching {} {} and {} it needs",
             note.package,
             note.version,
-            wanted.len() - 1
+            schedlab_base::counted(wanted.len() - 1, "package")
         ));
         let folder = client.unpacked(QEMU, &wanted)?;
         note.write(&folder)?;

@@ -26,6 +26,8 @@ fn repository(folder: &Path, n: usize) -> Vec<Commit> {
 struct Script {
     moved: usize,
     broken: Vec<usize>,
+    /// The values' spread: 0.2, or more.
+    noise: f64,
     /// The errors of broken commits have this kind.
     kind: ErrorKind,
     measured: Vec<usize>,
@@ -39,7 +41,7 @@ impl Meter for Script {
             return Err(Error::new(self.kind, "it does not work"));
         }
         let level = if at >= self.moved { 110.0 } else { 100.0 };
-        Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * 0.2).collect())
+        Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * self.noise).collect())
     }
     fn told(&mut self, step: &Step, _: usize) {
         assert_eq!(step.side.is_none(), step.why.is_some());
@@ -50,11 +52,13 @@ fn found(n: usize, moved: usize, broken: &[usize]) -> (Result<Found>, Script) {
     found_with(n, moved, broken, ErrorKind::Input)
 }
 
+const SIX: Measure = Measure { runs: 6, min_effect_pct: 2.0 };
+
 fn found_with(n: usize, moved: usize, broken: &[usize], kind: ErrorKind) -> (Result<Found>, Script) {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), n);
-    let mut script = Script { moved, broken: broken.to_vec(), kind, measured: Vec::new() };
-    let found = bisect(Repository(folder.path()), &commits[0], &commits[n - 1], 6, &mut script);
+    let mut script = Script { moved, broken: broken.to_vec(), noise: 0.2, kind, measured: Vec::new() };
+    let found = bisect(Repository(folder.path()), &commits[0], &commits[n - 1], SIX, &mut script);
     (found, script)
 }
 
@@ -88,19 +92,56 @@ fn a_kernel_that_does_not_come_up_is_passed_over_and_a_fault_of_the_host_ends_it
 }
 
 #[test]
-fn ends_that_do_not_differ_are_refused_after_more_runs() {
-    let (found, script) = found(4, 99, &[]);
-    let e = found.unwrap_err();
-    assert!(e.to_string().contains("does not differ") && e.kind() == ErrorKind::Input, "{e}");
-    assert!(script.measured.len() >= 8, "{:?}", script.measured);
+fn ends_that_do_not_differ_are_refused_once_a_difference_that_counts_is_excluded() {
+    let folder = tempfile::tempdir().unwrap();
+    let commits = repository(folder.path(), 4);
+    let measured = |noise: f64, min_effect_pct: f64| {
+        let mut script =
+            Script { moved: 99, broken: Vec::new(), noise, kind: ErrorKind::Input, measured: Vec::new() };
+        let measure = Measure { min_effect_pct, ..SIX };
+        let e = bisect(Repository(folder.path()), &commits[0], &commits[2], measure, &mut script);
+        let e = e.unwrap_err();
+        assert!(e.to_string().contains("does not differ") && e.kind() == ErrorKind::Input, "{e}");
+        script.measured.len()
+    };
+    assert_eq!(measured(0.2, 2.0), 2, "within 0.4 %, which six runs show");
+    assert_eq!(measured(20.0, 2.0), 2 * 4, "6, 12, 24 and 48 runs can't exclude 2 %");
+    assert!(measured(20.0, 60.0) < 2 * 4, "what counts is larger");
+}
+
+/// Values as they are given, by commit.
+struct Given(Vec<Vec<f64>>);
+
+impl Meter for Given {
+    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+        let at: usize = commit.subject.parse().unwrap();
+        let all = &self.0[at];
+        Ok((0..runs as usize).map(|i| all[i % all.len()]).collect())
+    }
+    fn told(&mut self, _: &Step, _: usize) {}
+}
+
+#[test]
+fn a_commit_that_differs_from_neither_end_is_as_the_one_from_which_it_cannot_be_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let commits = repository(folder.path(), 3);
+    let good = vec![100.0, 101.0, 99.0, 100.5, 99.5, 100.2];
+    let bad = good.iter().map(|v| v * 1.05).collect();
+    // One run is among those of the bad end, so that no exact test finds the commit apart from it.
+    let middle = vec![100.0, 101.0, 99.0, 104.2, 99.5, 100.2];
+    let mut meter = Given(vec![good, middle, bad]);
+    let found = bisect(Repository(folder.path()), &commits[0], &commits[2], SIX, &mut meter).unwrap();
+    let step = &found.steps[0];
+    assert_eq!((step.side, step.settled, step.runs), (Some(Side::Old), true, 6), "{step:?}");
 }
 
 #[test]
 fn the_good_end_must_be_older() {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), 3);
-    let mut script = Script { moved: 1, broken: Vec::new(), kind: ErrorKind::Input, measured: Vec::new() };
-    let e = bisect(Repository(folder.path()), &commits[2], &commits[0], 6, &mut script).unwrap_err();
+    let mut script =
+        Script { moved: 1, broken: Vec::new(), noise: 0.2, kind: ErrorKind::Input, measured: Vec::new() };
+    let e = bisect(Repository(folder.path()), &commits[2], &commits[0], SIX, &mut script).unwrap_err();
     assert!(e.to_string().contains("no ancestor"), "{e}");
     assert!(Repository(folder.path()).commit("nothing").unwrap_err().to_string().contains("git log"));
 }

@@ -18,7 +18,8 @@ fn regex(pattern: &str) -> Result<Regex> {
     match regex.captures_len() - 1 {
         1 => Ok(regex),
         n => Err(Error::input(format!(
-            "the regular expression has {n} groups; it takes one, around the number"
+            "the regular expression has {}; it takes one, around the number",
+            schedlab_base::counted(n, "group")
         ))
         .help("write Time: ([0-9.]+), and (?:...) for groups that only group")),
     }

@@ -171,9 +171,9 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     let mut warnings = Vec::new();
     if run.mean_of > 1 {
         let text = format!(
-            "this CSV has means of {} runs, each of which counts as one run: its spread is not known here; the JSON form \
+            "this CSV has means of {}, each of which counts as one run: its spread is not known here; the JSON form \
              has every run",
-            run.mean_of
+            schedlab_base::counted(run.mean_of, "run")
         );
         warnings.push(Warning::new("saved.means", text));
     }

@@ -27,7 +27,7 @@ impl CellComputer {
     }
     /// "2 CPUs of AMD EPYC 9754".
     pub fn words(&self) -> String {
-        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let cpus = schedlab_base::counted(self.cpus, "CPU");
         match self.known.cpu.as_str() {
             "" => format!("{cpus} of an unknown model"),
             model => format!("{cpus} of {model}"),

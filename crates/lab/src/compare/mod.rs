@@ -8,7 +8,9 @@ mod computers;
 mod equal;
 mod fit;
 mod folders;
+mod gaps;
 mod group;
+mod looked;
 mod model;
 mod order;
 mod own;
@@ -22,11 +24,14 @@ mod words;
 
 pub use computers::CellComputer;
 pub use folders::Folders;
+pub use gaps::{Gap, gaps};
+pub use looked::warning as made_by_looks;
 pub use model::{
     ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
     place,
 };
 pub use order::{Named, of_one_source};
+pub use rows::FEW_RUNS;
 use words::params_in_words;
 pub use words::params_of_run;
 
@@ -35,7 +40,7 @@ use crate::noise::Floors;
 use crate::stats::{self, Looks};
 use crate::{command, metrics};
 use group::{CellRuns, group};
-use schedlab_base::{Backend, Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Warning, one_or};
 use schedlab_record::metric::of_program;
 use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
 use std::borrow::Cow;
@@ -168,15 +173,14 @@ pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) ->
     let question = question.clone().kept_in(folders);
     let (mut records, question) = shown_in_order(runs, records, question);
     records.extend(saved);
-    compare(&records, &question, &[])
+    compare(&records, &question, looked::warning(runs).as_slice())
 }
 
 /// The records of stored runs in the order in which they are shown, and the question, which says why the baseline is
 /// one.
 pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) -> (Vec<Record>, Question) {
-    let (records, is_own) = order::in_order(runs, records);
-    let unasked = question.baseline.is_none() && is_own;
-    let baseline_is = if unasked { BaselineIs::OfExperiment } else { question.baseline_is };
+    let (records, is_first) = order::in_order(runs, records);
+    let baseline_is = if question.baseline.is_none() { is_first } else { question.baseline_is };
     (records, Question { baseline_is, ..question })
 }
 
@@ -277,6 +281,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     warnings.extend(equal.warnings());
     let judged = rows::judge(open, &question.looks, question.min_effect_pct);
     warnings.extend(rows::too_few_runs(&judged));
+    let runs_needed = rows::runs_needed(&judged);
     let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
@@ -293,6 +298,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         fits,
         uncertainty,
         looks: Look::all(&question.looks),
+        runs_needed,
         warnings,
     })
 }
@@ -422,7 +428,11 @@ fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Op
         .filter(|m| !shown.contains(m))
         .collect();
     let told = question.metrics.is_empty() && !names.is_empty();
-    let text = format!("{} more metrics are in these files: --all, or --metric NAME", names.len());
+    let text = format!(
+        "{} more {} in these files: --all, or --metric NAME",
+        names.len(),
+        one_or(names.len(), "metric is", "metrics are")
+    );
     told.then(|| Counted { warning: Warning::new("compare.more_metrics", text), runs: 0 })
 }
 

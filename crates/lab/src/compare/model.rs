@@ -44,6 +44,9 @@ pub struct Comparison {
     /// The looks at which rows were judged while runs came in; empty: once, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<Look>,
+    /// The fewest runs of a cell with which some row could show a change; `None` if one can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_needed: Option<u64>,
     /// Warnings for the reader.
     pub warnings: Vec<Counted>,
 }
@@ -56,9 +59,14 @@ pub enum BaselineIs {
     Asked,
     /// The experiment that made the runs says so.
     OfExperiment,
-    /// It is the first one that was given; among runs of one store, the oldest kernel without a change.
+    /// It is the first one that was given.
     #[default]
     First,
+    /// It is the first of one store's runs: unchanged kernels stand before others, then the order is that of kernels
+    /// and names.
+    FirstByName,
+    /// That of the experiment in loads whose runs have one, else the first.
+    Mixed,
 }
 
 impl BaselineIs {
@@ -68,6 +76,8 @@ impl BaselineIs {
             BaselineIs::Asked => "",
             BaselineIs::OfExperiment => ", the experiment's baseline",
             BaselineIs::First => ", the first one",
+            BaselineIs::FirstByName => ", the first by kernel and name",
+            BaselineIs::Mixed => ", the experiment's baseline, or the first where it has none",
         }
     }
 }

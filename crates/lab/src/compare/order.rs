@@ -4,6 +4,7 @@
 //! Folders are named by hashes, so their order says nothing. The baseline is that of the experiment that made the runs;
 //! else the variant that was named first; else, within one source, the plain kernel of the oldest version.
 
+use super::BaselineIs;
 use super::group::mode;
 use crate::runs::means;
 use schedlab_base::natural::Natural;
@@ -27,9 +28,8 @@ pub fn of_one_source(runs: Vec<RunDir>) -> Vec<Named> {
     runs.into_iter().map(|run| Named { source: 0, run }).collect()
 }
 
-/// The records of stored runs in the order in which they are shown; and whether one of them is of the baseline of the
-/// experiment that made it.
-pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, bool) {
+/// The records of stored runs in the order in which they are shown, and why the first cell of a group stands first.
+pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, BaselineIs) {
     let mut baselines: BTreeMap<&Path, Option<Baseline>> = BTreeMap::new();
     let mut all = Vec::with_capacity(records.len());
     for (named, record) in runs.iter().zip(records) {
@@ -38,15 +38,27 @@ pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, bo
         let is_own = baseline.as_ref().is_some_and(|b| b.is(&record));
         all.push((named.source, is_own, record));
     }
-    let any = all.iter().any(|(_, is_own, _)| *is_own);
     all.sort_by(|a, b| key(a).cmp(&key(b)));
-    (all.into_iter().map(|(.., record)| record).collect(), any)
+    let same = |a: &(usize, bool, Record), b: &(usize, bool, Record)| load_of(&a.2) == load_of(&b.2);
+    // The experiment's baseline, if a load has it, was sorted as the first of the load.
+    let of_load: Vec<bool> = all.chunk_by(same).filter_map(|load| Some(load.first()?.1)).collect();
+    let sources = all.windows(2).any(|two| two[0].0 != two[1].0);
+    let is_first = match (of_load.iter().any(|own| *own), of_load.iter().all(|own| *own)) {
+        (true, true) => BaselineIs::OfExperiment,
+        (true, false) => BaselineIs::Mixed,
+        (false, _) if sources || all.is_empty() => BaselineIs::First,
+        (false, _) => BaselineIs::FirstByName,
+    };
+    (all.into_iter().map(|(.., record)| record).collect(), is_first)
+}
+
+fn load_of(r: &Record) -> impl Ord + '_ {
+    (Natural(&r.workload), Natural(&r.load), Natural(&r.machine.name), &r.backend, mode(r))
 }
 
 fn key((source, is_own, r): &(usize, bool, Record)) -> impl Ord + '_ {
-    let machine = (Natural(&r.machine.name), &r.backend, mode(r));
     let variant = (!is_own, *source, !r.variant.is_plain(), Natural(&r.kernel), Natural(&r.variant.name));
-    (Natural(&r.workload), Natural(&r.load), machine, variant, !r.drawn.is_empty(), r.watched(), r.seed)
+    (load_of(r), variant, !r.drawn.is_empty(), r.watched(), r.seed)
 }
 
 /// The baseline of an experiment, and of its guests.
@@ -105,7 +117,7 @@ mod tests {
         record
     }
 
-    fn order(runs: &[Named], records: Vec<Record>) -> (Vec<String>, bool) {
+    fn order(runs: &[Named], records: Vec<Record>) -> (Vec<String>, BaselineIs) {
         let (records, own) = in_order(runs, records);
         (records.iter().map(|r| format!("{} {}", r.load, r.variant.name)).collect(), own)
     }
@@ -126,7 +138,7 @@ mod tests {
         ];
         let (order, own) = order(&runs, records);
         assert_eq!(order, ["groups=4 v6.5", "groups=16 v2.6.30", "groups=16 v6.5", "groups=16 v6.12"]);
-        assert!(!own);
+        assert_eq!(own, BaselineIs::FirstByName);
     }
 
     #[test]
@@ -135,11 +147,19 @@ mod tests {
         let (a, b) = (dir.path().join("a/1"), dir.path().join("b/1"));
         let runs = [named(0, &a), named(1, &b)];
         let records = || vec![record("v6.12", "x"), record("v6.5", "x")];
-        assert_eq!(order(&runs, records()), (vec!["x v6.12".to_owned(), "x v6.5".to_owned()], false));
+        assert_eq!(
+            order(&runs, records()),
+            (vec!["x v6.12".to_owned(), "x v6.5".to_owned()], BaselineIs::First)
+        );
         fs::create_dir_all(&b).unwrap();
         let text = "baseline = 'v6.5'\n[[variant]]\nkernel = 'v6.12'\n[[variant]]\nkernel = 'v6.5'\n";
         fs::write(b.join(EXPERIMENT_FILE), text).unwrap();
-        assert_eq!(order(&runs, records()), (vec!["x v6.5".to_owned(), "x v6.12".to_owned()], true));
+        let own_first = vec!["x v6.5".to_owned(), "x v6.12".to_owned()];
+        assert_eq!(order(&runs, records()), (own_first, BaselineIs::OfExperiment));
+        // Another load has no run of an experiment.
+        let runs = [&runs[..], &[named(0, &dir.path().join("c/1"))]].concat();
+        let (_, is) = order(&runs, [records(), vec![record("v6.12", "y")]].concat());
+        assert_eq!(is, BaselineIs::Mixed);
     }
 
     #[test]

@@ -6,8 +6,11 @@ use super::{Cell, Counted, Question, Row, own, units};
 use crate::experiment::DEFAULT_RUNS;
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
-use schedlab_base::Warning;
+use schedlab_base::{Warning, counted};
 use schedlab_record::Better;
+
+/// The code of the warning about cells with too few runs.
+pub const FEW_RUNS: &str = "runs.few";
 
 /// A row that is not judged yet.
 pub struct Open {
@@ -114,18 +117,25 @@ fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
 /// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
 /// are not counted: they are no comparison, and the tables say so themselves.
 pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
-    let few = || judged.iter().filter(|j| j.runs > 1 && j.runs < j.fewest as u64);
+    let few = || judged.iter().filter(|j| j.runs > 1 && j.has_too_few());
     let least = few().map(|j| j.runs).min()?;
     let needed = few().map(|j| j.fewest).max()?;
     let which = match few().count() {
         n if n == judged.len() => "these rows".to_owned(),
-        n => format!("{n} of {} rows", judged.len()),
+        n => format!("{n} of {}", counted(judged.len(), "row")),
     };
     let text = format!(
-        "{which} can show no change with {least} runs of a cell, however large it is: that takes {needed} runs or more \
-         ({DEFAULT_RUNS} are usual)"
+        "{which} can show no change with {} of a cell, however large it is: that takes {needed} runs or more \
+         ({DEFAULT_RUNS} are usual)",
+        counted(least, "run")
     );
-    Some(Counted { warning: Warning::new("runs.few", text), runs: 0 })
+    Some(Counted { warning: Warning::new(FEW_RUNS, text), runs: 0 })
+}
+
+/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is not one row.
+pub fn runs_needed(judged: &[Judged]) -> Option<u64> {
+    let all = judged.iter().all(Judged::has_too_few);
+    judged.iter().map(|j| j.fewest as u64).min().filter(|_| all)
 }
 
 /// A judged row.
@@ -136,6 +146,13 @@ pub struct Judged {
     runs: u64,
     /// Fewest runs with which a change like this can be shown.
     fewest: usize,
+}
+
+impl Judged {
+    /// Whether its cells have fewer runs than any test needs to show a change.
+    fn has_too_few(&self) -> bool {
+        self.runs < self.fewest as u64
+    }
 }
 
 /// Gives every row its verdict.

@@ -194,10 +194,9 @@ impl Session<'_> {
         let (beside, alone): (Vec<_>, Vec<_>) = plan.runs.iter().enumerate().partition(beside);
         let mut results: Vec<(usize, Outcome)> = Vec::with_capacity(plan.runs.len());
         if !beside.is_empty() {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(self.jobs)
-                .build()
-                .map_err(|e| Error::machine(format!("can't start {} threads: {e}", self.jobs)))?;
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().map_err(|e| {
+                Error::machine(format!("can't start {}: {e}", schedlab_base::counted(self.jobs, "thread")))
+            })?;
             results.extend(pool.install(|| {
                 beside.into_par_iter().map(|(at, run)| (at, one((at, run)))).collect::<Vec<_>>()
             }));
@@ -282,7 +281,11 @@ impl Session<'_> {
         let mut warnings = plan.warnings.clone();
         let interrupted = runs.len() < plan.runs.len();
         if interrupted {
-            let text = format!("interrupted: {} of {} runs were finished", runs.len(), plan.runs.len());
+            let text = format!(
+                "interrupted: {} of {} finished",
+                runs.len(),
+                schedlab_base::counted(plan.runs.len(), "run")
+            );
             warnings.push(Warning::new("run.interrupted", text));
         }
         let records = runs.into_iter().map(|(r, _)| r).collect();

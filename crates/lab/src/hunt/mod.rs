@@ -105,7 +105,9 @@ impl Pool {
     /// When they can't be started.
     pub fn of(jobs: usize) -> Result<Pool> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
-        pool.map(Pool).map_err(|e| Error::machine(format!("can't start {jobs} threads: {e}")))
+        pool.map(Pool).map_err(|e| {
+            Error::machine(format!("can't start {}: {e}", schedlab_base::counted(jobs, "thread")))
+        })
     }
     /// Applies `judge` to each, in order.
     fn map<T: Sync, U: Send>(

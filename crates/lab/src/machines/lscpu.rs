@@ -102,7 +102,11 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     };
     let cores = packages.saturating_mul(each);
     if cores.saturating_mul(threads_per_core) != all {
-        let text = format!("{all} CPUs are not {packages} x {each} cores x {threads_per_core} threads");
+        let text = format!(
+            "{} {} not {packages} x {each} cores x {threads_per_core} threads",
+            schedlab_base::counted(all, "CPU"),
+            schedlab_base::one_or(all, "is", "are")
+        );
         return Err(
             Error::input(text).help(format!("some may be offline, or cores of several kinds: take {ROWS}"))
         );

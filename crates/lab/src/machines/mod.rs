@@ -8,7 +8,7 @@ mod hwloc;
 mod lscpu;
 
 use schedlab_base::temp::Folder;
-use schedlab_base::{Error, Result, Spot, input};
+use schedlab_base::{Error, Result, Spot, counted, input};
 use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::topology::RECLAIM_DISTANCE;
 use schedlab_machine::{Arch, CostNote, Cpu, Machine, Topology, sysfs};
@@ -124,7 +124,7 @@ fn of_sysfs(path: &Path) -> Result<Machine> {
 
 /// A machine that was read of a copy, with the copy's name in place of this host's.
 fn named(mut machine: Machine, path: &Path) -> Result<Machine> {
-    machine.about = format!("{} CPUs, from a copy of sysfs", machine.topology.nr_cpus());
+    machine.about = format!("{}, from a copy of sysfs", counted(machine.topology.nr_cpus(), "CPU"));
     for note in &mut machine.provenance {
         if note.source.starts_with("read from ") {
             note.source = format!("a copy of sysfs, {}", path.display());
@@ -154,7 +154,7 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
     topology.check()?;
     let model = if read.model.is_empty() { String::new() } else { format!(" of {}", read.model) };
     let cpus = topology.nr_cpus();
-    let about = format!("{cpus} CPU{}{model}", if cpus == 1 { "" } else { "s" });
+    let about = format!("{}{model}", counted(cpus, "CPU"));
     with_topology(name, about, read.source.to_owned(), topology)
 }
 

@@ -235,7 +235,12 @@ fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Res
         runs += 1;
     }
     if runs != head.runs {
-        let text = format!("{runs} runs are in the file, and {} should be", head.runs);
+        let text = format!(
+            "{} {} in the file, and {} should be",
+            schedlab_base::counted(runs, "run"),
+            schedlab_base::one_or(runs, "is", "are"),
+            head.runs
+        );
         return Err(damaged(text).at(Spot::file(file)));
     }
     Ok(())

@@ -386,7 +386,10 @@ fn shown(c: &Change, p: f64) -> bool {
 fn reason(c: &Change, at: Corrected, limits: Limits) -> String {
     let fewest = fewest(c);
     if c.n < fewest {
-        return format!("{} runs: no rank test can decide with fewer than {fewest}", c.n);
+        return format!(
+            "{}: no rank test can decide with fewer than {fewest}",
+            schedlab_base::counted(c.n, "run")
+        );
     }
     let Limits { same_pct, change_pct } = limits;
     let large = c.change_pct.is_none_or(|v| v.abs() >= same_pct);

@@ -149,6 +149,12 @@ pub fn decide(rows: &[Table], looks: &Looks) -> Vec<Decided> {
     decided.into_iter().flatten().collect()
 }
 
+/// As [`decide`], for one row by itself.
+pub fn decide_one(row: &Table, looks: &Looks) -> Decided {
+    // The first look judges every row, whatever its runs.
+    decide(std::slice::from_ref(row), looks).swap_remove(0)
+}
+
 /// The verdicts of one look. Rows without a change are not looked at; those in `passed` have passed their share on.
 fn at_look(
     rows: &[Table],

@@ -22,4 +22,4 @@ pub use effect::{
     pair_changes, verdict,
 };
 pub use holm::{holm, weighted};
-pub use looks::{Decided, Looks, Table, decide};
+pub use looks::{Decided, Looks, Table, decide, decide_one};

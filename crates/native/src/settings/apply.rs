@@ -197,7 +197,8 @@ fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
         Err(e) => format!("{} can't be removed: {e}", path.display()),
     };
     let setting = instance::SETTING.to_owned();
-    Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said }
+    let remedy = (done.is_err() && !crate::sys::is_root()).then(|| "run it as root".to_owned());
+    Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said, remedy }
 }
 
 /// Puts back the changes of processes that are gone, those that stay too, and removes their tracing instances.

@@ -147,7 +147,9 @@ fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<W
         return Err(Error::input(format!("setting '{name}': the file does not hold one value on one line")));
     }
     let value = one_line(name, value)?.to_owned();
-    Ok(Write { setting: name.to_owned(), path: path.clone(), form: Form::Plain, value })
+    // The resolved path names it: a link may be gone when the old value is to go back.
+    let setting = format!("{FILE_PREFIX}{}", path.display());
+    Ok(Write { setting, path: path.clone(), form: Form::Plain, value })
 }
 
 fn read(files: &dyn Files, setting: &str, path: &Path) -> Result<String> {

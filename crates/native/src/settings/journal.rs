@@ -365,6 +365,9 @@ pub struct Recovered {
     pub pending: bool,
     /// A sentence that tells what happened.
     pub said: String,
+    /// What its user can do while it is pending.
+    #[serde(skip)]
+    pub remedy: Option<String>,
 }
 
 /// Puts back the journal's settings, the latest change first, and reports each. Call it under the lock.
@@ -382,7 +385,8 @@ pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Wh
 
 fn unread(file: PathBuf, why: &str) -> Recovered {
     let said = format!("{}, an entry of the journal, can't be read and stays: {why}", file.display());
-    Recovered { setting: "?".to_owned(), path: file, restored: false, pending: true, said }
+    let remedy = trust::remedy(&file);
+    Recovered { setting: "?".to_owned(), path: file, restored: false, pending: true, said, remedy }
 }
 
 fn set_aside(file: &Path) -> Recovered {
@@ -392,7 +396,14 @@ fn set_aside(file: &Path) -> Recovered {
     let moved = fs::rename(file, &aside).is_ok();
     let place = if moved { &aside } else { file }.display().to_string();
     let said = format!("an entry of the journal is torn, so its setting is not known; it is kept as {place}");
-    Recovered { setting: "?".to_owned(), path: file.to_owned(), restored: false, pending: false, said }
+    Recovered {
+        setting: "?".to_owned(),
+        path: file.to_owned(),
+        restored: false,
+        pending: false,
+        said,
+        remedy: None,
+    }
 }
 
 fn put_back(
@@ -409,7 +420,8 @@ fn put_back(
             let _ = fs::remove_file(file);
         }
         let (setting, path) = (entry.setting.clone(), entry.path.clone());
-        Some(Recovered { setting, path, restored, pending, said })
+        let remedy = if pending { Some(by_hand(file, entry)) } else { None };
+        Some(Recovered { setting, path, restored, pending, said, remedy })
     };
     match judge(entry, now, whose, entry.current(files)) {
         Verdict::OwnerAlive | Verdict::Stays => None,
@@ -430,6 +442,19 @@ fn put_back(
     }
 }
 
+/// The remedy for an entry whose setting can't be written or read.
+fn by_hand(file: &Path, entry: &Entry) -> String {
+    if trust::is_roots(file) && !crate::sys::is_root() {
+        return "run it as root, who made the entry".to_owned();
+    }
+    format!(
+        "write '{}' into {} by hand and run it again, or remove {} if that file is gone for good",
+        entry.old.trim(),
+        entry.path.display(),
+        file.display()
+    )
+}
+
 fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), String> {
     reach::put(files, entry.form, &entry.path, &entry.old).map_err(|e| e.to_string())?;
     let now = entry.current(files).map_err(|e| e.to_string())?;
@@ -439,7 +464,14 @@ fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), Strin
 
 fn still_records(path: PathBuf) -> Recovered {
     let said = format!("{} still records events for a run that was killed", path.display());
-    Recovered { setting: instance::SETTING.to_owned(), path, restored: false, pending: true, said }
+    Recovered {
+        setting: instance::SETTING.to_owned(),
+        path,
+        restored: false,
+        pending: true,
+        said,
+        remedy: None,
+    }
 }
 
 /// Entries of processes that are gone, and their tracing instances: all that must still be put back, in a sentence
@@ -463,6 +495,7 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
                     restored: false,
                     pending: true,
                     said,
+                    remedy: None,
                 });
                 continue;
             }
@@ -476,7 +509,7 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
         if matches!(judge(&entry, &now, Whose::Gone, current), Verdict::PutBack | Verdict::Unseen(_)) {
             let (setting, path) = (entry.setting.clone(), entry.path.clone());
             let said = format!("{} {shown}", path.display());
-            all.push(Recovered { setting, path, restored: false, pending: true, said });
+            all.push(Recovered { setting, path, restored: false, pending: true, said, remedy: None });
         }
     }
     Ok(all)

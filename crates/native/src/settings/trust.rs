@@ -7,7 +7,7 @@
 
 use super::files::Files;
 use super::form::Form;
-use super::journal::Entry;
+use super::journal::{Entry, STATE_VARIABLE};
 use super::table::{FILE_PREFIX, row};
 use crate::cgroups;
 use std::fs::{File, OpenOptions};
@@ -92,6 +92,35 @@ pub fn entry_bytes(path: &Path) -> io::Result<Bytes> {
     Ok(if bytes.len() as u64 > MOST_BYTES { Bytes::TooLong } else { Bytes::Whole(bytes) })
 }
 
+/// Whether an entry's file is root's.
+pub fn is_roots(file: &Path) -> bool {
+    std::fs::symlink_metadata(file).is_ok_and(|about| about.uid() == 0)
+}
+
+/// What the user can do about an entry that [`entry_bytes`] does not read.
+pub fn remedy(file: &Path) -> Option<String> {
+    let about = std::fs::symlink_metadata(file).ok()?;
+    let (shown, own) = (file.display(), schedlab_base::own_uid());
+    if !about.is_file() {
+        return Some(format!("look at {shown}, and remove it"));
+    }
+    if Some(about.uid()) == own {
+        let is_open = about.mode() & OTHERS_WRITE != 0;
+        return is_open
+            .then(|| format!("if the entry is right, 'chmod go-w {shown}' makes it count; else remove it"));
+    }
+    if about.uid() == 0 {
+        return Some("run it as root, who made the entry".to_owned());
+    }
+    // Not even root obeys it: whoever can write to the folder may have made it.
+    let state = file.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    Some(format!(
+        "let user {} run '{STATE_VARIABLE}={} schedlab restore', or look at {shown} and remove it",
+        about.uid(),
+        state.display()
+    ))
+}
+
 /// The file to which a name `file:PATH` leads now. Links are followed once, when the change is made.
 pub fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -149,6 +178,27 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn the_remedy_for_an_entry_of_another_user_is_not_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = dir.path().join("state/journal/e");
+        fs::create_dir_all(entry.parent().unwrap()).unwrap();
+        fs::write(&entry, "{}").unwrap();
+        match schedlab_base::own_uid() {
+            Some(0) => {
+                std::os::unix::fs::chown(&entry, Some(4711), None).unwrap();
+                let said = remedy(&entry).unwrap();
+                assert!(
+                    said.starts_with("let user 4711 run 'SCHEDLAB_STATE_DIR=") && !said.contains("as root"),
+                    "{said}"
+                );
+                assert!(said.contains("state schedlab restore'"), "{said}");
+            }
+            _ => assert!(remedy(Path::new("/etc/passwd")).unwrap().contains("run it as root")),
+        }
+        assert!(remedy(dir.path()).unwrap().contains("remove it"));
+    }
 
     #[test]
     fn a_pattern_has_numbers_only() {

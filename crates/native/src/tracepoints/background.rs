@@ -131,7 +131,11 @@ impl Recording {
         let end_ns = ended_ns.map_or(end_ns, |ended| ended.min(end_ns));
         let window = Ns(end_ns.saturating_sub(reduction.from_ns));
         if window < LEAST {
-            let text = format!("{lost} events were lost within the first {LEAST}: this machine is not idle");
+            let text = format!(
+                "{} {} lost within the first {LEAST}: this machine is not idle",
+                schedlab_base::counted(lost, "event"),
+                schedlab_base::one_or(lost, "was", "were")
+            );
             return Err(Error::machine(text).help("stop what runs, and try again"));
         }
         reduction.take(&mut held, end_ns);

@@ -274,7 +274,11 @@ fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) 
 fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
     seen.keep_what_tracepoints_tell();
     if let Some((n, before)) = lost {
-        let why = format!("{n} events were lost {before} before the end, so that nothing was counted since");
+        let why = format!(
+            "{} {} lost {before} before the end, so that nothing was counted since",
+            schedlab_base::counted(n, "event"),
+            schedlab_base::one_or(n, "was", "were")
+        );
         seen.warnings.push(Warning::new(
             "events.lost",
             format!("{why}: distributions hold what came before, and counts of events are not measured"),

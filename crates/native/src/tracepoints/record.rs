@@ -271,9 +271,10 @@ impl Unseen {
         let name = cast.tasks.iter().find(|a| a.tid == *tid).map_or("thread", |a| a.name.as_str());
         let all: u64 = self.missing.values().sum();
         let words = format!(
-            "the kernel did not report {all} switches away from {} threads, most of them ({most}) from {name}:{tid}: \
+            "the kernel did not report {} away from {}, most of them ({most}) from {name}:{tid}: \
              these stays are left out",
-            self.missing.len()
+            schedlab_base::counted(all, "switch"),
+            schedlab_base::counted(self.missing.len(), "thread")
         );
         Some(Warning::new("record.unseen", words))
     }
@@ -355,7 +356,7 @@ mod tests {
         assert_eq!(unseen.warning(&Cast::default()), None, "a loss is reported elsewhere");
         unseen.look(&switch(0, 7));
         let warning = unseen.warning(&Cast::default()).unwrap();
-        assert!(warning.message.contains("1 switches away from 1 threads") && warning.message.contains(":7"));
+        assert!(warning.message.contains("1 switch away from 1 thread,") && warning.message.contains(":7"));
     }
 
     #[test]

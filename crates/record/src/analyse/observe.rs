@@ -25,8 +25,9 @@ impl Analyser {
         let mut warnings = Vec::new();
         if seen.gaps > 0 {
             let words = format!(
-                "{} switches contradict what ran before: events were lost, and stays across the gaps are left out{}",
-                seen.gaps,
+                "{} {} what ran before: events were lost, and stays across the gaps are left out{}",
+                schedlab_base::counted(seen.gaps, "switch"),
+                schedlab_base::one_or(seen.gaps, "contradicts", "contradict"),
                 if knows_who_ran(&seen) { "" } else { "; by events CPU time is not known" }
             );
             warnings.push(Warning::new("trace.gaps", words));

@@ -1,7 +1,7 @@
 //! Rows of a background file from groups of threads.
 
 use super::groups::{Group, Kind, STOPPER};
-use schedlab_base::{Ns, printable};
+use schedlab_base::{Ns, counted, printable};
 use schedlab_machine::{Background, BackgroundFile};
 
 /// The background file of these groups, measured in `window` on so many CPUs; processes are left out if only the
@@ -57,11 +57,12 @@ fn rounded(time: Ns) -> Ns {
 
 fn source(group: &Group, cpus: usize, window: Ns) -> String {
     let time = |ns: f64| Ns(ns.round() as u64).to_string();
-    let threads =
-        if group.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", group.threads) };
-    let wakeups =
-        if group.wakeups == 1 { "1 wakeup".to_owned() } else { format!("{} wakeups", group.wakeups) };
-    let mut text = format!("measured: {wakeups} of {threads} in {window} on {cpus} CPUs");
+    let mut text = format!(
+        "measured: {} of {} in {window} on {}",
+        counted(group.wakeups, "wakeup"),
+        counted(group.threads, "thread"),
+        counted(cpus, "CPU")
+    );
     if let Some(p50) = group.run.p50 {
         text += &format!("; run p50 {}", time(p50));
     }

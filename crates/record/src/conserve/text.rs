@@ -129,7 +129,7 @@ fn passes(tries: &[&Try], lines: &mut Vec<String>) {
             levels.insert(CpuId(t.level.into()));
         }
     }
-    let of = |count: u64, pass: &str| format!("{count} {pass} pass{}", if count == 1 { "" } else { "es" });
+    let of = |count: u64, pass: &str| schedlab_base::counted(count, &format!("{pass} pass"));
     for ((_, pass, level, reason), (count, about)) in near {
         lines.push(format!("{} over domain{level}: {reason}, {about}", of(count, pass)));
     }

@@ -194,7 +194,8 @@ fn notes(record: &Record, stat: &str, cut: &Value, counted: u64, kept: u64) -> V
     }
     if kept < counted {
         notes.push(format!(
-            "the record keeps the {kept} longest of {counted} waits there: the split leaves the shorter ones out"
+            "the record keeps the {kept} longest of {} there: the split leaves the shorter ones out",
+            schedlab_base::counted(counted, "wait")
         ));
     }
     notes.extend(record.found.warnings.iter().map(|w| w.message.clone()));

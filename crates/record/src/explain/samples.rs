@@ -179,8 +179,12 @@ impl Samples {
         let mut parts: Vec<Did> = parts.into_iter().map(did).collect();
         parts.sort_by_key(|p| std::cmp::Reverse(p.time_ns));
         let kept = self.found.len() as u64;
-        let notes = (kept < self.counted)
-            .then(|| format!("the parts are those of the first {kept} of {} samples", self.counted));
+        let notes = (kept < self.counted).then(|| {
+            format!(
+                "the parts are those of the first {kept} of {}",
+                schedlab_base::counted(self.counted, "sample")
+            )
+        });
         SampleTail {
             run,
             metric: metric.to_owned(),

@@ -175,8 +175,10 @@ fn number_of(word: &str, bits: u32) -> Result<u64> {
 fn counted(words: &[&str], wanted: usize) -> Result<()> {
     match words.len() {
         n if n == wanted => Ok(()),
-        n if n < wanted => Err(cut(&format!("{n} numbers where {wanted} are due"))),
-        n => Err(Error::input(format!("{n} numbers where {wanted} are due"))),
+        n if n < wanted => {
+            Err(cut(&format!("{} where {wanted} are due", schedlab_base::counted(n, "number"))))
+        }
+        n => Err(Error::input(format!("{} where {wanted} are due", schedlab_base::counted(n, "number")))),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::escape::escape;
 use super::points::{FEWEST, pooled};
-use super::{Group, Report, balance, bars, counted, curves, histogram, key, tasks};
+use super::{Group, Report, balance, bars, curves, histogram, key, tasks};
+use schedlab_base::counted;
 use schedlab_record::metric::of_program;
 use schedlab_record::{Record, Series};
 

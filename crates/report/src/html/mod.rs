@@ -87,11 +87,6 @@ impl Group<'_> {
     }
 }
 
-/// "1 run", "3 runs".
-pub fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 /// Colours in the page's style sheet.
 const COLOURS: usize = 8;
 

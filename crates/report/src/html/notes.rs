@@ -17,7 +17,7 @@ pub fn environment(report: &Report<'_>) -> String {
             let runs = match w.runs {
                 0 => String::new(),
                 1 => " (1 run)".to_owned(),
-                n => format!(" ({n} runs)"),
+                n => format!(" ({})", schedlab_base::counted(n, "run")),
             };
             let _ = writeln!(out, "<li>{}{runs}</li>", escape(&w.warning.message));
         }
@@ -42,7 +42,11 @@ fn facts(report: &Report<'_>) -> Vec<(String, Vec<String>)> {
     };
     add(
         "machine",
-        runs().map(|r| format!("{}, {} CPUs", r.machine.name, r.machine.topology.nr_cpus())).collect(),
+        runs()
+            .map(|r| {
+                format!("{}, {}", r.machine.name, schedlab_base::counted(r.machine.topology.nr_cpus(), "CPU"))
+            })
+            .collect(),
     );
     add("kernel", runs().map(|r| r.kernel.clone()).collect());
     add("backend", runs().map(|r| r.backend.to_string()).collect());

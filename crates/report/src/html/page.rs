@@ -1,7 +1,8 @@
 //! The page around the sections: head, title, navigation, scripts.
 
 use super::escape::escape;
-use super::{Report, counted, loads, matrix, notes, strips, waits};
+use super::{Report, loads, matrix, notes, strips, waits};
+use schedlab_base::counted;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

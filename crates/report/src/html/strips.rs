@@ -1,10 +1,11 @@
 //! Cores x time: the section's frame, and the data that `strips.js` draws.
 
 use super::escape::{escape, json};
-use super::{Report, Shown, counted};
+use super::{Report, Shown};
 use crate::number::duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use schedlab_base::counted;
 use schedlab_kernel::policy::group_of;
 use schedlab_lab::strips::Strips;
 use schedlab_record::{TaskName, Wait};
@@ -114,7 +115,10 @@ fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
     };
     let lost = match s.lost {
         0 => String::new(),
-        n => format!(" The recording lost {n} events: a row may show a task for too long there."),
+        n => format!(
+            " The recording lost {}: a row may show a task for too long there.",
+            schedlab_base::counted(n, "event")
+        ),
     };
     let warm = if s.measured_from.0 > 0 { " The warm-up is pale." } else { "" };
     format!("{}: {data}. {beside_idle}{lost}{warm}", name(report, shown))

@@ -112,7 +112,7 @@ fn half(values: &[f64]) -> f64 {
 /// A cell and its figures in words.
 fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     let place = format!("{} {} on {}, {}", cell.workload, cell.load, cell.machine, cell.variant);
-    let runs = if m.values.len() == 1 { "run" } else { "runs" };
+    let runs = schedlab_base::things(m.values.len(), "run");
     let half = match half(&m.values) {
         0.0 => String::new(),
         half => format!(" +- {}", value(half, &m.unit)),

@@ -40,7 +40,7 @@ impl Heat {
     /// For more CPUs than can be drawn, or none.
     pub fn plot(&self, kind: Kind) -> Result<Vec<u8>> {
         if self.cpus.is_empty() || self.cpus.len() > MAX_CPUS {
-            let what = format!("a map of {} CPUs can't be drawn", self.cpus.len());
+            let what = format!("a map of {} can't be drawn", schedlab_base::counted(self.cpus.len(), "CPU"));
             return Err(Error::input(what).help(format!("it takes 1 to {MAX_CPUS}")));
         }
         let scene = self.scene();

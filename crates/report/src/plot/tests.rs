@@ -53,6 +53,7 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         fits: Vec::new(),
         uncertainty: vec![],
         looks: vec![],
+        runs_needed: None,
         warnings: Vec::new(),
     }
 }

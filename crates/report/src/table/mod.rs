@@ -4,6 +4,7 @@
 //! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
 //! `detail`; the legend says so.
 
+pub mod few;
 pub mod limit;
 pub(crate) mod matrix;
 mod notes;
@@ -11,9 +12,10 @@ pub(crate) mod summary;
 
 use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
-use crate::text::{WIDTH, sources, warnings, wrap};
+use crate::text::{WIDTH, sources, warnings_but, wrap};
 use crate::{Exporter, groups, uncertainty};
 use matrix::Layout;
+use schedlab_base::counted;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Fit};
 use serde_json::{Map, Value};
@@ -25,6 +27,9 @@ pub struct Table;
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let layout = Layout::of(c);
+        if let Some(text) = few::said(c) {
+            writeln!(out, "{}", wrap("", &text))?;
+        }
         top(c, out)?;
         for group in groups(c) {
             let Some(first) = group.first() else { continue };
@@ -45,7 +50,7 @@ impl Exporter for Table {
         sources(c, out)?;
         notes::missing(c, out)?;
         notes::kept(c, out)?;
-        warnings(c, out)
+        warnings_but(c, |code| few::is_said(c, code), out)
     }
 }
 
@@ -90,8 +95,7 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = match (fewest, most) {
-        (1, 1) => "1 run".to_owned(),
-        (a, b) if a == b => format!("{a} runs"),
+        (a, b) if a == b => counted(a, "run"),
         (a, b) => format!("{a} to {b} runs"),
     };
     let how = cell.how() + if cell.mode.is_some() { " of" } else { "" };
@@ -109,10 +113,10 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
 fn nearness(c: &Comparison, fit: &Fit) -> String {
     let missing = match fit.missing {
         0 => String::new(),
-        n => format!(", {n} of {} figures missing", n + fit.metrics),
+        n => format!(", {n} of {} missing", counted(n + fit.metrics, "figure")),
     };
     let best = match c.fits.len() {
-        2.. if c.best_fit() == Some(fit) => format!(" (best of {} loads)", c.fits.len()),
+        2.. if c.best_fit() == Some(fit) => format!(" (best of {})", counted(c.fits.len(), "load")),
         _ => String::new(),
     };
     format!(

@@ -4,6 +4,7 @@ use crate::heading::against;
 use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
 use crate::text::wrap;
+use schedlab_base::{counted, one_or};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::Stat;
 use std::io::{self, Write};
@@ -21,23 +22,23 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             .collect();
         if let Some(first) = why.first() {
             let like = if why.iter().all(|w| w == first) { "" } else { "such as " };
-            let text = format!("{metric}, {}: {like}{first}", cells(why.len()));
+            let text = format!("{metric}, {}: {like}{first}", counted(why.len(), "cell"));
             write!(out, "{}", wrap("-  ", &text))?;
         }
         let partly: Vec<usize> =
             stats().filter_map(Stat::measured).map(|m| m.missing_runs).filter(|n| *n > 0).collect();
         if !partly.is_empty() {
-            let (runs, cells) = (partly.iter().sum::<usize>(), cells(partly.len()));
-            let text =
-                format!("{metric} is missing in {runs} runs of {cells}; they count without those runs");
+            let (runs, cells) = (partly.iter().sum::<usize>(), counted(partly.len(), "cell"));
+            let text = format!(
+                "{metric} is missing in {} of {cells}, which {} without {}",
+                counted(runs, "run"),
+                one_or(partly.len(), "counts", "count"),
+                one_or(runs, "it", "them")
+            );
             write!(out, "{}", wrap("note: ", &text))?;
         }
     }
     Ok(())
-}
-
-fn cells(n: usize) -> String {
-    if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
 }
 
 /// Where the runs lie: the store, and the command that lists each cell's folder.

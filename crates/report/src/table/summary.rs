@@ -32,7 +32,7 @@ pub fn of(c: &Comparison) -> Option<String> {
         n => format!(", and {n} more"),
     };
     let names = if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) };
-    Some(format!("{} of {} rows changed{names}{rest}.", changed.len(), rows.len()))
+    Some(format!("{} of {} changed{names}{rest}.", changed.len(), schedlab_base::counted(rows.len(), "row")))
 }
 
 /// "2x24 first-idle latency.p99 -99% (better)": of backend, machine, workload and load only those in which rows differ.

@@ -58,8 +58,10 @@ pub fn run(matches: &clap::ArgMatches) -> Result<()> {
     let result = Measured::of(&watched);
     if watched.lost > 0 {
         let text = format!(
-            "{} events were lost after {}: only what came before counts",
-            watched.lost, watched.window
+            "{} {} lost after {}: only what came before counts",
+            schedlab_base::counted(watched.lost, "event"),
+            schedlab_base::one_or(watched.lost, "was", "were"),
+            watched.window
         );
         common::warn(&[Warning::new("events.lost", text)]);
     }
@@ -70,7 +72,12 @@ pub fn run(matches: &clap::ArgMatches) -> Result<()> {
     let (rows, left_out) = file(named, &result.groups, result.cpus, result.window, own.kernel_only);
     if let Some(path) = &own.output {
         temp::write_whole(path, rows.text(&result.comment()).as_bytes())?;
-        output::note(&format!("{} rows are in {}", rows.rows.len(), path.display()));
+        output::note(&format!(
+            "{} {} in {}",
+            schedlab_base::counted(rows.rows.len(), "row"),
+            schedlab_base::one_or(rows.rows.len(), "is", "are"),
+            path.display()
+        ));
     }
     if own.json {
         let left_out: Vec<_> =
@@ -121,7 +128,12 @@ impl Measured {
     }
     fn about(&self) -> String {
         let kind = if self.is_virtual == Some(true) { "a hypervisor's guest" } else { "a machine" };
-        format!("{kind} with {} CPUs, kernel {}, watched for {}", self.cpus, self.kernel, self.window)
+        format!(
+            "{kind} with {}, kernel {}, watched for {}",
+            schedlab_base::counted(self.cpus, "CPU"),
+            self.kernel,
+            self.window
+        )
     }
     /// The lines above the file.
     fn comment(&self) -> String {

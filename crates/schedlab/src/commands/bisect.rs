@@ -6,11 +6,11 @@ use crate::cluster::ClusterOptions;
 use crate::experiments::Making;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Backend, Error, Result, temp};
+use schedlab_base::{Backend, Error, Result, counted, temp};
 use schedlab_forge::{Recipe, Source};
 use schedlab_guest::images::cache;
-use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
-use schedlab_lab::experiment::Part;
+use schedlab_lab::bisect::{Commit, Found, Measure, Meter, Repository, Side, Step, bisect};
+use schedlab_lab::experiment::{DEFAULT_MIN_EFFECT_PCT, Part};
 use schedlab_lab::metrics::evaluate;
 use schedlab_lab::parcel::How;
 use schedlab_lab::{Options, builds, trial};
@@ -44,6 +44,9 @@ struct Own {
     /// Runs of a commit at first; where these do not settle it, there are more
     #[arg(long, value_name = "N", default_value_t = trial::RUNS, value_parser = clap::value_parser!(u64).range(2..=48))]
     runs: u64,
+    /// Smallest change that counts, percent: ends that are surely nearer to each other are the same
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_EFFECT_PCT)]
+    min_effect: f64,
     /// A fragment of configuration on top of the built-in one
     #[arg(long, value_name = "FRAGMENT")]
     config: Option<String>,
@@ -65,6 +68,9 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if !(0.0..=100.0).contains(&own.min_effect) {
+        return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
+    }
     common::machine(&own.machine, None).map_err(|e| e.context("--machine"))?;
     let repository = Repository(&own.linux);
     let (good, bad) = (
@@ -76,7 +82,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .narrow(Backend::Vm, &own.part())?;
     forging::ready(true)?;
     let mut lab = Lab::of(&own, repository)?;
-    let found = bisect(repository, &good, &bad, own.runs, &mut lab)?;
+    let measure = Measure { runs: own.runs, min_effect_pct: own.min_effect };
+    let found = bisect(repository, &good, &bad, measure, &mut lab)?;
     if own.keep.json {
         return output::json_as("schedlab/bisection/1", &found);
     }
@@ -172,7 +179,7 @@ impl Meter for Lab<'_> {
     }
     fn told(&mut self, step: &Step, left: usize) {
         if !self.own.keep.quiet {
-            output::note(&format!("{} ({left} commits were left)", words(step)));
+            output::note(&format!("{} ({} left)", words(step), counted(left, "commit")));
         }
     }
 }
@@ -183,9 +190,9 @@ fn words(step: &Step) -> String {
         Some(Side::New) => "new",
         None => "passed over",
     };
-    let figures = step
-        .mean
-        .map_or(String::new(), |mean| format!(", mean {} over {} runs", number::three(mean), step.runs));
+    let figures = step.mean.map_or(String::new(), |mean| {
+        format!(", mean {} over {}", number::three(mean), counted(step.runs, "run"))
+    });
     let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
     let why = step.why.as_deref().map_or(String::new(), |w| format!(": {}", in_one_line(w)));
     format!("{state}: {}{figures}{doubt}{why}", step.commit.words())

@@ -72,7 +72,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let mut own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.form.form()?;
     if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
@@ -99,9 +99,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         false => Question { metrics: wanted, of_load: Default::default(), ..question },
     };
     let comparison = compare_named(&runs, saved, &question.against(own.baseline))?;
-    match own.all {
-        true => common::print(&comparison, &own.form)?,
-        false => common::print_shortened(&comparison, &own.form)?,
+    own.form.all_rows |= own.all;
+    match own.form.all_rows {
+        true => common::print(&comparison, &own.form, &own.gate)?,
+        false => common::print_shortened(&comparison, &own.form, &own.gate)?,
     }
     own.gate.check(&comparison)
 }
@@ -119,10 +120,12 @@ fn sources(own: &Own) -> Result<(Vec<Named>, Vec<String>, Question)> {
         return Ok((subject.runs, Vec::new(), subject.question));
     }
     let (mut runs, mut rest) = (Vec::new(), Vec::new());
+    // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
+    let is_output = |name: &str| !Path::new(name).exists() && name.contains('=') && !is_title(name);
+    let names: Vec<&str> = own.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
+    let mut stored = named::stored(&names, &own.choice)?.into_iter();
     for (source, name) in own.sources.iter().enumerate() {
-        // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
-        let is_output = !Path::new(name).exists() && name.contains('=') && !is_title(name);
-        match if is_output { None } else { named::stored(name, &own.choice)? } {
+        match if is_output(name) { None } else { stored.next().flatten() } {
             Some(some) => runs.extend(some.into_iter().map(|run| Named { source, run })),
             None => rest.push(name.clone()),
         }

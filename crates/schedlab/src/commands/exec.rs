@@ -167,7 +167,11 @@ fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]
     let _applied = if pairs.is_empty() { None } else { Some(apply(own, pairs)?) };
     let changed = exec::change_live(pid, own.children, attributes)?;
     let (threads, processes) = changed.counts();
-    let counted = format!("{threads} threads of {processes} processes");
+    let counted = format!(
+        "{} of {}",
+        schedlab_base::counted(threads, "thread"),
+        schedlab_base::counted(processes, "process")
+    );
     let Some(length) = length else {
         output::note(&format!(
             "{counted} changed for good: their old attributes are not kept (with --for they are put back)"
@@ -182,7 +186,8 @@ fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]
     match changed.put_back() {
         0 => say(own, "put back"),
         n => output::note(&format!(
-            "warning: {n} threads could not be put back; raising a priority needs CAP_SYS_NICE"
+            "warning: {} could not be put back; raising a priority needs CAP_SYS_NICE",
+            schedlab_base::counted(n, "thread")
         )),
     }
     Ok(())

@@ -206,6 +206,12 @@ impl Wanted<'_> {
         let cells = runs::list(self.store).unwrap_or_default();
         match runs::find(&cells, name) {
             Ok(chosen) => {
+                if let (Some(named), Some(asked)) = (chosen.seed, self.seed)
+                    && named != asked
+                {
+                    return Err(Error::input(format!("{name} is the run of seed {named}, and --seed is {asked}"))
+                        .help("leave one of them out"));
+                }
                 let wanted = Wanted { seed: self.seed.or(chosen.seed), ..self.clone() };
                 wanted.among(vec![chosen.cell], name)
             }

@@ -152,7 +152,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if found.interrupted {
         let kept = match told.len() {
             0 => "no loss was found until then".to_owned(),
-            n => format!("{n} workloads with a loss are kept in {}", own.out.display()),
+            n => format!(
+                "{} with a loss {} kept in {}",
+                schedlab_base::counted(n, "workload"),
+                schedlab_base::one_or(n, "is", "are"),
+                own.out.display()
+            ),
         };
         return Err(Error::new(ErrorKind::CheckFailed, format!("interrupted: {kept}")));
     }
@@ -192,7 +197,10 @@ fn search(judge: &Judge, budget: Budget, own: &Own) -> Result<Hunt> {
             Budget::Time(time) => began.elapsed().as_secs_f64() / time.as_secs_f64().max(0.001),
         };
         let worst: Vec<String> = losses.iter().map(|l| l.words()).collect();
-        bar.at((1000.0 * part.min(1.0)) as u64, format!("{evals} workloads: {}", worst.join("; ")));
+        bar.at(
+            (1000.0 * part.min(1.0)) as u64,
+            format!("{}: {}", schedlab_base::counted(evals, "workload"), worst.join("; ")),
+        );
     };
     let pool = Pool::of(own.jobs.unwrap_or_else(common::cpus) as usize)?;
     hunt(judge, own.seed, budget, &pool, &progress, interrupt::stop_flag()?)
@@ -263,11 +271,12 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
         let (evals, shrinks) = (hunt.evals, hunt.shrink_evals);
         writeln!(
             out,
-            "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them"
+            "{variant}{wrong} against {baseline}: {}, {shrinks} more to shrink them",
+            schedlab_base::counted(evals, "workload")
         )?;
         if hunt.fragile > 0 {
-            let (n, s) = (hunt.fragile, if hunt.fragile == 1 { "" } else { "es" });
-            writeln!(out, "{n} loss{s} left out: gone when the workload's times change by a few per cent")?;
+            let losses = schedlab_base::counted(hunt.fragile, "loss");
+            writeln!(out, "{losses} left out: gone when the workload's times change by a few per cent")?;
         }
         if told.is_empty() && !hunt.interrupted {
             writeln!(out, "\nNo loss was found.")?;
@@ -285,7 +294,12 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
 fn of_one(one: &Told, found: &Found, out: &mut dyn std::io::Write) -> std::io::Result<()> {
     let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
     writeln!(out, "\n{}: {} on {}", one.class, found.loss.words(), one.machine)?;
-    writeln!(out, "  {} tasks, of {} at first{whole}:", one.tasks, one.tasks_before)?;
+    writeln!(
+        out,
+        "  {}, of {} at first{whole}:",
+        schedlab_base::counted(one.tasks, "task"),
+        one.tasks_before
+    )?;
     one.workload.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
     for row in &one.confirmed {
         let figures = match (row.change_pct, row.ci95_pct) {

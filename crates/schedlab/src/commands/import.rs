@@ -5,7 +5,7 @@ use crate::common::WindowOptions;
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
-use schedlab_base::{Error, Ns, Result, TaskId, printable};
+use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or, printable};
 use schedlab_import::record::{About, Chosen, Watch, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
@@ -123,9 +123,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         && imported.cast.cpus > machine.topology.nr_cpus()
     {
         let text = format!(
-            "--machine: {} has {} CPUs, and the recording {}",
+            "--machine: {} has {}, and the recording {}",
             machine.name,
-            machine.topology.nr_cpus(),
+            counted(machine.topology.nr_cpus(), "CPU"),
             imported.cast.cpus
         );
         return Err(Error::input(text).help("name the machine that was recorded, or none"));
@@ -168,11 +168,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         writeln!(
             out,
-            "\n{} events of {} tasks on {} CPUs, {} {folder}",
-            imported.records,
-            imported.cast.tasks.len(),
-            imported.cast.cpus,
-            if was_there { "which were there already, in" } else { "stored in" }
+            "\n{} of {} on {}, {} {folder}",
+            counted(imported.records, "event"),
+            counted(imported.cast.tasks.len(), "task"),
+            counted(imported.cast.cpus, "CPU"),
+            match was_there {
+                true =>
+                    one_or(imported.records, "which was there already, in", "which were there already, in"),
+                false => "stored in",
+            }
         )
     })
 }

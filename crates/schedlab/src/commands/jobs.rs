@@ -68,12 +68,16 @@ fn show(one: &Told, out: &mut dyn Write) -> io::Result<()> {
     let jobs: Vec<String> = one.jobs.iter().map(u64::to_string).collect();
     let (done, left) = (one.runs_done, one.runs_left);
     let when = utc::minute(one.submitted_s);
-    let text = format!("job {}, {when} UTC: {done} runs done, {left} left", jobs.join(" and "));
+    let text = format!(
+        "job {}, {when} UTC: {} done, {left} left",
+        jobs.join(" and "),
+        schedlab_base::counted(done, "run")
+    );
     write!(out, "{}", wrap(&format!("{}: ", one.experiment), &text))?;
     let tasks: Vec<String> = one.tasks.iter().map(|(state, n)| format!("{n} {}", word(*state))).collect();
     write!(out, "{}", wrap("  tasks: ", &tasks.join(", ")))?;
     for (task, tries) in &one.again {
-        writeln!(out, "  task {task}: submitted {tries} times")?;
+        writeln!(out, "  task {task}: submitted {}", schedlab_base::counted(*tries, "time"))?;
     }
     for (task, why) in &one.failed {
         write!(out, "{}", wrap(&format!("  task {task} failed: "), why))?;

@@ -9,16 +9,47 @@ use schedlab_lab::runs::{self, Filter, ListedCell};
 use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{RunDir, store};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// The runs of a name that pass the filters; `None` if it is a folder or file without runs.
+/// What a name means, before any filter.
+struct Meant {
+    cells: Vec<ListedCell>,
+    /// The run of the cell, if one was named.
+    seed: Option<u64>,
+    /// Runs that lie in no store, among which filters can't choose.
+    apart: Vec<RunDir>,
+}
+
+impl Meant {
+    fn cells(cells: Vec<ListedCell>) -> Meant {
+        Meant { cells, seed: None, apart: Vec::new() }
+    }
+}
+
+/// The runs of each name that pass the filters, which choose among the cells of all names together; `None` for a folder
+/// or file without runs.
 ///
 /// # Errors
-/// When it names nothing, no run passes the filters, or filters are given where they have nothing to choose from.
-pub fn stored(name: &str, choice: &Choice) -> Result<Option<Vec<RunDir>>> {
-    let (path, filter) = (Path::new(name), choice.filter());
+/// When a name means nothing, no run of it passes the filters, or filters are given where they have nothing to choose
+/// from.
+pub fn stored(names: &[&str], choice: &Choice) -> Result<Vec<Option<Vec<RunDir>>>> {
+    let mut meant = names.iter().map(|name| meant(name, choice)).collect::<Result<Vec<_>>>()?;
+    let cells =
+        meant.iter_mut().map(|one| one.as_mut().map_or_else(Vec::new, |m| std::mem::take(&mut m.cells)));
+    let sources = names.iter().map(|name| (*name).to_owned()).zip(cells).collect();
+    let chosen = choice.filter().choose_of_each(sources)?;
+    let runs = |(one, cells): (Option<Meant>, Vec<ListedCell>)| {
+        one.map(|m| dirs(cells, m.seed).into_iter().chain(m.apart).collect())
+    };
+    Ok(meant.into_iter().zip(chosen).map(runs).collect())
+}
+
+/// What a name means; `None`: a folder or file without runs.
+fn meant(name: &str, choice: &Choice) -> Result<Option<Meant>> {
+    let path = Path::new(name);
     if let Some(experiment) = experiment_of(name)? {
-        return of_experiment(&experiment, choice).map(Some);
+        return cells_of_experiment(&experiment, choice).map(Meant::cells).map(Some);
     }
     if !path.exists() {
         let cells = runs::list(&choice.out).unwrap_or_default();
@@ -27,24 +58,42 @@ pub fn stored(name: &str, choice: &Choice) -> Result<Option<Vec<RunDir>>> {
             false => Error::input(format!("can't read {name}: there is no such file, run, cell or study"))
                 .help("name a store, a cell that 'schedlab runs' lists, an experiment's file, or a file"),
         })?;
-        let run = chosen.seed.and_then(|seed| chosen.cell.run(seed).map(|r| r.run.clone()));
-        let cells = filter.choose(vec![chosen.cell])?;
-        return Ok(Some(run.map_or_else(|| dirs(cells), |run| vec![run])));
+        return Ok(Some(Meant { seed: chosen.seed, ..Meant::cells(vec![chosen.cell]) }));
     }
     if !has_runs(path) {
         return Ok(None);
     }
     let cells = cells_of(path);
     if !cells.is_empty() {
-        return Ok(Some(dirs(filter.choose(cells)?)));
+        return Ok(Some(Meant::cells(cells)));
     }
-    if !filter.is_empty() {
+    let apart = store::list(path)?;
+    if choice.filter().is_empty() {
+        return Ok(Some(Meant { apart, ..Meant::cells(Vec::new()) }));
+    }
+    cells_of_runs(name, &apart).map(Meant::cells).map(Some)
+}
+
+/// The cells of runs below a folder, which may hold several stores.
+fn cells_of_runs(name: &str, all: &[RunDir]) -> Result<Vec<ListedCell>> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let wanted: BTreeSet<PathBuf> = all.iter().map(|run| real(&run.path)).collect();
+    let store = |run: &RunDir| {
+        let named = run.path.parent().and_then(Path::parent).filter(|p| !p.as_os_str().is_empty());
+        named.map(Path::to_owned).or_else(|| Some(real(&run.path).parent()?.parent()?.to_owned()))
+    };
+    let stores: BTreeSet<PathBuf> = all.iter().filter_map(store).collect();
+    let mut cells: Vec<ListedCell> =
+        stores.iter().flat_map(|store| runs::list(store).unwrap_or_default()).collect();
+    cells.iter_mut().for_each(|c| c.held.runs.retain(|held| wanted.contains(&real(&held.run.path))));
+    cells.retain(|c| !c.held.runs.is_empty());
+    if cells.iter().map(|c| c.held.runs.len()).sum::<usize>() < wanted.len() {
         return Err(Error::input(format!(
-            "{name} is not a store: --load, --variant and the like choose among a store's cells"
+            "{name} has runs that lie in no store: --load, --variant and the like choose among a store's cells"
         ))
         .help("name the store, or leave the filters out"));
     }
-    store::list(path).map(Some)
+    Ok(cells)
 }
 
 /// Whether a name that is not a path may be meant as a cell or run: by digits, by a folder, or by words.
@@ -80,10 +129,16 @@ fn cells_of(path: &Path) -> Vec<ListedCell> {
 /// # Errors
 /// When the store has none, or can't be read.
 pub fn of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<RunDir>> {
-    let wanted = Wanted { store: &choice.out, filter: Filter::default(), seed: None };
-    Ok(dirs(choice.filter().choose(wanted.cells_of(experiment)?)?))
+    Ok(dirs(choice.filter().choose(cells_of_experiment(experiment, choice)?)?, None))
 }
 
-fn dirs(cells: Vec<ListedCell>) -> Vec<RunDir> {
-    cells.into_iter().flat_map(|c| c.held.runs).map(|held| held.run).collect()
+fn cells_of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<ListedCell>> {
+    let wanted = Wanted { store: &choice.out, filter: Filter::default(), seed: None };
+    wanted.cells_of(experiment)
+}
+
+/// The folders of the cells' runs, or of those of one seed.
+fn dirs(cells: Vec<ListedCell>, seed: Option<u64>) -> Vec<RunDir> {
+    let all = cells.into_iter().flat_map(|c| c.held.runs);
+    all.filter(|held| seed.is_none_or(|seed| held.seed == seed)).map(|held| held.run).collect()
 }

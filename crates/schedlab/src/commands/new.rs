@@ -100,7 +100,11 @@ fn create(file: &str, own: &Own) -> Result<()> {
         let (on, under) = (draft.machines.join(", "), variants.join(" and "));
         let (loads, runs) = (experiment.loads.len(), experiment.runs);
         let many = if loads == 1 { "load" } else { "loads" };
-        writeln!(out, "{file}: {workload} on {on} under {under}, {loads} {many}, {runs} runs each")?;
+        writeln!(
+            out,
+            "{file}: {workload} on {on} under {under}, {loads} {many}, {} each",
+            schedlab_base::counted(runs, "run")
+        )?;
         writeln!(out, "next:")?;
         let mut next = vec![(draft.command(), "run it and compare the variants")];
         next.extend(draft.fetch().map(|command| (command, "before that: fetch the kernels it boots")));

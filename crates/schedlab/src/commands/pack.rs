@@ -58,8 +58,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !own.options.quiet() {
         let file = own.parcel.display();
         output::note(&format!(
-            "{} runs in {file}: 'schedlab work {file} --results FILE' makes them, 'schedlab unpack FILE' brings them back",
-            parcel.runs()
+            "{} in {file}: 'schedlab work {file} --results FILE' makes them, 'schedlab unpack FILE' brings them back",
+            schedlab_base::counted(parcel.runs(), "run")
         ));
     }
     Ok(())

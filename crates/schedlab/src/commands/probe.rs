@@ -187,8 +187,8 @@ fn written(probed: &Probed, moves: Option<&Calibration>, file: &Path) -> Result<
     let stem = file.file_stem().map_or_else(|| "mine".into(), |s| s.to_string_lossy());
     let name = printable::name(&stem).into_owned();
     host.about = format!(
-        "{} CPUs of {}",
-        host.topology.nr_cpus(),
+        "{} of {}",
+        schedlab_base::counted(host.topology.nr_cpus(), "CPU"),
         if probed.model.is_empty() { "no known model" } else { &probed.model }
     );
     let comment = format!("Written by 'schedlab machine probe' under Linux {}.", probed.release);

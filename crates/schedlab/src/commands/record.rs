@@ -129,8 +129,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         output::result(|out| {
             shown.export(out)?;
-            let (events, tasks) = (imported.records, imported.cast.tasks.len());
-            writeln!(out, "\n{events} events of {tasks} tasks in {length}, stored in {folder}")
+            let events = schedlab_base::counted(imported.records, "event");
+            let tasks = schedlab_base::counted(imported.cast.tasks.len(), "task");
+            writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")
         })?;
     }
     match command {

@@ -285,8 +285,9 @@ impl<'a> Fidelity<'a> {
 
     fn text(&self) -> String {
         let Fidelity { workload, machine, kernel, tasks, work, length, prices, metrics, worse, .. } = self;
+        let tasks = schedlab_base::counted(*tasks, "task");
         let mut text = format!(
-            "{workload} replayed: {tasks} tasks, {work} of computing in {length}, on {machine} under {kernel}\n\n{:<24}{:>12}{:>12}{:>9}\n",
+            "{workload} replayed: {tasks}, {work} of computing in {length}, on {machine} under {kernel}\n\n{:<24}{:>12}{:>12}{:>9}\n",
             "", "recorded", "replayed", "off",
         );
         for off in metrics {

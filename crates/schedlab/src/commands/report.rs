@@ -92,8 +92,10 @@ fn subject(own: &Own) -> Result<Subject> {
         return reporting::of_experiment(&experiment, &planned, runs);
     }
     let mut all = Vec::new();
-    for (source, name) in own.sources.iter().enumerate() {
-        all.extend(runs_of(name, &own.choice)?.into_iter().map(|run| Named { source, run }));
+    let names: Vec<&str> = own.sources.iter().map(String::as_str).collect();
+    for (source, stored) in named::stored(&names, &own.choice)?.into_iter().enumerate() {
+        let runs = stored.map_or_else(|| no_runs(names[source]), Ok)?;
+        all.extend(runs.into_iter().map(|run| Named { source, run }));
     }
     if all.is_empty() {
         return Err(
@@ -104,21 +106,16 @@ fn subject(own: &Own) -> Result<Subject> {
     Ok(Subject { title: title(&own.sources), about: String::new(), runs: all, question })
 }
 
-/// The runs of one name.
-fn runs_of(name: &str, choice: &Choice) -> Result<Vec<RunDir>> {
-    let Some(runs) = named::stored(name, choice)? else {
-        let path = Path::new(name);
-        return store::list(path).map_err(|e| match path.is_file() {
-            true => unless_recording(
-                path,
-                e.help(
-                    "a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools",
-                ),
-            ),
-            false => unless_recording(path, e),
-        });
-    };
-    Ok(runs)
+/// The error of the store's reader for a name without runs.
+fn no_runs(name: &str) -> Result<Vec<RunDir>> {
+    let path = Path::new(name);
+    store::list(path).map_err(|e| match path.is_file() {
+        true => unless_recording(
+            path,
+            e.help("a report is made of stored runs; 'schedlab compare' also reads saved outputs of tools"),
+        ),
+        false => unless_recording(path, e),
+    })
 }
 
 fn title(sources: &[String]) -> String {

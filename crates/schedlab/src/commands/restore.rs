@@ -3,8 +3,8 @@
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_native::settings;
+use schedlab_base::{Error, ErrorKind, Result, counted};
+use schedlab_native::settings::{self, journal::Recovered};
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -32,9 +32,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
             done.iter().try_for_each(|r| writeln!(out, "{}: {}", r.setting, r.said))
         })?;
     }
-    match done.iter().filter(|r| r.pending).count() {
-        0 => Ok(()),
-        n => Err(Error::new(ErrorKind::CheckFailed, format!("{n} settings could not be put back"))
-            .help("run it as the user of the killed run, or as root")),
+    let left: Vec<&Recovered> = done.iter().filter(|r| r.pending).collect();
+    if left.is_empty() {
+        return Ok(());
     }
+    let mut remedies: Vec<&str> = left.iter().filter_map(|r| r.remedy.as_deref()).collect();
+    remedies.dedup();
+    let text = format!("{} could not be put back", counted(left.len(), "setting"));
+    let error = Error::new(ErrorKind::CheckFailed, text);
+    Err(if remedies.is_empty() { error } else { error.help(remedies.join("; ")) })
 }

@@ -5,7 +5,7 @@ use crate::again;
 use crate::cli::Entry;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, counted, one_or};
 use schedlab_lab::compare::stored::{self, Checked};
 use schedlab_lab::compare::{Comparison, overview, params_of_run};
 use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
@@ -147,7 +147,7 @@ fn index(own: &Own, check: bool) -> Result<()> {
         if own.json {
             return output::json_as("schedlab/indexed/1", &serde_json::json!({ "rows": rows }));
         }
-        return output::result(|out| writeln!(out, "{}: {rows} runs indexed", root.display()));
+        return output::result(|out| writeln!(out, "{}: {} indexed", root.display(), counted(rows, "run")));
     }
     let Checked { right, missing, wrong } = stored::check(root, &runs)?;
     if own.json {
@@ -155,14 +155,25 @@ fn index(own: &Own, check: bool) -> Result<()> {
         output::json_as("schedlab/index-check/1", &told)?;
     } else {
         output::result(|out| {
-            writeln!(out, "{right} rows tell what their records do; {missing} runs have none and are read")?;
+            writeln!(
+                out,
+                "{} {} what the record does; {} {} none and {} read",
+                counted(right, "row"),
+                one_or(right, "tells", "tell"),
+                counted(missing, "run"),
+                one_or(missing, "has", "have"),
+                one_or(missing, "is", "are")
+            )?;
             wrong.iter().try_for_each(|run| writeln!(out, "{}: its row is wrong", run.display()))
         })?;
     }
     match wrong.len() {
         0 => Ok(()),
-        n => Err(Error::new(ErrorKind::CheckFailed, format!("{n} rows of the index are wrong"))
-            .help("'schedlab runs index' makes it anew")),
+        n => Err(Error::new(
+            ErrorKind::CheckFailed,
+            format!("{} of the index {} wrong", counted(n, "row"), one_or(n, "is", "are")),
+        )
+        .help("'schedlab runs index' makes it anew")),
     }
 }
 
@@ -363,7 +374,7 @@ struct Left {
 
 impl Left {
     fn tell(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
+        let runs = |n: usize| counted(n, "run");
         if self.newer > 0 {
             writeln!(out, "kept: {} of a newer version", runs(self.newer))?;
         }
@@ -441,7 +452,7 @@ fn tell(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io:
         }
         write!(out, "{}", wrap("    ", &some[0].why))?;
     }
-    let runs = if going.len() == 1 { "run" } else { "runs" };
+    let runs = schedlab_base::things(going.len(), "run");
     match yes {
         true => writeln!(out, "{} {runs} removed, {}", going.len(), size(bytes)),
         false => {

@@ -2,6 +2,7 @@
 
 use crate::cli::Entry;
 use crate::common::{self, FormOptions};
+use crate::gate::GateOptions;
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
@@ -115,9 +116,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
             min_effect_pct: own.min_effect,
             ..Question::default()
         };
-        let cut = format!("interrupted: {} of {wanted} runs were finished", records.len());
+        let cut =
+            format!("interrupted: {} of {} finished", records.len(), schedlab_base::counted(wanted, "run"));
         let cut = interrupted.then(|| Warning::new("run.interrupted", cut));
-        common::print(&compare(&records, &question, cut.as_slice())?, &own.form)?;
+        common::print(&compare(&records, &question, cut.as_slice())?, &own.form, &GateOptions::default())?;
     } else {
         print(&Stat::of(&records, &one_line(&own.command), own.all_cpus), json)?;
     }

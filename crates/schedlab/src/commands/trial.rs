@@ -133,7 +133,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     let made = making.make(experiment)?;
     if let Some(file) = &own.outlets.junit {
-        outlets::junit(&made.comparison, file)?;
+        outlets::junit(&made.comparison, own.gate.failing(), file)?;
     }
     if let Some(metric) = &own.outlets.print {
         return outlets::print(&made.comparison, metric);
@@ -174,7 +174,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     output::result(|out| page(&of, out))?;
     if !own.keep.quiet {
         let out = own.keep.out.display();
-        output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
+        output::note(&format!(
+            "{} made, {} found; kept in {out}",
+            schedlab_base::counted(made.new, "run"),
+            made.found
+        ));
     }
     own.gate.check(&made.comparison)
 }

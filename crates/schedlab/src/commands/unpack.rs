@@ -36,7 +36,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         other += done.other;
         if !own.quiet {
             let (file, out) = (file.display(), store.root().display());
-            output::note(&format!("{file}: {} runs put into {out}, {} were there", done.stored, done.kept));
+            output::note(&format!(
+                "{file}: {} put into {out}, {} {} there",
+                schedlab_base::counted(done.stored, "run"),
+                done.kept,
+                schedlab_base::one_or(done.kept, "was", "were")
+            ));
         }
     }
     if other == 0 {

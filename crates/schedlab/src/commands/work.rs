@@ -65,22 +65,27 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let (parcel, store, worked) = worked?;
     if worked.interrupted {
-        let text = format!("interrupted: {} runs made, kept in {}", worked.made, store.root().display());
+        let text = format!(
+            "interrupted: {} made, kept in {}",
+            schedlab_base::counted(worked.made, "run"),
+            store.root().display()
+        );
         return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command continues from there"));
     }
     if let Some(file) = &own.results {
         let runs = results::write(&parcel, &store, file)?;
         if !own.quiet {
             output::note(&format!(
-                "{runs} runs in {}: schedlab unpack puts them into a store",
+                "{} in {}: schedlab unpack puts them into a store",
+                schedlab_base::counted(runs, "run"),
                 file.display()
             ));
         }
     }
     if !own.quiet {
         output::note(&format!(
-            "{} runs made, {} found; kept in {}",
-            worked.made,
+            "{} made, {} found; kept in {}",
+            schedlab_base::counted(worked.made, "run"),
             worked.found,
             store.root().display()
         ));

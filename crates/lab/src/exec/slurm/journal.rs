@@ -315,9 +315,15 @@ impl Journal {
         }
         let text = match beyond {
             Some(task) if nr == said => {
-                format!("the parcel has {nr} tasks, and {ENTRY_FILE} has a task {task}")
+                format!(
+                    "the parcel has {}, and {ENTRY_FILE} has a task {task}",
+                    schedlab_base::counted(nr, "task")
+                )
             }
-            _ => format!("the parcel has {nr} tasks, and {ENTRY_FILE} beside it says {said}"),
+            _ => format!(
+                "the parcel has {}, and {ENTRY_FILE} beside it says {said}",
+                schedlab_base::counted(nr, "task")
+            ),
         };
         Err(Error::input(text).help("if its jobs have ended, take its folder away").at(Spot::file(&file)))
     }

@@ -97,9 +97,12 @@ impl Cluster {
                     .map(|n| n.to_string())
                     .collect();
                 let runs = claims.runs.len();
-                session
-                    .progress
-                    .tell(&format!("{runs} runs are in jobs submitted before: {}", jobs.join(", ")));
+                session.progress.tell(&format!(
+                    "{} {} in jobs submitted before: {}",
+                    schedlab_base::counted(runs, "run"),
+                    schedlab_base::one_or(runs, "is", "are"),
+                    jobs.join(", ")
+                ));
             }
             let made = Submitting {
                 cluster: self,
@@ -249,8 +252,9 @@ impl Submitting<'_> {
         let all: f64 = runs.iter().map(|r| expected[plan.runs[*r].cell]).sum();
         let each = all / nr as f64 / if live { 1.0 } else { f64::from(options.cpus) };
         self.session.progress.tell(&format!(
-            "job {job}: {} runs in {nr} tasks of about {}; 'schedlab jobs' shows them",
-            runs.len(),
+            "job {job}: {} in {} of about {}; 'schedlab jobs' shows them",
+            schedlab_base::counted(runs.len(), "run"),
+            schedlab_base::counted(nr, "task"),
             in_words(each)
         ));
         Ok(name)

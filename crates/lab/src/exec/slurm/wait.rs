@@ -60,8 +60,10 @@ pub(super) fn until_stored(
         if session.stop.load(Ordering::Relaxed) {
             let left = waiting.pending.len();
             session.progress.tell(&format!(
-                "{left} runs are left to the jobs, which continue: the same command collects them, 'schedlab jobs' shows \
-                 them, scancel ends them"
+                "{} {} left to the jobs, which continue: the same command collects what they make, 'schedlab jobs' shows \
+                 them, scancel ends them",
+                schedlab_base::counted(left, "run"),
+                schedlab_base::one_or(left, "is", "are")
             ));
             return Ok(false);
         }
@@ -398,7 +400,12 @@ impl Waiting<'_> {
     fn error(&mut self) -> Error {
         self.failures.sort_by_key(|(run, _)| *run);
         if self.failures.is_empty() {
-            let text = format!("{} runs are missing, and no task makes them", self.pending.len());
+            let text = format!(
+                "{} {} missing, and no task makes {}",
+                schedlab_base::counted(self.pending.len(), "run"),
+                schedlab_base::one_or(self.pending.len(), "is", "are"),
+                schedlab_base::one_or(self.pending.len(), "it", "them")
+            );
             return Error::machine(text).help("the same command submits them again");
         }
         self.failures.remove(0).1
@@ -407,7 +414,12 @@ impl Waiting<'_> {
     fn show(&self, going: usize, running: usize, why: &str) {
         let waits = going - running.min(going);
         let because = if waits > 0 && !why.is_empty() { format!(" ({why})") } else { String::new() };
-        let words = format!("{running} tasks run, {waits} wait{because}");
+        let words = format!(
+            "{} {}, {waits} {}{because}",
+            schedlab_base::counted(running, "task"),
+            schedlab_base::one_or(running, "runs", "run"),
+            schedlab_base::one_or(waits, "waits", "wait")
+        );
         let done = self.wanted.plan.runs.len() - self.pending.len();
         self.session.progress.waiting(done, &words);
     }

@@ -69,8 +69,9 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     if n > 0 && !quiet {
         let all = finished.records.len();
         output::note(&format!(
-            "warning: other work used the machine in {n} of {all} runs, so the floors are higher than they need be; \
-             measure them again when it is quiet, or with more --runs"
+            "warning: other work used the machine in {n} of {}, so the floors are higher than they need be; \
+             measure them again when it is quiet, or with more --runs",
+            schedlab_base::counted(all, "run")
         ));
     }
     let new = aa::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;

@@ -141,7 +141,7 @@ fn an_entry_and_its_parcel_have_the_same_tasks() {
     };
     assert_eq!(read(|_| ()).unwrap(), 1);
     let e = read(|v| v["tasks"] = 99_999_999_999_999_u64.into()).unwrap_err();
-    assert!(e.message().contains("1 tasks, and submission.json beside it says 99999999999999"), "{e}");
+    assert!(e.message().contains("1 task, and submission.json beside it says 99999999999999"), "{e}");
     let e = read(|v| v["jobs"][0]["tasks"] = serde_json::json!([0, 1])).unwrap_err();
     assert!(e.message().contains("has a task 1"), "{e}");
 }

@@ -1,0 +1,76 @@
+//! A table in which no row can show a change, because cells have too few runs: it says so first, and a long one is a
+//! line for each load.
+
+use super::limit::ROWS;
+use super::notes;
+use crate::heading::place;
+use crate::text::{warnings_but, wrap};
+use crate::{Exporter, groups};
+use schedlab_base::counted;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, FEW_RUNS};
+use schedlab_lab::experiment::DEFAULT_RUNS;
+use schedlab_lab::stats::Verdict;
+use std::io::{self, Write};
+
+/// The line that stands first; `None` where some row can show a change. Short tables of single runs compare nothing,
+/// and need no line.
+pub fn said(c: &Comparison) -> Option<String> {
+    let needed = c.runs_needed?;
+    let runs = c.cells.iter().map(|cell| cell.runs).min().filter(|runs| *runs > 1 || is_long(c))?;
+    Some(format!(
+        "No row can show a change with {} of a cell, however large it is: that takes {} or more ({DEFAULT_RUNS} are usual).",
+        counted(runs, "run"),
+        counted(needed, "run"),
+    ))
+}
+
+/// Whether a warning says the same at a table's end.
+pub fn is_said(c: &Comparison, code: &str) -> bool {
+    code == FEW_RUNS && c.runs_needed.is_some()
+}
+
+fn is_long(c: &Comparison) -> bool {
+    c.comparisons.len() > ROWS
+}
+
+/// Whether a table is long, and no row of it can show a change.
+pub fn is_hopeless(c: &Comparison) -> bool {
+    c.runs_needed.is_some() && is_long(c)
+}
+
+/// The table of such a comparison in short: a line for each load, with the numbers of its rows.
+pub struct Short;
+
+impl Exporter for Short {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(text) = said(c) {
+            writeln!(out, "{}", wrap("", &text))?;
+        }
+        if !c.experiment.is_empty() {
+            writeln!(out, "{}: rows of each load\n", c.experiment)?;
+        }
+        let many = c.cells.iter().any(|cell| cell.how() != c.cells[0].how());
+        for group in groups(c) {
+            let Some(first) = group.first() else { continue };
+            let how = if many { format!(", {}", first.how()) } else { String::new() };
+            let of = format!("{} {} on {}{how}", first.workload, first.load, place(c, group));
+            write!(out, "{}", wrap("", &format!("{of}: {}", numbers(c, group))))?;
+            if let Some(fit) = c.fit(first) {
+                write!(out, "{}", wrap("  ", &super::nearness(c, fit)))?;
+            }
+        }
+        writeln!(out, "\n--all-rows shows every row.")?;
+        notes::kept(c, out)?;
+        warnings_but(c, |code| is_said(c, code), out)
+    }
+}
+
+/// "12 cannot tell, 3 same".
+fn numbers(c: &Comparison, group: &[Cell]) -> String {
+    let rows = || c.comparisons.iter().filter(|r| group.iter().any(|cell| r.is_of(cell)));
+    let same = rows().filter(|r| r.verdict == Verdict::Same).count();
+    let counts = [(rows().count() - same, "cannot tell"), (same, "same")];
+    let told = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+    told.collect::<Vec<_>>().join(", ")
+}
