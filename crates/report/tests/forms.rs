@@ -490,6 +490,7 @@ fn a_terminal_shows_some_rows_and_every_change() {
 
 #[test]
 fn junit_has_a_test_for_each_row() {
+    use schedlab_lab::stats::Verdict;
     let c = comparison();
     let mut out = Vec::new();
     let verdicts = [Verdict::Worse, Verdict::Unclear];
