@@ -5,6 +5,7 @@
 //! group, not for tickless balancing.
 
 use crate::system::System;
+use crate::task::Class;
 use crate::wakeup::search::Answer;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Attr, History, Policy};
@@ -58,7 +59,9 @@ impl System<'_> {
     /// The running task of `cpu` gets other attributes within its class: the kernel takes it off and puts it back.
     pub(crate) fn change_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let (was, before) = (self.is_sched_idle(cpu), self.counts_as_sched_idle(task));
-        let counts = self.recount_idle(task, before, u32::from(attr.policy == Policy::Idle));
+        // The O(1) scheduler has no cfs_rq whose counts would move with the task.
+        let after = u32::from(attr.policy == Policy::Idle);
+        let counts = self.class(task) == Class::O1 || self.recount_idle(task, before, after);
         if !counts {
             self.tasks[task].attr = attr;
             return;
@@ -79,6 +82,19 @@ mod tests {
     use super::*;
     use crate::class::Dequeue;
     use crate::upkeep_tests::{born, with_system};
+
+    #[test]
+    fn policies_change_no_count_of_a_cfs_rq_where_there_is_none() {
+        with_system("v2.6.18", |sys| {
+            let cpu = CpuId(0);
+            let task = born(sys, cpu);
+            sys.pick_next_task(cpu, None);
+            sys.cpus[cpu].curr = Some(task);
+            sys.set_attr(cpu, task, Attr { policy: Policy::Idle, ..Attr::default() });
+            let queue = sys.entities[sys.tasks[task].entity].cfs_rq;
+            assert_eq!((sys.nr_sched_idle[cpu], sys.queues[queue].h_nr_idle), (1, 0));
+        });
+    }
 
     #[test]
     fn a_cpu_whose_last_other_task_leaves_balances_soon_since_5_6() {
