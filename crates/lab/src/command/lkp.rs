@@ -23,7 +23,7 @@ pub const TOOL: Tool = Tool {
     ..SAVED_ONLY
 };
 
-/// Whether a text has a table. Mails encode the blanks at a rule's end and break what is long, so the lines are decoded.
+/// Whether a text has a table. Mails encode the blanks at a rule's end and break long lines, so these are decoded.
 fn knows(text: &str) -> bool {
     let lines = mail::lines(text);
     let mut plain = lines.iter().map(|(_, line)| unquoted(line));

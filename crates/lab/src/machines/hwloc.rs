@@ -172,7 +172,8 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
     Ok(Place { cpu, package, node: 0, llc, cluster, core })
 }
 
-/// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: 10 on the diagonal. Otherwise empty.
+/// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: 10 on the diagonal.
+/// Otherwise empty.
 fn distances(tags: &[Tag<'_>], with_cpus: &BTreeSet<u64>) -> Vec<Vec<u32>> {
     let first =
         tags.iter().position(|t| t.name == "distances2" && t.opens && t.get("type") == Some("NUMANode"));

@@ -254,7 +254,8 @@ mod tests {
         }
         let fine = format!(
             "BenchmarkX\nBenchmarkX-8\nUnit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nBenchmarkY 2 of 3\n\
-             BenchmarkX-8: bench_test.go:12: read 3 files at 5 MB/s\nBenchmarkX reads 3 files at 5 MB/s\nUnit ns/op better=higher\n"
+             BenchmarkX-8: bench_test.go:12: read 3 files at 5 MB/s\nBenchmarkX reads 3 files at 5 MB/s\n\
+             Unit ns/op better=higher\n"
         );
         let all = read(&fine).unwrap();
         assert_eq!((all.len(), all[0].figures["ns_per_op"].better), (1, Better::Higher));
