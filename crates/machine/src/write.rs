@@ -183,7 +183,7 @@ fn irregular(topology: &Topology, is_even: bool) -> Error {
              words for"
         ))
         .help(format!(
-            "'schedlab machine new' makes the same machine with other numbers of CPUs; known orders: {}",
+            "'schedlab machine new' makes the same machine with its CPUs numbered in a known order: {}",
             known.join(", ")
         ));
     }

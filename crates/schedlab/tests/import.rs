@@ -461,3 +461,22 @@ fn names_of_several_lines_stay_in_their_row() {
     let told = lab.ok(&["latency", "p.pftrace"]);
     assert!(told.lines().any(|l| l.starts_with("b\\u000ac:20")), "{told}");
 }
+
+#[test]
+fn a_store_with_a_trace_in_it_is_a_store_and_a_note_is_not_a_recording() {
+    let lab = Lab::new();
+    let words = "bench schbench --backend sim --machine smp-2 -m 1 -t 2 -r 0.1";
+    let (_, err) = lab.run(&words.split_whitespace().collect::<Vec<_>>(), 0);
+    let folder = err.trim().rsplit(' ').next().unwrap().to_owned();
+    lab.ok(&["trace", &folder, "--format", "ctf", "-o", "sim.ctf"]);
+    let store = folder.split('/').next().unwrap();
+    std::fs::rename(lab.path().join("sim.ctf"), lab.path().join(store).join("trace")).unwrap();
+    let (_, err) = lab.run(&["explain", store, "--seed", "99"], 2);
+    assert!(err.contains("99") && !err.contains("is a recording"), "{err}");
+    let (_, err) = lab.run(&["explain", &format!("{store}/trace")], 2);
+    assert!(err.contains("is a recording (ctf)"), "{err}");
+    std::fs::create_dir_all(lab.path().join("outputs/info")).unwrap();
+    lab.write("outputs/info/metadata", "made on: box\n");
+    let (_, err) = lab.run(&["explain", "outputs"], 2);
+    assert!(!err.contains("is a recording"), "{err}");
+}

@@ -14,13 +14,14 @@ pub mod tsdl;
 use crate::people::Audience;
 use crate::states::States;
 use crate::told::{Comm, MAX_CPUS, MAX_THREADS, TRACEPOINTS, Thread, Told, UNTOLD, What};
-use crate::{Imported, Importer, Known, text};
+use crate::{Form, Imported, Importer, Known, text};
 use bits::{Scope, Value};
 use schedlab_base::{Error, Result, input};
 use schedlab_trace::SwitchReason;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use stream::{Next, Stream};
 use tsdl::Description;
@@ -32,29 +33,21 @@ const DEPTH: usize = 3;
 /// A trace has no more streams.
 const MOST_STREAMS: usize = 2 * MAX_CPUS as usize;
 
-/// The folder with the description: this one, or the only one in it.
+/// The folder of the trace: the named one, or the only one in it.
 ///
 /// # Errors
 /// When there is none, or several.
-fn find(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
-    if folder.join(METADATA).is_file() {
-        return Ok(Some(folder.to_owned()));
+fn find(folder: &Path) -> Result<PathBuf> {
+    let mut found = find_all(folder, DEPTH, &is_description)?;
+    if found.is_empty() {
+        // The description's reader says what is wrong with another file of its name.
+        found = find_all(folder, DEPTH, &Path::is_file)?;
     }
-    if depth == 0 {
-        return Ok(None);
-    }
-    let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
-    let mut inner: Vec<PathBuf> = read.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.is_dir()).collect();
-    inner.sort();
-    let mut found = Vec::new();
-    for path in inner.iter().take(64) {
-        found.extend(find(path, depth - 1)?);
-    }
-    // LTTng puts the user's events beside the kernel's.
-    found.retain(|path| found_alone(path, &inner));
     match found.as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some(one.clone())),
+        [] => Err(Error::input("the folder has no trace: there is no file 'metadata' in it").help(
+            "name the folder of a CTF trace, such as lttng-traces/SESSION/kernel, or a recording's file",
+        )),
+        [one] => Ok(one.clone()),
         several => {
             let shown: Vec<String> = several.iter().map(|p| p.display().to_string()).collect();
             Err(Error::input(format!("the folder has {} traces", several.len()))
@@ -63,9 +56,42 @@ fn find(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Whether a file begins as a trace's description does: others have that name, too.
+fn is_description(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut begin));
+    path.is_file() && read.is_ok() && matches!(Form::of(&begin), Ok(Form::Ctf))
+}
+
+/// The folders with a description: this one, or those in it. One that can't be read hides none beside it.
+///
+/// # Errors
+/// When none is found and a folder can't be read.
+fn find_all(folder: &Path, depth: usize, is_description: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    if is_description(&folder.join(METADATA)) {
+        return Ok(vec![folder.to_owned()]);
+    }
+    if depth == 0 {
+        return Ok(Vec::new());
+    }
+    let read = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
+    let mut inner: Vec<PathBuf> = read.filter_map(|e| Some(e.ok()?.path())).filter(|p| p.is_dir()).collect();
+    inner.sort();
+    let (mut found, mut failed) = (Vec::new(), None);
+    for path in inner.iter().take(64) {
+        match find_all(path, depth - 1, is_description) {
+            Ok(more) => found.extend(more),
+            Err(e) => failed = failed.or(Some(e)),
+        }
+    }
+    // LTTng puts the user's events beside the kernel's.
+    found.retain(|path| found_alone(path, &inner));
+    failed.filter(|_| found.is_empty()).map_or(Ok(found), Err)
+}
+
 /// Whether a folder holds a trace, or several.
 pub fn is_trace(folder: &Path) -> bool {
-    find(folder, DEPTH).map_or(true, |found| found.is_some())
+    find_all(folder, DEPTH, &is_description).is_ok_and(|found| !found.is_empty())
 }
 
 /// Whether a folder counts: not the user's events of LTTng (`ust`) beside others.
@@ -78,11 +104,7 @@ fn found_alone(path: &Path, beside: &[PathBuf]) -> bool {
 /// # Errors
 /// When the folder has no description, one that can't be read, or no events of the scheduler.
 pub fn read(folder: &Path, audience: &mut impl Audience) -> Result<(Imported, Vec<PathBuf>)> {
-    let folder = find(folder, DEPTH)?.ok_or_else(|| {
-        Error::input("the folder has no trace: there is no file 'metadata' in it").help(
-            "name the folder of a CTF trace, such as lttng-traces/SESSION/kernel, or a recording's file",
-        )
-    })?;
+    let folder = find(folder)?;
     let description = Description::read(&input::bytes(&folder.join(METADATA))?)?;
     let mut streams = Vec::new();
     let mut files = files(&folder)?;

@@ -184,6 +184,25 @@ fn a_trace_of_lttng_s_is_read() {
 }
 
 #[test]
+fn a_file_that_is_called_metadata_makes_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let (info, kernel) = (dir.path().join("info"), dir.path().join("session/kernel"));
+    fs::create_dir_all(&info).unwrap();
+    fs::write(info.join(METADATA), "made on: box\n").unwrap();
+    assert!(!is_trace(dir.path()) && !is_trace(&info));
+    fs::create_dir_all(dir.path().join("odd").join(METADATA)).unwrap();
+    assert!(!is_trace(dir.path()));
+    assert!(find(dir.path()).unwrap() == info, "the reader says what is wrong with it");
+    fs::create_dir_all(&kernel).unwrap();
+    fs::write(kernel.join(METADATA), in_packets(DESCRIPTION)).unwrap();
+    assert!(is_trace(dir.path()) && find(dir.path()).unwrap() == kernel);
+    fs::write(info.join(METADATA), DESCRIPTION).unwrap();
+    assert!(is_trace(dir.path()) && is_trace(&info));
+    assert!(find(dir.path()).unwrap_err().to_string().contains("2 traces"));
+    assert!(!is_trace(&dir.path().join("missing")));
+}
+
+#[test]
 fn a_stream_with_a_damaged_head_is_reported() {
     let (whole, _) = story();
     let folder = trace(&whole);

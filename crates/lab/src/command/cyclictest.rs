@@ -36,7 +36,7 @@ pub const TOOL: Tool = Tool {
 /// The figures of a thread: samples, min, avg, max.
 type Thread = [f64; 4];
 
-/// A thread in a line: its place in the run, and the kernel's number of it.
+/// A thread in a line: its place in the run, and the kernel's number of it, which is not known (0) before it starts.
 type Id = (u64, Option<u64>);
 
 fn is_json(text: &str) -> bool {
@@ -51,7 +51,7 @@ fn thread(line: &str) -> Result<Option<(Id, Thread)>> {
         let Some(found) = after(rest, word)? else { return Ok(None) };
         *value = found;
     }
-    let tid = after(rest, "(")?.map(|tid| tid as u64);
+    let tid = after(rest, "(")?.map(|tid| tid as u64).filter(|tid| *tid > 0);
     Ok(number(rest)?.map(|id| ((id as u64, tid), of)))
 }
 
@@ -91,7 +91,11 @@ fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
     for line in lines(text) {
         begins |= line.starts_with("# /dev/cpu_dma_latency");
         let Some(((id, tid), thread)) = thread(line)? else { continue };
-        let is_same = |(before, of): &(Option<u64>, Thread)| *before == tid && thread[0] > of[0];
+        let is_same = |(before, of): &(Option<u64>, Thread)| {
+            let other = before.zip(tid).is_some_and(|(before, tid)| before != tid);
+            // A thread that has not started counts nothing, in any number of reports.
+            !other && (thread[0] > of[0] || of[0] == 0.0)
+        };
         let continues = !begins && runs.last().is_some_and(|run| run.get(&id).is_none_or(is_same));
         begins = false;
         match runs.last_mut().filter(|_| continues) {
@@ -153,5 +157,22 @@ mod tests {
         assert_eq!(longest(&text), [8.0, 10.0], "a start");
         assert_eq!(longest(&(run(100, 10, 7) + &run(100, 50, 9))), [10.0], "one run without -q");
         assert_eq!(longest(&(run(100, 50, 7) + &run(100, 10, 9))), [8.0, 10.0], "counts that begin anew");
+    }
+
+    #[test]
+    fn threads_that_have_not_started_begin_no_run() {
+        let late = line(0, 100, 3, 7) + &line(1, 0, 0, 0);
+        let none = line(0, 0, 0, 0) + &line(1, 0, 0, 0);
+        let whole = line(0, 100, 100, 9) + &line(1, 101, 70, 20);
+        let again = line(0, 100, 5, 8) + &line(1, 0, 0, 0);
+        for begun in [late.clone(), none.clone() + &none, late + &again] {
+            assert_eq!(longest(&format!("{begun}{whole}")), [20.0], "{begun}");
+        }
+        assert_eq!(longest(&(whole.clone() + &line(0, 200, 5, 8))), [20.0, 8.0], "another run");
+        assert_eq!(
+            longest(&(whole + &none + &line(0, 200, 5, 8))),
+            [20.0, 8.0],
+            "another run, not yet begun"
+        );
     }
 }

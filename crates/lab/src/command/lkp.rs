@@ -18,10 +18,17 @@ pub const TOOL: Tool = Tool {
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
     figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
     headline: &[],
-    knows: |text| text.contains("%change") && text.lines().map(unquoted).any(is_rule),
+    knows,
     read,
     ..SAVED_ONLY
 };
+
+/// Whether a text has a table. Mails encode the blanks at a rule's end and break long lines, so these are decoded.
+fn knows(text: &str) -> bool {
+    let lines = mail::lines(text);
+    let mut plain = lines.iter().map(|(_, line)| unquoted(line));
+    plain.clone().any(is_rule) && plain.any(|line| line.contains("%change"))
+}
 
 /// "---------------- --------------------------- ": one group for each column.
 fn is_rule(line: &str) -> bool {
@@ -119,7 +126,8 @@ impl Table {
         match found {
             Line::Whole(name, values) => {
                 for (reading, word) in all.iter_mut().zip(values) {
-                    let value = whole(word).map_err(|e| e.context(format!("no result of LKP: line {at}")))?;
+                    let value =
+                        whole(word).map_err(|e| e.context(format!("can't read LKP's table, line {at}")))?;
                     reading.values.insert(name.clone(), value);
                 }
             }
@@ -218,7 +226,14 @@ fn is_like_a_row(line: &str) -> bool {
         let plain = w.trim_start_matches(['-', '+']).to_ascii_lowercase();
         plain.starts_with(|c: char| c.is_ascii_digit()) || ["nan", "inf"].contains(&plain.as_str())
     });
-    number && !line.contains(':') && words.any(|w| is_deviation(w) || is_change(w) && w.ends_with('%'))
+    let counts_failures = line.split_whitespace().any(is_failures);
+    number && !counts_failures && words.any(|w| is_deviation(w) || is_change(w) && w.ends_with('%'))
+}
+
+/// Whether a word counts failures among runs: "1:4", and ":4" for none.
+fn is_failures(word: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    word.split_once(':').is_some_and(|(fails, runs)| !runs.is_empty() && digits(fails) && digits(runs))
 }
 
 fn row(line: &str, columns: usize) -> Line<'_> {
@@ -275,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn encoded_mails_are_known() {
+        let rows = "  1.00 =C2=B1 2%   -5.6%    6.00   a\n";
+        let encoded = HEAD.replace("--- \n", "---=20\n") + rows;
+        let broken = HEAD.replace("--- ---", "---=20=\n---").replace("%change", "%cha=\nnge") + rows;
+        let quoted = HEAD.replace('\n', "\n> ");
+        for text in [&encoded, &broken, &quoted] {
+            assert!((TOOL.knows)(text), "{text}");
+        }
+        assert!(!(TOOL.knows)("%change\n---------------- ----=20\n"));
+    }
+
+    #[test]
     fn values_below_zero_are_values_and_changes_may_be_endless() {
         let rows = "  -1.50            +0.5       -1.00        a\n 2.00      -3.00 \u{b1} 4%  b\n\
                     \x20 0.00           +Inf%       3.00        c\n  0.00   +4.3e+104%       4.00 \u{b1}223%  d\n";
@@ -289,5 +316,8 @@ mod tests {
                     3 files changed, 2 insertions(+)\nResults 50% better.\n";
         let want = [("b", 5.0, 6.0), ("c", 9.0, 10.0)];
         assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![8, 10]));
+        let rows = "  5.00   -1.0%   6.00   b\n  1.00 \u{b1} 2%  -5.6%  nan  sched_debug.cfs_rq:/.load.avg\n\
+                    \x20 0:4   25%   1:4   dmesg.x\n  3   -5%   :4   dmesg.y\n";
+        assert_eq!(told(rows), (vec![("b".to_owned(), 5.0, 6.0)], vec![9]));
     }
 }

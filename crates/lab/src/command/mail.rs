@@ -7,7 +7,8 @@ use std::iter::Peekable;
 /// A line of a mail's text, and the number of its first line in the file.
 pub type Numbered<'a> = (usize, Cow<'a, str>);
 
-/// The lines of a text, decoded where it is quoted-printable: by the head of the mail or of its part, or by its looks.
+/// The lines of a text, decoded where it is quoted-printable: by its looks, and by the head of the mail or of its part,
+/// unless what follows shows that it is decoded already, as saved mails are.
 pub fn lines(text: &str) -> Vec<Numbered<'_>> {
     let mut all = Vec::new();
     let mut encoded = looks_encoded(text);
@@ -18,7 +19,7 @@ pub fn lines(text: &str) -> Vec<Numbered<'_>> {
         if let Some(word) = encoding(line) {
             announced = Some(word.eq_ignore_ascii_case("quoted-printable"));
         } else if line.is_empty() {
-            encoded = announced.take().unwrap_or(encoded);
+            encoded = announced.take().map_or(encoded, |said| said && may_be_encoded(rest.clone()));
         }
         let plain = match encoded && announced.is_none() && line.contains('=') {
             true => Cow::Owned(decoded(line, &mut rest)),
@@ -37,14 +38,24 @@ fn encoding(line: &str) -> Option<&str> {
 
 /// Whether each `=` of a text is followed by what may follow it in quoted-printable, and one at least by a byte.
 fn looks_encoded(text: &str) -> bool {
-    let mut bytes = false;
-    let fits = text.match_indices('=').all(|(at, _)| {
-        let next = &text.as_bytes()[at + 1..];
-        let byte = byte(next).is_some();
-        bytes |= byte;
-        byte || matches!(next, [] | [b'\n', ..] | [b'\r', b'\n', ..])
-    });
-    fits && bytes
+    text.lines().all(fits)
+        && text.match_indices('=').any(|(at, _)| byte(&text.as_bytes()[at + 1..]).is_some())
+}
+
+/// Whether each `=` of a line is followed by a byte or by nothing.
+fn fits(line: &str) -> bool {
+    let mut signs = line.match_indices('=').map(|(at, _)| &line[at + 1..]);
+    signs.all(|behind| byte(behind.as_bytes()).is_some() || behind.trim_end().is_empty())
+}
+
+/// Whether the part of a mail that these lines begin can be quoted-printable.
+fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
+    // The next part begins with a boundary, which is one word, and the next mail of a mailbox with "From ".
+    let is_boundary = |line: &str| {
+        line.starts_with("--") && !line.trim_end().contains(' ') && line.contains(char::is_alphanumeric)
+    };
+    let ends = |line: &str| is_boundary(line) || line.starts_with("From ") || encoding(line).is_some();
+    part.map(|(_, line)| line).take_while(|line| !ends(line)).all(fits)
 }
 
 /// The byte that two digits stand for.
@@ -111,6 +122,20 @@ mod tests {
         for text in ["===\n", "a=b =C2\n", "a=\nb", "=c2", "=C", "="] {
             let plain: Vec<String> = told(text).into_iter().map(|(_, line)| line).collect();
             assert_eq!(plain, text.lines().collect::<Vec<_>>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mail_that_was_saved_decoded_stays_as_it_is() {
+        let head = "Content-Transfer-Encoding: quoted-printable\n\n";
+        let whole = |text: &str| told(text).into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
+        for body in ["====\nb =41", "a=b\nb =\nc"] {
+            assert_eq!(whole(&format!("{head}{body}")), format!("{head}{body}"));
+        }
+        // Other parts and mails do not count.
+        let next = "--=_1\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n====";
+        for next in [next, "From a\nDKIM-Signature: v=1\nContent-Transfer-Encoding: 8bit\n\n===="] {
+            assert_eq!(whole(&format!("{head}a=\nb =41\n{next}")), format!("{head}ab A\n{next}"));
         }
     }
 

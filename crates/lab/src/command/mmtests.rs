@@ -28,7 +28,7 @@ pub const TOOL: Tool = Tool {
         Row("<row>", "", Neither, "any other statistic, by mmtests' name of it"),
     ],
     headline: &[],
-    knows: |text| mail::lines(text).iter().any(|(_, l)| !matches!(row(l), Ok(None))),
+    knows: |text| mail::lines(text).iter().any(|(_, l)| !matches!(row(l, false), Ok(None))),
     read,
     ..SAVED_ONLY
 };
@@ -43,6 +43,11 @@ const STATISTICS: &[&str] =
 struct Above<'a>(Vec<(bool, Vec<&'a str>)>);
 
 impl Above<'_> {
+    /// Whether the last line can be the name of a single column.
+    fn has_one_head(&self) -> bool {
+        self.0.last().is_some_and(|(indented, words)| *indented && words.len() == 1)
+    }
+
     /// The columns' names, and the title over them.
     fn names(&self, columns: usize) -> (Vec<String>, Option<String>) {
         let named = |(indented, words): &&(bool, Vec<&str>)| *indented && words.len() == columns;
@@ -74,7 +79,10 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let mut above = Above::default();
     let lines = mail::lines(text);
     for (at, line) in &lines {
-        let found = row(line).map_err(|e| e.context(format!("no result of mmtests: line {at}")))?;
+        // Of one column alone a row of an unknown statistic shows by what is above it.
+        let single = table.map_or_else(|| above.has_one_head(), |first| all.len() - first == 1);
+        let found =
+            row(line, single).map_err(|e| e.context(format!("can't read mmtests' table, line {at}")))?;
         let Some((name, values)) = found else {
             let words: Vec<&str> = unquoted(line).split_whitespace().collect();
             // Bars under a title say nothing.
@@ -117,8 +125,9 @@ fn indented(line: &str) -> bool {
     own.starts_with([' ', '\t'])
 }
 
-/// A row's figure and its value in each column; `None` where mmtests printed "nan".
-fn row(line: &str) -> Result<Option<(String, Vec<Option<f64>>)>> {
+/// A row's figure and its value in each column; `None` where mmtests printed "nan". `single`: it stands where a row of
+/// one column is expected.
+fn row(line: &str, single: bool) -> Result<Option<(String, Vec<Option<f64>>)>> {
     let plain = unquoted(line).replace(['(', ')', '*'], " ");
     let words: Vec<&str> = plain.split_whitespace().collect();
     // Each value has its change behind it, which prose that begins with "Max" has not.
@@ -129,7 +138,8 @@ fn row(line: &str) -> Result<Option<(String, Vec<Option<f64>>)>> {
     });
     let columns = pairs.count();
     let (labels, pairs) = words.split_at(words.len() - 2 * columns);
-    let Some((name, _)) = name(labels).filter(|(_, known)| columns > 0 && (*known || is_table(pairs))) else {
+    let is_row = |known: bool| known || (columns > 1 || single) && is_first_unchanged(pairs);
+    let Some((name, _)) = name(labels).filter(|(_, known)| columns > 0 && is_row(*known)) else {
         return Ok(None);
     };
     let value = |w: &&str| if is_nan(w) { Ok(None) } else { whole(w).map(Some) };
@@ -154,12 +164,11 @@ fn name(labels: &[&str]) -> Option<(String, bool)> {
     }
 }
 
-/// Whether values and changes are those of a table and not of a sentence: of several columns the first is what the
-/// others are compared with, so nothing has changed in it.
-fn is_table(pairs: &[&str]) -> bool {
+/// Whether values and changes are those of a table and not of a sentence: the first column is what others are compared
+/// with, so nothing has changed in it.
+fn is_first_unchanged(pairs: &[&str]) -> bool {
     let first = pairs.get(1).map(|change| change.trim_end_matches('%'));
-    let zero = first.is_some_and(|c| is_nan(c) || c.parse::<f64>().is_ok_and(|c| c == 0.0));
-    pairs.len() > 2 && zero
+    first.is_some_and(|c| is_nan(c) || c.parse::<f64>().is_ok_and(|c| c == 0.0))
 }
 
 /// mmtests' sign for a column that lacks the row.
@@ -217,6 +226,20 @@ mod tests {
             (2, "schbench", "patched", 110.0)
         );
         assert!(all[1].2.iter().all(|(name, _)| TOOL.row(name).is_some()));
+    }
+
+    #[test]
+    fn a_table_of_one_column_keeps_its_unknown_statistics() {
+        let rows = ["Amean     1        1.00 (   0.00%)", "Lat 50.0th-qrtle-1 5.00 (   0.00%)"];
+        let want = vec![("1.amean".to_owned(), 1.0), ("50.0th-qrtle-1.lat".to_owned(), 5.0)];
+        let prose = "gained 12 (5.00%)\nwith 12 (0.00%)";
+        for [one, other] in [rows, [rows[1], rows[0]]] {
+            let text = format!("schbench\n                vanilla\n{one}\n{other}\n{prose}\n");
+            assert_eq!(told(&text), [("schbench".to_owned(), "vanilla".to_owned(), want.clone())], "{text}");
+        }
+        let headless = format!("{}\n{}\n{prose}\n", rows[0], rows[1]);
+        assert_eq!(told(&headless), [(String::new(), "column 1".to_owned(), want)]);
+        assert!(!(TOOL.knows)(prose));
     }
 
     #[test]

@@ -96,6 +96,8 @@ impl Unit {
 struct Open {
     /// Its first line.
     line: usize,
+    /// Whether figures must follow: a heading is above it, or the words of another result under one.
+    owed: bool,
     reading: Reading,
     /// The table's column of results and its unit.
     column: Option<(usize, Unit)>,
@@ -111,36 +113,31 @@ struct Open {
 impl Open {
     /// The result, once its last line is known.
     fn close(mut self) -> Result<Option<Reading>> {
+        let wrong = |text: &str| Error::input(format!("{}: {text}", unreadable(self.line)));
         let test = self.reading.load.clone();
         if let Some(value) = self.throughput {
-            // Without its unit the test tells what it counts.
-            let is = |ends: &[&str]| test.as_ref().is_some_and(|t| ends.iter().any(|end| t.ends_with(end)));
-            let unit = match self.unit {
-                Some(unit) => unit,
-                None if is(&["_RR", "_CRR", "_CC"]) => Unit::Rate,
-                None if is(&["_STREAM", "_MAERTS", "_SENDFILE"]) => Unit::Bits(1e6),
-                None => {
-                    let text = format!(
-                        "no result of netperf: line {}: THROUGHPUT has no THROUGHPUT_UNITS",
-                        self.line
-                    );
-                    return Err(Error::input(text).help("give netperf -k THROUGHPUT,THROUGHPUT_UNITS,..."));
-                }
-            };
+            // Transactions have one unit; bits have that of -f.
+            let counts = |t: &String| ["_RR", "_CRR", "_CC"].iter().any(|end| t.ends_with(end));
+            let of_test = test.as_ref().filter(|t| counts(t)).map(|_| Unit::Rate);
+            let of_table = self.column.map(|(_, unit)| unit);
+            let unit = self.unit.or(of_table).or(of_test).ok_or_else(|| {
+                wrong("THROUGHPUT has no THROUGHPUT_UNITS")
+                    .help("give netperf -k THROUGHPUT,THROUGHPUT_UNITS,...")
+            })?;
             unit.put("throughput", value, &mut self.reading.values);
         }
         if !self.reading.values.is_empty() {
             return Ok(Some(self.reading));
         }
         match test {
-            Some(test) if self.words.is_empty() => {
-                let what = format!(
-                    "no result of netperf: line {}: no line of numbers is below the heading of {test}",
-                    self.line
-                );
-                Err(Error::input(what).help(
+            Some(test) if self.owed && self.words.is_empty() => {
+                Err(wrong(&format!("no line of numbers is below the heading of {test}")).help(
                     "a test that failed prints none: take its heading out; of tables, the classic ones and -k are read",
                 ))
+            }
+            Some(test) if self.owed => {
+                Err(wrong(&format!("the result of {test} has neither THROUGHPUT nor a latency"))
+                    .help("give netperf -k THROUGHPUT,THROUGHPUT_UNITS,..., or take the result out"))
             }
             _ => Ok(None),
         }
@@ -189,6 +186,11 @@ impl Open {
     }
 }
 
+/// The begin of an error's message.
+fn unreadable(line: usize) -> String {
+    format!("can't read netperf's output, line {line}")
+}
+
 fn unknown_unit(text: &str) -> Error {
     Error::input(format!("'{}' has no unit of throughput that is known", text.trim()))
         .help("known: Trans/s, and bits and Bytes per second as netperf -f g|m|k|G|M|K prints them")
@@ -199,12 +201,14 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let mut open: Option<Open> = None;
     for (at, line) in numbered(text) {
         let begun = match (heading(line), keyed(line)) {
-            (Some(test), _) => Some(Open { line: at, ..of_load(Some(test)) }),
+            (Some(test), _) => Some(Open { line: at, owed: true, ..of_load(Some(test)) }),
             // Without a heading the first word that comes again begins a result, of the same test.
             (None, Some((key, _))) => match &open {
                 None => Some(Open { line: at, ..Open::default() }),
                 Some(o) if o.words.contains(key) || o.words.is_empty() && !o.reading.values.is_empty() => {
-                    Some(Open { line: at, ..of_load(test_of(o)) })
+                    // Below a table other programs may print such words.
+                    let owed = o.owed && !o.words.is_empty();
+                    Some(Open { line: at, owed, ..of_load(test_of(o)) })
                 }
                 Some(_) => None,
             },
@@ -221,7 +225,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             Some((key, value)) => open.word(key, value),
             None => open.line(line),
         }
-        .map_err(|e| e.context(format!("line {at}")))?;
+        .map_err(|e| e.context(unreadable(at)))?;
     }
     if let Some(last) = open {
         all.extend(last.close()?);
@@ -353,6 +357,31 @@ mod tests {
                          212992 65507 10.00 42962 0 2251.09 12.00 1.2\n212992 10.00 17866 936.13 11.00 1.1\n";
         let want = [("sent".to_owned(), 2251.09), ("throughput".to_owned(), 936.13)];
         assert_eq!(figures(datagrams).concat(), want);
+    }
+
+    #[test]
+    fn words_without_a_figure_or_its_unit_are_an_error() {
+        let head = "MIGRATED TCP STREAM TEST from a to b : demo\n";
+        let good = format!("{head}THROUGHPUT=9\nTHROUGHPUT_UNITS=10^6bits/s\nELAPSED_TIME=10.00\n");
+        for (text, line, words) in [
+            (format!("{head}ELAPSED_TIME=10.00\nLOCAL_CPU_UTIL=12\n{good}"), "line 1", "neither THROUGHPUT"),
+            (format!("{good}ELAPSED_TIME=10.00\nLOCAL_CPU_UTIL=12\n"), "line 5", "neither THROUGHPUT"),
+            (format!("{good}{head}THROUGHPUT=7\n"), "line 5", "THROUGHPUT has no THROUGHPUT_UNITS"),
+        ] {
+            let e = read(&text).unwrap_err().to_string();
+            assert!(
+                e.contains(&format!("can't read netperf's output, {line}: ")) && e.contains(words),
+                "{e}"
+            );
+        }
+        let of_table = format!("{head}bytes bytes bytes secs. 10^9bits/sec\nTHROUGHPUT=7\n");
+        assert_eq!(figures(&of_table).concat(), throughput(7000.0));
+        let rate = "MIGRATED TCP REQUEST/RESPONSE TEST from a\nTHROUGHPUT=7\n";
+        assert_eq!(figures(rate).concat(), [("rate".to_owned(), 7.0)]);
+        // What others print below a table or before a heading.
+        let table = format!("{head}bytes bytes bytes secs. 10^6bits/sec\n1 2 3 10.00 5.5\n");
+        let text = format!("SIZE=64\n{table}SIZE=128\nSIZE=256\n{table}");
+        assert_eq!(figures(&text), [throughput(5.5), throughput(5.5)]);
     }
 
     #[test]

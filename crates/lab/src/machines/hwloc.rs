@@ -172,7 +172,8 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
     Ok(Place { cpu, package, node: 0, llc, cluster, core })
 }
 
-/// Distances of the nodes with CPUs, if they are the firmware's: 10 on the diagonal. Otherwise empty.
+/// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: 10 on the diagonal.
+/// Otherwise empty.
 fn distances(tags: &[Tag<'_>], with_cpus: &BTreeSet<u64>) -> Vec<Vec<u32>> {
     let first =
         tags.iter().position(|t| t.name == "distances2" && t.opens && t.get("type") == Some("NUMANode"));
@@ -190,7 +191,8 @@ fn distances(tags: &[Tag<'_>], with_cpus: &BTreeSet<u64>) -> Vec<Vec<u32>> {
         return Vec::new();
     }
     let has_cpus = |at: &usize| indexes.len() != nodes || with_cpus.contains(&indexes[*at]);
-    let kept: Vec<usize> = (0..nodes).filter(has_cpus).collect();
+    let mut kept: Vec<usize> = (0..nodes).filter(has_cpus).collect();
+    kept.sort_by_key(|at| indexes.get(*at));
     let row = |at: &usize| kept.iter().map(|to| u32::try_from(rows[*at][*to]).unwrap_or(u32::MAX)).collect();
     kept.iter().map(row).collect()
 }

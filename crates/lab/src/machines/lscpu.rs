@@ -72,17 +72,40 @@ fn field<'a>(fields: &'a [Value], name: &str) -> Option<&'a str> {
     })
 }
 
-/// The CPUs of each node, as "NUMA node0 CPU(s)" has them, in the order of lscpu; "" for a node that holds only memory.
-fn nodes(fields: &[Value]) -> Vec<&str> {
+/// The number of each node and its CPUs, as "NUMA node0 CPU(s)" has them; "" for a node that holds only memory.
+fn nodes(fields: &[Value]) -> Vec<(u32, &str)> {
     let mut all = Vec::new();
     for f in fields {
         let name = f["field"].as_str().and_then(|name| name.strip_prefix("NUMA node")?.split_once(" CPU(s)"));
-        if name.is_some_and(|(number, _)| number.parse::<u32>().is_ok()) {
-            all.push(f["data"].as_str().unwrap_or_default().trim());
+        if let Some(number) = name.and_then(|(number, _)| number.parse().ok()) {
+            all.push((number, f["data"].as_str().unwrap_or_default().trim()));
         }
         all.extend(f["children"].as_array().map_or_else(Vec::new, |inner| nodes(inner)));
     }
     all
+}
+
+/// The first machine whose nodes have the listed CPUs.
+fn with_nodes(made: Vec<Topology>, listed: &[(u32, &str)]) -> Result<Topology> {
+    let sets = listed.iter().map(|(_, cpus)| CpuSet::parse(cpus)).collect::<Result<Vec<_>>>()?;
+    // The place of the first node that has other CPUs.
+    let other = |t: &Topology| {
+        let mut own = vec![Vec::new(); sets.len()];
+        for (at, cpu) in t.cpus.iter().enumerate() {
+            own.get_mut(cpu.node as usize).into_iter().for_each(|node| node.push(CpuId(at as u32)));
+        }
+        own.into_iter().zip(&sets).position(|(own, listed)| own.into_iter().collect::<CpuSet>() != *listed)
+    };
+    let mut furthest = 0;
+    for topology in made {
+        match other(&topology) {
+            None => return Ok(topology),
+            Some(at) => furthest = furthest.max(at),
+        }
+    }
+    let node = listed.get(furthest).map_or(0, |(number, _)| *number);
+    Err(Error::input(format!("the counts do not explain how the CPUs of NUMA node {node} are numbered"))
+        .help(format!("take {ROWS}, which has each CPU")))
 }
 
 fn of_summary(fields: &[Value]) -> Result<Read> {
@@ -95,7 +118,9 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     let each = count("Core(s) per socket").or_else(|| count("Core(s) per cluster"));
     let each = each.ok_or_else(|| missing("Core(s) per socket"))?;
     let threads_per_core = count("Thread(s) per core").unwrap_or(1);
-    let with_cpus: Vec<&str> = nodes(fields).into_iter().filter(|cpus| !cpus.is_empty()).collect();
+    let mut with_cpus: Vec<(u32, &str)> =
+        nodes(fields).into_iter().filter(|(_, cpus)| !cpus.is_empty()).collect();
+    with_cpus.sort_unstable();
     let nodes = match with_cpus.len() as u32 {
         0 => count("NUMA node(s)").unwrap_or(1),
         some => some,
@@ -116,7 +141,6 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
         field(fields, name)?.split_once('(')?.1.split(' ').next()?.parse().ok()
     };
     let llcs = instances("L3").unwrap_or_else(|| packages.max(nodes));
-    let node0 = with_cpus.first().map(|cpus| CpuSet::parse(cpus)).transpose()?;
     let shape = |numbering| Shape {
         packages,
         nodes,
@@ -127,16 +151,9 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
         numbering,
         remote_distance: super::REMOTE,
     };
-    let has_node0 = |t: &Topology| {
-        let own = || t.cpus.iter().enumerate().filter(|(_, c)| c.node == 0).map(|(at, _)| CpuId(at as u32));
-        node0.as_ref().is_none_or(|listed| *listed == own().collect::<CpuSet>())
-    };
     let orders = [Numbering::SiblingsLast, Numbering::Adjacent, Numbering::Alternating];
     let made = orders.into_iter().map(|n| shape(n).topology()).collect::<Result<Vec<_>>>()?;
-    let topology = made.into_iter().find(has_node0).ok_or_else(|| {
-        Error::input("the CPUs of NUMA node 0 are in no order that counts can show")
-            .help(format!("take {ROWS}, which has each CPU"))
-    })?;
+    let topology = with_nodes(made, &with_cpus)?;
     let place = |(cpu, c): (usize, &schedlab_machine::Cpu)| Place {
         cpu: cpu as u64,
         package: c.package.into(),

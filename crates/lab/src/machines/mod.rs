@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_summary_of_lscpu_tells_a_regular_machine() {
         let field = |name: &str, data: &str| format!(r#"{{"field": "{name}:", "data": "{data}"}}"#);
-        let of = |node0: &str| {
+        let of = |node0: &str, node1: &str| {
             let fields = [
                 field("CPU(s)", "16"),
                 field("Model name", "A CPU"),
@@ -243,19 +243,24 @@ mod tests {
                 field("L3", "64 MiB (4 instances)"),
                 field("NUMA node(s)", "3"),
                 field("NUMA node0 CPU(s)", node0),
-                field("NUMA node1 CPU(s)", "other"),
+                field("NUMA node1 CPU(s)", node1),
                 field("NUMA node2 CPU(s)", ""),
             ];
             imported("box.json", &format!(r#"{{"lscpu": [{}]}}"#, fields.join(",")))
         };
-        let last = of("0-3,8-11").unwrap();
+        let last = of("0-3,8-11", "4-7,12-15").unwrap();
         assert_eq!((last.name.as_str(), counts(&last)), ("box", [2, 2, 4, 8, 2]));
         assert_eq!((last.topology.cpus[8].core, last.topology.cpus[8].thread), (0, 1));
-        let adjacent = of("0-7").unwrap();
+        let adjacent = of("0-7", "8-15").unwrap();
         assert_eq!((adjacent.topology.cpus[1].core, adjacent.topology.cpus[1].thread), (0, 1));
-        let turns = of("0,2,4,6,8,10,12,14").unwrap().text("box", "").unwrap();
+        let turns = of("0,2,4,6,8,10,12,14", "1,3,5,7,9,11,13,15").unwrap().text("box", "").unwrap();
         assert!(turns.contains("numbering = \"alternating\""), "{turns}");
-        assert!(of("0-1").unwrap_err().to_string().contains("lscpu -e -J"));
+        for (node0, node1, wrong) in [("0-1", "8-15", 0), ("0-7", "8-14", 1), ("0-3,8-11", "8-15", 1)] {
+            let e = of(node0, node1).unwrap_err().to_string();
+            let text = format!("the counts do not explain how the CPUs of NUMA node {wrong} are numbered");
+            assert!(e.contains(&text) && e.contains("lscpu -e -J"), "{e}");
+        }
+        assert!(of("0-7", "other").is_err());
         let short = imported(
             "box.json",
             r#"{"lscpu": [{"field": "CPU(s):", "data": "3"}, {"field": "Socket(s):", "data": "2"}]}"#,
@@ -339,6 +344,24 @@ mod tests {
         assert_eq!(m.topology.cpus.iter().map(|c| c.node).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(m.topology.node_distance, [[10, 21], [21, 10]]);
         assert!(m.text("box", "").unwrap().contains("nodes = 2"));
+    }
+
+    #[test]
+    fn distances_are_those_of_the_nodes_whatever_their_order() {
+        let package = |node: u32, cpus: u32| {
+            format!(
+                r#"<object type="Package"><object type="NUMANode" os_index="{node}" cpuset="0x0000000{cpus}"/><object type="Core"><object type="PU" os_index="{node}"/></object></object>"#
+            )
+        };
+        let text = format!(
+            r#"<topology version="2.0"><object type="Machine">{}{}{}</object><distances2 type="NUMANode" nbobjs="3"><indexes>2 0 1 </indexes><u64values>10 20 30 20 10 25 30 25 10 </u64values></distances2></topology>"#,
+            package(2, 4),
+            package(0, 1),
+            package(1, 2),
+        );
+        let m = imported("box.xml", &text).unwrap();
+        assert_eq!(m.topology.cpus.iter().map(|c| c.node).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(m.topology.node_distance, [[10, 25, 20], [25, 10, 30], [20, 30, 10]]);
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Wanted<'_> {
     pub(super) fn find(&self, name: &str) -> Result<RunDir> {
         let path = Path::new(name);
         if path.is_dir() {
-            return self.in_folder(path).map_err(|e| unless_recording(path, e));
+            return self.in_folder(path);
         }
         if let Some(experiment) = experiment_of(name)? {
             return self.of_experiment(&experiment);
@@ -247,7 +247,8 @@ impl Wanted<'_> {
         };
         if cells.is_empty() {
             // The reader's error says that this is not a run.
-            return store::load(path).map(|_| RunDir { path: path.to_owned() });
+            let read = store::load(path).map_err(|e| unless_recording(path, e));
+            return read.map(|_| RunDir { path: path.to_owned() });
         }
         self.among(cells, &path.display().to_string())
     }

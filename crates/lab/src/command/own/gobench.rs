@@ -31,12 +31,15 @@ fn result(line: &str) -> Result<Option<Line<'_>>> {
     let (iterations, rest) = words[1..].split_first().map_or(("", &[][..]), |(n, rest)| (*n, rest));
     let upper = name.chars().next().is_some_and(|c| !c.is_lowercase());
     // Such names only schedlab writes, and only before results.
-    if !upper || !name.contains("/variant=") && !is_result(iterations, rest) {
+    if !upper || !name.contains("/variant=") && !is_result(name, iterations, rest) {
         return Ok(None);
     }
     let wrong = |why: String| Error::input(format!("the result line '{}': {why}", line.trim()));
     if rest.is_empty() {
         return Err(wrong("it is cut: there is no value".to_owned()));
+    }
+    if is_unit(rest[0]) {
+        return Err(wrong(format!("there is no number of iterations before '{iterations} {}'", rest[0])));
     }
     iterations.parse::<u64>().map_err(|_| wrong(format!("'{iterations}' is not a number of iterations")))?;
     let mut values: Vec<(f64, &str)> = Vec::new();
@@ -53,7 +56,11 @@ fn result(line: &str) -> Result<Option<Line<'_>>> {
 
 /// Whether what stands behind a benchmark's name is a result, if only a wrong one: "BenchmarkX 3 is slow" is a
 /// sentence.
-fn is_result(iterations: &str, rest: &[&str]) -> bool {
+fn is_result(name: &str, iterations: &str, rest: &[&str]) -> bool {
+    // "BenchmarkX: x_test.go:12: read at 5 MB/s" is what a benchmark logs.
+    if name.ends_with(':') && iterations.parse::<u64>().is_err() {
+        return false;
+    }
     let numeric = |w: &str| {
         let w = w.trim_start_matches(['+', '-']).to_ascii_lowercase();
         w.starts_with(|c: char| c.is_ascii_digit() || ".,".contains(c))
@@ -61,10 +68,16 @@ fn is_result(iterations: &str, rest: &[&str]) -> bool {
     };
     let has_digit = |w: &str| w.contains(|c: char| c.is_ascii_digit());
     // A value that is damaged shows by its unit, and so does a number of iterations.
-    let has_unit = rest.iter().skip(1).any(|word| is_unit(word));
-    match rest.first() {
-        None => !iterations.is_empty() && iterations.bytes().all(|b| b.is_ascii_digit()),
-        Some(first) => numeric(iterations) && numeric(first) || has_digit(iterations) && has_unit,
+    let has_unit = rest.iter().any(|word| is_unit(word));
+    let whole = |part: &[&str]| is_whole(part);
+    match rest {
+        [] => !iterations.is_empty() && iterations.bytes().all(|b| b.is_ascii_digit()),
+        [value, unit, ..] if numeric(value) && is_unit(unit) => true,
+        [first, ..] => {
+            numeric(iterations) && (numeric(first) || has_digit(first))
+                || has_digit(iterations) && has_unit
+                || rest.windows(3).any(whole)
+        }
     }
 }
 
@@ -77,8 +90,13 @@ fn is_unit(word: &str) -> bool {
 /// Whether a line has the values of a result and not its name: what a benchmark prints stands behind its name.
 fn is_nameless(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
-    matches!(&words[..], [iterations, value, "ns/op", ..]
-        if iterations.parse::<u64>().is_ok() && value.parse::<f64>().is_ok())
+    is_whole(&words)
+}
+
+/// Whether words begin with iterations, a value and a unit.
+fn is_whole(words: &[&str]) -> bool {
+    matches!(words, [iterations, value, unit, ..]
+        if is_unit(unit) && iterations.parse::<u64>().is_ok() && value.parse::<f64>().is_ok())
 }
 
 /// Directions by unit, of lines such as `Unit ns/op better=lower`; other keys of such lines are not ours.
@@ -212,6 +230,16 @@ mod tests {
             ("BenchmarkX/load=a/variant=b 1 x3 switches", "'x3' is not a number"),
             ("BenchmarkX/a 1 ,5 ns/op", "line 2: the result line 'BenchmarkX/a 1 ,5 ns/op'"),
             ("BenchmarkX/a 1", "line 2: the result line 'BenchmarkX/a 1': it is cut"),
+            ("BenchmarkA-8 hello 500 900 ns/op", "'hello' is not a number of iterations"),
+            ("BenchmarkA-8 hello big world 500 900 ns/op", "'hello' is not a number of iterations"),
+            ("BenchmarkA-8 abc 100 ns/op", "'abc' is not a number of iterations"),
+            (
+                "BenchmarkA-8 12 MB/s",
+                "line 2: the result line 'BenchmarkA-8 12 MB/s': there is no number of iterations before '12 MB/s'",
+            ),
+            ("BenchmarkA-8 1000 x5 things", "'x5' is not a number"),
+            ("BenchmarkA: 1000 x5 ns/op", "'x5' is not a number"),
+            ("500 12 MB/s", "line 2: the result line '500 12 MB/s' has no name"),
             ("500 2156 ns/op", "line 2: the result line '500 2156 ns/op' has no name"),
             ("BenchmarkX/a 1 3 ns/op 5", "'5' has no unit"),
             ("BenchmarkX/a 1,000 3 ns/op", "'1,000' is not a number of iterations"),
@@ -225,7 +253,9 @@ mod tests {
             assert!(e.contains(words), "{line}: {e}");
         }
         let fine = format!(
-            "BenchmarkX\nBenchmarkX-8\nUnit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nUnit ns/op better=higher\n"
+            "BenchmarkX\nBenchmarkX-8\nUnit ns/op assume=exact better=higher\n{good}BenchmarkX 3 is a sentence\nBenchmarkY 2 of 3\n\
+             BenchmarkX-8: bench_test.go:12: read 3 files at 5 MB/s\nBenchmarkX reads 3 files at 5 MB/s\n\
+             Unit ns/op better=higher\n"
         );
         let all = read(&fine).unwrap();
         assert_eq!((all.len(), all[0].figures["ns_per_op"].better), (1, Better::Higher));
