@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, counted};
 use schedlab_forge::forecast::{Forecast, Speed, forecast};
 use schedlab_forge::{Listener, Made, Recipe, Setting, Step};
 use schedlab_guest::Image;

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A form, and the commands that print it. A command of [`MAY_FAIL`] that cannot work on this machine (exit code 3) is
-/// left out, and a form without outputs keeps its file. Forms without commands are in `values`. A line that begins with `@` is a file
-/// that the commands before it left. `live ` stands before commands that measure this machine for long:
-/// `SCHEDLAB_TEST_LIVE` runs them.
+/// A form, and the commands that print it. A command of [`MAY_FAIL`] that cannot work on this machine (exit code 3)
+/// is left out, and a form without outputs keeps its file. Forms without commands are in `values`. A line that begins
+/// with `@` is a file that the commands before it left. `live ` stands before commands that measure this machine for
+/// long: `SCHEDLAB_TEST_LIVE` runs them.
 const FORMS: &[(&str, &[&str])] = &[
     (
         "comparison",
