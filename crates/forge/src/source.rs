@@ -34,8 +34,10 @@ impl Source {
         let path = Path::new(word);
         if path.is_dir() {
             if let Some(missing) = MARKS.iter().find(|m| !path.join(m).is_file()) {
-                return Err(Error::input(format!("{word} is no kernel's source tree: it has no {missing}"))
-                    .help("name the folder that holds the kernel's Makefile"));
+                return Err(Error::input(format!(
+                    "{word} is not a kernel's source tree: it has no {missing}"
+                ))
+                .help("name the folder that holds the kernel's Makefile"));
             }
             return Ok(Source::Tree(path.to_owned()));
         }

@@ -40,7 +40,7 @@ impl Elf {
     /// # Errors
     /// When it is no 64-bit ELF of this byte order, or torn.
     pub fn parse(bytes: &[u8]) -> Result<Elf> {
-        read(bytes).ok_or_else(|| Error::input("it is no whole 64-bit ELF file"))
+        read(bytes).ok_or_else(|| Error::input("it is not a whole 64-bit ELF file"))
     }
 }
 

@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for NamesOrNumber {
         Ok(on.into_iter().collect())
     }
     fn visit_u64<E: Error>(self, number: u64) -> Result<FeatureSet, E> {
-        FeatureSet::of_number(number).ok_or_else(|| E::custom(format!("{number} is no set of features")))
+        FeatureSet::of_number(number).ok_or_else(|| E::custom(format!("{number} is not a set of features")))
     }
 }
 

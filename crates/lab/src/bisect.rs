@@ -172,7 +172,7 @@ impl Repository<'_> {
 /// Finds the commit between `good` and `bad` that moved the metric.
 ///
 /// # Errors
-/// When the ends do not differ, the good one is no ancestor of the bad one, or a run fails.
+/// When the ends do not differ, the good one is not an ancestor of the bad one, or a run fails.
 pub fn bisect(
     repository: Repository<'_>,
     good: &Commit,
@@ -182,8 +182,12 @@ pub fn bisect(
 ) -> Result<Found> {
     let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
     if good == bad || repository.git(&is_ancestor).is_err() {
-        return Err(Error::input(format!("--good {} is no ancestor of --bad {}", good.words(), bad.words()))
-            .help("name an older commit by --good; a metric that got better is bisected in the same way"));
+        return Err(Error::input(format!(
+            "--good {} is not an ancestor of --bad {}",
+            good.words(),
+            bad.words()
+        ))
+        .help("name an older commit by --good; a metric that got better is bisected in the same way"));
     }
     let mut ends = Ends::measured(good, bad, measure, meter)?;
     let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);

@@ -26,15 +26,15 @@ pub fn with_looks(text: &str, looks: &Looks) -> String {
     if runs.is_empty() { text.to_owned() } else { format!("{text}{MARK}{}\n", runs.join(", ")) }
 }
 
-/// The looks that such a copy tells: "10, 20, 40, 80".
+/// The looks that such a copy lists: "10, 20, 40, 80".
 pub fn looks_of_copy(text: &str) -> Option<String> {
     let (_, looks) = text.rsplit_once(MARK)?;
     looks.lines().next().map(str::to_owned)
 }
 
-/// The text of an experiment whose copy this is.
+/// The text of an experiment whose copy this is. Copies of copies that older versions made have the mark twice.
 pub fn without_looks(text: &str) -> &str {
-    text.rsplit_once(MARK).map_or(text, |(text, _)| text)
+    text.split_once(MARK).map_or(text, |(text, _)| text)
 }
 
 /// What may be used.

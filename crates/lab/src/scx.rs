@@ -19,7 +19,7 @@ pub fn resolved(variant: &Variant, folder: &Path) -> Result<Variant> {
     let bytes = std::fs::read(&path).map_err(|e| named(Error::io(&path, "read the scheduler", &e)))?;
     let whole = path.to_str().filter(|p| !p.contains(char::is_whitespace)).ok_or_else(|| {
         named(
-            Error::input(format!("{}: the path has spaces or is no UTF-8", path.display()))
+            Error::input(format!("{}: the path has spaces or is not UTF-8", path.display()))
                 .help("move the program"),
         )
     })?;

@@ -222,6 +222,16 @@ fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
     assert_eq!(five.len(), 1, "{five:?}");
     assert!(five[0].contains("5 runs of a cell") && five[0].contains("6 runs or more"), "{five:?}");
     assert_eq!((told(6), told(1)), (Vec::<String>::new(), Vec::new()), "one run is a look");
+    let question = Question::of(&experiment(SMALL));
+    let needed = |runs, question: &Question| compare(&records(runs), question, &[]).unwrap().runs_needed;
+    assert_eq!([1, 2, 6].map(|runs| needed(runs, &question)), [Some(6), Some(6), None], "one run pairs, too");
+    // Runs between two looks are not looked at.
+    let looked = question.clone().at_looks(Looks::doubling(2, 4));
+    assert_eq!([2, 6, 8].map(|runs| needed(runs, &looked)), [Some(8), Some(8), None]);
+    // Cells without a common seed are two groups.
+    let mut apart = records(1);
+    apart.iter_mut().filter(|r| r.variant.name == "fast").for_each(|r| r.seed += 100);
+    assert_eq!(compare(&apart, &question, &[]).unwrap().runs_needed, Some(4));
 }
 
 #[test]

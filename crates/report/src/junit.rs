@@ -13,7 +13,8 @@ use schedlab_lab::compare::{Cell, Gap, Row, Stat, gaps};
 use schedlab_lab::stats::Verdict;
 use std::io::{self, Write};
 
-/// Writes the comparison. Rows with one of the verdicts `failing` are failures. A figure that is missing is unclear.
+/// Writes the comparison. Rows with one of the verdicts `failing` are failures.
+/// A figure that one side lacks is unclear.
 ///
 /// # Errors
 /// When the writer fails.

@@ -489,17 +489,38 @@ fn a_terminal_shows_some_rows_and_every_change() {
 }
 
 #[test]
+fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
+    let mut c = comparison();
+    let few = Warning::new(schedlab_lab::compare::FEW_RUNS, "2 of 4 rows can show no change");
+    c.warnings = vec![schedlab_lab::compare::Counted { warning: few, runs: 0 }];
+    c.comparisons.truncate(4);
+    c.runs_needed = Some(6);
+    let with = |c: &Comparison| {
+        let text = written("table", c);
+        (text.contains("No row can show a change"), text.contains("2 of 4 rows can show no change"))
+    };
+    c.cells.iter_mut().for_each(|cell| cell.runs = 2);
+    assert_eq!(with(&c), (true, false));
+    c.cells[0].runs = 1;
+    assert_eq!(with(&c), (false, true), "one load has a single run");
+}
+
+#[test]
 fn junit_has_a_test_for_each_row() {
+    use schedlab_lab::compare::Stat;
     use schedlab_lab::stats::Verdict;
-    let c = comparison();
+    let mut c = comparison();
+    // One variant loses a figure that its baseline has.
+    let lost = c.comparisons.remove(0);
+    let cell = c.cells.iter_mut().find(|cell| lost.is_of(cell)).unwrap();
+    cell.metrics.insert(lost.metric, Stat::Missing { missing: "too few samples".into() });
     let mut out = Vec::new();
     let verdicts = [Verdict::Worse, Verdict::Unclear];
     schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let of = |word: &str| text.matches(word).count();
-    // A row that is missing is unclear, whichever of its two sides has no figure.
-    let missing = schedlab_lab::compare::gaps(&c).len();
-    assert!(missing > 0);
+    // A row that is missing is unclear. The figures that neither side measured are not compared.
+    let missing = 1;
     assert_eq!(of("<testcase "), c.comparisons.len() + missing);
     let rows = |verdict: Verdict| c.comparisons.iter().filter(|r| r.verdict == verdict).count();
     let unclear = rows(Verdict::Unclear) + missing;

@@ -17,7 +17,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
-use schedlab_lab::compare::Folders;
+use schedlab_lab::compare::{Folders, folders_made_by_looks};
 use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
@@ -404,8 +404,13 @@ impl Making<'_> {
                 return Err(Error::input("--seed is so large that the seeds of --budget do not fit"));
             }
         }
+        let by_looks = match self.budget {
+            Some(_) => None,
+            None => found_by_looks(&plan, &store)?,
+        };
+        let began = Instant::now();
         let mut looking =
-            Looking { making: self, experiment: &experiment, store: &store, question, began: Instant::now() };
+            Looking { making: self, experiment: &experiment, store: &store, question, by_looks, began };
         let nothing_more = Budget::Runs(0);
         let done = budget::until_decided(plan, self.budget.unwrap_or(nothing_more), &mut looking)?;
         let (finished, plan) = (done.finished, done.plan);
@@ -456,7 +461,17 @@ struct Looking<'a> {
     experiment: &'a Experiment,
     store: &'a Store,
     question: Question,
+    /// The warning about stored runs that a budget made, where these are judged at one look.
+    by_looks: Option<Warning>,
     began: Instant,
+}
+
+/// The warning about runs of the plan that a budget made; those that are stored already.
+fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
+    let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
+    let runs: Vec<RunDir> =
+        plan.runs.iter().filter_map(|run| store.get(&hashes[run.cell], run.seed)).collect();
+    Ok(folders_made_by_looks(runs.iter().map(|run| run.path.as_path())))
 }
 
 impl budget::Lab for Looking<'_> {
@@ -470,7 +485,8 @@ impl budget::Lab for Looking<'_> {
             true => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
             false => Cow::Borrowed(records),
         };
-        compare(&rows, &self.question, warnings)
+        let all: Vec<Warning> = self.by_looks.iter().chain(warnings).cloned().collect();
+        compare(&rows, &self.question, &all)
     }
     fn elapsed(&self) -> Duration {
         self.began.elapsed()

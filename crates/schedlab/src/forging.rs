@@ -2,7 +2,7 @@
 
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, counted};
 use schedlab_forge::forecast::{Forecast, Speed, forecast};
 use schedlab_forge::{Listener, Made, Recipe, Setting, Step};
 use schedlab_guest::Image;
@@ -109,9 +109,10 @@ fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u
         let kernels = if count == 1 { "a kernel".to_owned() } else { format!("{count} kernels") };
         parts.push(format!("{kernels} to build ({objects} objects, {})", about(build_s)));
     }
-    let words = if further.is_some() { "up to" } else { "at least" };
-    parts.push(format!("{words} {runs} runs in guests ({})", about(runs_s)));
-    format!("{} in all: {}", about(build_s + runs_s), parts.join(", "))
+    // A budget of time gives no number of runs: then runs and time are those of the first look.
+    let (of_runs, of_time) = if further.is_some() { ("up to", "") } else { ("at least", "at least ") };
+    parts.push(format!("{of_runs} {} in guests ({of_time}{})", counted(runs, "run"), about(runs_s)));
+    format!("{of_time}{} in all: {}", about(build_s + runs_s), parts.join(", "))
 }
 
 /// Checks that this machine can boot kernels, and build them if `builds`; tells all that it lacks at once.
@@ -233,7 +234,12 @@ mod tests {
         let again = foretold(&[of(false, 0), of(false, 0)], speed, (192, Some(0)), 2);
         assert!(again.starts_with("about 6 min in all: up to 192 runs"), "{again}");
         let in_time = foretold(&[of(false, 0), of(false, 0)], speed, (192, None), 2);
-        assert!(in_time.contains("at least 192 runs"), "{in_time}");
+        assert_eq!(
+            in_time,
+            "at least about 6 min in all: at least 192 runs in guests (at least about 6 min)"
+        );
+        let one = foretold(&[of(false, 0)], speed, (1, Some(0)), 2);
+        assert!(one.contains("up to 1 run in guests"), "{one}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Gap, Row, gaps};
+use schedlab_lab::compare::{Cell, Gap, Row, Stat, gaps};
 use schedlab_lab::stats::Verdict;
 use schedlab_report::number;
 
@@ -15,7 +15,7 @@ const VERDICTS: [Verdict; 5] =
 #[derive(Args, Clone, Debug, Default)]
 pub struct GateOptions {
     /// Exit with 1 and name the rows if any has this verdict: worse, unclear, changed, better or same; several with
-    /// commas between. A figure that is missing is unclear
+    /// commas between. A figure that one side lacks is unclear
     // The number that --print asks for would narrow the rows to its metric.
     #[arg(long, value_name = "VERDICT[,...]", value_delimiter = ',', value_parser = verdict, conflicts_with = "print")]
     fail_on: Vec<Verdict>,
@@ -45,17 +45,18 @@ impl GateOptions {
     pub fn check_all<'a>(&self, comparisons: impl Iterator<Item = &'a Comparison>) -> Result<()> {
         let comparisons: Vec<&Comparison> = comparisons.collect();
         let rows: Vec<&Row> = comparisons.iter().flat_map(|c| &c.comparisons).collect();
-        if !self.fail_on.is_empty() && rows.is_empty() {
-            let text = "--fail-on: there is not one row to judge";
-            return Err(Error::new(ErrorKind::CheckFailed, text)
-                .help("a comparison needs two variants with runs of the same load"));
+        if self.fail_on.is_empty() {
+            return Ok(());
         }
+        some_row("--fail-on", &comparisons)?;
         let named = |r: &&&Row| self.fail_on.contains(&r.verdict);
         let mut failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
-        let gaps: Vec<Gap<'_>> = comparisons.iter().flat_map(|c| gaps(c)).collect();
-        if self.fail_on.contains(&Verdict::Unclear) {
-            failed.extend(gaps.iter().map(gap_words));
-        }
+        // A gap is a row only where it is judged.
+        let gaps: Vec<Gap<'_>> = match self.fail_on.contains(&Verdict::Unclear) {
+            true => comparisons.iter().flat_map(|c| gaps(c)).collect(),
+            false => Vec::new(),
+        };
+        failed.extend(gaps.iter().map(gap_words));
         if failed.is_empty() {
             return Ok(());
         }
@@ -71,12 +72,48 @@ impl GateOptions {
     }
 }
 
+/// Checks that there is a row to judge: without one nothing can fail.
+///
+/// # Errors
+/// Of the kind "a check failed", with what is missing.
+pub fn some_row(option: &str, comparisons: &[&Comparison]) -> Result<()> {
+    if comparisons.iter().any(|c| !c.comparisons.is_empty()) {
+        return Ok(());
+    }
+    let missing: Vec<String> = comparisons.iter().flat_map(|c| unmeasured(c)).collect();
+    let text = format!("{option}: there is not one row to judge");
+    let (text, help) = match missing.is_empty() {
+        true => (text, "a comparison needs two variants with runs of the same load"),
+        false => {
+            (format!("{text}\n    {}", missing.join("\n    ")), "choose a metric that both variants measured")
+        }
+    };
+    Err(Error::new(ErrorKind::CheckFailed, text).help(help))
+}
+
+/// The figures that are missing in loads of several variants, a line each.
+fn unmeasured(c: &Comparison) -> Vec<String> {
+    let line = |cell: &Cell, metric: &str| match cell.metrics.get(metric) {
+        Some(Stat::Missing { missing }) => {
+            Some(format!("{}, {}: {metric}: not measured: {missing}", place(cell), cell.variant))
+        }
+        _ => None,
+    };
+    let compared = c.cells.chunk_by(Cell::same_group).filter(|group| group.len() > 1).flatten();
+    compared.flat_map(|cell| c.metrics.iter().filter_map(|m| line(cell, m))).collect()
+}
+
+/// "schbench 1x6 on smp-4".
+fn place(cell: &Cell) -> String {
+    let machine = if cell.machine.is_empty() { String::new() } else { format!(" on {}", cell.machine) };
+    format!("{} {}{machine}", cell.workload, cell.load)
+}
+
 /// A row that is not there, in one line.
 fn gap_words(gap: &Gap<'_>) -> String {
     let Gap { cell, variant, metric, why } = gap;
-    let machine = if cell.machine.is_empty() { String::new() } else { format!(" on {}", cell.machine) };
     let metric = metric.map_or_else(String::new, |m| format!("{m}: "));
-    format!("{}: {} {}{machine}, {variant}: {metric}{why}", Verdict::Unclear.word(), cell.workload, cell.load)
+    format!("{}: {}, {variant}: {metric}{why}", Verdict::Unclear.word(), place(cell))
 }
 
 /// A row in one line.

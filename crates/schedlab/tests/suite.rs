@@ -142,11 +142,22 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
     );
     let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
     assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("<failure type=\"unclear\""), "{xml}");
-    // A percentile without samples enough is not measured, in no run.
-    let words =
-        ["compare", "runs", "--load", "1x2", "--metric", "schbench.latency.p99.99", "--metric", "work"];
-    let (_, err) = lab.run(&[&words[..], &["--min-effect", "50", "--fail-on", "unclear"]].concat(), 1);
-    assert!(err.contains("first-idle: schbench.latency.p99.99: not measured: "), "{err}");
+    // The load that is not judged is no row of the total.
+    let err = judge("same", 1);
+    assert!(err.contains("--fail-on same: 1 of 1 row\n"), "{err}");
+    // A percentile without samples enough is not measured, in no run, and is not compared.
+    let far = "schbench.latency.p99.99";
+    let words = ["compare", "runs", "--load", "1x2", "--min-effect", "50", "--metric", far];
+    lab.run(&[&words[..], &["--metric", "work", "--fail-on", "unclear"]].concat(), 0);
+    // Alone it leaves nothing to judge, and the message names it.
+    let (_, err) = lab.run(&[&words[..], &["--fail-on", "worse"]].concat(), 1);
+    let missing = "\n    schbench 1x2 on smp-4, first-idle: schbench.latency.p99.99: not measured: ";
+    assert!(err.contains(missing) && !err.contains("needs two variants"), "{err}");
+    // So does one variant alone, also where a file for CI would have no test.
+    let words = ["compare", "runs", "--load", "1x6", "--metric", "work", "--junit", "one.xml"];
+    let (out, err) = lab.run(&words, 1);
+    assert!(err.contains("--junit: there is not one row to judge") && err.contains("two variants"), "{err}");
+    assert!(out.contains("1x6"), "the result is printed, too: {out}");
 }
 
 #[test]
@@ -162,6 +173,29 @@ fn runs_that_a_budget_made_say_so_when_they_are_compared_at_one_look() {
     );
     let again = lab.ok(&["runs", "show", "--variant", "v4.5"]);
     assert!(again.contains("schedlab run ") && again.contains("--runs "), "{again}");
+    // `run` without a budget finds these runs and judges them at one look, too.
+    let more = ["run", "small.toml", "-q", "--runs", "18", "--load", "1x2", "--json"];
+    assert!(lab.json(&more)["warnings"].to_string().contains("compare.looks"));
+    // The copy beside a run is an experiment, whose runs a budget did not make.
+    let stored = common::files(&lab.path().join("runs"));
+    let texts = stored.iter().filter(|(name, _)| name.ends_with("experiment.toml"));
+    let copy = texts.map(|(_, text)| String::from_utf8_lossy(text)).find(|text| text.contains("--budget"));
+    lab.write("copy.toml", &copy.unwrap());
+    lab.ok(&["run", "copy.toml", "-q", "--runs", "2", "--load", "1x2", "--out", "afresh"]);
+    let afresh = lab.json(&["compare", "afresh", "--json"])["warnings"].to_string();
+    assert!(!afresh.contains("compare.looks"), "{afresh}");
+    // Runs of a budget between others are found.
+    let mixed = Lab::new();
+    for seed in ["1", "5"] {
+        mixed.ok(&["run", "small.toml", "-q", "--runs", "2", "--seed", seed, "--load", "1x2"]);
+    }
+    let between = ["run", "small.toml", "-q", "--runs", "1", "--seed", "3", "--budget", "2", "--load", "1x2"];
+    mixed.ok(&between);
+    assert!(told(&mixed).contains("compare.looks"));
+    // Filters choose among stored runs: a saved output beside them would pass each.
+    mixed.write("saved.txt", "Time: 1.000\n");
+    let (_, err) = mixed.run(&["compare", "runs", "saved.txt", "--load", "1x2"], 2);
+    assert!(err.contains("choose among stored runs, and saved.txt is a saved output"), "{err}");
     let plain = Lab::new();
     plain.ok(&["run", "small.toml", "-q", "--runs", "2"]);
     assert!(!told(&plain).contains("compare.looks"));

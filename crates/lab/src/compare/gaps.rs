@@ -1,5 +1,6 @@
 //! Rows that a comparison should have and lacks: a figure that was not measured on one of the two sides, or a variant
-//! that has no run of a load which others have. The data cannot tell there, as in a row that is unclear.
+//! that has no run of a load which others have. The data cannot tell there, as in a row that is unclear. A figure that
+//! neither side measured is not compared, and nothing is missing: short runs have no samples for far percentiles.
 
 use super::model::{Cell, Comparison, Stat};
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ pub struct Gap<'a> {
     pub why: String,
 }
 
-/// All gaps of a comparison, load by load. A comparison without a row has none: it is no comparison of variants.
+/// All gaps of a comparison, load by load. A comparison without a row has none: it does not compare variants.
 pub fn gaps(c: &Comparison) -> Vec<Gap<'_>> {
     if c.comparisons.is_empty() {
         return Vec::new();
@@ -37,9 +38,9 @@ fn of_group<'a>(c: &'a Comparison, group: &'a [Cell], baselines: &BTreeSet<&str>
     let mut all = absent(c, group, first, own, baselines);
     let Some(base) = base else { return all };
     for cell in group.iter().filter(|cell| cell.variant != base.variant) {
-        let of = |metric: &&String| cell.metrics.contains_key(*metric);
-        let is_there = |metric: &&String| !rows().any(|r| r.is_of(cell) && r.metric == **metric);
-        all.extend(c.metrics.iter().filter(of).filter(is_there).map(|metric| Gap {
+        let is_measured = |metric: &&String| [base, cell].iter().any(|c| measures(c, metric));
+        let is_missing = |metric: &&String| !rows().any(|r| r.is_of(cell) && r.metric == **metric);
+        all.extend(c.metrics.iter().filter(is_measured).filter(is_missing).map(|metric| Gap {
             cell,
             variant: &cell.variant,
             metric: Some(metric),
@@ -47,6 +48,10 @@ fn of_group<'a>(c: &'a Comparison, group: &'a [Cell], baselines: &BTreeSet<&str>
         }));
     }
     all
+}
+
+fn measures(cell: &Cell, metric: &str) -> bool {
+    cell.metrics.get(metric).is_some_and(|stat| stat.measured().is_some())
 }
 
 /// The variants that other loads of this backend have and this one has not.
@@ -119,7 +124,7 @@ mod tests {
         assert!(one.starts_with("b new Some(\"migrations\"): not measured: "), "{one}");
         let [one] = &of(None, Some(1))[..] else { panic!("the baseline's figure is missing") };
         assert!(one.starts_with("b new Some(\"migrations\"): not measured in the baseline: "), "{one}");
-        assert_eq!(of(None, None).len(), 1, "a row is missing, not two figures");
+        assert_eq!(of(None, None), [""; 0], "what neither side measured is not compared");
         assert_eq!(
             missing(&[runs("b", "new", Some(1))]),
             ["b old None: the baseline has no run of this load"]

@@ -25,7 +25,7 @@ mod words;
 pub use computers::CellComputer;
 pub use folders::Folders;
 pub use gaps::{Gap, gaps};
-pub use looked::warning as made_by_looks;
+pub use looked::{warning as made_by_looks, warning_of as folders_made_by_looks};
 pub use model::{
     ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
     place,

@@ -135,7 +135,7 @@ pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
 /// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is not one row.
 pub fn runs_needed(judged: &[Judged]) -> Option<u64> {
     let all = judged.iter().all(Judged::has_too_few);
-    judged.iter().map(|j| j.fewest as u64).min().filter(|_| all)
+    judged.iter().map(|j| j.fewest).min().filter(|_| all)
 }
 
 /// A judged row.
@@ -145,13 +145,13 @@ pub struct Judged {
     /// Runs of the smaller of the two cells.
     runs: u64,
     /// Fewest runs with which a change like this can be shown.
-    fewest: usize,
+    fewest: u64,
 }
 
 impl Judged {
     /// Whether its cells have fewer runs than any test needs to show a change.
     fn has_too_few(&self) -> bool {
-        self.runs < self.fewest as u64
+        self.runs < self.fewest
     }
 }
 
@@ -159,7 +159,7 @@ impl Judged {
 pub fn judge(open: Vec<Open>, looks: &Looks, min_effect_pct: f64) -> Vec<Judged> {
     let (rows, asked): (Vec<Row>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
     let one = |((row, asked), found): ((Row, Table), Decided)| {
-        let fewest = stats::fewest(&found.change);
+        let fewest = asked.fewest_runs(looks);
         Judged { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
     };
     let found = stats::decide(&asked, looks);

@@ -40,15 +40,19 @@ pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) 
     }
     let r = &records[others[0]];
     let text = format!(
-        "{} {} the seed of another run of the cell and other results, the first {} {} {} seed {}: {} of their own under new \
-         seeds, not paired",
+        "{} {} the seed of another run of the cell and other results, the first {} {} {} seed {}: {} \
+         not paired",
         schedlab_base::counted(others.len(), "run"),
         schedlab_base::one_or(others.len(), "has", "have"),
         r.workload,
         r.load,
         r.variant.name,
         r.seed,
-        schedlab_base::one_or(others.len(), "it counts as a run", "they count as runs")
+        schedlab_base::one_or(
+            others.len(),
+            "it counts as a run of its own under a new seed,",
+            "they count as runs of their own under new seeds,"
+        )
     );
     (Cow::Owned(all), Some(Warning::new("compare.same_seed", text)))
 }

@@ -6,6 +6,7 @@ use super::loads::Workload;
 use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
+use crate::budget::without_looks;
 use crate::exec::slurm;
 use crate::metrics::Known;
 use schedlab_base::{Error, Ns, Result, printable};
@@ -59,7 +60,8 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         published: published(&top, &variants, &shown)?,
         about: top.string("about")?.unwrap_or_default().to_owned(),
         file: file.to_owned(),
-        text: text.to_owned(),
+        // A copy beside a run may be read again: its looks are not those of the runs that are made now.
+        text: without_looks(text).to_owned(),
         name,
         runs,
         seed,

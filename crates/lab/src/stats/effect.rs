@@ -407,8 +407,13 @@ fn reason(c: &Change, at: Corrected, limits: Limits) -> String {
 }
 
 /// Fewest runs of a cell that could show a change like this.
-pub fn fewest(c: &Change) -> usize {
-    if c.pairs > 0 { FEWEST_PAIRS } else { FEWEST_GROUP }
+fn fewest(c: &Change) -> usize {
+    fewest_of(c.pairs > 0)
+}
+
+/// Fewest runs of a cell that could show a change, in pairs or in two groups.
+pub(super) fn fewest_of(pairs: bool) -> usize {
+    if pairs { FEWEST_PAIRS } else { FEWEST_GROUP }
 }
 
 /// Number of runs needed to show `wanted` if `n` runs show `detectable` (errors shrink with the root of the

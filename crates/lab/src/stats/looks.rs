@@ -13,7 +13,7 @@
 //! Units: runs are seeds of a cell; levels are probabilities.
 
 use super::effect::{
-    ALPHA, Change, Corrected, Direction, Limits, RunValue, Verdict, change, change_at, verdict,
+    ALPHA, Change, Corrected, Direction, Limits, RunValue, Verdict, change, change_at, fewest_of, verdict,
 };
 use super::holm::weighted;
 
@@ -97,6 +97,14 @@ impl Table {
         let end = self.first_seed.saturating_add(runs);
         let of = |all: &[RunValue]| all.iter().filter(|r| r.seed < end).copied().collect();
         (of(&self.base), of(&self.variant))
+    }
+
+    /// The fewest runs of a cell that could show a change: more runs are paired by seed where these are. A look shows
+    /// one if it is the first with so many, so runs between two looks do not help.
+    pub fn fewest_runs(&self, looks: &Looks) -> u64 {
+        let shared = self.base.iter().filter(|b| self.variant.iter().any(|v| v.seed == b.seed)).count();
+        let fewest = fewest_of(shared > 0 && 2 * shared >= self.base.len().max(self.variant.len())) as u64;
+        looks.runs.iter().copied().find(|runs| *runs >= fewest).unwrap_or(fewest)
     }
 }
 

@@ -18,7 +18,7 @@ mod properties;
 
 pub use describe::Summary;
 pub use effect::{
-    ALPHA, Change, Corrected, Direction, Limits, PairChange, RunValue, Verdict, change, change_at, fewest,
+    ALPHA, Change, Corrected, Direction, Limits, PairChange, RunValue, Verdict, change, change_at,
     pair_changes, verdict,
 };
 pub use holm::{holm, weighted};

@@ -44,7 +44,7 @@ struct Own {
     /// Runs of a commit at first; where these do not settle it, there are more
     #[arg(long, value_name = "N", default_value_t = trial::RUNS, value_parser = clap::value_parser!(u64).range(2..=48))]
     runs: u64,
-    /// Smallest change that counts, percent: ends that are surely nearer to each other are the same
+    /// Smallest change that counts, percent: ends that differ by less count as the same
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_EFFECT_PCT)]
     min_effect: f64,
     /// A fragment of configuration on top of the built-in one

@@ -130,11 +130,10 @@ fn sources(own: &Own) -> Result<(Vec<Named>, Vec<String>, Question)> {
             None => rest.push(name.clone()),
         }
     }
-    if !own.choice.filter().is_empty() && runs.is_empty() {
-        return Err(Error::input(
-            "--load, --variant and the like choose among stored runs, and these are saved outputs",
-        )
-        .help("leave them out"));
+    if let Some(saved) = rest.first().filter(|_| !own.choice.filter().is_empty()) {
+        let text =
+            format!("--load, --variant and the like choose among stored runs, and {saved} is a saved output");
+        return Err(Error::input(text).help("leave out the filters, or the saved outputs"));
     }
     Ok((runs, rest, Question::default()))
 }

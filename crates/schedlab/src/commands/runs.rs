@@ -157,12 +157,12 @@ fn index(own: &Own, check: bool) -> Result<()> {
         output::result(|out| {
             writeln!(
                 out,
-                "{} {} what the record does; {} {} none and {} read",
+                "{} {} with {}; {} {} no row",
                 counted(right, "row"),
-                one_or(right, "tells", "tell"),
+                one_or(right, "agrees", "agree"),
+                one_or(right, "its record", "their records"),
                 counted(missing, "run"),
-                one_or(missing, "has", "have"),
-                one_or(missing, "is", "are")
+                one_or(missing, "has", "have")
             )?;
             wrong.iter().try_for_each(|run| writeln!(out, "{}: its row is wrong", run.display()))
         })?;

@@ -4,7 +4,7 @@
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
 use crate::experiments::{Compared, Making};
-use crate::gate::GateOptions;
+use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::outlets::{self, OutletOptions};
 use crate::{common, forging, output};
@@ -17,7 +17,7 @@ use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::parcel::How;
 use schedlab_lab::predicted::predicted;
 use schedlab_lab::trial::{self, Trial, Tried};
-use schedlab_lab::{Backend, Options, builds, costs};
+use schedlab_lab::{Backend, Comparison, Options, builds, costs};
 use schedlab_record::holdings::INSTRUCTIONS_FILE;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
@@ -136,7 +136,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         outlets::junit(&made.comparison, own.gate.failing(), file)?;
     }
     if let Some(metric) = &own.outlets.print {
-        return outlets::print(&made.comparison, metric);
+        outlets::print(&made.comparison, metric)?;
+        return judged(&own, &made.comparison);
     }
     let options = options(&made, &trial);
     let costs = trial::costs(&made.records, &trial);
@@ -158,7 +159,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             predicted: &predicted,
         };
         output::json_as("schedlab/trial/1", &tried)?;
-        return own.gate.check(&made.comparison);
+        return judged(&own, &made.comparison);
     }
     let brought: Vec<String> = options.iter().map(Setting::words).collect();
     let of = Page {
@@ -180,7 +181,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
             made.found
         ));
     }
-    own.gate.check(&made.comparison)
+    judged(&own, &made.comparison)
+}
+
+/// What was asked to be judged, after the result is shown.
+fn judged(own: &Own, comparison: &Comparison) -> Result<()> {
+    if own.outlets.junit.is_some() {
+        gate::some_row("--junit", &[comparison])?;
+    }
+    own.gate.check(comparison)
 }
 
 /// The options of the configuration that the patches bring or change, as the patched kernel has them.

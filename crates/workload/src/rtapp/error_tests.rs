@@ -26,20 +26,20 @@ fn single_values_are_checked() {
         (r#""a": {"runs": 5}"#, "t.json:2:7: unknown key in task 'a' 'runs'\n  help: did you mean 'run'?"),
         (
             r#""a": {"run": -5}"#,
-            "t.json:2:14: run = -5 is no whole number in range\n  help: it takes 0 to 3600000000",
+            "t.json:2:14: run = -5 is not a whole number in range\n  help: it takes 0 to 3600000000",
         ),
         (
             r#""a": {"run": 1e400}"#,
-            "t.json:2:14: run = 1e400 is no whole number in range\n  help: it takes 0 to 3600000000",
+            "t.json:2:14: run = 1e400 is not a whole number in range\n  help: it takes 0 to 3600000000",
         ),
         (
             r#""a": {"run": 1.5}"#,
-            "t.json:2:14: run = 1.5 is no whole number in range\n  help: it takes 0 to 3600000000",
+            "t.json:2:14: run = 1.5 is not a whole number in range\n  help: it takes 0 to 3600000000",
         ),
         (r#""a": {"run": "5"}"#, "t.json:2:14: 'run' takes a whole number, not a string"),
         (
             r#""a": {"instance": 1000000000, "run": 1}"#,
-            "t.json:2:19: instance = 1000000000 is no whole number in range\n  help: it takes 0 to 100000",
+            "t.json:2:19: instance = 1000000000 is not a whole number in range\n  help: it takes 0 to 100000",
         ),
         (
             r#""a": {"loop": 0, "run": 1}"#,
@@ -47,15 +47,15 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"loop": -2, "run": 1}"#,
-            "t.json:2:15: loop = -2 is no whole number in range\n  help: it takes -1 to 2147483647",
+            "t.json:2:15: loop = -2 is not a whole number in range\n  help: it takes -1 to 2147483647",
         ),
         (
             r#""a": {"priority": 20, "run": 1}"#,
-            "t.json:2:19: priority = 20 is no whole number in range\n  help: it takes -20 to 19",
+            "t.json:2:19: priority = 20 is not a whole number in range\n  help: it takes -20 to 19",
         ),
         (
             r#""a": {"policy": "SCHED_FIFO", "priority": 0, "run": 1}"#,
-            "t.json:2:43: priority = 0 is no whole number in range\n  help: it takes 1 to 99",
+            "t.json:2:43: priority = 0 is not a whole number in range\n  help: it takes 1 to 99",
         ),
         (
             r#""a": {"policy": "SCHED_OTTER", "run": 1}"#,
@@ -67,7 +67,7 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"cpus": [0, 4096], "run": 1}"#,
-            "t.json:2:19: cpus = 4096 is no whole number in range\n  help: it takes 0 to 4095",
+            "t.json:2:19: cpus = 4096 is not a whole number in range\n  help: it takes 0 to 4095",
         ),
         (r#""a": {"cpus": [], "run": 1}"#, "t.json:2:15: a task needs at least one CPU"),
         (
@@ -76,7 +76,7 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"timer": {"ref": "unique", "period": 0}}"#,
-            "t.json:2:44: period = 0 is no whole number in range\n  help: it takes 1 to 3600000000",
+            "t.json:2:44: period = 0 is not a whole number in range\n  help: it takes 1 to 3600000000",
         ),
         (r#""a": {"timer": {"period": 5}}"#, "t.json:2:16: 'timer' has no 'ref'"),
         (
@@ -114,12 +114,12 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"run": 1, "run": -1}"#,
-            "t.json:2:24: run = -1 is no whole number in range\n  help: it takes 0 to 3600000000",
+            "t.json:2:24: run = -1 is not a whole number in range\n  help: it takes 0 to 3600000000",
         ),
         (r#""a": {"mem": "1 MB"}"#, "t.json:2:14: 'mem' takes a whole number, not a string"),
         (
             r#""a": {"iorun": 3000000000}"#,
-            "t.json:2:16: iorun = 3000000000 is no whole number in range\n  help: it takes 0 to 2147483647",
+            "t.json:2:16: iorun = 3000000000 is not a whole number in range\n  help: it takes 0 to 2147483647",
         ),
         (
             r#""a": {"policy": "SCHED_IDLE", "dl-runtime": 1000, "run": 1}"#,
@@ -155,7 +155,7 @@ fn the_file_as_a_whole_is_checked() {
         (r#"{"resources": 3, "tasks": {}}"#, "t.json:1:15: 'resources' takes an object, not a number"),
         (
             r#"{"global": {"mem_buffer_size": 0}, "tasks": {}}"#,
-            "t.json:1:32: mem_buffer_size = 0 is no whole number in range",
+            "t.json:1:32: mem_buffer_size = 0 is not a whole number in range",
         ),
         (
             r#"{"global": {"duration": 1, "duration": 2}, "tasks": {}}"#,

@@ -53,7 +53,7 @@ fn number(source: Source<'_>, key: &str, value: &Value, low: i64, high: i64) -> 
     let in_range = digits.parse::<i64>().ok().filter(|n| (low..=high).contains(n));
     in_range.ok_or_else(|| {
         source
-            .error(value.at, format!("{key} = {digits} is no whole number in range"))
+            .error(value.at, format!("{key} = {digits} is not a whole number in range"))
             .help(format!("it takes {low} to {high}"))
     })
 }
