@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_no_feature_is_refused() {
         assert!(named(&["LAST_BUDY"]).unwrap_err().to_string().contains("'LAST_BUDY'"));
-        assert!(numbered(1 << 63).unwrap_err().to_string().contains("no set of features"));
+        assert!(numbered(1 << 63).unwrap_err().to_string().contains("not a set of features"));
         let known: std::collections::BTreeSet<Feature> = BITS.iter().copied().collect();
         assert_eq!(known.len(), BITS.len(), "each has one bit");
     }
