@@ -52,9 +52,10 @@ pub fn page() -> String {
     for e in &tunables {
         let defaults: Vec<String> = e.defaults.iter().map(|d| format!("{} ({d})", d.value)).collect();
         let (low, high) = e.range.unwrap_or_default();
+        let takes = if e.words.is_empty() { format!("{low} to {high}") } else { e.words.join(", ") };
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} | {low} to {high} | {} | {} |",
+            "| `{}` | {} | {} | {} | {takes} | {} | {} |",
             e.name,
             e.about,
             releases(e),

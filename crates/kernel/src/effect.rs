@@ -91,7 +91,6 @@ const NEEDS: &[Need] = &[
     released(Feature::DelayDequeue),
     released(Feature::DelayZero).and(Feature::DelayDequeue),
     released(Feature::PickBuddy),
-    released(Feature::PreemptLazy),
     // CFS kernels know it too; only EEVDF's is simulated.
     with(Feature::Hrtick, "eevdf"),
     before(Feature::LbBias, SPARE),
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!(told("v6.12", &["GENTLE_FAIR_SLEEPERS", "LAST_BUDDY", "START_DEBIT"]).len(), 3);
         assert_eq!(told("v6.5", &["PLACE_LAG", "RUN_TO_PARITY", "HRTICK"]).len(), 3);
         assert_eq!(told("v6.12", &["HRTICK", "NEXT_BUDDY"]), [""; 0]);
-        assert_eq!(told("v6.12", &["PREEMPT_LAZY", "PICK_BUDDY"]).len(), 2, "they came later");
+        assert_eq!(told("v6.12", &["PICK_BUDDY"]).len(), 1, "it came later");
         assert_eq!(told("v6.18", &["NO_DELAY_DEQUEUE", "DELAY_ZERO"]).len(), 1);
     }
 

@@ -224,9 +224,6 @@ features! {
     DelayZero, "DELAY_ZERO", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
         "a task whose dequeue was delayed keeps no positive lag";
-    PreemptLazy, "PREEMPT_LAZY", newer((7, 0, 0)), with("lazy-preemption"), "", Source::Ours("CONFIG_PREEMPT_LAZY, preempt=lazy"),
-        "7.3; since from memory",
-        "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
     NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
         "from memory; 6.1.192 and 6.12.117 backported it, so that profiles v6.1 and v6.12 have it",
         "newidle passes over a domain are made at random; the more often they pulled something, the more are made";

@@ -10,6 +10,7 @@ pub mod history;
 pub mod migration;
 pub mod origin;
 pub mod policy;
+pub mod preempt;
 pub mod profile;
 pub mod reference;
 mod stored;

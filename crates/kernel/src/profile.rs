@@ -1,5 +1,7 @@
 //! Profiles: the kernels the simulator models, by version.
 
+use crate::preempt::Preempt;
+use crate::stored::Stored;
 use crate::{Cutoffs, FeatureSet, Tunables};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
@@ -100,6 +102,7 @@ pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 
 /// A kernel with everything resolved, as a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "StoredKernel")]
 pub struct Kernel {
     /// Its version.
     pub version: Version,
@@ -108,11 +111,33 @@ pub struct Kernel {
     /// Tunables.
     pub tunables: Tunables,
     /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cutoffs: Option<Cutoffs>,
     /// Features that its patches bring: it asks for them, whatever its version. `None`: it has no patches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub brought: Option<FeatureSet>,
+}
+
+/// A kernel as records have it, also those of 0.2, which had the lazy model as a feature.
+#[derive(Deserialize)]
+struct StoredKernel {
+    version: Version,
+    features: Stored,
+    tunables: Tunables,
+    #[serde(default)]
+    cutoffs: Option<Cutoffs>,
+    #[serde(default)]
+    brought: Option<FeatureSet>,
+}
+
+impl From<StoredKernel> for Kernel {
+    fn from(stored: StoredKernel) -> Kernel {
+        let StoredKernel { version, features, mut tunables, cutoffs, brought } = stored;
+        if features.lazy {
+            tunables.preempt = Preempt::Lazy as u64;
+        }
+        Kernel { version, features: features.on, tunables, cutoffs, brought }
+    }
 }
 
 impl Kernel {

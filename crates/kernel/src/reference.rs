@@ -19,6 +19,8 @@ pub enum Setting {
     Switch(bool),
     /// A tunable's value, in the unit its name ends with.
     Number(u64),
+    /// The same of a tunable whose values have words.
+    Word(&'static str),
 }
 
 impl fmt::Display for Setting {
@@ -27,6 +29,7 @@ impl fmt::Display for Setting {
             Setting::Switch(true) => f.write_str("on"),
             Setting::Switch(false) => f.write_str("off"),
             Setting::Number(n) => write!(f, "{n}"),
+            Setting::Word(word) => f.write_str(word),
         }
     }
 }
@@ -83,6 +86,9 @@ pub struct Entry {
     pub excludes: Vec<&'static str>,
     /// Smallest and largest value of a tunable.
     pub range: Option<(u64, u64)>,
+    /// Words for a tunable's values, from 0 on.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub words: &'static [&'static str],
 }
 
 impl Entry {
@@ -104,13 +110,15 @@ impl Entry {
             leans_on: other.map(Feature::name),
             excludes: FEATURES.iter().filter(rivals).map(|r| r.name).collect(),
             range: None,
+            words: &[],
         }
     }
     fn tunable(row: &'static TunableRow) -> Entry {
         // Every simulated kernel has schedlab's own tunables.
         let acts = row.kernels.unwrap_or(Span::ALL);
         let value = |kernel: &Kernel| {
-            kernel.tunables.get(row.name).filter(|_| acts.has(kernel.version)).map(Setting::Number)
+            let value = kernel.tunables.get(row.name).filter(|_| acts.has(kernel.version))?;
+            Some(row.words().get(value as usize).map_or(Setting::Number(value), |word| Setting::Word(word)))
         };
         Entry {
             name: row.name,
@@ -127,6 +135,7 @@ impl Entry {
             leans_on: None,
             excludes: Vec::new(),
             range: Some(row.range),
+            words: row.words(),
         }
     }
     /// Whether it may act in the simulated kernel of that version.
@@ -189,6 +198,7 @@ pub fn find(name: &str) -> Result<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preempt::Preempt;
 
     fn told(name: &str) -> Vec<String> {
         find(name).unwrap().defaults.iter().map(|d| format!("{d} {}", d.value)).collect()
@@ -205,6 +215,7 @@ mod tests {
                 let kernel = Kernel::of(profile.version);
                 let value = match Feature::parse(entry.name) {
                     Ok(f) => Some(Setting::Switch(kernel.features.has(f))),
+                    Err(_) if entry.name == "preempt" => Some(Setting::Word(Preempt::of(&kernel).word())),
                     Err(_) => kernel.tunables.get(entry.name).map(Setting::Number),
                 };
                 let stated = entry.value(profile.version);
@@ -215,6 +226,11 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_default_of_a_tunable_with_words_is_a_word() {
+        assert_eq!(told("preempt"), ["v2.6.12 none", "v2.6.18..v6.18 voluntary", "v7.3 lazy"]);
     }
 
     #[test]

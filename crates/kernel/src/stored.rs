@@ -18,15 +18,31 @@ const BITS: &[Feature] = &[
     SisSkipTarget, SisProp, SisUtil, SdSharedAll, SdNrGroups, IlbSnapshot, IlbUtil, IlbFast, LbSgScan,
     IlbUtilQuad, IlbShare, SdSharedNuma, UtilEst, NewFairSleepers, NormalizedSleeper, AdaptiveGran,
     AsymGran, WakeupOverlap, AffineWakeups, Hrtick, PlaceLag, PlaceDeadlineInitial, PlaceRelDeadline,
-    RunToParity, PreemptShort, PickBuddy, DelayDequeue, DelayZero, PreemptLazy, NiRandom, NiRate,
-    SisWakeIdle, VcpuPack,
+    RunToParity, PreemptShort, PickBuddy, DelayDequeue, DelayZero,
 ];
+/// The features whose bits follow after that of [`LAZY`].
+const BITS_AFTER_LAZY: &[Feature] = &[NiRandom, NiRate, SisWakeIdle, VcpuPack];
 
-impl FeatureSet {
-    /// The set of a number in records of 0.1 and 0.2; `None` if a bit is no feature's.
-    fn of_number(number: u64) -> Option<FeatureSet> {
-        let on = BITS.iter().enumerate().filter(|(at, _)| number >> at & 1 == 1).map(|(_, f)| *f);
-        (number.checked_shr(BITS.len() as u32).unwrap_or(0) == 0).then(|| on.collect())
+/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after those of [`BITS`].
+const LAZY: &str = "PREEMPT_LAZY";
+
+/// A set as records have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stored {
+    /// The features that there still are.
+    pub on: FeatureSet,
+    /// Whether the set has [`LAZY`].
+    pub lazy: bool,
+}
+
+impl Stored {
+    /// The set of a number in records of 0.1 and 0.2; `None` if a bit does not belong to a feature.
+    fn of_number(number: u64) -> Option<Stored> {
+        let bits =
+            || BITS.iter().copied().map(Some).chain([None]).chain(BITS_AFTER_LAZY.iter().copied().map(Some));
+        let set = || bits().enumerate().filter(|(at, _)| number >> at & 1 == 1).map(|(_, f)| f);
+        let stored = Stored { on: set().flatten().collect(), lazy: set().any(|f| f.is_none()) };
+        (number.checked_shr(bits().count() as u32).unwrap_or(0) == 0).then_some(stored)
     }
 }
 
@@ -38,6 +54,12 @@ impl Serialize for FeatureSet {
 
 impl<'de> Deserialize<'de> for FeatureSet {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<FeatureSet, D::Error> {
+        Ok(Stored::deserialize(d)?.on)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Stored, D::Error> {
         d.deserialize_any(NamesOrNumber)
     }
 }
@@ -45,29 +67,35 @@ impl<'de> Deserialize<'de> for FeatureSet {
 struct NamesOrNumber;
 
 impl<'de> Visitor<'de> for NamesOrNumber {
-    type Value = FeatureSet;
+    type Value = Stored;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("names of features")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<FeatureSet, A::Error> {
-        let mut on = Vec::new();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Stored, A::Error> {
+        let (mut on, mut lazy) = (Vec::new(), false);
         while let Some(name) = names.next_element::<String>()? {
+            if name == LAZY {
+                lazy = true;
+                continue;
+            }
             let known = FEATURES.iter().find(|row| row.name == name);
             // A feature of a later version; its effect is not known here.
             let row = known.ok_or_else(|| A::Error::custom(format!("unknown feature '{name}'")))?;
             on.push(row.feature);
         }
-        Ok(on.into_iter().collect())
+        Ok(Stored { on: on.into_iter().collect(), lazy })
     }
-    fn visit_u64<E: Error>(self, number: u64) -> Result<FeatureSet, E> {
-        FeatureSet::of_number(number).ok_or_else(|| E::custom(format!("{number} is not a set of features")))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Stored, E> {
+        Stored::of_number(number).ok_or_else(|| E::custom(format!("{number} is not a set of features")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Kernel;
+    use crate::preempt::Preempt;
     use schedlab_base::Version;
     use serde::de::IntoDeserializer;
     use serde::de::value::{Error as Refused, SeqDeserializer};
@@ -83,7 +111,8 @@ mod tests {
     fn names_and_the_number_of_0_2_are_the_same_set() {
         let all: FeatureSet = FEATURES.iter().map(|row| row.feature).collect();
         let v45 = FeatureSet::defaults(Version::new(4, 5));
-        let of_0_2 = |v| FeatureSet::defaults(v).iter().filter(|f| BITS.contains(f)).collect::<FeatureSet>();
+        let had = |f: &Feature| BITS.contains(f) || BITS_AFTER_LAZY.contains(f);
+        let of_0_2 = |v| FeatureSet::defaults(v).iter().filter(had).collect::<FeatureSet>();
         let known = [Version::new(4, 5), Version::new(6, 5)].map(of_0_2);
         for set in [v45, known[0], known[1], FeatureSet::default(), all] {
             let names: Vec<&str> = set.iter().map(Feature::name).collect();
@@ -97,7 +126,24 @@ mod tests {
     fn what_is_no_feature_is_refused() {
         assert!(named(&["LAST_BUDY"]).unwrap_err().to_string().contains("'LAST_BUDY'"));
         assert!(numbered(1 << 63).unwrap_err().to_string().contains("not a set of features"));
-        let known: std::collections::BTreeSet<Feature> = BITS.iter().copied().collect();
-        assert_eq!(known.len(), BITS.len(), "each has one bit");
+        assert!(numbered(1 << 49).is_err() && numbered(1 << 48).is_ok(), "VCPU_PACK's bit is the last");
+        let all = BITS.iter().chain(BITS_AFTER_LAZY);
+        let known: std::collections::BTreeSet<Feature> = all.clone().copied().collect();
+        assert_eq!(known.len(), all.count(), "each has one bit");
+    }
+
+    #[test]
+    fn records_of_0_2_that_were_lazy_have_the_lazy_model() {
+        let lazy = Stored::of_number(1 << 44).unwrap();
+        assert!(lazy.lazy && lazy.on == FeatureSet::default());
+        let kernel = Kernel::profile("v7.3").unwrap();
+        let mut stored = serde_json::to_value(kernel).unwrap();
+        assert_eq!(serde_json::from_value::<Kernel>(stored.clone()).unwrap(), kernel);
+        stored["tunables"].as_object_mut().unwrap().remove("preempt");
+        let read =
+            |v: &serde_json::Value| serde_json::from_value::<Kernel>(v.clone()).unwrap().tunables.preempt;
+        assert_eq!(read(&stored), Preempt::Voluntary as u64);
+        stored["features"].as_array_mut().unwrap().push("PREEMPT_LAZY".into());
+        assert_eq!(read(&stored), Preempt::Lazy as u64);
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
+use crate::preempt::{self, Preempt};
 use schedlab_base::{Error, Result, Version};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,6 +25,62 @@ pub struct TunableRow {
     pub source: Source,
     /// Trees in which this was read.
     pub read: &'static str,
+}
+
+impl TunableRow {
+    /// The words for its values, from 0 on; none where its values are numbers only.
+    pub fn words(&self) -> &'static [&'static str] {
+        if self.name == "preempt" { preempt::WORDS } else { &[] }
+    }
+    /// A value of it as it is written.
+    pub fn text(&self, value: u64) -> String {
+        self.words().get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
+    }
+    /// The values it takes.
+    pub fn takes(&self) -> String {
+        match self.words() {
+            [] => format!("{} to {}", self.range.0, self.range.1),
+            words => words.join(", "),
+        }
+    }
+}
+
+/// What earlier releases of schedlab called `preempt`; 1 meant built to be preempted.
+const OLD_NAME: &str = "preemption";
+
+/// The names that an experiment may use.
+pub fn names() -> Vec<&'static str> {
+    TUNABLES.iter().map(|row| row.name).chain([OLD_NAME]).collect()
+}
+
+/// The row of that name, and its value as a user writes it: a whole number, or a word if the tunable has words.
+///
+/// # Errors
+/// Unknown names, and values that are neither.
+pub fn read(name: &str, text: &str) -> Result<(&'static TunableRow, u64)> {
+    let number = || text.replace('_', "").parse::<u64>().ok();
+    let (name, old) = if name == OLD_NAME { ("preempt", true) } else { (name, false) };
+    let row = TUNABLES
+        .iter()
+        .find(|r| r.name == name)
+        .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|r| r.name)))?;
+    let word = row.words().iter().position(|word| *word == text).map(|at| at as u64);
+    let value = match number() {
+        Some(0) if old => Some(Preempt::None as u64),
+        Some(1) if old => Some(Preempt::Full as u64),
+        Some(_) if old => None,
+        number => word.or(number),
+    };
+    let value = value.ok_or_else(|| match row.words() {
+        [] => Error::input(format!("{name} is a whole number, not '{text}'")),
+        words => Error::unknown(name, text, words.iter().copied()),
+    })?;
+    Ok((row, value))
+}
+
+/// A value of the tunable of that name as it is written.
+pub fn text(name: &str, value: u64) -> String {
+    TUNABLES.iter().find(|r| r.name == name).map_or_else(|| value.to_string(), |row| row.text(value))
 }
 
 macro_rules! tunables {
@@ -54,7 +111,7 @@ macro_rules! tunables {
                     .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|r| r.name)))?;
                 if !(row.range.0..=row.range.1).contains(&value) {
                     return Err(Error::input(format!("{name} = {value} is out of range"))
-                        .help(format!("it takes {} to {}", row.range.0, row.range.1)));
+                        .help(format!("it takes {}", row.takes())));
                 }
                 match name { $(stringify!($name) => self.$name = value,)* _ => {} }
                 Ok(())
@@ -81,9 +138,9 @@ tunables! {
     hz, 24 ..= 10000, ALL, Source::Kernel("CONFIG_HZ"),
         "every tree",
         "ticks a second (CONFIG_HZ)";
-    preemption, 0 ..= 1, ALL, Source::Kernel("CONFIG_PREEMPTION, before 5.4 CONFIG_PREEMPT"),
-        "6.1, 6.12, 7.3; the name's change is from memory",
-        "1: the kernel is built to be preempted (PREEMPT_DYNAMIC, whatever it runs as, is): a newidle pass takes one task; 0: as many as are to move";
+    preempt, 0 ..= 3, ALL, Source::Kernel("preempt= on the command line, sched/preempt in debugfs (5.12 and later); CONFIG_PREEMPT_NONE, CONFIG_PREEMPT_VOLUNTARY, CONFIG_PREEMPT, CONFIG_PREEMPT_LAZY"),
+        "6.1, 7.3.4; releases as the chronology says",
+        "where a task in the kernel gives way: none: at its return to user mode; voluntary: also where it might sleep; full: anywhere without a lock; lazy: as full, but one fair task to another at the return to user mode or after a tick";
     sched_latency_ns, 100000 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_latency_ns; from 5.13 on sched/latency_ns in debugfs"),
         "2.6.30, 6.1; moved: from memory",
         "period in which every task of a short queue runs once";
@@ -163,7 +220,7 @@ const LATE: [&str; 5] =
 /// version.
 fn usual_value(name: &str) -> Option<u64> {
     const CAME: [&str; 6] = [
-        "preemption",
+        "preempt",
         "rt_period_ns",
         "rt_runtime_ns",
         "rr_timeslice_ns",
@@ -199,8 +256,7 @@ impl Tunables {
         Tunables {
             // i386 and x86_64 had 1000 without a choice before 2.6.13.
             hz: if version < Version::v2_6(13) { 1000 } else { 250 },
-            // PREEMPT_DYNAMIC (5.12) selects it, and is the default on x86; before, servers were built without.
-            preemption: u64::from(version >= Version::new(5, 12)),
+            preempt: Preempt::default_of(version) as u64,
             sched_latency_ns: latency,
             min_granularity_ns: min,
             wakeup_granularity_ns: wakeup,

@@ -1,6 +1,7 @@
 //! Variants: a kernel and the changes made to it.
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
+use crate::preempt::{self, Preempt};
 use crate::{Attr, Feature, Kernel, MigrationCost, Tunables, effect, history};
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
@@ -131,8 +132,12 @@ impl Change {
     /// Makes the change to a kernel.
     ///
     /// # Errors
-    /// Unknown feature or tunable, a tunable out of range, or a runtime above its period.
+    /// Unknown feature or tunable, a tunable out of range, a preemption model that the release lacks, or a runtime above
+    /// its period.
     pub fn apply(&self, kernel: &mut Kernel) -> Result<()> {
+        if self.tunables.contains_key("preempt") {
+            Preempt::check_change(kernel.version)?;
+        }
         apply(kernel, &self.features, &self.tunables)
     }
 }
@@ -144,7 +149,11 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
     }
     tunables.iter().try_for_each(|(name, value)| kernel.tunables.set(name, *value))?;
     // Values are set in the order of their names, so a pair is checked when both are there.
-    if tunables.is_empty() { Ok(()) } else { kernel.tunables.check() }
+    if tunables.is_empty() {
+        return Ok(());
+    }
+    Preempt::check(kernel)?;
+    kernel.tunables.check()
 }
 
 /// The first kernel whose tasks can ask for a slice of their own.
@@ -170,6 +179,18 @@ impl Variant {
             migration_cost: None,
             migration_factor: None,
         }
+    }
+    /// The same variant, with what earlier releases of schedlab called a feature as the tunable that it is today
+    /// ([`preempt::of_old_feature`]).
+    #[must_use]
+    pub fn renamed(mut self) -> Variant {
+        let lists = self.at.iter_mut().map(|c| (&mut c.features, &mut c.tunables));
+        for (features, tunables) in lists.chain([(&mut self.features, &mut self.tunables)]) {
+            let asked = features.iter().filter_map(|text| preempt::of_old_feature(text)).next_back();
+            features.retain(|text| preempt::of_old_feature(text).is_none());
+            tunables.extend(asked.map(|value| ("preempt".to_owned(), value)));
+        }
+        self
     }
     /// Whether nothing is changed about the system; its tasks may still be of another policy.
     pub fn is_plain(&self) -> bool {

@@ -7,6 +7,7 @@
 
 use schedlab_base::CpuId;
 use schedlab_kernel::feature::FEATURES;
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::{DomainParams, Domains, Machine};
 use schedlab_record::scheduler::DOMAINS;
@@ -120,15 +121,15 @@ fn tunables(kernel: &Kernel, nr_cpus: usize, environment: &BTreeMap<String, Stri
     }
 }
 
-/// Compares the model in brackets. For the simulation only lazy or not matters.
+/// Compares the model in brackets.
 fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &mut Found) {
     let Some(text) = environment.get("sched.preempt") else { return };
     let Some(model) = text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')) else {
         return;
     };
-    if (model == "lazy") != kernel.features.has(Feature::PreemptLazy) {
-        let simulated = if model == "lazy" { "preempts at once" } else { "lazily" };
-        found.other("sched.preempt", "preemption", model, simulated);
+    let simulated = Preempt::of(kernel).word();
+    if model != simulated {
+        found.other("sched.preempt", "preemption model", model, simulated);
     }
 }
 

@@ -7,9 +7,9 @@
 use crate::studies::STUDIES;
 use crate::variants::{self, Changes};
 use schedlab_base::Backend;
-use schedlab_kernel::Variant;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
+use schedlab_kernel::{Variant, tunable};
 use schedlab_lab::budget::without_looks;
 use schedlab_lab::command;
 use schedlab_lab::guests::cutoff_options;
@@ -238,9 +238,12 @@ fn features(v: &Variant) -> Vec<String> {
 fn tunables(v: &Variant) -> Vec<String> {
     let later = |c: &schedlab_kernel::Change| {
         let time = c.time.0;
-        c.tunables.iter().map(|(n, value)| format!("{n}={value}@{time}ns")).collect::<Vec<_>>()
+        c.tunables
+            .iter()
+            .map(|(n, value)| format!("{n}={}@{time}ns", tunable::text(n, *value)))
+            .collect::<Vec<_>>()
     };
-    let first = v.tunables.iter().map(|(n, value)| format!("{n}={value}"));
+    let first = v.tunables.iter().map(|(n, value)| format!("{n}={}", tunable::text(n, *value)));
     first.chain(v.at.iter().flat_map(later)).collect()
 }
 

@@ -38,7 +38,7 @@ const LISTS: &[What] = &[
     What { name: "machines", about: "machine = ...; one of them: schedlab machine NAME", list: machines },
     What { name: "kernels", about: "[[variant]] kernel = ...; images: schedlab kernel list", list: kernels },
     What { name: "features", about: "[[variant]] features = [\"NAME\", \"NO_NAME\"]", list: features },
-    What { name: "tunables", about: "[[variant]] tunables = { NAME = number }", list: tunables },
+    What { name: "tunables", about: "[[variant]] tunables = { NAME = VALUE }", list: tunables },
     What { name: "metrics", about: "metrics = [...]; more about them: docs/metrics.md", list: metrics },
 ];
 
@@ -116,7 +116,7 @@ fn features() -> Vec<Name> {
 }
 
 fn tunables() -> Vec<Name> {
-    let row = |t: &TunableRow| name(t.name, format!("{}; {} to {}", t.about, t.range.0, t.range.1));
+    let row = |t: &TunableRow| name(t.name, format!("{}; {}", t.about, t.takes()));
     TUNABLES.iter().map(row).collect()
 }
 

@@ -27,6 +27,8 @@ pub enum Sys {
     Transfer,
     /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
     Poll { set: SetId },
+    /// The rest of such a call from its next wakeup on.
+    Wakeups,
     /// The rest of such a call after its wakeups.
     End,
     /// sched_yield.

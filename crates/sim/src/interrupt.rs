@@ -139,6 +139,15 @@ impl System<'_> {
     fn resume_task_context(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
+        if let Step::Syscall(sys) = c.task.step
+            && c.need_resched.is_some()
+        {
+            let left_ns = c.task.left;
+            if self.preempted_in_call(cpu, sys, left_ns) {
+                return;
+            }
+        }
+        let c = &mut self.cpus[cpu];
         match c.task.step {
             Step::User => self.return_to_user(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),

@@ -94,5 +94,6 @@ fn called_up(sys: &System<'_>) -> Vec<TaskId> {
         let frames = [c.task.step, c.hard.step].into_iter().zip(&c.waking);
         frames.filter(|(step, w)| *step == Step::Wakeup && w.is_pending()).map(|(_, w)| w.task())
     });
-    listed.chain(begun).collect()
+    let parked = sys.parked.iter().flat_map(|p| p.to_wake.iter().copied());
+    listed.chain(parked).chain(begun).collect()
 }

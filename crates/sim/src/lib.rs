@@ -2,6 +2,7 @@
 
 mod background;
 pub mod balance;
+pub mod booted;
 mod cache;
 pub mod channel;
 mod class;
@@ -21,6 +22,7 @@ mod net;
 pub mod o1;
 mod observe;
 pub mod pelt;
+mod preempt;
 mod rq;
 mod rt;
 mod run;

@@ -12,6 +12,7 @@ use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
+use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::{Counted, State, Task, UserOp};
@@ -236,6 +237,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let queue = sys.group_queue(new.group, new.cpu);
     let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue);
     let entity = sys.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
+    sys.parked.push(Parked::default());
     sys.tasks.push(Task {
         name: new.name,
         background: new.background,

@@ -11,7 +11,7 @@ use crate::system::System;
 use crate::task::Class;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Feature;
+use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
@@ -109,7 +109,9 @@ impl System<'_> {
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
         self.tell(cpu, EventKind::Stay);
-        self.start_user(cpu);
+        if !self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
+            self.start_user(cpu);
+        }
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
@@ -194,7 +196,7 @@ impl System<'_> {
         match self.cpus[cpu].curr {
             Some(curr) => {
                 self.pay_move(cpu, curr);
-                self.return_to_user(cpu);
+                self.continue_task(cpu, curr);
             }
             None => self.begin_idle_loop(cpu),
         }
@@ -274,11 +276,11 @@ impl System<'_> {
         by != to
     }
 
-    /// The same for a fair task in favour of another: with PREEMPT_LAZY no CPU is signalled, and `to` heeds the request
+    /// The same for a fair task in favour of another: under the lazy model no CPU is signalled, and `to` heeds the request
     /// at its next return to user mode, from a system call or from any interrupt, the tick's at the latest
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
-        let lazily = self.has(Feature::PreemptLazy) && self.fixed.history.lazy_preemption;
+        let lazily = Preempt::of(&self.fixed.kernel) == Preempt::Lazy;
         let c = &mut self.cpus[to];
         if c.curr.is_none() || !lazily {
             return self.resched(by, to, why);

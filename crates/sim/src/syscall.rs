@@ -29,9 +29,11 @@ impl System<'_> {
             Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
             Sys::Wait { word, value, until } => self.sys_futex_wait(cpu, curr, word, value, until),
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
+            Sys::Lock | Sys::Spawn { .. } | Sys::Exec if self.preempted_before_sleep(cpu, curr, sys) => {}
             Sys::Lock => self.lock_buffer(cpu, curr),
             Sys::Transfer => self.copied(cpu, curr),
             Sys::Poll { set } => self.sys_poll(cpu, curr, set),
+            Sys::Wakeups => self.next_wakeup(cpu, Context::Task),
             Sys::End => self.end_call(cpu),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {

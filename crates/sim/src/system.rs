@@ -6,11 +6,11 @@
 use crate::balance::capacity::cpu_capacity;
 use crate::balance::era::Balancer;
 use crate::balance::idlest_cpu::Chooser;
-use crate::balance::interval::Clock;
 use crate::balance::members::GroupCpus;
-use crate::balance::newidle_gate::{Gates, longest_pass};
+use crate::balance::newidle_gate::Gates;
 use crate::balance::shared::{DomainShared, Gathered};
-use crate::balance::state::{LevelState, NohzState, remember_boot};
+use crate::balance::state::NohzState;
+use crate::booted;
 use crate::cache::Caches;
 use crate::channel::state::Channels;
 use crate::costs::Lines;
@@ -22,9 +22,9 @@ use crate::frame::{Frame, Step, Sys};
 use crate::memory::{Sets, by_domain};
 use crate::nested::{Hosted, Nested};
 use crate::net::{Nic, remote::Remote};
-use crate::o1::cpu_offset;
 use crate::o1::state::O1Rq;
 use crate::observe::{Intervals, Stats};
+use crate::preempt::Parked;
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
 use crate::task::Task;
@@ -62,9 +62,8 @@ pub struct Fixed<'s> {
     pub gran: Granularity,
     /// Length of a tick, ns.
     pub tick_ns: u64,
-    /// Ticks since boot when the run begins, as balancing counts them. A guest was up, and idle, for longer than any
-    /// domain's interval when its run began: all domains are due at the first tick. On other machines all have just
-    /// been balanced.
+    /// Ticks since boot when the run begins, as balancing counts them: longer than any domain's interval, so that all
+    /// domains are due at the first tick. 0 before 2.6.23.
     pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Arena<CpuId, Vec<CpuId>>,
@@ -121,6 +120,8 @@ pub struct System<'s> {
     pub llc: Vec<LlcShared>,
     /// Tasks.
     pub tasks: Arena<TaskId, Task>,
+    /// System calls that tasks have left in the middle, by task.
+    pub parked: Arena<TaskId, Parked>,
     /// Entities.
     pub entities: Arena<EntityId, Entity>,
     /// cfs_rqs; number n is CPU n's root queue.
@@ -218,22 +219,7 @@ impl<'s> System<'s> {
             .of_cpu
             .iter()
             .enumerate()
-            .map(|(c, own)| {
-                let mut levels: Vec<LevelState> = own.iter().map(LevelState::new).collect();
-                if let Some(turns) = &machine.turns {
-                    remember_boot(&mut levels, turns, Stream::new(seed), c);
-                }
-                if history.o1 {
-                    let offset = cpu_offset(CpuId::from(c), kernel.tunables.hz, n);
-                    levels.iter_mut().for_each(|level| level.last_balance = offset);
-                }
-                let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
-                let mut cpu = Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns));
-                if history.periodic_tick {
-                    cpu.tick_at = 1_000_000_000 / kernel.tunables.hz;
-                }
-                cpu
-            })
+            .map(|(c, own)| booted::cpu(machine, &kernel, &history, seed, CpuId::from(c), own))
             .collect();
         let (shared, shared_of) = crate::balance::shared::build(&domains, &cpu_capacity, kernel.features);
         let sharable = if kernel.features.has(Feature::IlbShare) { domains.groups.len() } else { 0 };
@@ -252,6 +238,7 @@ impl<'s> System<'s> {
             memory: None,
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
             tasks: Arena::new(),
+            parked: Arena::new(),
             entities: Arena::new(),
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
             groups: std::iter::once(TaskGroup::root()).collect(),
@@ -292,7 +279,7 @@ impl<'s> System<'s> {
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),
                 tick_ns: 1_000_000_000 / kernel.tunables.hz,
-                first_jiffy: machine.turns.map_or(0, |_| longest_interval(&kernel, &history, n)),
+                first_jiffy: booted::first_jiffy(&kernel, &history, n),
                 siblings,
                 smt_present: crate::wakeup::llc::smt_present(topology),
                 cpu_capacity,
@@ -489,11 +476,4 @@ pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
         Context::Task => &mut cpu.task,
         Context::Hard => &mut cpu.hard,
     }
-}
-
-/// The longest interval of any domain, ticks.
-fn longest_interval(kernel: &Kernel, history: &History, cpus: usize) -> u64 {
-    let busy_is_short = history.busy_interval_short;
-    let clock = Clock { busy_is_short, hz: kernel.tunables.hz, nr_cpus: cpus as u64 };
-    clock.longest()
 }

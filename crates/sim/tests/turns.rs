@@ -242,8 +242,8 @@ fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
 }
 
 #[test]
-fn a_guest_was_up_for_long_so_all_is_due_at_the_first_tick() {
-    // All CPUs are busy, and their interval is 64 ms. On other machines that must pass before the first balance.
+fn a_machine_was_up_for_long_so_all_is_due_at_the_first_tick() {
+    // All CPUs are busy, and their interval is 64 ms.
     let first_pass = |machine: &Machine| {
         let mut load = Load::lasting_ms(100);
         for cpu in ["0", "1", "2", "3"] {
@@ -256,7 +256,7 @@ fn a_guest_was_up_for_long_so_all_is_due_at_the_first_tick() {
         busy[0]
     };
     let (guest, other) = (first_pass(&in_turns("smp-4")), first_pass(&machine("smp-4")));
-    assert!(guest < Ns::ms(6) && other > Ns::ms(50), "{guest} {other}");
+    assert!(guest < Ns::ms(6) && other < Ns::ms(6), "{guest} {other}");
 }
 
 #[test]

@@ -98,6 +98,8 @@ pub enum Subject {
     Idle,
     /// Pipes.
     Pipe,
+    /// Where a task in the kernel gives way.
+    Preempt,
 }
 
 impl Subject {
@@ -119,6 +121,7 @@ impl Subject {
             Subject::RealTime => "The real-time class",
             Subject::Idle => "The idle loop",
             Subject::Pipe => "Pipes",
+            Subject::Preempt => "Preemption models",
         }
     }
 }

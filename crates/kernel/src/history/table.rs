@@ -145,9 +145,6 @@ mechanisms! {
         yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.12.117, 7.3.4; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
             with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
-        lazy_preemption: [since("6.13")], "resched_curr_lazy()", Memory("7.3.4 has it"),
-            with "PREEMPT_LAZY: a fair task's preemption waits for the next tick or return to user mode."
-            without "There is no lazy model: every preemption is asked for at once."
         pick_buddy: [since("6.15")], "pick_next_entity()", Memory("6.12.117 backported it, which profile v6.12 leaves out"),
             with "The feature PICK_BUDDY decides whether the `next` buddy is picked."
             without "The feature NEXT_BUDDY decides whether the `next` buddy is picked, and which task becomes it."
@@ -476,5 +473,19 @@ mechanisms! {
         pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Memory(""),
             with "A read that leaves the pipe full wakes no writer."
             without "A read of a full pipe wakes a writer even if no page came free."
+    }
+    Preempt {
+        voluntary_preemption: [between("2.6.13", "7.0")], "might_sleep(), CONFIG_PREEMPT_VOLUNTARY", Source("2.6.12 has it not, 2.6.18 has it; 7.3.4 has it only for machines that can't be lazy"),
+            with "The voluntary model: a task in the kernel also gives way where it might sleep."
+            without "There is no voluntary model."
+        dynamic_preemption: [since("5.12")], "sched_dynamic_mode(), CONFIG_PREEMPT_DYNAMIC", Memory("6.1.192 has it"),
+            with "The kernel is built to be preempted, whatever its model, so a newidle pass takes one task; the model may change while it runs."
+            without "The model is built in; only kernels of the full one take one task in a newidle pass."
+        lazy_preemption: [since("6.13")], "resched_curr_lazy(), CONFIG_PREEMPT_LAZY", Memory("6.12.117 has it not, 7.3.4 has it"),
+            with "The lazy model: a fair task's request waits for the return to user mode or for the next tick."
+            without "There is no lazy model: every request is made at once."
+        no_voluntary_preemption: [since("7.0")], "kernel/Kconfig.preempt", Memory("7.3.4 has it"),
+            with "There are the full and the lazy model; none and voluntary remain for machines that can't be lazy."
+            without "There are the models none and, if the release has it, voluntary."
     }
 }

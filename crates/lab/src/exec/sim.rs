@@ -10,6 +10,7 @@ use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Policy};
 use schedlab_machine::{Domains, Drawn, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
+use schedlab_sim::booted;
 use schedlab_sim::{Setup, simulate, simulate_walking};
 use schedlab_trace::Cast;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
@@ -33,6 +34,20 @@ impl Executor for Sim {
     fn parallel(&self, _: &Cell) -> bool {
         true
     }
+}
+
+/// Warns of a run that measures a kernel whose slow state does not follow the load yet: half of the measured time or more
+/// passes before busy CPUs compute it a second time. They compute it first at the first tick.
+fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Option<Warning> {
+    let late = |every: Ns| every > warmup.plus(Ns(duration.0 / 2));
+    let slow = booted::slow(machine, kernel).into_iter().find(|s| late(s.every))?;
+    let (reader, name, every) = (slow.reader, slow.name, slow.every);
+    let text = format!(
+        "{reader} reads {name}, which busy CPUs of {} compute every {every}: most of this run has the value of its first \
+         tick (--warmup {every}, or a longer run, shows the kernel under this load)",
+        machine.name
+    );
+    Some(Warning::new("run.short", text))
 }
 
 impl Sim {
@@ -108,6 +123,7 @@ impl Sim {
         warnings.extend(guessed(cell));
         let cut = to_the_end && report.end >= warmup.plus(duration);
         warnings.extend(cut.then(|| cut_off(duration)));
+        warnings.extend(too_short(&machine, &kernel, warmup, duration).filter(|_| !to_the_end));
         if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
             let text =
                 format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");

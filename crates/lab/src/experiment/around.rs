@@ -4,7 +4,7 @@
 use super::keys;
 use super::loads::Workload;
 use schedlab_base::{CpuSet, Error, Ns, Result};
-use schedlab_kernel::tunable::TUNABLES;
+use schedlab_kernel::tunable;
 use schedlab_machine::reader::Table;
 use schedlab_workload::{Beside, GroupSpec, NestedSpec, RemoteSpec, Spec, group, spec, together};
 use std::collections::BTreeMap;
@@ -227,9 +227,16 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
     })
 }
 
-/// Tunables of a virtual machine's kernel: whole numbers by name.
+/// Tunables of a virtual machine's kernel: whole numbers or words by name.
 fn tunables(table: &Table<'_>) -> Result<BTreeMap<String, u64>> {
-    let names: Vec<&str> = TUNABLES.iter().map(|t| t.name).collect();
-    let Some(inner) = table.table("tunables", &names)? else { return Ok(BTreeMap::new()) };
-    inner.keys().map(|name| Ok((name.to_owned(), inner.required(name, inner.number(name)?)?))).collect()
+    let Some(inner) = table.table("tunables", &tunable::names())? else { return Ok(BTreeMap::new()) };
+    let one = |name: &str| {
+        let text = match inner.get(name).and_then(|value| value.get_ref().as_str()) {
+            Some(word) => word.to_owned(),
+            None => inner.required(name, inner.number::<u64>(name)?)?.to_string(),
+        };
+        let (row, value) = tunable::read(name, &text).map_err(|e| inner.place(name, e))?;
+        Ok((row.name.to_owned(), value))
+    };
+    inner.keys().map(one).collect()
 }

@@ -13,8 +13,9 @@ use crate::{fits, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
-use schedlab_kernel::tunable::TUNABLES;
-use schedlab_kernel::{AttrChange, Change, Kernel, Policy, Scx, Toggle, Tunables, Variant, variant::RUNNING};
+use schedlab_kernel::{
+    AttrChange, Change, Kernel, Policy, Scx, Toggle, Tunables, Variant, preempt, tunable, variant::RUNNING,
+};
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
 use schedlab_sim::memory;
@@ -186,6 +187,7 @@ impl Family<'_> {
                 variant.name = format!("{},{}={text}", variant.name, dial.name);
             }
         }
+        let mut variant = variant.renamed();
         self.order(&mut variant)?;
         if self.real || guests::is_real_variant(&variant) {
             variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
@@ -218,7 +220,7 @@ fn features<'t>(
     let is_name =
         |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let set = move |v: &mut Variant, text: &str| {
-        if !open || !is_name(text) {
+        if (!open || !is_name(text)) && preempt::of_old_feature(text).is_none() {
             Toggle::parse(text)?;
         }
         of(v).push(text.to_owned());
@@ -236,19 +238,18 @@ fn features<'t>(
     Ok(strings(table, "features")?.into_iter().map(one).collect())
 }
 
-/// `tunables`: whole numbers by name.
+/// `tunables`: whole numbers or words by name.
 fn tunables<'t>(
     table: &Table<'t>,
     before: &str,
     of: impl Fn(&mut Variant) -> &mut std::collections::BTreeMap<String, u64> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
-    let names: Vec<&str> = TUNABLES.iter().map(|r| r.name).collect();
-    let Some(inner) = table.table("tunables", &names)? else { return Ok(Vec::new()) };
+    let Some(inner) = table.table("tunables", &tunable::names())? else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
         let set = move |v: &mut Variant, text: &str| {
-            let value = whole(key, text)?;
-            Tunables::defaults(Version::v2_6(23)).set(key, value)?;
-            of(v).insert(key.to_owned(), value);
+            let (row, value) = tunable::read(key, text)?;
+            Tunables::defaults(Version::v2_6(23)).set(row.name, value)?;
+            of(v).insert(row.name.to_owned(), value);
             Ok(())
         };
         Ok(Dial { name: format!("{before}{key}"), values: given(&inner, key)?, set: Box::new(set) })

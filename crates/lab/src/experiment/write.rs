@@ -2,7 +2,7 @@
 
 use schedlab_base::Ns;
 use schedlab_kernel::policy::EVERY_TASK;
-use schedlab_kernel::{AttrChange, Change, Variant};
+use schedlab_kernel::{AttrChange, Change, Variant, tunable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -65,7 +65,11 @@ fn lists(features: &[String], tunables: &BTreeMap<String, u64>) -> String {
         let _ = writeln!(out, "features = [{}]", names.join(", "));
     }
     if !tunables.is_empty() {
-        let pairs: Vec<String> = tunables.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        let written = |name: &str, value: u64| {
+            let text = tunable::text(name, value);
+            if text.parse::<u64>().is_ok() { text } else { quoted(&text) }
+        };
+        let pairs: Vec<String> = tunables.iter().map(|(k, v)| format!("{k} = {}", written(k, *v))).collect();
         let _ = writeln!(out, "tunables = {{ {} }}", pairs.join(", "));
     }
     out

@@ -1,11 +1,12 @@
 //! The configuration of the running kernel, read or measured, so that a host case simulates this kernel.
 //!
-//! The version's text tells whether the kernel was built to be preempted. The length of a tick is the resolution of the
-//! coarse clock. The slice and the preemption model are read in debugfs if it has them (from 5.13 on). Else the model
-//! is read from the command line (`preempt=`) and from the config, if there is a text file of it. Values that can't be
-//! known are the profile's.
+//! The length of a tick is the resolution of the coarse clock. The slice and the preemption model are read in debugfs if
+//! it has them (from 5.13 on). Else the model is read from the command line (`preempt=`), from the config, if there is
+//! a text file of it, and from the version's text, which names the full model of kernels without a choice. Values that
+//! can't be known are the profile's.
 
-use schedlab_kernel::{Feature, Kernel, Variant};
+use schedlab_kernel::preempt::Preempt;
+use schedlab_kernel::{Kernel, Variant};
 use schedlab_native::jiffy;
 use schedlab_record::environment::capture;
 use std::collections::BTreeMap;
@@ -17,10 +18,8 @@ pub struct Running {
     hz: Option<u64>,
     /// Slice in force for a task that asks for none, ns.
     base_slice_ns: Option<u64>,
-    /// Whether fair preemptions are lazy.
-    lazy: Option<bool>,
-    /// Whether the kernel was built to be preempted.
-    preemption: Option<bool>,
+    /// The preemption model.
+    model: Option<Preempt>,
 }
 
 impl Running {
@@ -45,19 +44,16 @@ impl Running {
             text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')).map(str::to_owned)
         });
         let asked = command_line.split_whitespace().filter_map(|w| w.strip_prefix("preempt=")).next_back();
-        let built = || {
-            let has = |option: &str| config.lines().any(|line| line == option);
-            (!config.is_empty()).then(|| has("CONFIG_PREEMPT_LAZY=y"))
-        };
-        let lazy = model.as_deref().or(asked).map(|model| model == "lazy");
-        // What was built is also in the version's text: PREEMPT, PREEMPT_DYNAMIC, PREEMPT_RT.
-        let preemption = build.split_whitespace().any(|w| w.starts_with("PREEMPT"));
+        let built =
+            || MODELS.iter().find(|(option, _)| config.lines().any(|line| line == *option)).map(|m| m.1);
+        // The version's text says what was built in, but for none and voluntary: PREEMPT, PREEMPT_DYNAMIC, PREEMPT_RT.
+        let full = || build.split_whitespace().any(|w| w == "PREEMPT").then_some(Preempt::Full);
+        let said = model.as_deref().or(asked).and_then(Preempt::parse);
         Running {
             // A tick may be some ns off a part of a second.
             hz: (1_000_000_000 + jiffy_ns / 2).checked_div(jiffy_ns),
             base_slice_ns: told.get("sched.base_slice_ns").and_then(|ns| ns.parse().ok()),
-            lazy: lazy.or_else(built),
-            preemption: (!build.trim().is_empty()).then_some(preemption),
+            model: said.or_else(built).or_else(full),
         }
     }
 
@@ -71,18 +67,19 @@ impl Running {
         {
             set("base_slice_ns", slice);
         }
-        if let Some(preemption) = self.preemption {
-            set("preemption", preemption.into());
-        }
-        match self.lazy {
-            Some(lazy) if lazy != kernel.features.has(Feature::PreemptLazy) => {
-                let name = Feature::PreemptLazy.name();
-                variant.features.push(if lazy { name.to_owned() } else { format!("NO_{name}") });
-            }
-            _ => {}
+        if let Some(model) = self.model.filter(|m| m.releases().has(kernel.version)) {
+            set("preempt", model as u64);
         }
     }
 }
+
+/// The options of a kernel's configuration, and the models that they build in or make the default.
+const MODELS: [(&str, Preempt); 4] = [
+    ("CONFIG_PREEMPT_NONE=y", Preempt::None),
+    ("CONFIG_PREEMPT_VOLUNTARY=y", Preempt::Voluntary),
+    ("CONFIG_PREEMPT=y", Preempt::Full),
+    ("CONFIG_PREEMPT_LAZY=y", Preempt::Lazy),
+];
 
 #[cfg(test)]
 mod tests {
@@ -94,13 +91,15 @@ mod tests {
 
     #[test]
     fn what_the_kernel_tells_goes_before_its_command_line_and_that_before_its_config() {
-        let lazy = |told: &BTreeMap<_, _>, line, config| Running::of(4_000_000, told, line, config, "").lazy;
+        let model =
+            |told: &BTreeMap<_, _>, line, config| Running::of(4_000_000, told, line, config, "").model;
         let none = told(&[]);
-        assert_eq!(lazy(&told(&[("sched.preempt", "none (full) lazy")]), "preempt=lazy", ""), Some(false));
-        assert_eq!(lazy(&none, "quiet preempt=lazy", "CONFIG_PREEMPT_NONE=y\n"), Some(true));
-        assert_eq!(lazy(&none, "quiet", "CONFIG_PREEMPT_LAZY=y\n"), Some(true));
-        assert_eq!(lazy(&none, "quiet", "# CONFIG_PREEMPT_LAZY is not set\n"), Some(false));
-        assert_eq!(lazy(&none, "quiet", ""), None);
+        let read = told(&[("sched.preempt", "none (full) lazy")]);
+        assert_eq!(model(&read, "preempt=lazy", ""), Some(Preempt::Full));
+        assert_eq!(model(&none, "quiet preempt=lazy", "CONFIG_PREEMPT_NONE=y\n"), Some(Preempt::Lazy));
+        assert_eq!(model(&none, "quiet", "CONFIG_PREEMPT_VOLUNTARY=y\n"), Some(Preempt::Voluntary));
+        assert_eq!(model(&none, "quiet", "# CONFIG_PREEMPT_LAZY is not set\n"), None);
+        assert_eq!(model(&none, "quiet", ""), None);
     }
 
     #[test]
@@ -117,16 +116,24 @@ mod tests {
         known.apply(&kernel, 2, &mut variant);
         let simulated = variant.resolve().unwrap();
         assert_eq!((simulated.tunables.hz, simulated.tunables.base_slice_ns), (1_000, 1_500_000));
-        assert!(simulated.features.has(Feature::PreemptLazy));
+        assert_eq!(Preempt::of(&simulated), Preempt::Lazy);
         let mut unchanged = Variant::plain("v6.18");
         Running::default().apply(&kernel, 2, &mut unchanged);
         assert_eq!(unchanged.resolve().unwrap(), kernel);
     }
 
     #[test]
-    fn the_versions_text_tells_whether_the_kernel_was_built_to_be_preempted() {
-        let built = |text| Running::of(4_000_000, &told(&[]), "", "", text).preemption;
-        assert_eq!(built("#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-1 (2026-01-01)"), Some(true));
-        assert_eq!((built("#1 SMP Debian 5.10.1-1\n"), built("")), (Some(false), None));
+    fn the_versions_text_names_the_full_model_of_kernels_without_a_choice() {
+        let built = |text| Running::of(4_000_000, &told(&[]), "", "", text).model;
+        assert_eq!(built("#1 SMP PREEMPT Debian 5.10.1-1 (2026-01-01)"), Some(Preempt::Full));
+        assert_eq!((built("#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-1\n"), built("")), (None, None));
+    }
+
+    #[test]
+    fn a_model_that_the_profile_lacks_is_left_out() {
+        let none = Running { model: Some(Preempt::None), ..Running::default() };
+        let mut variant = Variant::plain("v7.3");
+        none.apply(&Kernel::profile("v7.3").unwrap(), 2, &mut variant);
+        assert!(variant.tunables.is_empty() && variant.resolve().is_ok());
     }
 }

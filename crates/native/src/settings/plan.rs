@@ -128,7 +128,7 @@ fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, St
         .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|t| t.name)))?;
     if !(known.range.0..=known.range.1).contains(&value) {
         return Err(Error::input(format!("{name} = {value} is out of range"))
-            .help(format!("it takes {} to {}", known.range.0, known.range.1)));
+            .help(format!("it takes {}", known.takes())));
     }
     if row(name).is_err() {
         let why = match name {
@@ -141,6 +141,9 @@ fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, St
         };
         return Err(Error::machine(format!("tunable '{name}' can't be set on a live kernel: {why}"))
             .help("leave it out of variants of the running kernel, or use --backend sim"));
+    }
+    if !known.words().is_empty() {
+        return Ok((name.to_owned(), known.text(value)));
     }
     let factor = if SCALED.contains(&name) { factor(files)? } else { 1 };
     Ok((name.to_owned(), value.saturating_mul(factor).to_string()))

@@ -15,8 +15,8 @@ use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
 use crate::o1::busiest::{Pull, Seen, Sums};
-use schedlab_base::{Arena, CpuId, Stream};
-use schedlab_machine::{Domain, Domains, Turns};
+use schedlab_base::{Arena, CpuId};
+use schedlab_machine::{Domain, Domains};
 use schedlab_trace::BalanceTrigger;
 
 /// One CPU's record of one of its domains.
@@ -37,7 +37,7 @@ pub struct LevelState {
 }
 
 impl LevelState {
-    /// A fresh domain.
+    /// A domain that has just been built.
     pub fn new(domain: &Domain) -> LevelState {
         let p = &domain.params;
         LevelState {
@@ -52,15 +52,6 @@ impl LevelState {
             last_balance: 0,
             hints_seen: 0,
         }
-    }
-}
-
-/// Sets the cost of newidle passes since boot that a guest's CPU has recorded when a run begins, drawn for each domain.
-pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, cpu: usize) {
-    let of_cpu = stream.purpose("boot").number(cpu as u64);
-    for (at, level) in levels.iter_mut().enumerate() {
-        let known = turns.newidle_ns[of_cpu.below(at as u64, turns.newidle_ns.len() as u64) as usize];
-        level.cost = DomainCost::known(known.into());
     }
 }
 

@@ -5,8 +5,7 @@
 //! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in the order in which they came. A task that
 //! comes to a free mutex goes ahead of its waiters.
 //!
-//! Not modelled: a waiter sleeps if the owner does not run (here no call is preempted in the kernel) or another task
-//! needs its CPU; a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which
+//! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU; a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which
 //! matters where several read one socket. Nothing here takes time; `drive` adds that.
 
 use schedlab_base::TaskId;
@@ -47,6 +46,11 @@ impl Lock {
         }
         self.held = Some(task);
         true
+    }
+
+    /// Whether `task` holds the lock or waits for it.
+    pub fn concerns(&self, task: TaskId) -> bool {
+        self.held == Some(task) || self.spinners.contains(&task)
     }
 
     /// Releases the lock if `task` holds it.

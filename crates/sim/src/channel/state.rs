@@ -84,6 +84,10 @@ pub struct Channels {
 }
 
 impl Channels {
+    /// Whether a transfer's task holds its channel's lock or waits for it.
+    pub fn locks_out(&self, task: TaskId, t: Transfer) -> bool {
+        self.locks[t.buffer()].concerns(task)
+    }
     /// Empty channels; at most `tasks` sleep at each. `sets` are the ends of each set.
     pub fn new(kinds: Vec<ChannelKind>, sets: &[Vec<PortId>], tasks: usize) -> Channels {
         let all = if sets.is_empty() { 0 } else { 2 * kinds.len() };

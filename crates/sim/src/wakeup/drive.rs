@@ -64,7 +64,10 @@ impl System<'_> {
         let mut w = self.cpus[cpu].waking[context as usize];
         loop {
             let Some(at) = self.wakeup_stage(cpu, context, &mut w) else {
-                if !self.begin_wakeup(cpu, context) || !self.at_once() {
+                if self.preempted_by_wakeup(cpu, context)
+                    || !self.begin_wakeup(cpu, context)
+                    || !self.at_once()
+                {
                     return;
                 }
                 w = self.cpus[cpu].waking[context as usize];

@@ -242,7 +242,7 @@ fn a_lazy_preemption_sends_no_signal() {
         assert!(delays.len() > 100);
         (delays[delays.len() / 2], delays[delays.len() * 9 / 10], delays[delays.len() - 1])
     };
-    let (at_once, lazy) = (delays("v7.3 NO_HRTICK NO_PREEMPT_LAZY"), delays("v7.3 NO_HRTICK"));
+    let (at_once, lazy) = (delays("v7.3 NO_HRTICK preempt=full"), delays("v7.3 NO_HRTICK"));
     assert!(at_once.1 < MS / 20, "{at_once:?}");
     assert!(lazy.0 > MS && lazy.2 < 8 * MS, "it waits for the next tick: {lazy:?}");
     assert!(delays("v6.18").1 < MS / 20, "6.18 is not lazy");

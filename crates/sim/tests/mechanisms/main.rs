@@ -19,6 +19,7 @@ mod nested;
 mod newidle;
 mod o1;
 mod poll;
+mod preempt;
 mod quotas;
 mod rt;
 mod time;

@@ -7,7 +7,7 @@ pub mod checker;
 pub mod sweep;
 
 use schedlab_base::{CpuSet, Ns, Result, TaskId};
-use schedlab_kernel::{Attr, Kernel, variant::Toggle};
+use schedlab_kernel::{Attr, Kernel, tunable, variant::Toggle};
 use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, EventKind, Keep, PlaceReason, Sink};
@@ -109,11 +109,17 @@ pub fn with_caches(machine: &Machine) -> Machine {
     Machine { caches, ..machine.clone() }
 }
 
-/// A profile with toggles ("v4.5 NO_GENTLE_FAIR_SLEEPERS").
+/// A profile with toggles and tunables ("v4.5 NO_GENTLE_FAIR_SLEEPERS hz=100").
 pub fn kernel(text: &str) -> Kernel {
     let mut words = text.split_whitespace();
     let mut kernel = Kernel::profile(words.next().unwrap_or_default()).expect("a profile");
-    for toggle in words.map(|w| Toggle::parse(w).expect("a feature")) {
+    for word in words {
+        if let Some((name, value)) = word.split_once('=') {
+            let (row, value) = tunable::read(name, value).expect("a tunable");
+            kernel.tunables.set(row.name, value).expect("a value");
+            continue;
+        }
+        let toggle = Toggle::parse(word).expect("a feature");
         kernel.features.switch(toggle.feature, toggle.on);
     }
     kernel

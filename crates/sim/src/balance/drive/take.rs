@@ -11,6 +11,7 @@ use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind, MoveReason, SwitchReason};
 
@@ -31,7 +32,7 @@ impl System<'_> {
         Rules {
             balancer: self.fixed.balancer,
             pass: Kind::from(p.trigger),
-            preemptible: self.fixed.kernel.tunables.preemption != 0,
+            preemptible: Preempt::is_built_in(&self.fixed.kernel),
             migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
             dst_has_tasks: self.nr_running[p.dst] > 0,

@@ -1,0 +1,136 @@
+//! Slow state: what a kernel remembers for longer than a short run takes, as it is on a machine that was up and idle when
+//! the run began.
+//!
+//! | state | on such a machine | kernel |
+//! | --- | --- | --- |
+//! | when domains are due | every domain, at the first tick: no CPU has balanced for longer than the longest interval | `sd->last_balance`, `rq->next_balance` |
+//! | interval of a domain | the longest: passes that found nothing to move have doubled it | `sd->balance_interval` |
+//! | failed passes of a domain | none: a pass that finds balance forgets them | `sd->nr_balance_failed` |
+//! | most expensive newidle pass | forgotten, at 1 % a second; in a deterministic guest, drawn from what guests have after their boot | `sd->max_newidle_lb_cost` |
+//! | mean idle time | its upper bound, twice the longest pass | `rq->avg_idle`, `rq->max_idle_balance_cost` |
+//! | CPUs that SIS_UTIL scans | all of the cache: nothing is utilised ([`crate::wakeup::llc::LlcShared::new`]) | `sd_share->nr_idle_scan` |
+//! | a core is idle | yes, with SMT ([`crate::wakeup::llc::LlcShared::new`]) | `sd_share->has_idle_cores` |
+//! | load averages, `cpu_load[]`, capacity for fair tasks | nothing, nothing, all | `cfs_rq->avg`, `rq->cpu_load`, `rq->cpu_capacity` |
+//! | success of newidle passes | as when the domain was built: nothing is known of it | `sd->newidle_ratio` (NI_RANDOM) |
+//! | history of the idle governor | none: it forgets within eight idle periods | `struct menu_device` |
+//!
+//! Before 2.6.23 intervals are counted from an offset of each CPU, and a fresh domain is what there is to know.
+//!
+//! A run may still be shorter than such state takes to follow its load: [`slow`] says how long that is.
+
+use crate::balance::interval::Clock;
+use crate::balance::newidle_gate::{DomainCost, longest_pass};
+use crate::balance::state::LevelState;
+use crate::cpu::Cpu;
+use crate::o1::cpu_offset;
+use schedlab_base::{CpuId, Ns, Stream};
+use schedlab_kernel::{Feature, History, Kernel, effect};
+use schedlab_machine::{Domain, Domains, Machine};
+
+/// CPU `cpu` with its domains.
+pub(crate) fn cpu(
+    machine: &Machine,
+    kernel: &Kernel,
+    history: &History,
+    seed: u64,
+    cpu: CpuId,
+    own: &[Domain],
+) -> Cpu {
+    let mut levels: Vec<LevelState> = own.iter().map(LevelState::new).collect();
+    let of_cpu = Stream::new(seed).purpose("boot").number(cpu.index() as u64);
+    for (at, level) in levels.iter_mut().enumerate() {
+        if history.o1 {
+            level.last_balance = cpu_offset(cpu, kernel.tunables.hz, machine.topology.nr_cpus());
+            continue;
+        }
+        level.state.interval_ms = level.bounds.max_interval_ms;
+        if let Some(turns) = &machine.turns {
+            let known = turns.newidle_ns[of_cpu.below(at as u64, turns.newidle_ns.len() as u64) as usize];
+            level.cost = DomainCost::known(known.into());
+        }
+    }
+    let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
+    let mut cpu = Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns));
+    if history.periodic_tick {
+        cpu.tick_at = 1_000_000_000 / kernel.tunables.hz;
+    }
+    cpu
+}
+
+/// Ticks since boot when the run begins, as balancing counts them; see [`crate::system::Fixed::first_jiffy`].
+pub(crate) fn first_jiffy(kernel: &Kernel, history: &History, nr_cpus: usize) -> u64 {
+    if history.o1 { 0 } else { intervals(kernel, history, nr_cpus).longest() }
+}
+
+fn intervals(kernel: &Kernel, history: &History, nr_cpus: usize) -> Clock {
+    Clock { busy_is_short: history.busy_interval_short, hz: kernel.tunables.hz, nr_cpus: nr_cpus as u64 }
+}
+
+/// State that follows its load more slowly than a short run takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slow {
+    /// The kernel's name for it.
+    pub name: &'static str,
+    /// What reads it.
+    pub reader: &'static str,
+    /// How often it is computed on busy CPUs.
+    pub every: Ns,
+}
+
+/// The slow state that a kernel's decisions on a machine depend on, each with the time between two computations.
+pub fn slow(machine: &Machine, kernel: &Kernel) -> Vec<Slow> {
+    let history = History::of(kernel.version);
+    let clock = intervals(kernel, &history, machine.topology.nr_cpus());
+    let scans =
+        kernel.features.has(Feature::SisUtil) && effect::idle_because(Feature::SisUtil, kernel).is_none();
+    let cache = |domain: &&Domain| {
+        let llc = |c: &CpuId| machine.topology.cpus[c.index()].llc;
+        domain.cpus.iter().map(llc).all(|own| own == llc(&domain.cpus[0]))
+    };
+    let domains = Domains::build(&machine.topology, kernel.version);
+    let own = domains.of_cpu.iter().next();
+    own.and_then(|levels| levels.iter().filter(cache).next_back())
+        .filter(|_| scans)
+        .map(|domain| {
+            let p = &domain.params;
+            let ticks = clock.interval(p.max_interval_ms, true, p.busy_factor);
+            Slow {
+                name: "nr_idle_scan",
+                reader: "SIS_UTIL",
+                every: Ns(ticks * 1_000_000_000 / kernel.tunables.hz),
+            }
+        })
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kernel: &str, name: &str) -> Vec<Slow> {
+        slow(&Machine::load(name).unwrap(), &Kernel::profile(kernel).unwrap())
+    }
+
+    #[test]
+    fn sis_util_s_depth_is_computed_as_seldom_as_busy_cpus_balance_their_cache() {
+        assert_eq!(of("v5.15", "smp-32"), [], "SIS_PROP has no slow state");
+        let every = |name: &str| of("v6.1", name)[0].every;
+        // 64 ms, sixteen times as seldom on busy CPUs, a tick earlier.
+        assert_eq!(every("smp-32"), Ns::ms(1_020));
+        assert!(every("smp-4") < Ns::ms(200));
+    }
+
+    #[test]
+    fn domains_are_due_at_the_first_tick_and_at_their_longest_interval() {
+        let (machine, kernel) = (Machine::load("smp-4").unwrap(), Kernel::profile("v6.5").unwrap());
+        let history = History::of(kernel.version);
+        let domains = Domains::build(&machine.topology, kernel.version);
+        let first = cpu(&machine, &kernel, &history, 1, CpuId(0), &domains.of_cpu[CpuId(0)]);
+        let level = &first.levels[0];
+        assert_eq!(level.state.interval_ms, level.bounds.max_interval_ms);
+        assert!(first_jiffy(&kernel, &history, 4) >= 100, "longer than 4 CPUs' longest interval");
+        let old = Kernel::profile("v2.6.18").unwrap();
+        assert_eq!(first_jiffy(&old, &History::of(old.version), 4), 0);
+    }
+}
