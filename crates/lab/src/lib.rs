@@ -29,6 +29,7 @@ pub mod plan;
 pub mod predicted;
 pub mod profile;
 pub mod replay;
+pub mod reports;
 pub mod room;
 pub mod runs;
 mod scx;

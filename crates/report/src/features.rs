@@ -83,7 +83,8 @@ pub fn one(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
         row("excludes", &e.excludes.join(", "))?;
     }
     if let Some((low, high)) = e.range {
-        row("takes", &format!("{low} to {high}"))?;
+        let takes = if e.words.is_empty() { format!("{low} to {high}") } else { e.words.join(", ") };
+        row("takes", &takes)?;
     }
     Ok(())
 }

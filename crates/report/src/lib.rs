@@ -24,6 +24,7 @@ pub mod plot;
 pub mod predictions;
 pub mod profile;
 pub mod ranked;
+pub mod reports;
 pub mod run;
 pub mod runs;
 pub mod schbench;

@@ -198,6 +198,10 @@ impl RunOptions {
     pub fn quiet(&self) -> bool {
         self.quiet
     }
+    /// The form of the result.
+    pub fn form(&self) -> Result<&'static schedlab_report::Form> {
+        self.form.form()
+    }
     /// Whether the comparison goes to a file, or one number of it is printed.
     pub fn has_outlet(&self) -> bool {
         self.form.outlets.asked()
@@ -240,6 +244,15 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
     let runs = made.plan.runs.iter().map(|r| RunDir { path: folders[r.cell].join(r.seed.to_string()) });
     let runs = runs.filter(|r| r.path.is_dir()).collect();
     Ok((made.plan, runs, made.comparison))
+}
+
+/// The comparison of an experiment's runs, made or found; nothing is printed.
+///
+/// # Errors
+/// As [`conduct`].
+pub fn compared(experiment: Experiment, options: &RunOptions) -> Result<Comparison> {
+    options.check()?;
+    Ok(options.making()?.make(experiment)?.comparison)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.

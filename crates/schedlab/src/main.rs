@@ -22,6 +22,7 @@ mod outlets;
 mod output;
 mod progress;
 mod reporting;
+mod reports;
 mod several;
 mod state;
 mod studies;

@@ -2,10 +2,10 @@
 
 use crate::experiments::{self, RunOptions};
 use crate::reporting::{self, Asked};
-use crate::{cli, output, studies};
+use crate::{cli, output, reports, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::{Comparison, Experiment};
+use schedlab_lab::Comparison;
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,9 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
+    if own.name.as_deref() == Some(reports::NAME) {
+        return judge_reports(&own.options);
+    }
     let names: Vec<&str> = match &own.name {
         Some(name) => vec![name],
         None if own.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
@@ -60,6 +63,17 @@ fn run(matches: &ArgMatches) -> Result<()> {
     own.options.gate().check_all(results.iter())
 }
 
+/// Runs the experiments of all public reports, and says which of them the simulator reproduces.
+fn judge_reports(options: &RunOptions) -> Result<()> {
+    let form = options.form()?.name;
+    let all = reports::judged(options)?;
+    match form {
+        "json" => output::json_as("schedlab/reports/1", &serde_json::json!({ "reports": all })),
+        "markdown" => output::result(|out| schedlab_report::reports::markdown(&all, out)),
+        _ => output::result(|out| schedlab_report::reports::text(&all, out)),
+    }
+}
+
 /// Runs a study and writes its page; gives its line of the index and its result.
 fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<(Entry, Comparison)> {
     let (planned, runs, comparison) = experiments::conducted(studies::find(name)?, options)?;
@@ -74,13 +88,15 @@ fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<(Entry, Compa
 fn list(json: bool) -> Result<()> {
     let all = studies::STUDIES.iter().map(|(name, _)| studies::find(name)).collect::<Result<Vec<_>>>()?;
     if json {
-        let rows: Vec<_> =
-            all.iter().map(|s| serde_json::json!({ "name": s.name, "about": s.about })).collect();
+        let row = |name: &str, about: &str| serde_json::json!({ "name": name, "about": about });
+        let mut rows: Vec<_> = all.iter().map(|s| row(&s.name, &s.about)).collect();
+        rows.push(row(reports::NAME, reports::ABOUT));
         return output::json_as("schedlab/studies/1", &serde_json::json!({ "studies": rows }));
     }
     output::result(|out| {
-        let line = |s: &Experiment| wrap(&format!("{:<16} ", s.name), &first_sentence(&s.about));
-        all.iter().try_for_each(|s| write!(out, "{}", line(s)))
+        let line = |name: &str, about: &str| wrap(&format!("{name:<16} "), about);
+        all.iter().try_for_each(|s| write!(out, "{}", line(&s.name, &first_sentence(&s.about))))?;
+        write!(out, "{}", line(reports::NAME, reports::ABOUT))
     })
 }
 

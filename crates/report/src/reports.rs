@@ -1,0 +1,78 @@
+//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient beside the published one.
+
+use crate::markdown::plain;
+use crate::text::wrap;
+use schedlab_lab::reports::{JudgedClaim, JudgedReport, Verdict};
+use std::io::{self, Write};
+
+/// The reports as plain text.
+///
+/// # Errors
+/// When the writer fails.
+pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
+    for report in all {
+        write!(
+            out,
+            "{}",
+            wrap(&format!("{:<20} {:<11} ", report.name, report.verdict.word()), &report.title)
+        )?;
+        for claim in &report.claims {
+            let line = format!("{}: {}", claim.says, figures(claim));
+            write!(out, "{}", wrap(&format!("  {:<11} ", claim.verdict.word()), &line))?;
+        }
+    }
+    write!(out, "\n{}\n", wrap("", &summary(all)))
+}
+
+/// The same as a Markdown table.
+///
+/// # Errors
+/// When the writer fails.
+pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}\n", summary(all))?;
+    writeln!(out, "| report | said | source | claim | ours | verdict |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- |")?;
+    for report in all {
+        for (at, claim) in report.claims.iter().enumerate() {
+            let head = [&report.name, &report.said, &report.source].map(|text| plain(text));
+            let [name, said, source] =
+                if at == 0 { head.map(|text| text.to_string()) } else { Default::default() };
+            let (says, figures) = (plain(&claim.says), plain(&figures(claim)).to_string());
+            writeln!(out, "| {name} | {said} | {source} | {says} | {figures} | {} |", claim.verdict.word())?;
+        }
+    }
+    Ok(())
+}
+
+/// The runs' quotient, the published one or the bound.
+fn figures(claim: &JudgedClaim) -> String {
+    let wanted = match claim.published {
+        Some([from, to]) if from == to => format!("published {}", number(from)),
+        Some([from, to]) => format!("published {} to {}", number(from), number(to)),
+        None if claim.above => format!("reported above {}", number(claim.bound)),
+        None => format!("reported below {}", number(claim.bound)),
+    };
+    format!("{}, {wanted}", number(claim.ours))
+}
+
+fn number(x: f64) -> String {
+    if x.abs() >= 100.0 {
+        format!("{x:.0}")
+    } else if x.abs() >= 10.0 {
+        format!("{x:.1}")
+    } else {
+        format!("{x:.2}")
+    }
+}
+
+/// How many reports came out how.
+fn summary(all: &[JudgedReport]) -> String {
+    let of = |verdict| all.iter().filter(|r| r.verdict == verdict).count();
+    format!(
+        "Of {}, the simulator reproduces {} with their size, {} in direction, and {} not.",
+        schedlab_base::count::counted(all.len(), "report"),
+        of(Verdict::Reproduced),
+        of(Verdict::Direction),
+        of(Verdict::Not)
+    )
+}
