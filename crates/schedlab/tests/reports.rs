@@ -1,0 +1,32 @@
+//! The public reports: the runs of all of them, held to docs/reports.md and to the verdicts that must stay.
+
+mod common;
+
+use common::Lab;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- reports: made from schedlab study reports --format markdown -->\n";
+const END: &str = "<!-- end -->";
+
+/// Reports that a change of the model must not lose.
+const GUARDS: &[&str] = &["half-sleeper"];
+
+#[test]
+fn the_page_of_reports_is_what_the_runs_say_and_no_guard_is_lost() {
+    let lab = Lab::new();
+    let table = lab.ok(&["study", "reports", "--format", "markdown", "--quiet", "--out", "runs"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");
+    let page = std::fs::read_to_string(&file).unwrap();
+    let (head, rest) = page.split_once(BEGIN).unwrap();
+    let (stored, tail) = rest.split_once(END).unwrap();
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(&file, format!("{head}{BEGIN}\n{table}{END}{tail}")).unwrap();
+    } else {
+        assert_eq!(stored.trim(), table.trim(), "run this test with SCHEDLAB_BLESS=1");
+    }
+    let json = lab.json(&["study", "reports", "--json", "--quiet", "--out", "runs"]);
+    for name in GUARDS {
+        let report = json["reports"].as_array().unwrap().iter().find(|r| r["name"] == *name).unwrap();
+        assert_ne!(report["verdict"], "not", "{report:#}");
+    }
+}
