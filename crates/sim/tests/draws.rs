@@ -24,7 +24,7 @@ use support::checker::Checker;
 use support::{machine, simulated};
 
 /// Draws of a usual run of the tests: about a minute.
-const DRAWS: u32 = 8_000;
+const DRAWS: u32 = 12_000;
 /// Words that the tasks of a draw wait on.
 const WORDS: u32 = 2;
 /// CPU masks that tasks may take.

@@ -21,6 +21,7 @@ mod o1;
 mod poll;
 mod quotas;
 mod rt;
+mod starts;
 mod time;
 mod trees;
 mod usage;
