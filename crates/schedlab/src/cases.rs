@@ -99,8 +99,8 @@ mod tests {
 
     /// The simulated cells of every case in `cases/` and the folders in it, with name and seed.
     fn simulated() -> Vec<(String, Cell, u64)> {
-        let folders =
-            ["", "drawn", "groups", "rt"].map(|f| format!("{}/../../cases/{f}", env!("CARGO_MANIFEST_DIR")));
+        let folders = ["", "drawn", "groups", "rt", "starts"]
+            .map(|f| format!("{}/../../cases/{f}", env!("CARGO_MANIFEST_DIR")));
         let files = folders.iter().flat_map(|f| std::fs::read_dir(f).unwrap().flatten().map(|e| e.path()));
         let mut files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
         files.sort();
@@ -201,6 +201,19 @@ mod tests {
             assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
             assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
             assert!(case.workload(4).unwrap().has_groups() && case.control.is_none(), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn those_of_starts_read_and_have_the_usual_tolerances() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/starts");
+        let files = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path());
+        let files: Vec<_> = files.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+        assert!(files.len() >= 6);
+        for file in files {
+            let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert!(case.workload(4).is_ok() && case.control.is_none(), "{}", case.name);
         }
     }
 

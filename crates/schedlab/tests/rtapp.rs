@@ -140,3 +140,50 @@ fn logs_of_rt_app_are_compared_thread_by_thread() {
     let (_, told) = lab.run(&["bench", "--tool", "rt-app"], 2);
     assert!(told.contains("schedlab compare reads them"), "{told}");
 }
+
+/// The waits of a file's tasks for their CPU: number, longest in ms. Under CFS a task of low weight begins soon.
+fn waits(lab: &Lab, words: &[&str]) -> (u64, f64) {
+    let json = lab.json(&[&["bench", "--backend", "sim", "--json"], words].concat());
+    let waits =
+        |part: &str| json["metrics"][format!("rtapp.wakeup_latency.{part}")]["value"].as_f64().unwrap();
+    (waits("count") as u64, waits("max") / 1e6)
+}
+
+#[test]
+fn a_light_task_beside_a_hog_runs_from_the_start_on() {
+    // A guest of 6.1 with two CPUs runs the SCHED_IDLE task 313 times in 5 s, 306 of them in time; the longest wait is
+    // 103 ms. With eight CPUs a slice of the hog is 24 ms, longer than the 16 ms between two wakeups.
+    let (lab, idle) =
+        (Lab::new(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/files/sched-idle-pinned.json"));
+    let text = std::fs::read_to_string(idle).unwrap();
+    let nice = text.replace(r#""SCHED_IDLE", "#, r#""SCHED_OTHER", "priority": 19, "#);
+    assert_ne!(nice, text);
+    lab.write("nice.json", &nice);
+    for (machine, kernel, least) in
+        [("smp-2", "v6.1", 300), ("smp-8", "v6.1", 200), ("smp-2", "v4.5", 150), ("smp-2", "v7.3", 300)]
+    {
+        for file in [idle, "nice.json"] {
+            let (runs, longest) = waits(&lab, &[file, "--machine", machine, "--kernel", kernel]);
+            assert!(
+                runs >= least && longest < 110.0,
+                "{file}, {kernel} on {machine}: {runs} runs, {longest} ms"
+            );
+        }
+    }
+}
+
+#[test]
+fn slices_of_all_lengths_on_several_cpus_run_under_7_3() {
+    let lab = Lab::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/reports/p08-crash-v73.json");
+    for seed in ["1", "2", "3"] {
+        let slices =
+            ["slice", "--tasks", "12", "--hog-slice", "10ms", "--waker-slice", "1ms", "--machine", "smp-4"];
+        let ours = ["bench", "--backend", "sim", "--kernel", "v7.3", "--seed", seed, "-r", "1s"];
+        lab.ok(&[&ours[..], &slices].concat());
+        lab.ok(&[&ours[..], &[file, "--machine", "smt-8"]].concat());
+    }
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/reports/p08-short-slice.toml");
+    let brief = ["run", study, "--backend", "sim", "--runs", "1", "--variant", "v7.3"];
+    assert!(lab.ok(&brief).contains("v7.3"));
+}

@@ -253,25 +253,44 @@ impl System<'_> {
         of_class!(self.class(task), set_cpus_allowed(self, task));
     }
 
-    /// The running task of `cpu` gets other attributes, and with them perhaps another class (`__sched_setscheduler`).
+    /// A running or queued task of `cpu` gets other attributes, and with them perhaps another class
+    /// (`__sched_setscheduler`).
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let (old, new) = (self.class(task), Class::of(attr, self.fixed.fair));
-        // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
-        let begun = self.begin_enqueue(cpu, self.now);
         if old == new {
+            // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
+            let begun = self.begin_enqueue(cpu, self.now);
             self.change_attr(cpu, task, attr);
             self.prio_changed(task);
             return self.end_enqueue(cpu, begun);
         }
+        self.changed(cpu, task, |sys| {
+            of_class!(old, switched_from(sys, task));
+            let t = &mut sys.tasks[task];
+            (t.attr, t.class) = (attr, new);
+            of_class!(new, switched_to(sys, task));
+        });
+    }
+
+    /// A task leaves its class for another, or its group.
+    pub(crate) fn switched_from(&mut self, task: TaskId) {
+        of_class!(self.class(task), switched_from(self, task));
+    }
+
+    /// A running or queued task of `cpu` is taken off, changed, and put back.
+    pub(crate) fn changed(&mut self, cpu: CpuId, task: TaskId, change: impl FnOnce(&mut Self)) {
+        let begun = self.begin_enqueue(cpu, self.now);
+        let runs = self.cpus[cpu].curr == Some(task);
         self.deactivate_task(task, Dequeue::Move);
-        of_class!(old, put_prev_task(self, cpu, task));
-        of_class!(old, switched_from(self, task));
-        let t = &mut self.tasks[task];
-        (t.attr, t.class) = (attr, new);
-        of_class!(new, switched_to(self, task));
+        if runs {
+            of_class!(self.class(task), put_prev_task(self, cpu, task));
+        }
+        change(self);
         self.activate_task(cpu, task, Enqueue::Moved);
-        of_class!(new, set_next_task(self, cpu, task));
-        self.cpus[cpu].hrtick_at = NEVER;
+        if runs {
+            of_class!(self.class(task), set_next_task(self, cpu, task));
+            self.cpus[cpu].hrtick_at = NEVER;
+        }
         self.end_enqueue(cpu, begun);
         // `schedule()` decides anew which task runs.
         self.resched(cpu, cpu, SwitchReason::PolicyChanged);

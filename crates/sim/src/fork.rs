@@ -46,13 +46,22 @@ impl System<'_> {
 
     /// Puts a new task on `to`; `by` is the CPU that created it.
     pub fn new_task(&mut self, by: CpuId, task: TaskId, to: CpuId) {
+        let reason = self.fork_reason(by, task, to);
+        self.place_task(by, task, to, reason);
+    }
+
+    /// Why `to` was chosen.
+    fn fork_reason(&self, by: CpuId, task: TaskId, to: CpuId) -> PlaceReason {
         let only = self.tasks[task].allowed.as_ref().is_some_and(|a| a.len() == 1);
-        let reason = match self.class(task) {
+        match self.class(task) {
             _ if only => PlaceReason::OnlyAllowed,
             Class::Rt if to == by => PlaceReason::RtStays,
             Class::Rt => PlaceReason::RtLowest,
             _ => PlaceReason::IdlestFork,
-        };
+        }
+    }
+
+    fn place_task(&mut self, by: CpuId, task: TaskId, to: CpuId, reason: PlaceReason) {
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
         self.tasks[task].cpu = by;
         self.task_fork(task, to);
@@ -93,8 +102,8 @@ impl System<'_> {
         }
     }
 
-    /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose, one task after
-    /// another.
+    /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose for it, one task after
+    /// another. Its properties are its own by then ([`crate::set_up`]).
     pub fn start_task(&mut self, task: TaskId) {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
         self.start_fork_search(CpuId(0), task);
@@ -105,6 +114,7 @@ impl System<'_> {
                 break to;
             }
         };
-        self.new_task(CpuId(0), task, to);
+        let reason = self.fork_reason(CpuId(0), task, to);
+        self.set_up_before(to, task, |sys| sys.place_task(CpuId(0), task, to, reason));
     }
 }

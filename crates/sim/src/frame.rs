@@ -41,6 +41,8 @@ pub enum Sys {
     Exec,
     /// Read the CPU time of a task.
     Usage { task: TaskId },
+    /// What a new task has yet to set up: its group, its CPUs or its attributes.
+    SetUp,
     /// Change attributes.
     SetAttr { attr: Attr },
     /// Change allowed CPUs.

@@ -28,6 +28,7 @@ mod rt;
 mod run;
 mod schedstat;
 mod schedule;
+mod set_up;
 mod syscall;
 mod system;
 mod task;

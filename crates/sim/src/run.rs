@@ -249,6 +249,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         attr: new.attr,
         o1: O1Task::new(new.attr),
         allowed: new.allowed,
+        own: None,
         state: State::Unborn,
         group: new.group,
         cpu: new.cpu,

@@ -6,7 +6,7 @@ use crate::task::{State, UserOp};
 use crate::timer::Fires;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
-use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_trace::{EventKind, SwitchReason};
 use schedlab_workload::{Outcome, Usage};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -44,6 +44,7 @@ impl System<'_> {
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
             Sys::Exec => self.begin_exec(cpu, curr),
             Sys::Usage { task } => self.sys_usage(cpu, curr, task),
+            Sys::SetUp => self.sys_set_up(cpu, curr),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
             Sys::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),
             Sys::VcpuKicks => self.next_wakeup(cpu, Context::Task),
@@ -162,18 +163,8 @@ impl System<'_> {
 
     fn sys_set_affinity(&mut self, cpu: CpuId, curr: TaskId, mask: u32) {
         let allowed = self.fixed.masks[mask as usize].clone();
-        let stays = allowed.contains(cpu);
-        let first = allowed.lowest();
-        self.tasks[curr].allowed = Some(allowed);
         self.tell(cpu, EventKind::Allowed { task: curr, mask });
-        self.set_cpus_allowed(curr);
-        match first {
-            Some(to) if !stays => {
-                self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));
-                self.schedule(cpu, SwitchReason::Moved);
-            }
-            _ => self.return_to_user(cpu),
-        }
+        self.take_cpus(cpu, curr, Some(allowed));
     }
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
@@ -188,6 +179,7 @@ impl System<'_> {
         if self.tasks[task].state != State::Unborn {
             return self.return_to_user(cpu);
         }
+        self.inherit(task, parent);
         self.emit(cpu, EventKind::Forked { task, parent: Some(parent) });
         self.start_fork_search(cpu, task);
         self.begin(cpu, Step::Fork { task }, 0);

@@ -84,6 +84,19 @@ pub struct Counted {
     pub involuntary: u32,
 }
 
+/// The properties that a new task has yet to give itself.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Its attributes.
+    pub attr: Attr,
+    /// Its CPUs; `None` for all.
+    pub allowed: Option<CpuSet>,
+    /// Its group.
+    pub group: GroupId,
+    /// Whether it has yet to take its CPUs.
+    pub pins: bool,
+}
+
 /// A task.
 ///
 /// The order of the fields is the order in memory: the fields that every wakeup needs come first.
@@ -156,6 +169,8 @@ pub struct Task {
     pub overlap: crate::fair::early::overlap::Overlap,
     /// Its wakees, and how often they change (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
+    /// Its own properties until it has set itself up; it has its parent's meanwhile.
+    pub own: Option<Box<Own>>,
     /// The kernel's counts of it.
     pub counted: Counted,
     /// The O(1) scheduler's part.

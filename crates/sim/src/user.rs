@@ -206,6 +206,9 @@ impl System<'_> {
         {
             return self.vhost_goes_on(cpu, curr, machine);
         }
+        if self.tasks[curr].own.is_some() && self.sets_up(cpu, curr) {
+            return;
+        }
         let recording = self.now >= self.measure_from && !self.tasks[curr].background;
         let task = &mut self.tasks[curr];
         task.user = UserOp::Ask;

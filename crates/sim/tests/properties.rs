@@ -317,10 +317,15 @@ impl Case {
         b.finish().expect("the first task starts by itself")
     }
 
-    /// The CPUs that a task may ever run on; `None` for all.
-    fn allowed(&self, task: &TaskPlan) -> Option<CpuSet> {
+    /// The CPUs that a task may ever run on; `None` for all. A new task has its parent's at first.
+    fn allowed(&self, at: usize) -> Option<CpuSet> {
+        let task = &self.tasks[at];
         let later = task.acts.iter().filter_map(|a| if let Act::Affinity(m) = a { Some(*m) } else { None });
-        Some(later.fold(self.mask(task.mask?), |all, m| all.or(&self.mask(m))))
+        let own = later.fold(self.mask(task.mask?), |all, m| all.or(&self.mask(m)));
+        match task.parent.filter(|_| at > 0) {
+            Some(parent) => Some(own.or(&self.allowed(parent.index(at))?)),
+            None => Some(own),
+        }
     }
 }
 
@@ -465,8 +470,8 @@ fn checker(case: &Case) -> Checker {
     let machine = case.machine();
     let built = case.workload();
     let mut checker = Checker::new(&machine).measure_from(built.warmup);
-    for (i, task) in case.tasks.iter().enumerate() {
-        if let Some(allowed) = case.allowed(task) {
+    for i in 0..case.tasks.len() {
+        if let Some(allowed) = case.allowed(i) {
             checker.restrict(TaskId::from(i), allowed);
         }
     }

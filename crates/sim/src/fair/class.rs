@@ -128,7 +128,11 @@ impl<R: Rules> SchedClass for Fair<R> {
     fn set_next_task(sys: &mut System<'_>, _cpu: CpuId, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
-            R::set_next_entity(sys, entity);
+            // The entities above a throttled queue are on none. The task runs on there until it is switched out.
+            match sys.entities[entity].on_rq {
+                true => R::set_next_entity(sys, entity),
+                false => sys.make_current(entity),
+            }
             level = sys.entities[entity].parent;
         }
         sys.note_throttled(sys.tasks[task].entity);

@@ -22,6 +22,7 @@ mod poll;
 mod preempt;
 mod quotas;
 mod rt;
+mod starts;
 mod time;
 mod trees;
 mod usage;

@@ -166,18 +166,63 @@ proptest! {
     }
 }
 
-/// Eight draws, the same each time, since the bound does not hold for all: two groups of 1554 and 1372 shares under
-/// v4.5 are 3.1 % of the whole apart from their weights.
-fn same_eight() -> ProptestConfig {
-    let rng_seed = proptest::test_runner::RngSeed::Fixed(1);
-    ProptestConfig { cases: 8, failure_persistence: None, rng_seed, ..ProptestConfig::default() }
+/// Hogs of each group, and CPUs.
+const EACH: usize = 4;
+/// The difference of load between two CPUs of one cache that a balancer tolerates (`imbalance_pct`), per cent.
+const TOLERATED: f64 = 117.0;
+
+/// The ways to spread a group's hogs over the CPUs.
+fn spreads() -> Vec<[usize; EACH]> {
+    let digits =
+        (0..(EACH + 1).pow(EACH as u32)).map(|n| [0, 1, 2, 3].map(|at| n / (EACH + 1).pow(at) % (EACH + 1)));
+    digits.filter(|spread| spread.iter().sum::<usize>() == EACH).collect()
+}
+
+/// Whether a balancer leaves hogs where they are. Each CPU is given with its load and its number of hogs. Before 5.5
+/// it also leaves a difference that is less than one of the busiest CPU's tasks (`fix_small_imbalance`).
+fn stays(cpus: &[(f64, usize); EACH], old: bool) -> bool {
+    let by_load = |a: &&(f64, usize), b: &&(f64, usize)| a.0.total_cmp(&b.0);
+    let (Some(most), Some(least)) = (cpus.iter().max_by(by_load), cpus.iter().min_by(by_load)) else {
+        return false;
+    };
+    least.1 > 0 && (most.0 * 100.0 <= least.0 * TOLERATED || old && most.0 - least.0 < most.0 / most.1 as f64)
+}
+
+/// The farthest that a group can be from its weight, as a part of the whole, while the balancer sees nothing to do. A
+/// group's load on a CPU is its hogs' part of its shares. If two groups have two CPUs each, say, each gets half, while
+/// their loads differ as their shares do.
+fn farthest(shares: &[u64], old: bool) -> f64 {
+    let spreads = spreads();
+    let (whole, mut worst) = (shares.iter().sum::<u64>() as f64, 0.0f64);
+    for mut number in 0..spreads.len().pow(shares.len() as u32) {
+        let mut cpus = [(0.0, 0); EACH];
+        let mut loads = Vec::with_capacity(shares.len());
+        for shares in shares {
+            let spread = spreads[number % spreads.len()];
+            number /= spreads.len();
+            let load = spread.map(|hogs| *shares as f64 * hogs as f64 / EACH as f64);
+            for ((cpu, load), hogs) in cpus.iter_mut().zip(load).zip(spread) {
+                *cpu = (cpu.0 + load, cpu.1 + hogs);
+            }
+            loads.push(load);
+        }
+        if stays(&cpus, old) {
+            let got = |load: &[f64; EACH]| {
+                load.iter().zip(&cpus).map(|(l, cpu)| l / cpu.0).sum::<f64>() / EACH as f64
+            };
+            let off = loads.iter().zip(shares).map(|(load, s)| (got(load) - *s as f64 / whole).abs());
+            worst = off.fold(worst, f64::max);
+        }
+    }
+    worst
 }
 
 proptest! {
-    #![proptest_config(same_eight())]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// A quarter of a per cent is left to switches, and to the time until the balancer has done its work.
     #[test]
-    fn on_four_cpus_hogs_follow_the_weights_of_the_groups_within_3_per_cent(
+    fn on_four_cpus_hogs_follow_the_weights_of_the_groups_as_far_as_the_balancer_looks(
         shares in prop::collection::vec(1024u64..2048, 2..4),
         profile in prop::sample::select(vec!["v4.5", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"]),
     ) {
@@ -185,9 +230,21 @@ proptest! {
         let nodes: Vec<Node> = shares.iter().map(|s| Node { shares: *s, hogs: 1, children: vec![] }).collect();
         let mut load = Load::lasting_ms(0);
         load.builder.lasts(Ns::secs(10), Ns::secs(3));
-        let parts = add_all(&mut load, &nodes, 4);
+        let parts = add_all(&mut load, &nodes, EACH);
         let report = simulate("smp-4", profile, load);
-        let worst = worst(&report, &nodes, &parts, 4);
-        prop_assert!(worst <= 0.03, "{profile}: {worst} of the whole");
+        let (worst, most) = (worst(&report, &nodes, &parts, EACH), farthest(&shares, profile == "v4.5"));
+        prop_assert!(worst <= most + 0.0025, "{profile}: {worst} of the whole, at most {most}");
     }
+}
+
+#[test]
+fn groups_apart_are_as_far_from_their_weights_as_half_is() {
+    let apart = 1554.0 / 2926.0 - 0.5;
+    assert!(
+        (farthest(&[1554, 1372], true) - apart).abs() < 1e-9
+            && (farthest(&[1554, 1372], false) - apart).abs() < 1e-9
+    );
+    assert!(farthest(&[1500, 1500], false) < 1e-9, "equal groups get equal parts wherever they are");
+    // A balancer that looks for whole tasks leaves a greater difference.
+    assert!(farthest(&[1930, 1325], false) < 1e-9 && farthest(&[1930, 1325], true) > 0.09);
 }

@@ -11,7 +11,7 @@ use schedlab_kernel::{Attr, Kernel, tunable, variant::Toggle};
 use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, EventKind, Keep, PlaceReason, Sink};
-use schedlab_workload::{Builder, Built, Env, Op, Program};
+use schedlab_workload::{Builder, Built, Env, Op, Program, TaskDecl};
 
 /// A program that is a closure.
 struct Closure<F>(F);
@@ -165,8 +165,10 @@ pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> R
 /// As [`run_seeded`], with a workload that is already built.
 pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
-    // A task that may change its CPUs later is not restricted to the first ones.
-    for (id, task) in built.tasks.iter().enumerate().filter(|_| built.masks.is_empty()) {
+    // A task that may change its CPUs later is not restricted to the first ones, nor is a child, which has its
+    // parent's at first.
+    let stays = |task: &TaskDecl| built.masks.is_empty() && task.spawned_by.is_none();
+    for (id, task) in built.tasks.iter().enumerate().filter(|(_, task)| stays(task)) {
         task.affinity.iter().for_each(|allowed| checker.restrict(TaskId::from(id), allowed.clone()));
     }
     let mut sink = (checker, Keep::default());

@@ -297,7 +297,9 @@ impl System<'_> {
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
-        if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle {
+        // A balancer has brought it, and it still sleeps.
+        let delayed = self.entities[we].delayed;
+        if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle && !delayed {
             self.set_next_buddy(we);
         }
         if self.cpus[cpu].must_resched() && !self.short_buddies() {
@@ -318,6 +320,12 @@ impl System<'_> {
                 self.end_protection(c);
                 return true;
             }
+            // 7.3 refuses a delayed entity as it refuses a SCHED_BATCH one.
+            ByPolicy::Pick if delayed && self.fixed.history.short_buddies => {
+                Eevdf::update_curr(self, queue);
+                self.bound_protection(queue, c);
+                return false;
+            }
             ByPolicy::Refuse => {
                 if self.fixed.history.short_buddies && self.has(Feature::WakeupPreemption) {
                     Eevdf::update_curr(self, queue);
@@ -333,7 +341,8 @@ impl System<'_> {
             if how == Enqueue::New && !short && self.fixed.history.short_buddies {
                 self.bound_protection(queue, c);
             }
-            let competes = short || how != Enqueue::New && !(self.becomes_next(queue, w) && sync);
+            let wakes = how != Enqueue::New && !delayed;
+            let competes = short || wakes && !(self.becomes_next(queue, w) && sync);
             return competes && self.preempts_protected(queue, c, w, short);
         }
         if short && preempt::ends_protection(self.short_wakee(queue, c, w)) {

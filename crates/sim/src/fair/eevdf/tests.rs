@@ -7,7 +7,7 @@ use crate::system::System;
 use crate::task::State;
 use crate::upkeep_tests::born;
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_kernel::Kernel;
+use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::Discard;
 
@@ -177,6 +177,26 @@ fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_an_earlier_deadline() 
             assert_eq!(sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)), preempts, "{version}");
             let picked = sys.eevdf_pick(CPU);
             assert_eq!(picked == Some(wakee), preempts, "{version}: and it is picked next");
+        });
+    }
+}
+
+#[test]
+fn a_sleeper_that_was_moved_while_queued_neither_preempts_nor_becomes_a_buddy() {
+    // Its slice is the shortest and its deadline the earliest, so the look for a wakee's chance would take it off.
+    for version in ["v6.12 NEXT_BUDDY", "v6.18", "v6.18 NEXT_BUDDY", "v7.3", "v7.3 NEXT_BUDDY"] {
+        queued(version.split(' ').next().expect("a version"), &[300_000, 0], |sys, tasks| {
+            sys.fixed.kernel.features.switch(Feature::NextBuddy, version.ends_with("NEXT_BUDDY"));
+            let sleeper = tasks[1];
+            sys.tasks[sleeper].state = State::Sleeping;
+            edit(sys, sleeper, |e| {
+                (e.delayed, e.slice_ns, e.vruntime, e.deadline) = (true, 100_000, -100_000, 0);
+            });
+            let judged = sys.wakeup_preempt(CPU, arrival(sleeper, Enqueue::Moved));
+            assert!(!judged || version.starts_with("v6.12"), "{version}");
+            let next = sys.queues[sys.root(CPU)].next;
+            assert_eq!(next, None, "{version}");
+            assert_eq!(sys.eevdf_pick(CPU), Some(tasks[0]), "{version}");
         });
     }
 }

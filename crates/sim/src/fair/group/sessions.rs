@@ -7,6 +7,14 @@
 use schedlab_kernel::policy::group_of;
 use schedlab_workload::{Built, GroupDecl, Place, ROOT_GROUP};
 
+/// The beginning of the path of a session's group.
+const SESSION: &str = "/autogroup-";
+
+/// Whether a group is that of a session. Its tasks are born in it.
+pub fn is_session(path: &str) -> bool {
+    path.starts_with(SESSION)
+}
+
 /// Puts the tasks of the kernel `here` into groups of their sessions.
 pub fn separate(workload: &mut Built, here: Place) {
     for task in
@@ -14,9 +22,9 @@ pub fn separate(workload: &mut Built, here: Place) {
     {
         // The kernel's name of such a group.
         let path = match task.part.checked_add(1) {
-            Some(session) => format!("/autogroup-{session}"),
+            Some(session) => format!("{SESSION}{session}"),
             // A virtual machine's process is a session of its own.
-            None => format!("/autogroup-{}", group_of(&task.name)),
+            None => format!("{SESSION}{}", group_of(&task.name)),
         };
         let known = workload.groups.iter().position(|g| g.path == path);
         let number = known.unwrap_or_else(|| {

@@ -1,0 +1,310 @@
+//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value, priority,
+//! slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork and end. Every
+//! draw runs under one of the profiles, on one of a few machines, with all invariants walked after every step, and its
+//! events must make sense.
+//!
+//! A draw is small, so that it takes milliseconds. The same draws are made each time, unless `SCHEDLAB_DRAWS` gives
+//! their number (`.ci/run slow`): then they are new ones. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
+//! repeats it.
+
+mod support;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::{RngSeed, TestRunner};
+use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
+use schedlab_kernel::feature::FEATURES;
+use schedlab_kernel::{Attr, Kernel, PROFILES, Policy};
+use schedlab_machine::Machine;
+use schedlab_workload::{Builder, Built, Env, Op, Program, WordId};
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Instant, SystemTime};
+use support::checker::Checker;
+use support::{machine, simulated};
+
+/// Draws of a usual run of the tests: about a minute.
+const DRAWS: u32 = 12_000;
+/// Words that the tasks of a draw wait on.
+const WORDS: u32 = 2;
+/// CPU masks that tasks may take.
+const MASKS: usize = 3;
+/// Operations of a task. Then it leaves, so that no draw takes for ever.
+const MOST_OPS: u32 = 300;
+
+/// One CPU, several, two threads of a core, several caches.
+static MACHINES: LazyLock<Vec<Machine>> =
+    LazyLock::new(|| ["smp-1", "smp-2", "smp-4", "x5570-2x4-smt", "epyc-2x4"].map(machine).into());
+
+/// One act of a task.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Run(u64),
+    Sleep(u64),
+    Wait { word: u32, for_us: u64 },
+    Wake { word: u32, count: u32 },
+    Yield,
+    Set(Attr),
+    Pin(u32),
+}
+
+fn attr() -> impl Strategy<Value = Attr> {
+    let slice = prop_oneof![3 => Just(0u64), 1 => 100_000u64..1_000_000, 1 => 1_000_000u64..100_000_000];
+    let policy = prop_oneof![
+        5 => Just(Policy::Other),
+        1 => Just(Policy::Batch),
+        2 => Just(Policy::Idle),
+        1 => Just(Policy::Fifo),
+        1 => Just(Policy::Rr),
+    ];
+    let nice = prop_oneof![2 => Just(0i8), 1 => -20i8..20];
+    (policy, nice, slice, 1u8..5).prop_map(|(policy, nice, slice, priority)| match policy.is_fair() {
+        true => Attr { policy, nice, slice: Ns(slice), rt_priority: 0 },
+        false => Attr { policy, rt_priority: priority, ..Attr::default() },
+    })
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        5 => (1u64..2_500).prop_map(Act::Run),
+        4 => (0u64..2_500).prop_map(Act::Sleep),
+        2 => (0..WORDS, 0u64..3_000).prop_map(|(word, for_us)| Act::Wait { word, for_us }),
+        3 => (0..WORDS, 1u32..4).prop_map(|(word, count)| Act::Wake { word, count }),
+        2 => Just(Act::Yield),
+        3 => attr().prop_map(Act::Set),
+        2 => (0..MASKS as u32).prop_map(Act::Pin),
+    ]
+}
+
+/// A task of a draw.
+#[derive(Clone, Debug)]
+struct Plan {
+    acts: Vec<Act>,
+    attr: Attr,
+    mask: Option<u32>,
+    group: Option<Index>,
+    /// The earlier task that forks it, if one does.
+    parent: Option<Index>,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let attr = prop_oneof![1 => Just(Attr::default()), 1 => attr()];
+    let mask = prop::option::weighted(0.3, 0..MASKS as u32);
+    let group = prop::option::weighted(0.7, any::<Index>());
+    let parent = prop::option::weighted(0.3, any::<Index>());
+    (prop::collection::vec(act(), 1..7), attr, mask, group, parent)
+        .prop_map(|(acts, attr, mask, group, parent)| Plan { acts, attr, mask, group, parent })
+}
+
+/// A group, below the root or an earlier one.
+#[derive(Clone, Debug)]
+struct Group {
+    above: Option<Index>,
+    shares: u64,
+    /// Quota and period, us, and the part of the quota that it may save up, per cent.
+    limit: Option<(u64, u64, u64)>,
+    idle: bool,
+}
+
+fn group() -> impl Strategy<Value = Group> {
+    let shares = prop_oneof![1 => Just(1024u64), 2 => 2u64..20_000];
+    let limit = prop::option::weighted(0.4, (1_000u64..6_000, 1_000u64..10_000, 0u64..=100));
+    (prop::option::weighted(0.4, any::<Index>()), shares, limit, prop::bool::weighted(0.2))
+        .prop_map(|(above, shares, limit, idle)| Group { above, shares, limit, idle })
+}
+
+/// The full input of a draw.
+#[derive(Clone, Debug)]
+struct Draw {
+    machine: Index,
+    profile: Index,
+    toggles: Vec<(Index, bool)>,
+    hz: u64,
+    autogroup: bool,
+    seed: u64,
+    ms: u64,
+    processes: bool,
+    masks: Vec<u32>,
+    groups: Vec<Group>,
+    tasks: Vec<Plan>,
+}
+
+fn draw() -> impl Strategy<Value = Draw> {
+    let hz = prop_oneof![Just(100u64), Just(250), Just(1000)];
+    let toggles = prop::collection::vec((any::<Index>(), any::<bool>()), 0..4);
+    let kernel = (any::<Index>(), any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
+    let groups = prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(group(), 1..4)];
+    let load = (prop::collection::vec(plan(), 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
+    (kernel, load, any::<u64>(), 2u64..25, any::<bool>()).prop_map(
+        |((machine, profile, toggles, hz, autogroup), (tasks, groups, masks), seed, ms, processes)| Draw {
+            machine,
+            profile,
+            toggles,
+            hz,
+            autogroup,
+            seed,
+            ms,
+            processes,
+            masks,
+            groups,
+            tasks,
+        },
+    )
+}
+
+impl Draw {
+    fn machine(&self) -> &'static Machine {
+        &MACHINES[self.machine.index(MACHINES.len())]
+    }
+
+    fn kernel(&self) -> Kernel {
+        let mut kernel = Kernel::of(PROFILES[self.profile.index(PROFILES.len())].version);
+        for (feature, on) in &self.toggles {
+            kernel.features.switch(FEATURES[feature.index(FEATURES.len())].feature, *on);
+        }
+        kernel.tunables.hz = self.hz;
+        kernel.tunables.autogroup = u64::from(self.autogroup);
+        kernel
+    }
+
+    /// CPUs of a mask: at least one of the machine's.
+    fn mask(&self, at: u32) -> CpuSet {
+        let (n, bits) = (self.machine().topology.nr_cpus() as u32, self.masks[at as usize]);
+        (0..n).filter(|c| bits >> (c % 32) & 1 == 1 || *c == bits % n).map(CpuId).collect()
+    }
+
+    fn parent_of(&self, task: usize) -> Option<usize> {
+        self.tasks[task].parent.filter(|_| task > 0).map(|p| p.index(task))
+    }
+
+    /// The CPUs that a task may ever run on; `None` for all. Until it has set itself up it has its parent's.
+    fn allowed(&self, task: usize) -> Option<CpuSet> {
+        let plan = &self.tasks[task];
+        let later = plan.acts.iter().filter_map(|a| if let Act::Pin(m) = a { Some(*m) } else { None });
+        let own = later.fold(self.mask(plan.mask?), |all, m| all.or(&self.mask(m)));
+        match self.parent_of(task) {
+            Some(parent) => Some(own.or(&self.allowed(parent)?)),
+            None => Some(own),
+        }
+    }
+
+    /// Declares the groups, each with what the kernel knows of it.
+    fn declare_groups(&self, b: &mut Builder) -> Vec<schedlab_base::GroupId> {
+        let version = self.kernel().version;
+        let (mut ids, mut paths) = (Vec::new(), Vec::<String>::new());
+        for (i, group) in self.groups.iter().enumerate() {
+            let above = group.above.filter(|_| i > 0).map_or("", |at| paths[at.index(i)].as_str());
+            paths.push(format!("{above}/g{i}"));
+            let id = b.group(&paths[i]).expect("a path");
+            let decl = b.edit_group(id);
+            decl.shares = group.shares;
+            if let Some((quota, period, burst)) = group.limit.filter(|_| version >= Version::new(3, 2)) {
+                (decl.quota, decl.period) = (Some(Ns::us(quota)), Ns::us(period));
+                let bursts = version >= Version::new(5, 14);
+                decl.burst = if bursts { Ns::us(quota * burst / 100) } else { Ns::ZERO };
+            }
+            decl.idle = group.idle && version >= Version::new(5, 15);
+            ids.push(id);
+        }
+        ids
+    }
+
+    fn workload(&self) -> Built {
+        let mut b = Builder::new(self.seed);
+        b.lasts(Ns::ms(self.ms), Ns::ZERO);
+        if self.processes {
+            b.as_processes();
+        }
+        (0..WORDS).for_each(|_| {
+            b.word();
+        });
+        (0..MASKS as u32).for_each(|m| {
+            b.mask(self.mask(m));
+        });
+        let groups = self.declare_groups(&mut b);
+        for (i, plan) in self.tasks.iter().enumerate() {
+            let children = (0..self.tasks.len()).filter(|c| self.parent_of(*c) == Some(i));
+            let children = children.map(TaskId::from).collect();
+            let program = Script { acts: plan.acts.clone(), at: 0, children };
+            let id = b.task(format!("t{i}"), Box::new(program)).expect("few tasks");
+            let task = b.edit(id);
+            task.attr = plan.attr;
+            task.affinity = plan.mask.map(|m| self.mask(m));
+            task.spawned_by = self.parent_of(i).map(TaskId::from);
+            if let Some(group) = plan.group.filter(|_| !groups.is_empty()) {
+                task.group = groups[group.index(groups.len())];
+            }
+        }
+        b.finish().expect("the first task starts by itself")
+    }
+
+    /// Runs it; the error names what is wrong.
+    fn run(&self) -> Result<(), String> {
+        let mut checker = Checker::new(self.machine());
+        checker.limited = self.groups.iter().any(|g| g.limit.is_some());
+        for task in 0..self.tasks.len() {
+            if let Some(allowed) = self.allowed(task) {
+                checker.restrict(TaskId::from(task), allowed);
+            }
+        }
+        let report = simulated(self.machine(), self.kernel(), self.seed, self.workload(), &mut checker);
+        checker.verdict(&report.map_err(|e| e.to_string())?)
+    }
+}
+
+/// A plan, carried out again and again.
+struct Script {
+    acts: Vec<Act>,
+    at: u32,
+    children: Vec<TaskId>,
+}
+
+impl Program for Script {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let Some(task) = self.children.pop() {
+            return Op::Spawn { task };
+        }
+        if self.at == MOST_OPS {
+            return Op::Exit;
+        }
+        self.at += 1;
+        match self.acts[(self.at as usize - 1) % self.acts.len()] {
+            Act::Run(us) => Op::Run { work: Ns::us(us) },
+            Act::Sleep(us) => Op::Sleep { length: Ns::us(us) },
+            Act::Wait { word, for_us } => {
+                let word = WordId(word);
+                Op::Wait { word, value: env.word(word).load(SeqCst), until: env.now() + Ns::us(for_us) }
+            }
+            Act::Wake { word, count } => Op::Wake { word: WordId(word), count },
+            Act::Yield => Op::Yield,
+            Act::Set(attr) => Op::SetAttr { attr },
+            Act::Pin(mask) => Op::SetAffinity { mask },
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+}
+
+#[test]
+fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+    let draws = number("SCHEDLAB_DRAWS");
+    let drawn =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+    let seed = number("SCHEDLAB_DRAW_SEED").unwrap_or_else(|| draws.map_or(1, |_| drawn()));
+    let cases = draws.map_or(DRAWS, |n| n.try_into().expect("fewer than 4 billion draws"));
+    let config = ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: 5_000,
+        ..ProptestConfig::default()
+    };
+    let begun = Instant::now();
+    println!("{cases} draws; SCHEDLAB_DRAWS={cases} SCHEDLAB_DRAW_SEED={seed} makes them again");
+    let result = TestRunner::new(config).run(&draw(), |draw| draw.run().map_err(TestCaseError::fail));
+    println!("done after {:?}", begun.elapsed());
+    result.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
