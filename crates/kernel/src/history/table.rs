@@ -183,12 +183,24 @@ mechanisms! {
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."
-        bandwidth_expires in "bandwidth": [between("3.2", "3.16"), between("4.18", "5.4")], "expire_cfs_rq_runtime()", Memory("6.1.192 has it not"),
-            with "A CPU's rest of a slice of quota is lost when a period ends."
-            without "A CPU keeps its rest of a slice of quota over the ends of periods."
-        bandwidth_newest_first in "bandwidth": [between("3.16", "4.20")], "throttle_cfs_rq(), distribute_cfs_runtime()", Memory("6.1.192 has it not"),
+        bandwidth_expires in "bandwidth": [between("3.2", "5.4")], "expire_cfs_rq_runtime(), __return_cfs_rq_runtime()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 3.2 is from memory"),
+            with "A slice of quota ends with the period in which it was taken: a CPU loses the rest, and does not give it back."
+            without "A CPU keeps its rest of a slice of quota over the ends of periods, and gives it back at any time."
+        bandwidth_slack_waits in "bandwidth": [between("3.2", "5.3")], "start_cfs_slack_bandwidth()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 5.3 is a commit's, 3.2 from memory"),
+            with "Quota that is given back is handed out once nothing more has come for 5 ms."
+            without "Quota that is given back is handed out 5 ms after the first of it."
+        bandwidth_rests_stay in "bandwidth-expires": [between("3.16", "4.18")], "expire_cfs_rq_runtime()", Source("4.4 and 4.15 have it, 4.19 has it not; 3.16 is from memory, 4.18 a commit's"),
+            with "A CPU keeps the rest of a slice of an earlier period, but not in the period in which the timer starts after it stood still: then each charge loses what is left."
+            without "A CPU loses the rest of a slice of an earlier period."
+        bandwidth_newest_first in "bandwidth": [between("3.17", "4.19")], "throttle_cfs_rq(), distribute_cfs_runtime()", Source("4.4 and 4.15 have it, 4.19 has it not; 3.17 is a report's"),
             with "The queue that was throttled last is given new quota first."
             without "The queue that was throttled first is given new quota first."
+        bandwidth_newest_meanwhile in "bandwidth": [between("4.19", "5.8")], "throttle_cfs_rq(), distribute_running", Source("4.15 has it not, 4.19 and 5.4 have it, 5.10 has it not; 5.8 is a report's"),
+            with "A queue that is throttled while quota is handed out is first the next time."
+            without "It does not matter whether quota is being handed out as a queue is throttled."
+        bandwidth_asks_again in "bandwidth": [since("5.8")], "throttle_cfs_rq(), __assign_cfs_rq_runtime()", Source("5.4 has it not, 5.10 has it; 5.8 is a report's"),
+            with "A queue about to be throttled first takes what has come into the pool since its last charge."
+            without "A queue whose last charge found the pool empty is throttled."
         bandwidth_bursts in "bandwidth": [since("5.14")], "__refill_cfs_bandwidth_runtime()", Source("6.1.192; the release is from memory"),
             with "A group may save up unused quota, up to its burst."
             without "Unused quota is lost when a period ends, except the CPUs' rests of slices."

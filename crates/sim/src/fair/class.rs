@@ -257,7 +257,7 @@ impl System<'_> {
             return None;
         }
         if self.limits && self.group_rqs[queue].limited {
-            self.group_rqs[queue].left_ns -= delta_ns as i64;
+            self.group_rqs[queue].slice.left_ns -= delta_ns as i64;
         }
         if self.entities[curr].task.is_some() {
             self.charge_server(cpu, delta_ns);

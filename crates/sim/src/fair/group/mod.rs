@@ -91,10 +91,8 @@ pub struct GroupRq {
     pub window: Window,
     /// Its group has a quota (`runtime_enabled`).
     pub limited: bool,
-    /// Time left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
-    pub left_ns: i64,
-    /// The period in which it took its last slice.
-    pub slice_of: u64,
+    /// Its slice of the quota.
+    pub slice: bandwidth::Slice,
     /// It has no time left and is on its group's list (`throttled`).
     pub throttled: bool,
     /// Since when tasks wait for that, ns (`throttled_clock`).
