@@ -291,7 +291,7 @@ impl System<'_> {
         self.queues[queue].curr = Some(entity);
     }
 
-    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest tasks first,
+    /// A pick makes a task the newest of its CPU's list. The balancer of 4.15 and later takes the oldest tasks first,
     /// which have waited longest.
     pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu].list;
