@@ -101,26 +101,26 @@ features! {
     CacheHotBuddy, "CACHE_HOT_BUDDY", newer((2, 6, 26)), newer((2, 6, 26)), "", SCHED,
         "since from memory, 2.6.29 has it",
         "the balancer treats buddies as cache hot";
-    LbBias, "LB_BIAS", releases((2, 6, 28), (5, 0, 0)), releases((2, 6, 27), (5, 3, 0)), "", SCHED,
-        "4.19 to 5.4; since and the releases with it off from memory",
+    LbBias, "LB_BIAS", releases((2, 6, 28), (4, 20, 0)), releases((2, 6, 27), (5, 3, 0)), "", SCHED,
+        "4.4 to 5.4; since and the releases with it off from memory",
         "the balancer reads loads low for sources and high for targets";
     TtwuQueue, "TTWU_QUEUE", newer((2, 6, 39)), newer((2, 6, 39)), "", SCHED,
         "2.6.35 to 3.0",
         "a wakeup across caches is queued on the target CPU's wake list";
     AltPeriod, "ALT_PERIOD", before((5, 13, 0), "eevdf"), before((5, 13, 0), "eevdf"), "", SCHED,
-        "5.4 to 6.1, 6.1 to 6.6",
+        "5.11 to 5.14, 6.5 to 6.8; since from memory",
         "the slice's period counts all tasks of the runqueue";
     BaseSlice, "BASE_SLICE", before((5, 13, 0), "eevdf"), before((5, 13, 0), "eevdf"), "", SCHED,
-        "5.4 to 6.1, 6.1 to 6.6",
+        "5.11 to 5.14, 6.5 to 6.8; since from memory",
         "no slice is shorter than min_granularity";
     WaIdle, "WA_IDLE", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
-        "from memory, 4.19 has it",
+        "4.4 has it not, 4.15 has it; since from memory",
         "wake_affine prefers whichever of waker's and previous CPU is idle";
     WaWeight, "WA_WEIGHT", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
-        "from memory, 4.19 has it",
+        "4.4 has it not, 4.15 has it; since from memory",
         "wake_affine compares the loads of waker's and previous CPU";
     WaBias, "WA_BIAS", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
-        "from memory, 4.19 has it",
+        "4.4 has it not, 4.15 has it; since from memory",
         "wake_affine leans to the waker's CPU by half the imbalance_pct";
     SisGroup, "SIS_GROUP", before((2, 6, 32), "core-search"), before((2, 6, 32), "core-search"), "search", Source::Ours("select_idle_sibling() of those releases"),
         "3.4, 3.19, 4.9; since from memory",
@@ -144,10 +144,10 @@ features! {
         "3.4 to 3.19, 4.9; since from memory",
         "the group search passes over the target's own group (the 'i == target' test)";
     SisProp, "SIS_PROP", releases((4, 13, 0), (6, 0, 0)), releases((4, 13, 0), (6, 7, 0)), "", SCHED,
-        "6.6 to 6.12; since from memory, 4.19 has it",
+        "4.4 has it not, 4.15 to 5.19 have it on, 6.0 off; since from memory",
         "limit the idle CPU search by average idle and scan time";
     SisUtil, "SIS_UTIL", newer((6, 0, 0)), newer((6, 0, 0)), "", SCHED,
-        "5.4 to 6.1",
+        "5.19 to 6.0",
         "limit the idle CPU search by the cache domain's utilisation";
     SdSharedAll, "SD_SHARED_ALL", NEVER, NEVER, "", Source::Ours("Chen Yu's newidle RFC of 2023, 1/7"),
         "the patch",
@@ -177,7 +177,7 @@ features! {
         "no kernel has it",
         "shared state on NUMA domains too";
     UtilEst, "UTIL_EST", newer((4, 17, 0)), newer((4, 17, 0)), "", SCHED,
-        "from memory, 4.19 has it",
+        "4.15 to 5.4; since from memory",
         "utilisation counts what runnable tasks used when they last slept";
     NewFairSleepers, "NEW_FAIR_SLEEPERS", before((2, 6, 24), "credits-sleepers"), before((2, 6, 24), "credits-sleepers"), "", SCHED,
         "2.6.35 to 3.0; since from memory; FAIR_SLEEPERS in 2.6.35",
@@ -207,7 +207,7 @@ features! {
         "6.1 to 6.6",
         "a new task's first deadline is half a slice away";
     PlaceRelDeadline, "PLACE_REL_DEADLINE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
-        "from memory, 6.12.117 has it; a later stable 6.6 backported it",
+        "6.11 to 6.12.117; a later stable 6.6 backported it",
         "a task that is moved while runnable keeps its distance to its deadline";
     RunToParity, "RUN_TO_PARITY", with("eevdf"), with("eevdf"), "", SCHED,
         "6.1 to 6.6",
@@ -216,7 +216,7 @@ features! {
         "6.6 to 6.12",
         "a waking task with a shorter slice may break the protection of RUN_TO_PARITY";
     PickBuddy, "PICK_BUDDY", with("pick-buddy"), with("pick-buddy"), "", SCHED,
-        "from memory; 6.12.117 backported it, which profile v6.12 leaves out",
+        "6.11 has it not, 6.14 and 6.12.117 have it; profile v6.12 leaves it out",
         "an eligible buddy is picked before earlier deadlines";
     DelayDequeue, "DELAY_DEQUEUE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
@@ -227,8 +227,8 @@ features! {
     NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
         "from memory; 6.1.192 and 6.12.117 backported it, so that profiles v6.1 and v6.12 have it",
         "newidle passes over a domain are made at random; the more often they pulled something, the more are made";
-    NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
-        "7.3; since from memory",
+    NiRate, "NI_RATE", newer((7, 2, 0)), newer((7, 2, 0)), "", SCHED,
+        "7.0 has it not, 7.2.12 and 7.3.4 have it",
         "with NI_RANDOM, a CPU that seldom goes idle makes more of these passes";
     SdCacheHot, "SD_CACHE_HOT", NEVER, NEVER, "", Source::Ours("cache_hot_time of the domains before 2.6.23"),
         "2.6.12, 2.6.18",
@@ -243,7 +243,7 @@ features! {
         "since from memory; off in 7.3 and, backported, in 6.1.192 and 6.12.117, so that profiles v6.1 and v6.12 have it off; PREEMPT_RT has it on",
         "a CPU that runs out of important real-time tasks asks those with too many, one after another by IPI, to push; off: it takes them itself";
     RtRuntimeShare, "RT_RUNTIME_SHARE", releases((3, 2, 0), (5, 10, 0)), newer((3, 2, 0)), "", SCHED,
-        "since from memory, 3.1 does not have it; 6.1, 6.12 and 7.3 have it off",
+        "since from memory, 3.1 does not have it; on in 5.4, off in 5.10",
         "real-time tasks beyond their CPU's share run on what other CPUs have not used (before 6.12)";
 }
 

@@ -42,16 +42,28 @@ pub const PROFILES: &[Profile] = &[
         about: "CFS with PELT, group search that passes over the target's group",
     },
     Profile {
+        version: Version::new(4, 14),
+        about: "CFS of its long-term series, balances by average load as 4.5: core search with SIS_PROP, early WA_IDLE/WA_WEIGHT; its quota starves queues that were throttled first",
+    },
+    Profile {
+        version: Version::new(4, 19),
+        about: "CFS of RHEL 8's time, balances by average load with the loads of 4.5: WA_IDLE/WA_WEIGHT as in 5.4, UTIL_EST, short naps keep the tick; its quota loses the rests of slices",
+    },
+    Profile {
         version: Version::new(5, 4),
-        about: "last kernel that balances by average load: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_PROP; from memory between 4.9 and 6.1, unverified",
+        about: "last kernel that balances by average load: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_PROP",
     },
     Profile {
         version: Version::new(5, 10),
-        about: "CFS, balances by spare capacity with the rules of 6.5 (NUMA imbalances and active balance were others); separate searches with SIS_PROP; from memory, unverified",
+        about: "CFS, balances by spare capacity with the rules of 6.5 (NUMA imbalances and active balance were others); separate searches with SIS_PROP; unverified",
     },
     Profile {
         version: Version::new(5, 15),
-        about: "CFS as 5.10, with one search for core or CPU, ALT_PERIOD and BASE_SLICE; newidle still gated by sched_migration_cost; from memory, unverified",
+        about: "CFS as 5.10, with one search for core or CPU, ALT_PERIOD and BASE_SLICE; newidle still gated by sched_migration_cost; unverified",
+    },
+    Profile {
+        version: Version::new(5, 19),
+        about: "CFS as 5.15, with newidle passes by cost; the last whose scan is bounded by SIS_PROP",
     },
     Profile {
         version: Version::new(6, 1),
@@ -175,13 +187,13 @@ mod tests {
             ["v6.18", "v6.12", "v6.5", "v6.1", "v7.3"]
         );
         assert_eq!(
-            ["4.19", "5.14", "5.19", "6.6.87", "6.11"].map(of),
-            ["v4.5", "v5.10", "v5.15", "v6.6", "v6.6"]
+            ["5.3", "5.14", "6.0", "6.6.87", "6.11"].map(of),
+            ["v4.19", "v5.10", "v5.19", "v6.6", "v6.6"]
         );
         assert_eq!(
             ["2.6.9", "2.6.17", "2.6.18", "2.6.26"].map(of),
             ["v2.6.12", "v2.6.12", "v2.6.18", "v2.6.18"]
         );
-        assert_eq!(of("2.6.29"), "v2.6.27");
+        assert_eq!(["2.6.29", "4.13", "4.15.18"].map(of), ["v2.6.27", "v4.5", "v4.14"]);
     }
 }

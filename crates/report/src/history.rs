@@ -2,7 +2,7 @@
 
 use crate::text::wrap;
 use schedlab_base::Version;
-use schedlab_kernel::history::{HISTORY, Mechanism};
+use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED};
 use std::io::{self, Write};
 
 /// Writes every mechanism: releases that have it, and what the kernel does with it.
@@ -48,7 +48,12 @@ pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
         let head = format!("  {sign} {:<24}", m.name);
         write!(out, "{}", wrap(&head, &m.because(version)))?;
         write!(out, "{}", wrap("      ", does))
-    })
+    })?;
+    let absent: Vec<_> = UNMODELLED.iter().filter(|u| u.is_in(version)).collect();
+    if !absent.is_empty() {
+        writeln!(out, "\nNot modelled")?;
+    }
+    absent.iter().try_for_each(|u| write!(out, "{}", wrap("  ", &format!("{} ({})", u.text, u.function))))
 }
 
 /// Writes one mechanism in full.

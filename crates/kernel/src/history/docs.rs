@@ -1,13 +1,13 @@
 //! docs/chronology.md, from the table.
 
-use super::HISTORY;
+use super::{HISTORY, UNMODELLED};
 use crate::PROFILES;
 use std::fmt::Write;
 
 const HEAD: &str = "# Chronology
 
 Mechanisms that came to the kernel's scheduler or went, as far as the simulator models them: each once, by subject,
-in order of time. Made from the table in `crates/kernel/src/history/table.rs`; change that, then run
+in order of time. What was found and is not modelled stands at the end. Made from the table in `crates/kernel/src/history/table.rs`; change that, then run
 `SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel chronology_page`. `schedlab kernel history [VERSION|MECHANISM]`
 prints the same; with a version it prints the behaviour of that profile.
 
@@ -40,6 +40,12 @@ pub fn page() -> String {
                 m.with, m.without, m.function, m.read
             );
         }
+    }
+    text += "\n## Not modelled\n\nChanges to decisions that were found in these trees and that no profile has.\n\n";
+    text += "| part | releases | the kernel | function | read |\n| --- | --- | --- | --- | --- |\n";
+    for u in UNMODELLED {
+        let part = u.subject.title();
+        let _ = writeln!(text, "| {part} | {} | {} | `{}` | {} |", u.span, u.text, u.function, u.read);
     }
     text
 }

@@ -11,9 +11,11 @@
 
 mod docs;
 mod table;
+mod unmodelled;
 
 pub use docs::page;
 pub use table::{HISTORY, History};
+pub use unmodelled::{UNMODELLED, Unmodelled};
 
 use crate::origin::Span;
 use schedlab_base::{Error, Result, Version};
@@ -360,14 +362,14 @@ mod tests {
         let told = |name: &str, v: &str| find(name).unwrap().because(Version::parse(v).unwrap());
         assert_eq!(told("per-entity-load", "3.4"), "comes with v3.8");
         assert_eq!(told("per-entity-load", "3.8"), "since v3.8");
-        assert_eq!(told("runnable-load", "4.20"), "since v3.8");
-        assert_eq!(told("runnable-load", "5.0"), "gone since v5.0");
+        assert_eq!(told("runnable-load", "5.4"), "since v3.8");
+        assert_eq!(told("runnable-load", "5.5"), "gone since v5.5");
         assert_eq!(told("early-cfs", "2.6.30"), "since v2.6.23");
         assert_eq!(told("o1", "2.6.12"), "until v2.6.23");
         assert_eq!(told("first-halt-keeps-tick", "6.5"), "gone since v6.2, comes back with v6.6");
         assert_eq!(
             find("first-halt-keeps-tick").unwrap().releases(),
-            "from v6.1, before v6.2; from v6.6, before v6.7; from v6.12"
+            "from v6.1, before v6.2; from v6.6, before v6.7; from v6.12, before v6.13; from v6.18"
         );
         assert!(find("per_entity_laod").unwrap_err().to_string().contains("'per-entity-load'"));
     }

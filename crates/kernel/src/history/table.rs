@@ -81,9 +81,9 @@ mechanisms! {
         migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory(""),
             with "A task that has just been moved is not cache hot for a balancer."
             without "A task that has just been moved is as hot as its last turn makes it."
-        picked_is_newest: [since("4.16")], "pick_next_task_fair()", Memory("6.1 has it"),
+        picked_is_newest: [since("4.15")], "pick_next_task_fair(), detach_tasks()", Source("4.4 to 4.15; 4.15 is a commit's"),
             with "A task that is picked becomes the newest of the CPU's list, from which a balancer takes the oldest."
-            without "The CPU's list keeps the order in which tasks came."
+            without "The CPU's list keeps the order in which tasks came, and a balancer takes the newest."
         eevdf: [since("6.6")], "pick_eevdf()", Source("6.1 to 6.6"),
             with "EEVDF: of the entities that have not had more than their share, the earliest virtual deadline runs."
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
@@ -128,50 +128,50 @@ mechanisms! {
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory(""),
             with "A task that is picked again at once goes on with its slice."
             without "A task that is picked again at once starts a slice anew."
-        relative_after_charge: [since("4.7")], "enqueue_entity()", Source("6.1.192; 3.x from memory, the release from memory"),
+        relative_after_charge: [since("4.7")], "enqueue_entity()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
             without "A task that comes from another queue is placed by min_vruntime as it was before the running task is charged."
-        dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Memory("2.6.30 has it not, 6.1 has it"),
+        dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Source("4.4 to 4.15; 4.9 is from memory"),
             with "min_vruntime leaves the running entity out once it is dequeued."
             without "min_vruntime counts the running entity even while it is being dequeued."
-        idle_credit_small: [since("5.4")], "place_entity()", Memory("6.1 has it"),
+        idle_credit_small: [since("5.4")], "place_entity()", Source("4.15 has it not, 5.4 has it"),
             with "A SCHED_IDLE task that wakes is credited min_granularity at most."
             without "A SCHED_IDLE task that wakes is credited as any other."
     }
     Eevdf {
-        custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Memory("6.12.107 has it"),
+        custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Source("6.11 to 6.12.117"),
             with "A task can ask for a slice of its own."
             without "Every task has the base slice."
-        yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.12.117, 7.3.4; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
+        yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.17 has it not, 6.12.117 and 7.0 have it; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
             with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
-        pick_buddy: [since("6.15")], "pick_next_entity()", Memory("6.12.117 backported it, which profile v6.12 leaves out"),
+        pick_buddy: [since("6.14")], "pick_next_entity()", Source("6.11 has it not, 6.14 and 6.12.117 have it; profile v6.12 leaves it out"),
             with "The feature PICK_BUDDY decides whether the `next` buddy is picked."
             without "The feature NEXT_BUDDY decides whether the `next` buddy is picked, and which task becomes it."
-        protects_shortest: [since("6.17")], "set_protect_slice(), update_curr()", Memory("6.12.107 has it not, 7.3.4 has it"),
+        protects_shortest: [since("6.17")], "set_protect_slice(), update_curr()", Source("6.14 has it not, 6.17 has it"),
             with "The running task is protected for the queue's shortest slice; the end of the protection asks for a switch."
             without "The running task is protected until its deadline."
-        judges_wakees_apart: [since("6.17")], "check_preempt_wakeup_fair()", Memory("came with 6.19, which stable 6.18 backported"),
+        judges_wakees_apart: [since("6.18")], "check_preempt_wakeup_fair(), wakeup_preempt_fair()", Source("6.17 has it not, 7.0 has it; it is said to have come with 6.19, and to stable 6.18"),
             with "A new task preempts only with a shorter slice; delayed entities that would be picked are taken off; NEXT_BUDDY goes to the earlier deadline."
             without "New tasks compete like woken ones; a delayed entity may be picked in a wakee's place; the last wakee is the buddy."
-        lag_by_longest: [since("7.0")], "update_entity_lag()", Memory("6.12.107 has it not, 7.3.4 has it; 6.18.0 is unverified"),
+        lag_by_longest: [since("7.0")], "update_entity_lag()", Source("6.17 has it not, 7.0 has it"),
             with "Lag is limited to the queue's longest slice and a tick."
             without "Lag is limited to two slices or a tick, whichever is more."
-        keeps_protection: [since("7.0")], "reweight_entity()", Memory(""),
+        keeps_protection: [since("7.0")], "reweight_entity()", Source("6.17 has it not, 7.0 has it"),
             with "A change of weight leaves the running task's protection as it is."
             without "A change of weight protects the running task as if it had just been picked."
-        debt_shrinks: [since("7.1")], "requeue_delayed_entity()", Memory(""),
+        debt_shrinks: [since("7.1")], "requeue_delayed_entity(), update_entity_lag()", Source("7.0 has it not, 7.2.12 has it"),
             with "A delayed entity has no more debt when it is woken or taken off than it fell asleep with."
             without "A delayed entity's debt is what it is at that moment."
-        short_buddies: [since("7.3")], "check_preempt_wakeup_fair(), update_protect_slice()", Source("7.3.4; which release after 6.18 brought it is not known"),
-            with "An eligible wakee with a shorter slice preempts and is picked next; wakees that may not preempt bound protection too."
-            without "A wakee with a shorter slice preempts only where it has the earliest deadline."
-        charges_before_requeue: [since("7.3")], "requeue_delayed_entity(), update_curr_eevdf()", Source("6.12.107 to 7.3.4; which release after 6.18 brought it is not known"),
+        charges_before_requeue: [since("7.1")], "requeue_delayed_entity(), update_curr_eevdf()", Source("7.0 has it not, 7.2.12 has it"),
             with "The running entity is charged before a delayed one is queued again."
             without "The running entity's time since its last charge is a credit for the delayed one."
-        hrtick_stays: [since("7.3")], "hrtick_start_fair(), set_next_task_fair()", Source("7.3.4; which release after 6.18 brought it is not known"),
+        hrtick_stays: [since("7.1")], "hrtick_start_fair(), set_next_task_fair()", Source("7.0 has it not, 7.2.12 and 7.3.4 have it"),
             with "The slice timer stays armed, and is moved only if the slice ends at another time."
             without "The slice timer is armed anew at every switch, and whenever a task comes or goes."
+        short_buddies: [since("7.3")], "wakeup_preempt_fair(), set_short_buddy(), update_protect_slice()", Source("7.2.12 to 7.3.4; wakees that may not preempt bound protection in 7.0, too"),
+            with "An eligible wakee with a shorter slice preempts and is picked next; wakees that may not preempt bound protection too."
+            without "A wakee with a shorter slice preempts only where it has the earliest deadline."
     }
     Groups {
         autogroup: [since("2.6.38")], "autogroup_task_group()", Source("6.1.192, 7.3.4; the release is from memory"),
@@ -180,57 +180,72 @@ mechanisms! {
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."
-        bandwidth_expires in "bandwidth": [between("3.2", "3.16"), between("4.18", "5.4")], "expire_cfs_rq_runtime()", Memory("6.1.192 has it not"),
-            with "A CPU's rest of a slice of quota is lost when a period ends."
-            without "A CPU keeps its rest of a slice of quota over the ends of periods."
-        bandwidth_newest_first in "bandwidth": [between("3.16", "4.20")], "throttle_cfs_rq(), distribute_cfs_runtime()", Memory("6.1.192 has it not"),
+        bandwidth_expires in "bandwidth": [between("3.2", "5.4")], "expire_cfs_rq_runtime(), __return_cfs_rq_runtime()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 3.2 is from memory"),
+            with "A slice of quota ends with the period in which it was taken: a CPU loses the rest, and does not give it back."
+            without "A CPU keeps its rest of a slice of quota over the ends of periods, and gives it back at any time."
+        bandwidth_slack_waits in "bandwidth": [between("3.2", "5.3")], "start_cfs_slack_bandwidth()", Source("4.4, 4.15 and 4.19 have it, 5.4 has it not; 5.3 is a commit's, 3.2 from memory"),
+            with "Quota that is given back is handed out once nothing more has come for 5 ms."
+            without "Quota that is given back is handed out 5 ms after the first of it."
+        bandwidth_rests_stay in "bandwidth-expires": [between("3.16", "4.18")], "expire_cfs_rq_runtime()", Source("4.4 and 4.15 have it, 4.19 has it not; 3.16 is from memory, 4.18 a commit's"),
+            with "A CPU keeps the rest of a slice of an earlier period, but not in the period in which the timer starts after it stood still: then each charge loses what is left."
+            without "A CPU loses the rest of a slice of an earlier period."
+        bandwidth_newest_first in "bandwidth": [between("3.17", "4.19")], "throttle_cfs_rq(), distribute_cfs_runtime()", Source("4.4 and 4.15 have it, 4.19 has it not; 3.17 is a report's"),
             with "The queue that was throttled last is given new quota first."
             without "The queue that was throttled first is given new quota first."
-        bandwidth_bursts in "bandwidth": [since("5.14")], "__refill_cfs_bandwidth_runtime()", Source("6.1.192; the release is from memory"),
+        bandwidth_newest_meanwhile in "bandwidth": [between("4.19", "5.8")], "throttle_cfs_rq(), distribute_running", Source("4.15 has it not, 4.19 and 5.4 have it, 5.10 has it not; 5.8 is a report's"),
+            with "A queue that is throttled while quota is handed out is first the next time."
+            without "It does not matter whether quota is being handed out as a queue is throttled."
+        bandwidth_asks_again in "bandwidth": [since("5.8")], "throttle_cfs_rq(), __assign_cfs_rq_runtime()", Source("5.4 has it not, 5.10 has it; 5.8 is a report's"),
+            with "A queue about to be throttled first takes what has come into the pool since its last charge."
+            without "A queue whose last charge found the pool empty is throttled."
+        bandwidth_bursts in "bandwidth": [since("5.14")], "__refill_cfs_bandwidth_runtime()", Source("5.11 has it not, 5.14 has it"),
             with "A group may save up unused quota, up to its burst."
             without "Unused quota is lost when a period ends, except the CPUs' rests of slices."
-        idle_groups: [since("5.15")], "sched_group_set_idle(), se_is_idle(), cfs_rq_is_idle()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
+        idle_groups: [since("5.15")], "sched_group_set_idle(), se_is_idle(), cfs_rq_is_idle()", Source("5.14 to 5.15"),
             with "A group may be idle: it weighs 3, gives way to the others, and its tasks count as SCHED_IDLE ones where CPUs are chosen."
             without "SCHED_IDLE is a policy of tasks only."
-        bandwidth_by_ipi in "bandwidth": [since("6.3")], "unthrottle_cfs_rq_async(), __cfsb_csd_unthrottle()", Source("6.1.192 has it not, 6.12.117 has it; the release is from memory"),
+        bandwidth_by_ipi in "bandwidth": [since("6.3")], "unthrottle_cfs_rq_async(), __cfsb_csd_unthrottle()", Source("6.1.192 has it not, 6.5 has it; the release is from memory"),
             with "The timer's CPU gives quota to throttled queues, and each CPU unthrottles its own by an interrupt."
             without "The timer's CPU unthrottles the queues of all CPUs itself."
-        bandwidth_out_of_step in "bandwidth": [since("6.4")], "init_cfs_bandwidth()", Source("6.1.192 has it not, 6.12.117 has it; the release is from memory"),
+        bandwidth_out_of_step in "bandwidth": [since("6.4")], "init_cfs_bandwidth()", Source("6.1.192 has it not, 6.5 has it; the release is from memory"),
             with "A group's periods begin at a random offset."
             without "The periods of all groups begin at multiples of their length."
-        bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.12.117 has it not, 7.2.12 and 7.3.4 have it; the release is from memory"),
+        bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.17 has it not, 7.0 has it; 6.18 is from memory"),
             with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself."
             without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing."
         flat_pick in "eevdf": [since("7.3")], "pick_next_entity(), enqueue_hierarchy(), __calc_prop_weight()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "Tasks of all groups compete on one timeline, each with its weight as its groups divide it; groups' entities are there for accounts."
             without "A pick goes down from the root, level by level, each with a timeline of its own."
+        shares_by_concurrency in "shares-by-average": [since("7.3")], "calc_concur_shares(), tg_tasks()", Source("7.2.12 has it not, 7.3.4 has it"),
+            with "A group's shares count once for each task that it can run at the same time: the whole part of its average number of runnable tasks, at least 1, and the number of CPUs at most."
+            without "A group's shares count once, however many tasks it has."
     }
     Load {
         per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),
             with "Each entity's load is a decaying average; a CPU's load is made of these averages."
             without "A CPU's load is the sum of its tasks' weights."
-        runnable_load in "per-entity-load": [between("3.8", "5.0")], "weighted_cpuload()", Memory(""),
+        runnable_load in "per-entity-load": [between("3.8", "5.5")], "weighted_cpuload(), cpu_runnable_load()", Source("4.4, 4.15 and 5.4 have it, 5.10 has it not; 3.8 and 5.5 are from memory"),
             with "Runnable entities' averages are summed apart; that sum is the CPU's load."
             without "A CPU's load is the average of its whole queue."
-        new_task_util: [since("4.7")], "post_init_entity_util_avg()", Memory(""),
+        new_task_util: [since("4.7")], "post_init_entity_util_avg()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
             without "A new task has the utilisation of a task that always runs."
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
-        group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("6.1.192; the release from memory"),
+        group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("4.4 to 4.15; 4.10 is from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."
-        reweight_at_once: [since("4.15")], "reweight_entity()", Memory(""),
+        reweight_at_once: [since("4.15")], "reweight_entity()", Source("4.4 to 4.15; 4.15 is from memory"),
             with "The load of a task follows a change of its weight at once."
             without "The load of a task follows a change of its weight as the average does."
-        shares_by_average in "per-entity-load": [since("4.15")], "calc_group_shares()", Source("6.1.192; the release from memory"),
+        shares_by_average in "per-entity-load": [since("4.15")], "calc_group_shares()", Source("4.4 to 4.15; 4.15 is from memory"),
             with "A group's part on a CPU is the greater of its weight there and its load average, which sleeping tasks keep up."
             without "A group's part on a CPU is the weight that is runnable there."
-        whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Memory("3.19 has it not, 6.1 has it"),
+        whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Source("4.15 has it not, 5.4 has it; 5.0 is from memory"),
             with "Each thread of a core has the capacity of a whole CPU."
             without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
-        contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.12.117 has it, 6.1.192 has it not; the release from memory"),
+        contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.5 has it not, 6.8 has it; 6.7 is from memory"),
             with "A CPU renews its contribution to a group's load at most once a millisecond."
             without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."
     }
@@ -267,12 +282,21 @@ mechanisms! {
         always_affine: [since("4.0")], "select_task_rq_fair()", Memory("3.0 has it not, 4.4 has it"),
             with "wake_affine() is always asked."
             without "The feature AFFINE_WAKEUPS decides whether wake_affine() is asked."
-        symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Memory("3.19 has it not, 4.9 has it"),
+        symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Source("3.19 has it not, 4.4 has it; 4.3 is from memory"),
             with "Waker or wakee may be the one with many partners; the smaller count must reach the cache's size."
             without "Only the waker may be the one with many partners; the wakee's count must exceed the cache's size."
-        affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Memory("4.19 has it"),
+        affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Source("4.4 has it not, 4.15 has it; 4.14 is from memory"),
             with "An idle CPU is preferred (WA_IDLE), then load averages are compared (WA_WEIGHT, WA_BIAS)."
             without "Estimates of cpu_load[] at the domain's wake_idx are compared."
+        affine_idle_near in "affine-by-idleness": [since("4.16")], "wake_affine_idle()", Source("4.15 has it not, 5.4 has it; 4.16 is from memory"),
+            with "WA_IDLE takes an idle CPU of the waker only if it shares a cache with the previous one, and that is not idle."
+            without "WA_IDLE takes an idle CPU of the waker, wherever it is, and whatever the previous one does."
+        affine_ties_stay in "affine-by-idleness": [since("4.17")], "wake_affine_weight()", Source("4.15 has it not, 5.4 has it; 4.17 is from memory"),
+            with "WA_WEIGHT takes the waker's CPU if it is less loaded, or as loaded while the waker is about to sleep."
+            without "WA_WEIGHT takes the waker's CPU if it is less or as loaded."
+        affine_idle_prev in "affine-by-idleness": [since("5.11")], "wake_affine_idle()", Source("5.10 to 5.11"),
+            with "WA_IDLE takes the previous CPU if it is idle and the waker's is not."
+            without "WA_IDLE says nothing of an idle previous CPU where the waker's is not idle."
     }
     Wakeup {
         reads_previous_cpu: [since("3.9")], "select_idle_sibling()", Memory("3.19 has it"),
@@ -281,43 +305,43 @@ mechanisms! {
         core_search: [since("4.9")], "select_idle_core(), select_idle_cpu(), select_idle_smt()", Source("3.19 to 4.9"),
             with "The search looks for an idle core, then for an idle CPU, then for an idle sibling."
             without "The search goes group by group for one whose CPUs are all idle."
-        scan_always_tried in "core-search": [since("4.13")], "select_idle_cpu()", Memory("4.9 has it not"),
+        scan_always_tried in "core-search": [since("4.13")], "select_idle_cpu()", Source("4.15 has it; 4.9 has it not; 4.13 is from memory"),
             with "The CPU scan is always made, however short the CPU's idle periods are; SIS_PROP or SIS_UTIL bound it."
             without "The CPU scan is left out if average idle / 512 is less than a scan's average cost."
-        recent_used_cpu: [since("4.16")], "select_idle_sibling()", Memory("6.1 has it"),
+        recent_used_cpu: [since("4.16")], "select_idle_sibling()", Source("4.15 has it not, 5.4 has it; 4.16 is from memory"),
             with "The CPU that the task used before its previous one is read, too."
             without "A task remembers its previous CPU only."
         reads_sched_idle in "core-search": [since("5.4")], "select_idle_sibling(), find_idlest_group_cpu(), sched_idle_cpu()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "Where an idle CPU is looked for, one that runs SCHED_IDLE tasks only will do."
             without "A CPU that runs SCHED_IDLE tasks is as busy as any other."
-        leaves_busy_cores in "core-search": [since("5.6")], "select_idle_core()", Memory("4.9 has it not"),
+        leaves_busy_cores in "core-search": [since("5.6")], "select_idle_core()", Source("5.4 has it not, 5.10 has it; 5.6 is from memory"),
             with "The core search leaves a core at its first busy thread (with merged-search, once it knows an idle thread)."
             without "The core search reads all threads of a core."
-        forbidden_cpus_free in "core-search": [since("5.6")], "select_idle_cpu()", Memory(""),
+        forbidden_cpus_free in "core-search": [since("5.6")], "select_idle_cpu()", Source("5.4 has it not, 5.10 has it; 5.6 is from memory"),
             with "A CPU that the task may not use costs the scan no budget."
             without "A CPU that the task may not use counts as one of the CPUs the scan may probe."
         sched_idle_at_once in "reads-sched-idle": [since("5.7")], "select_idle_cpu(), select_idle_smt(), find_idlest_group_cpu()", Source("6.1.192, and the commit's mail; the release is from memory"),
             with "Scans and new tasks take a CPU that runs SCHED_IDLE tasks only as soon as they meet it."
             without "Such a CPU is taken where the budget ends the scan, where no sibling is idle, or for a new task where no CPU is idle."
-        queues_while_leaving: [since("5.8")], "ttwu_queue_cond()", Memory(""),
+        queues_while_leaving: [since("5.8")], "ttwu_queue_cond()", Source("5.4 has it not, 5.10 has it; 5.8 is from memory"),
             with "A wakeup may be queued on the CPU that the task is just leaving."
             without "A waker waits until the task is off its old CPU."
-        merged_search in "core-search": [since("5.13")], "select_idle_cpu()", Memory("4.9 has it not, 6.1 has it; 5.12 is taken as 5.11"),
+        merged_search in "core-search": [since("5.13")], "select_idle_cpu()", Source("5.11 has it not, 5.14 has it; 5.12 is taken as 5.11"),
             with "An idle sibling of the previous CPU is tried first; then one scan looks for a core, with an idle thread as fallback, or for a CPU."
             without "Cores, CPUs and the target's siblings are searched one after another."
-        ages_wake_idle in "core-search": [since("5.14")], "select_idle_cpu()", Memory("6.1 has it"),
+        ages_wake_idle in "core-search": [since("5.14")], "select_idle_cpu()", Source("5.11 has it not, 5.14 has it"),
             with "SIS_PROP uses an average idle time that ages while the CPU stays busy."
             without "SIS_PROP uses average idle / 512."
-        scans_after_target in "core-search": [since("5.15")], "select_idle_cpu()", Memory("6.1 has it"),
+        scans_after_target in "core-search": [since("5.15")], "select_idle_cpu()", Source("5.14 to 5.15"),
             with "The scan starts at the CPU after the target."
             without "The scan starts at the target, which has just been read."
-        queues_on_any_idle: [since("6.0")], "ttwu_queue_cond()", Memory("6.1 has it"),
+        queues_on_any_idle: [since("6.0")], "ttwu_queue_cond()", Source("5.19 to 6.0"),
             with "TTWU_QUEUE: a wakeup is queued on any CPU without runnable tasks."
             without "TTWU_QUEUE: a wakeup is queued across caches only, or on a CPU that its task leaves with one other task at most."
-        skips_own_thread in "core-search": [since("6.1")], "select_idle_smt()", Memory(""),
+        skips_own_thread in "core-search": [since("6.1")], "select_idle_smt()", Source("6.0 has it not, 6.1.192 and 6.5 have it"),
             with "The search for an idle sibling passes over the CPU itself, which was just read."
             without "The search for an idle sibling reads the CPU itself, too."
-        sched_idle_wakees_wait in "reads-sched-idle": [since("7.2")], "choose_sched_idle_rq(), choose_idle_cpu()", Source("6.12.117 has it not, 7.2.12 has it; the release between them is not known"),
+        sched_idle_wakees_wait in "reads-sched-idle": [since("7.2")], "choose_sched_idle_rq(), choose_idle_cpu()", Source("7.0 has it not, 7.2.12 has it"),
             with "To a SCHED_IDLE task a CPU that runs SCHED_IDLE tasks only is busy."
             without "A SCHED_IDLE task takes a CPU that runs SCHED_IDLE tasks only, like any other task."
     }
@@ -328,15 +352,18 @@ mechanisms! {
         idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Memory("3.19 has it"),
             with "The idle CPU of a group that wakes fastest is taken; of several, the one that went idle last."
             without "The least loaded CPU of a group is taken."
-        exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Memory("4.5 has it not, 5.4 has it"),
+        exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Source("4.4 has it not, 4.15 and 5.4 have it; 4.10 is from memory"),
             with "At exec groups are first compared by the room of their emptiest CPU, seen without the task itself."
             without "At exec groups are compared as at fork."
-        idlest_by_spare: [since("5.5")], "find_idlest_group()", Memory(""),
+        idlest_by_spare: [since("5.5")], "find_idlest_group()", Source("5.4 to 5.10; 5.5 is from memory"),
             with "Groups are compared by type, then by idle CPUs or load."
             without "Groups are compared by average load."
-        idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Memory("releases between 4.5 and it are not told apart"),
+        idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Source("5.4 has it, too; up to 4.15 the asking CPU would win, which is in no group that is read"),
             with "Ties go to the first CPU read."
             without "Ties go to the asking CPU."
+        idlest_counts_allowed in "idlest-by-spare": [since("7.0")], "update_sg_wakeup_stats()", Source("6.17 has it not, 7.0 has it"),
+            with "Of a group only CPUs count that the task may use."
+            without "All CPUs of a group count, also those that the task may not use."
     }
     Balance {
         early_balancer: [between("2.6.13", "2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
@@ -354,28 +381,37 @@ mechanisms! {
         kick_by_cache: [since("4.2")], "nohz_kick_needed()", Memory(""),
             with "Two busy CPUs of a cache ask a tickless CPU to balance."
             without "Two busy threads of a core ask a tickless CPU to balance."
-        kick_by_any_cache in "kick-by-cache": [since("4.9")], "nohz_kick_needed()", Memory(""),
+        scales_excess in "group-types": [since("4.8")], "calculate_imbalance()", Source("4.4 to 4.15; the release is from memory"),
+            with "A full group's load above its capacity is scaled by that capacity before it limits what moves."
+            without "A full group's capacity is taken off its load as if they had the same unit."
+        kick_by_any_cache in "kick-by-cache": [since("4.9")], "nohz_kick_needed()", Source("4.4 to 4.15; the release is from memory"),
             with "The busy CPUs of any cache count."
             without "The busy CPUs of a cache count only if a domain lies above it."
-        kick_skips_busy: [since("5.3")], "find_new_ilb()", Memory(""),
+        siblings_by_difference in "group-types": [since("4.12")], "update_sd_lb_stats()", Source("4.4 to 4.15; the release is from memory"),
+            with "SD_PREFER_SIBLING takes a group with two tasks more than the local one for full."
+            without "SD_PREFER_SIBLING takes a group with two tasks for full."
+        idle_forces in "group-types": [since("4.15")], "find_busiest_group()", Source("4.4 to 4.15; 4.15 is a commit's"),
+            with "Passes of idle CPUs, periodic and newidle, take from a group without capacity whatever the averages are."
+            without "Only newidle passes do so."
+        kick_skips_busy: [since("5.3")], "find_new_ilb()", Source("4.15 to 5.4; the release is from memory"),
             with "The lowest tickless CPU that is still idle is asked to balance."
             without "The lowest tickless CPU is asked, or none if it has become busy."
-        spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Memory("6.1 was read; releases from 5.5 on get the rules of 6.5"),
+        spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Source("5.4 to 5.10; 5.5 is from memory; releases from 5.5 on get the rules of 6.5"),
             with "Groups are judged by spare capacity; the imbalance is a number of tasks, utilisation or load."
             without "Groups are judged by average load; the imbalance is load."
         sched_idle_balances: [since("5.6")], "rebalance_domains(), dequeue_task_fair()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A CPU that runs SCHED_IDLE tasks only balances at an idle CPU's intervals, and at the next tick after its last other task has left."
             without "A CPU that runs SCHED_IDLE tasks balances at a busy CPU's intervals."
-        busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
+        busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Source("5.4 to 5.10"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."
-        kthreads_set_apart: [since("5.11")], "can_migrate_task(), kthread_is_per_cpu()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
+        kthreads_set_apart: [since("5.13")], "can_migrate_task(), kthread_is_per_cpu()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),
             with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
             without "A kernel thread of one CPU counts as a pinned task."
-        updates_before_idle in "spare-capacity": [since("5.13")], "nohz_newidle_balance(), nohz_run_idle_balance()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
+        updates_before_idle in "spare-capacity": [since("5.13")], "nohz_newidle_balance(), nohz_run_idle_balance()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),
             with "A CPU that goes idle for long brings averages of tickless CPUs up to date before it halts, if they are due."
             without "Only a busy CPU's tick asks for averages of tickless CPUs."
-        kicks_for_next_balance in "spare-capacity": [since("5.15")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
+        kicks_for_next_balance in "spare-capacity": [since("5.16")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("5.15 has it not, 5.19 has it; 5.16 is from memory"),
             with "After a CPU has stopped its tick, a busy tick asks when balancing for tickless CPUs is due next, also before it is."
             without "That time is found out only when tickless CPUs are served."
         util_shrinks in "spare-capacity": [between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("6.1.192, 6.12.117; 6.8 from a commit"),
@@ -387,22 +423,22 @@ mechanisms! {
         cores_last_when_full in "spare-capacity": [since("6.5")], "update_sd_pick_busiest()", Source("6.1.192, 6.12.117; 6.5 from memory"),
             with "Of groups that are just full the last one read is the busiest, unless groups are cores."
             without "Of groups that are just full the first one read is the busiest."
-        boosts_by_runnable in "spare-capacity": [since("6.5")], "find_busiest_queue(), cpu_util_cfs_boost()", Source("6.1.192, 6.12.117; 6.5 from memory"),
+        boosts_by_runnable in "spare-capacity": [since("6.5")], "find_busiest_queue(), cpu_util_cfs_boost()", Source("6.1.192 has it not, 6.5 has it"),
             with "A CPU that is much waited for counts as much used when utilisation is to move."
             without "A CPU counts as used by its utilisation alone."
-        prefers_idle_core: [since("6.6")], "should_we_balance()", Source("6.1.192 to 6.12.117; the release is from memory"),
+        prefers_idle_core: [since("6.6")], "should_we_balance()", Source("6.5 has it not, 6.8 has it; 6.6 is from memory"),
             with "The first CPU whose core is idle balances for a group, else the first idle CPU."
             without "The first idle CPU balances for a group."
-        smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.1.192 to 6.12.117; the release is from memory"),
+        smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.5 has it not, 6.8 has it; 6.6 is from memory"),
             with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
             without "A core with two tasks is full, or has room, like any other group."
         delayed_set_apart: [since("6.14")], "update_sg_lb_stats(), can_migrate_task()", Source("6.12.117 to 7.3.4; the release is a commit's"),
             with "Balancing counts runnable tasks, and moves a delayed one only where load is to move."
             without "Delayed tasks count as tasks to balance and are moved like others."
-        ineligible_stay: [since("6.14")], "can_migrate_task()", Source("6.12.117 to 7.3.4; the release is from memory"),
+        ineligible_stay: [since("6.14")], "can_migrate_task()", Source("6.11 has it not, 6.14 has it"),
             with "While no pass of the domain has failed, a task that is not eligible stays if fair tasks are queued on the destination."
             without "Eligibility does not keep a task from moving."
-        serializes_passes: [since("6.19")], "sched_balance_rq(), SD_SERIALIZE", Source("6.12.117 to 7.3.4; the release is from a commit's date"),
+        serializes_passes: [since("6.19")], "sched_balance_rq(), SD_SERIALIZE", Source("6.17 has it not, 7.0 has it; 6.19 is from a commit's date"),
             with "A pass over a domain that is balanced by one CPU at a time takes the lock once it is its turn, newidle passes too; one that does not get it counts as balanced."
             without "Periodic balancing takes the lock before it asks whether such a domain is due; newidle passes take none."
         ilb_on_idle_core: [since("7.3")], "find_new_ilb()", Source("7.2.12 has it not, 7.3.4 has it"),
@@ -416,9 +452,12 @@ mechanisms! {
         newidle_costs: [since("3.12")], "idle_balance()", Memory("3.19 has it"),
             with "A pass goes up only while the idle period is expected to last longer than the next domain's dearest pass."
             without "A pass goes up through all domains until it has pulled a task."
-        newidle_by_cost in "newidle-costs": [since("5.16")], "newidle_balance()", Memory("6.1 has it"),
+        newidle_by_cost in "newidle-costs": [since("5.16")], "newidle_balance()", Source("5.15 has it not, 5.19 has it; 5.16 is from memory"),
             with "Costs and the overload flag alone decide, so passes are made in short idle periods, too; NI_RANDOM draws here."
             without "The fixed threshold sched_migration_cost decides first."
+        newidle_failure_costs in "newidle-by-cost": [between("6.17", "6.19")], "sched_balance_newidle(), update_newidle_cost()", Source("6.14 has it not, 6.17 has it, 7.0 has it not; 6.19 is from memory"),
+            with "A newidle pass that pulls nothing counts as half as dear again as the domain's dearest so far, up to sched_migration_cost."
+            without "A newidle pass costs the time that it took."
     }
     RealTime {
         rt_always_borrows: [between("2.6.25", "3.2")], "do_balance_runtime()", Memory("3.1 has no RT_RUNTIME_SHARE"),
@@ -433,10 +472,10 @@ mechanisms! {
         rt_wakee_compares: [since("2.6.37")], "select_task_rq_rt()", Memory("6.1 and 6.12 have it"),
             with "A task that wakes where a less important real-time one runs stays, and that one is pushed away."
             without "A task that wakes where any real-time task runs looks for another CPU."
-        rt_average in "rt-capacity": [since("4.19")], "update_rt_rq_load_avg()", Memory("6.1 has it"),
+        rt_average in "rt-capacity": [since("4.19")], "update_rt_rq_load_avg()", Source("4.15 has it not, 5.4 has it; 4.19 is from memory"),
             with "What real-time tasks take is an average of the kind of PELT, half of which is 32 ms old."
             without "What real-time tasks take is their time on the CPU, halved each half second."
-        rt_distributes: [since("5.11")], "find_lowest_rq()", Memory("6.1 has it"),
+        rt_distributes: [since("5.11")], "find_lowest_rq()", Source("5.10 to 5.11"),
             with "CPUs that are equally good for a real-time task take turns."
             without "Of CPUs that are equally good for a real-time task the lowest-numbered is taken."
         fair_server: [since("6.12")], "dl_server_start(), dl_server_timer(), update_curr_dl_se()", Source("6.1 to 6.12"),
@@ -453,21 +492,21 @@ mechanisms! {
         timers_on_ticks: [until("2.6.21")], "run_timer_softirq(), hrtimer_run_queues()", Memory(""),
             with "Timers are run by the tick, after its own work; a sleep ends at a tick."
             without "Timers have interrupts of their own (high-resolution timers)."
-        short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
+        short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Source("4.15 has it not, 5.4 has it; 4.17 is from memory"),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
-        first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; the stable trees between them are assumed to have it, except 6.5's"),
+        first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), between("6.12", "6.13"), since("6.18")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 6.12.117 and 7.0 have it, 6.5, 6.8, 6.11, 6.14 and 6.17 have it not; stable 6.6 and 6.18 are assumed to have it"),
             with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
             without "Without a choice of idle states short-nap-keeps-tick decides alone."
-        idle_sampled_at_switch: [since("7.0")], "put_prev_task_idle(), update_rq_avg_idle()", Source("6.12.117 to 7.3.4; the release is from the commit's date"),
+        idle_sampled_at_switch: [since("7.0")], "put_prev_task_idle(), update_rq_avg_idle()", Source("6.17 to 7.0; the release is from the commit's date"),
             with "avg_idle takes an idle period when the idle task is switched out, whatever came."
             without "avg_idle takes an idle period when a wakeup ends it; other arrivals do not end it."
     }
     Pipe {
-        pipe_two_queues: [since("5.5")], "pipe_read(), pipe_write()", Memory(""),
+        pipe_two_queues: [since("5.5")], "pipe_read(), pipe_write()", Source("5.4 to 5.10; 5.5 is from memory"),
             with "Readers and writers of a pipe sleep in queues of their own; a write wakes readers only if the pipe was empty, a read wakes writers only if it was full."
             without "Readers and writers sleep in one queue; every write wakes readers, and every freed page wakes writers."
-        pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Memory(""),
+        pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Source("5.4 to 5.10; 5.6 is from memory"),
             with "One sleeper of a pipe is woken at a time."
             without "All sleepers of a pipe are woken."
         pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Memory(""),
@@ -478,13 +517,13 @@ mechanisms! {
         voluntary_preemption: [between("2.6.13", "7.0")], "might_sleep(), CONFIG_PREEMPT_VOLUNTARY", Source("2.6.12 has it not, 2.6.18 has it; 7.3.4 has it only for machines that can't be lazy"),
             with "The voluntary model: a task in the kernel also gives way where it might sleep."
             without "There is no voluntary model."
-        dynamic_preemption: [since("5.12")], "sched_dynamic_mode(), CONFIG_PREEMPT_DYNAMIC", Memory("6.1.192 has it"),
+        dynamic_preemption: [since("5.12")], "sched_dynamic_mode(), CONFIG_PREEMPT_DYNAMIC", Source("5.11 has it not, 5.14 has it; 5.12 is from memory"),
             with "The kernel is built to be preempted, whatever its model, so a newidle pass takes one task; the model may change while it runs."
             without "The model is built in; only kernels of the full one take one task in a newidle pass."
-        lazy_preemption: [since("6.13")], "resched_curr_lazy(), CONFIG_PREEMPT_LAZY", Memory("6.12.117 has it not, 7.3.4 has it"),
+        lazy_preemption: [since("6.13")], "resched_curr_lazy(), CONFIG_PREEMPT_LAZY", Source("6.12.117 has it not, 6.14 has it"),
             with "The lazy model: a fair task's request waits for the return to user mode or for the next tick."
             without "There is no lazy model: every request is made at once."
-        no_voluntary_preemption: [since("7.0")], "kernel/Kconfig.preempt", Memory("7.3.4 has it"),
+        no_voluntary_preemption: [since("7.0")], "kernel/Kconfig.preempt", Source("6.17 has it not, 7.0 has it"),
             with "There are the full and the lazy model; none and voluntary remain for machines that can't be lazy."
             without "There are the models none and, if the release has it, voluntary."
     }

@@ -3,11 +3,12 @@
 //! A group is the span of a child domain, or one CPU at the lowest level. The ring starts at the group that holds the
 //! CPU itself and goes on by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where
 //! NUMA spans overlap, groups do too, and a ring is the CPU's own: it takes the child span of the next CPU that no
-//! group covers yet.
+//! group covers yet. Before 4.13 the first such CPU is the domain's lowest, not the ring's own: the group that the ring
+//! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4 and 4.15).
 
 use super::levels::Spans;
 use super::{Group, Level};
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Version};
 use std::collections::BTreeMap;
 
 /// Groups made so far; each child span is one group, however many CPUs see it.
@@ -21,22 +22,26 @@ pub(super) struct Groups {
     /// Per CPU, the last ring that covered it.
     covered: Vec<u32>,
     ring: u32,
+    /// NUMA groups are built from the domain's lowest CPU on.
+    from_lowest: bool,
 }
 
 /// Stands for "no child level" in a group's key: the group is one CPU.
 const SINGLE: usize = usize::MAX;
 
 impl Groups {
-    pub fn new(levels: usize, nr_cpus: usize) -> Groups {
+    pub fn new(levels: usize, nr_cpus: usize, version: Version) -> Groups {
+        let from_lowest = version >= Version::new(3, 0) && version < Version::new(4, 13);
         let plain = vec![vec![None; nr_cpus]; levels];
-        Groups { all: Vec::new(), known: BTreeMap::new(), plain, covered: vec![0; nr_cpus], ring: 0 }
+        Groups { all: Vec::new(), known: BTreeMap::new(), plain, covered: vec![0; nr_cpus], ring: 0, from_lowest }
     }
 
     /// The ring of `cpu` in its domain of level `at`.
     pub fn ring(&mut self, levels: &[Spans], at: usize, cpu: CpuId) -> Vec<u32> {
         self.ring += 1;
         let cpus = levels[at].cpus_of(cpu);
-        let start = cpus.partition_point(|c| *c < cpu);
+        let from_lowest = self.from_lowest && matches!(levels[at].level, Level::Numa(_));
+        let start = if from_lowest { 0 } else { cpus.partition_point(|c| *c < cpu) };
         let mut ring = Vec::new();
         for &next in cpus[start..].iter().chain(&cpus[..start]) {
             if self.covered[next.index()] == self.ring {
@@ -51,7 +56,19 @@ impl Groups {
             }
             ring.push(group);
         }
+        if from_lowest {
+            let first = self.own(&ring, cpu);
+            ring.rotate_left(first);
+        }
         ring
+    }
+
+    /// The place in a ring of the group that counts as `cpu`'s own: the last of which it is the first CPU, or else the
+    /// first that has it.
+    fn own(&self, ring: &[u32], cpu: CpuId) -> usize {
+        let members = |group: &u32| &self.all[*group as usize].cpus;
+        let led = ring.iter().rposition(|g| members(g).first() == Some(&cpu));
+        led.or_else(|| ring.iter().position(|g| members(g).contains(&cpu))).unwrap_or(0)
     }
 
     /// The group that `next` brings into `cpu`'s domain of level `at`: its highest child span that stays inside.

@@ -128,7 +128,7 @@ impl Domains {
     /// The topology must pass [`Topology::check`]; every machine of [`crate::Machine::load`] does.
     pub fn build(topology: &Topology, version: Version) -> Domains {
         let levels = levels::levels(topology, version);
-        let mut groups = Groups::new(levels.len(), topology.nr_cpus());
+        let mut groups = Groups::new(levels.len(), topology.nr_cpus(), version);
         let era = Era { version, reclaim_distance: reclaim_distance(topology, version), arch: topology.arch };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
         let of_cpu: Arena<CpuId, Vec<Domain>> =
@@ -174,15 +174,21 @@ impl Era {
                         params.prefer_sibling && self.version >= Version::new(3, 12);
                 }
                 None if cpus.len() == 1 => {}
-                _ => stack.push(Domain {
-                    level: spans.level,
-                    name: levels::name(spans.level, self.version),
-                    span: spans.span_of(cpu).clone(),
-                    cpus: cpus.to_vec(),
-                    groups: groups.ring(levels, at, cpu),
-                    params,
-                    imb_numa_nr: imb[at],
-                }),
+                _ => {
+                    let groups = groups.ring(levels, at, cpu);
+                    // Before 4.13 another node's span may be all of the domain: a domain of one group is dropped, too.
+                    if groups.len() > 1 {
+                        stack.push(Domain {
+                            level: spans.level,
+                            name: levels::name(spans.level, self.version),
+                            span: spans.span_of(cpu).clone(),
+                            cpus: cpus.to_vec(),
+                            groups,
+                            params,
+                            imb_numa_nr: imb[at],
+                        });
+                    }
+                }
             }
         }
         stack

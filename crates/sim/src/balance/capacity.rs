@@ -77,6 +77,30 @@ pub struct DomainFacts {
     pub share_capacity: bool,
     /// SD_PREFER_SIBLING of the *child* domain: groups should hold one task each before any holds two.
     pub prefer_sibling: bool,
+    /// What changed between 4.5 and 5.4.
+    pub later: Later,
+}
+
+/// Rules that came to the balancer of 4.5 before 5.5 replaced it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Later {
+    /// The load above a group's capacity is scaled by that capacity (4.8).
+    pub scales_excess: bool,
+    /// With SD_PREFER_SIBLING a group counts as full if it has two tasks more than the local one (4.12).
+    pub siblings_by_difference: bool,
+    /// An idle CPU's periodic pass takes from a group without capacity, too (4.15).
+    pub idle_forces: bool,
+}
+
+impl Later {
+    /// The rules of a version.
+    pub fn of(history: &History) -> Later {
+        Later {
+            scales_excess: history.scales_excess,
+            siblings_by_difference: history.siblings_by_difference,
+            idle_forces: history.idle_forces,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -104,6 +104,11 @@ impl DomainCost {
     pub fn known(max_ns: u64) -> DomainCost {
         DomainCost { max_ns, stamp: 0 }
     }
+    /// What a pass that took `cost_ns` counts in 6.17 and 6.18, where one that pulls nothing makes the next ones rarer.
+    pub fn counted(&self, cost_ns: u64, pulled: bool, most_ns: u64) -> u64 {
+        let cost_ns = if pulled { cost_ns } else { self.max_ns * 3 / 2 };
+        cost_ns.min(most_ns)
+    }
     /// A pass over the domain took `cost_ns`.
     pub fn passed(&mut self, gates: Gates, cost_ns: u64, now: u64, hz: u64) {
         if cost_ns > self.max_ns {
@@ -234,6 +239,14 @@ mod tests {
         assert!(!c.decay(Gates::FixedAndCost, 270, 250), "not within the second");
         assert!(c.decay(Gates::FixedAndCost, 271, 250));
         assert_eq!(c.max_ns, 250_035);
+    }
+
+    #[test]
+    fn in_6_17_a_pass_in_vain_makes_the_domain_dearer() {
+        let c = DomainCost::known(100_000);
+        assert_eq!(c.counted(3_000, true, 500_200), 3_000);
+        assert_eq!(c.counted(3_000, false, 500_200), 150_000);
+        assert_eq!(DomainCost::known(400_000).counted(3_000, false, 500_200), 500_200);
     }
 
     #[test]

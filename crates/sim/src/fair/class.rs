@@ -261,7 +261,7 @@ impl System<'_> {
             return None;
         }
         if self.limits && self.group_rqs[queue].limited {
-            self.group_rqs[queue].left_ns -= delta_ns as i64;
+            self.group_rqs[queue].slice.left_ns -= delta_ns as i64;
         }
         if self.entities[curr].task.is_some() {
             self.charge_server(cpu, delta_ns);
@@ -295,7 +295,7 @@ impl System<'_> {
         self.queues[queue].curr = Some(entity);
     }
 
-    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest tasks first,
+    /// A pick makes a task the newest of its CPU's list. The balancer of 4.15 and later takes the oldest tasks first,
     /// which have waited longest.
     pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu].list;

@@ -122,6 +122,8 @@ pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
 fn by_idleness(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     if !f.features.has(Feature::WaIdle) {
         None
+    } else if f.this_idle && !f.history.affine_idle_near {
+        Some((Choice::Waker, AffineReason::WakerIdle))
     } else if f.this_idle && f.shares_cache {
         Some(if f.prev_idle {
             (Choice::Prev, AffineReason::BothIdle)
@@ -131,11 +133,11 @@ fn by_idleness(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     } else if f.sync && f.this_nr_running == 1 {
         Some((Choice::Waker, AffineReason::WakerAlone))
     } else {
-        f.prev_idle.then_some((Choice::Prev, AffineReason::PrevIdle))
+        (f.prev_idle && f.history.affine_idle_prev).then_some((Choice::Prev, AffineReason::PrevIdle))
     }
 }
 
-/// WA_WEIGHT: the waker's CPU with the wakee must be strictly less loaded than the previous one without it.
+/// WA_WEIGHT: the waker's CPU with the wakee must be less loaded than the previous one without it.
 fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     if !f.features.has(Feature::WaWeight) {
         return None;
@@ -155,8 +157,8 @@ fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     }
     this *= i128::from(f.prev_capacity);
     prev *= i128::from(f.this_capacity);
-    // A tie goes to a waker that is about to sleep.
-    prev += i128::from(f.sync);
+    // A tie goes to a waker that is about to sleep, up to 4.16 to any.
+    prev += i128::from(f.sync || !f.history.affine_ties_stay);
     (this < prev).then_some((Choice::Waker, AffineReason::WakerLighter))
 }
 

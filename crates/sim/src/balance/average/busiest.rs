@@ -37,7 +37,7 @@ impl DomainStats {
         self.total_load += group.group_load;
         self.total_capacity += group.capacity;
         self.overload |= group.overload;
-        prefer_sibling(&mut group, domain, self.local.has_capacity);
+        prefer_sibling(&mut group, domain, &self.local);
         if self.is_busier(domain.balancer, &group) {
             self.busiest = Some((index, group));
         }
@@ -76,6 +76,7 @@ impl DomainStats {
         };
         let amount = imbalance::calculate(&imbalance::Facts {
             balancer: domain.balancer,
+            scales_excess: domain.later.scales_excess,
             local: self.local,
             busiest,
             domain_avg_load: self.avg_load(),
@@ -97,7 +98,8 @@ impl DomainStats {
         if busiest.group_type == GroupType::Imbalanced {
             return Ok(Pull::Imbalanced);
         }
-        if pass == Pass::Newidle && local.has_capacity && busiest.no_capacity {
+        let forces = pass == Pass::Newidle || pass == Pass::Idle && domain.later.idle_forces;
+        if forces && local.has_capacity && busiest.no_capacity {
             return Ok(Pull::NewidleRoom);
         }
         if local.avg_load >= busiest.avg_load {
@@ -201,12 +203,13 @@ pub enum Pull {
 mod tests {
     use super::*;
     use crate::balance::average::stats::{CpuSample, Tally};
-    use crate::balance::capacity::GroupFacts;
+    use crate::balance::capacity::{GroupFacts, Later};
 
     const BOTH: [Balancer; 2] = [Balancer::V3_4, Balancer::V4_5];
 
     fn domain(balancer: Balancer, prefer_sibling: bool) -> DomainFacts {
-        DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling }
+        let later = Later::default();
+        DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling, later }
     }
     /// A group of undisturbed CPUs with that many always-running nice-0 tasks on each.
     fn group(d: &DomainFacts, tasks: &[u32], local: bool) -> GroupStats {
@@ -243,6 +246,22 @@ mod tests {
             Verdict::Balanced(why) => Err(why),
             Verdict::Pull { group, why, .. } => Ok((group, why)),
         }
+    }
+
+    #[test]
+    fn since_4_15_idle_passes_take_from_a_group_without_capacity_as_newidle_ones_do() {
+        // The busiest group has a task too many for its CPUs; the local one is as loaded on the average.
+        let of = |pass, idle_forces| {
+            let later = Later { idle_forces, ..Later::default() };
+            let d = DomainFacts { later, ..domain(Balancer::V4_5, false) };
+            why(decide(&d, pass, &[5, 0], &[&[3, 2]]))
+        };
+        for pass in [Pass::Idle, Pass::Newidle] {
+            assert_eq!(of(pass, true), Ok((1, Pull::NewidleRoom)), "{pass:?}");
+        }
+        assert_eq!(of(Pass::Newidle, false), Ok((1, Pull::NewidleRoom)));
+        assert_eq!(of(Pass::Idle, false), Err(Balanced::LocalBusier));
+        assert_eq!(of(Pass::Busy, true), Err(Balanced::LocalBusier));
     }
 
     #[test]

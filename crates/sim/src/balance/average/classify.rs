@@ -46,9 +46,10 @@ pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts,
     }
 }
 
-/// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full.
-pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_has_capacity: bool) {
-    if !domain.prefer_sibling || !local_has_capacity {
+/// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full; since 4.12
+/// one with at least two tasks more than the local group.
+pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local: &GroupStats) {
+    if !domain.prefer_sibling || !local.has_capacity {
         return;
     }
     match domain.balancer {
@@ -60,7 +61,8 @@ pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_ha
             }
         }
         Balancer::V4_5 => {
-            if candidate.nr_running > 1 {
+            let fewest = if domain.later.siblings_by_difference { local.nr_running } else { 0 };
+            if candidate.nr_running > fewest + 1 {
                 candidate.no_capacity = true;
                 candidate.group_type = GroupType::Overloaded;
             }
@@ -72,9 +74,16 @@ pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_ha
 mod tests {
     use super::*;
     use crate::balance::average::stats::{CpuSample, Tally};
+    use crate::balance::capacity::Later;
 
     fn domain(balancer: Balancer) -> DomainFacts {
-        DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling: true }
+        DomainFacts {
+            balancer,
+            imbalance_pct: 125,
+            share_capacity: false,
+            prefer_sibling: true,
+            later: Later::default(),
+        }
     }
     fn group(balancer: Balancer, facts: &GroupFacts, nr: u32, util: u64) -> GroupStats {
         let mut t = Tally::default();
@@ -136,7 +145,8 @@ mod tests {
             let after = |nr, room, prefer| {
                 let mut g = group(balancer, &node, nr, 0);
                 let domain = DomainFacts { prefer_sibling: prefer, ..domain(balancer) };
-                prefer_sibling(&mut g, &domain, room);
+                let local = GroupStats { has_capacity: room, ..group(balancer, &node, 0, 0) };
+                prefer_sibling(&mut g, &domain, &local);
                 g.group_type
             };
             assert_eq!(after(2, true, true), GroupType::Overloaded, "{balancer:?}");
@@ -147,12 +157,27 @@ mod tests {
     }
 
     #[test]
+    fn since_4_12_a_sibling_counts_as_full_by_the_difference_to_the_local_group() {
+        let node = GroupFacts::of(8, 8192);
+        let full = |nr, local_nr, siblings_by_difference| {
+            let later = Later { siblings_by_difference, ..Later::default() };
+            let mut g = group(Balancer::V4_5, &node, nr, 0);
+            let local = group(Balancer::V4_5, &node, local_nr, 0);
+            prefer_sibling(&mut g, &DomainFacts { later, ..domain(Balancer::V4_5) }, &local);
+            g.no_capacity
+        };
+        assert_eq!([(2, 0), (2, 1), (3, 1)].map(|(nr, local)| full(nr, local, true)), [true, false, true]);
+        assert_eq!([(2, 0), (2, 1), (3, 1)].map(|(nr, local)| full(nr, local, false)), [true; 3]);
+    }
+
+    #[test]
     fn newidle_of_3_4_judges_capacity_before_the_cap() {
         let mut g = group(Balancer::V3_4, &GroupFacts::of(8, 8192), 2, 0);
-        prefer_sibling(&mut g, &domain(Balancer::V3_4), true);
+        let local = |balancer| group(balancer, &GroupFacts::of(8, 8192), 0, 0);
+        prefer_sibling(&mut g, &domain(Balancer::V3_4), &local(Balancer::V3_4));
         assert!(!g.no_capacity, "the cap changes which group may be busiest, not which is full");
         let mut g = group(Balancer::V4_5, &GroupFacts::of(8, 8192), 2, 0);
-        prefer_sibling(&mut g, &domain(Balancer::V4_5), true);
+        prefer_sibling(&mut g, &domain(Balancer::V4_5), &local(Balancer::V4_5));
         assert!(g.no_capacity, "4.5 changes both");
     }
 }

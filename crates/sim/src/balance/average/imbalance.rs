@@ -14,6 +14,8 @@ use crate::balance::era::Balancer;
 pub struct Facts {
     /// The generation of rules.
     pub balancer: Balancer,
+    /// The load above a group's capacity is scaled by that capacity (4.8).
+    pub scales_excess: bool,
     /// The balancing CPU's group.
     pub local: GroupStats,
     /// The group pulled from; it has at least one task.
@@ -91,11 +93,13 @@ fn above_capacity(f: &Facts, task: u64) -> u64 {
         Balancer::V2_6 => busiest.avg_load.saturating_sub(task),
         Balancer::V3_4 if busiest.group_type == GroupType::Imbalanced => u64::MAX,
         Balancer::V3_4 => nr.saturating_sub(busiest.slots) * SCALE * SCALE / busiest.capacity,
-        // 4.5 subtracts a capacity from a load as if they had the same unit; later kernels scale it (4.7, 4.8).
+        // 4.5 subtracts a capacity from a load as if they had the same unit.
         Balancer::V4_5
             if busiest.group_type == GroupType::Overloaded && local.group_type == GroupType::Overloaded =>
         {
-            (nr * SCALE).checked_sub(busiest.capacity).filter(|above| *above > 0).unwrap_or(u64::MAX)
+            let above = (nr * SCALE).checked_sub(busiest.capacity).filter(|above| *above > 0);
+            let scaled = |above: u64| if f.scales_excess { above * SCALE / busiest.capacity } else { above };
+            above.map_or(u64::MAX, scaled)
         }
         Balancer::V4_5 => u64::MAX,
     }
@@ -159,9 +163,16 @@ mod tests {
     fn facts(balancer: Balancer, local: GroupStats, busiest: GroupStats) -> Facts {
         let load = SCALE * (local.group_load + busiest.group_load);
         let domain_avg_load = load / (local.capacity + busiest.capacity);
-        Facts { balancer, local, busiest, domain_avg_load, dst_load_per_task: 0 }
+        Facts { balancer, scales_excess: false, local, busiest, domain_avg_load, dst_load_per_task: 0 }
     }
     use GroupType::{Imbalanced, Other, Overloaded};
+
+    #[test]
+    fn since_4_8_the_load_above_a_capacity_is_scaled_by_it() {
+        let f = facts(Balancer::V4_5, group(4, 5, 1024, Overloaded), group(4, 16, 1024, Overloaded));
+        assert_eq!(above_capacity(&f, 1024), 12 * 1024, "as if load and capacity had one unit");
+        assert_eq!(above_capacity(&Facts { scales_excess: true, ..f }, 1024), 3 * 1024);
+    }
 
     #[test]
     fn half_the_difference_moves() {

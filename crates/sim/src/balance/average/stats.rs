@@ -151,12 +151,14 @@ pub struct GroupStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::capacity::Later;
 
     const OLD: DomainFacts = DomainFacts {
         balancer: Balancer::V3_4,
         imbalance_pct: 125,
         share_capacity: false,
         prefer_sibling: false,
+        later: Later { scales_excess: false, siblings_by_difference: false, idle_forces: false },
     };
     const NEW: DomainFacts = DomainFacts { balancer: Balancer::V4_5, ..OLD };
 

@@ -70,6 +70,9 @@ impl System<'_> {
             let capacity = self.group_capacity(index);
             for i in 0..nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
+                if self.fixed.history.idlest_counts_allowed && !self.tasks[task].may_run_on(cpu) {
+                    continue;
+                }
                 *cost += self.visit(by, cpu);
                 if let Some(rooms) = &mut rooms {
                     let used = match self.tasks[task].cpu == cpu {

@@ -172,7 +172,15 @@ impl System<'_> {
         // 5.16+ counts update_blocked_averages in the first domain's cost; earlier kernels do not.
         let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };
         let cost = at - before;
-        self.cpus[cpu].levels[n.level].cost.passed(gates, cost, tick, hz);
+        let known = &mut self.cpus[cpu].levels[n.level].cost;
+        let counted = match self.fixed.history.newidle_failure_costs {
+            true => {
+                let most_ns = self.fixed.kernel.tunables.migration_cost_ns + 200;
+                known.counted(cost, n.pass.moved() > 0, most_ns)
+            }
+            false => cost,
+        };
+        known.passed(gates, counted, tick, hz);
         self.tell_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;

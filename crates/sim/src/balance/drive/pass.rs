@@ -9,7 +9,7 @@ use crate::balance::average::active::parent_flag;
 use crate::balance::average::busiest::{DomainStats, Verdict};
 use crate::balance::average::queue::{BusiestQueue, QueueSample};
 use crate::balance::average::stats::{CpuSample, Tally};
-use crate::balance::capacity::{DomainFacts, GroupFacts, capped_util};
+use crate::balance::capacity::{DomainFacts, GroupFacts, Later, capped_util};
 use crate::balance::era::Pass as Kind;
 use crate::balance::interval::Reads;
 use crate::balance::settle::{Bounds, Outcome};
@@ -152,6 +152,7 @@ impl System<'_> {
             imbalance_pct: params.imbalance_pct,
             share_capacity: params.share_capacity,
             prefer_sibling: p.level > 0 && levels[p.level - 1].params.prefer_sibling,
+            later: Later::of(&self.fixed.history),
         }
     }
 

@@ -73,12 +73,14 @@ impl System<'_> {
         let rules = self.rules(p);
         let nr = self.nr_running[src];
         self.lb(p).lb_imbalance_load += imbalance;
+        let oldest_first = self.fixed.history.picked_is_newest;
         let (mut walked, mut refused, mut ended) = (None, None, None);
         if nr > 1 {
             let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
             loop {
-                let newest = self.cpus[src].list.last().copied();
-                match walk.step(&rules, self.nr_running[src], newest.is_none()) {
+                let list = &self.cpus[src].list;
+                let next = if oldest_first { list.first() } else { list.last() }.copied();
+                match walk.step(&rules, self.nr_running[src], next.is_none()) {
                     Walk::Stop(why) => {
                         ended = Some(why);
                         break;
@@ -86,7 +88,7 @@ impl System<'_> {
                     Walk::Pause => continue,
                     Walk::Offer => {}
                 }
-                let Some(task) = newest else { break };
+                let Some(task) = next else { break };
                 let facts = self.task_facts(task, p.dst, p.level);
                 match walk.offer(&rules, &facts) {
                     Offer::Take { hot, then } => {
@@ -95,13 +97,16 @@ impl System<'_> {
                             break;
                         }
                     }
-                    // A refused task stays, at the back of the list.
+                    // A refused task stays, at the other end of the list.
                     Offer::Refuse(why) => {
                         if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
                             self.lb(p).lb_hot_gained += 1;
                         }
                         refused = refused.max(Some(why));
-                        self.cpus[src].list.rotate_right(1);
+                        match oldest_first {
+                            true => self.cpus[src].list.rotate_left(1),
+                            false => self.cpus[src].list.rotate_right(1),
+                        }
                     }
                 }
             }

@@ -1,5 +1,5 @@
 //! A group's quota of CPU time: the pool that a period fills, the slices that CPUs take of it, and the list of queues
-//! that found it empty (`struct cfs_bandwidth`; read in 6.1.192, 6.12.117, 7.2.12 and 7.3.4).
+//! that found it empty (`struct cfs_bandwidth`; read in 4.4, 4.15, 4.19, 5.4, 6.1.192, 6.12.117, 7.2.12 and 7.3.4).
 //!
 //! Times are ns. A CPU's queue takes a slice of 5 ms at a time and charges it with the time that its tasks run. When it
 //! leaves its queue empty, it gives back all but 1 ms. A queue that has used up its slice and finds the pool empty is
@@ -8,6 +8,9 @@
 //!
 //! A CPU learns that its slice is used up only when it charges the running task, mostly at a tick. So a group may run
 //! beyond its quota, by a tick on each CPU; it owes that time to the next period.
+//!
+//! Up to 5.3 a slice has an end: that of the period in which it was taken ([`Slice`]). What a CPU has left of an earlier
+//! slice does not go back to the pool, and in most of these releases it is lost.
 //!
 //! Invariants: after a refill the pool has at most quota plus burst; a queue is on the list while it is throttled.
 
@@ -39,6 +42,17 @@ pub struct Counts {
     pub burst_ns: u64,
 }
 
+/// What a CPU's queue has of its group's quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Slice {
+    /// Time left, ns; less than 0: owed (`runtime_remaining`).
+    pub left_ns: i64,
+    /// The period in which it was taken (`expires_seq`).
+    period: u64,
+    /// When it ends, by the CPU's clock (`runtime_expires`).
+    ends_ns: u64,
+}
+
 /// A group's quota and what is left of it.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
@@ -59,9 +73,13 @@ pub struct Bandwidth {
     /// When the period ends, or has ended.
     pub ends_ns: u64,
     /// Periods begun: tells a slice of an earlier period apart (`expires_seq`).
-    pub period: u64,
-    /// A timer will hand out what was given back (`slack_started`).
-    pub slack_started: bool,
+    period: u64,
+    /// When slices that are taken now end (`runtime_expires`).
+    slices_end_ns: u64,
+    /// The timer that will hand out what was given back: its CPU and number (`slack_started`).
+    pub slack_timer: Option<(CpuId, u64)>,
+    /// Until when the hand-out under way takes, ns (`distribute_running`).
+    pub hands_out_until_ns: u64,
     /// Throttled queues, in the order in which they get time.
     pub throttled: VecDeque<CfsRqId>,
     /// The same while they get time, else empty; kept for its memory.
@@ -84,7 +102,9 @@ impl Bandwidth {
             timer_on: None,
             ends_ns: phase_ns % decl.period.0,
             period: 0,
-            slack_started: false,
+            slices_end_ns: decl.period.0,
+            slack_timer: None,
+            hands_out_until_ns: 0,
             throttled: VecDeque::new(),
             in_turn: Vec::new(),
             counts: Counts::default(),
@@ -93,12 +113,16 @@ impl Bandwidth {
 
     /// The timer starts on `cpu` if it does not run: the end of the running period, if it has to be started
     /// (`start_cfs_bandwidth`).
-    pub fn start(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
+    pub fn start(&mut self, cpu: CpuId, now: u64, history: &History) -> Option<u64> {
         if self.timer_on.is_some() {
             return None;
         }
         self.timer_on = Some(cpu);
         self.forward(now);
+        if !history.bandwidth_rests_stay {
+            self.period += 1;
+            self.slices_end_ns = self.ends_ns;
+        }
         Some(self.ends_ns)
     }
 
@@ -113,7 +137,7 @@ impl Bandwidth {
     }
 
     /// The pool is filled for the next period (`__refill_cfs_bandwidth_runtime`).
-    fn refill(&mut self) {
+    fn refill(&mut self, now: u64) {
         self.pool_ns += self.quota_ns;
         let beyond = self.filled_ns.saturating_sub(self.pool_ns);
         if beyond > 0 {
@@ -123,15 +147,20 @@ impl Bandwidth {
         self.pool_ns = self.pool_ns.min(self.quota_ns + self.burst_ns);
         self.filled_ns = self.pool_ns;
         self.period += 1;
+        self.slices_end_ns = now + self.period_ns;
     }
 
     /// So many periods have ended. Returns whether the timer goes on; throttled queues are then to be given time
     /// (`do_sched_cfs_period_timer`).
-    pub fn end_period(&mut self, passed: u64) -> bool {
+    pub fn end_period(&mut self, passed: u64, now: u64, history: &History) -> bool {
         let throttled = !self.throttled.is_empty();
+        let stops = self.idle && !throttled;
         self.counts.periods += passed;
-        self.refill();
-        if self.idle && !throttled {
+        // Without bursts the pool of a group that took nothing stays as it is.
+        if !stops || history.bandwidth_bursts {
+            self.refill(now);
+        }
+        if stops {
             self.timer_on = None;
             return false;
         }
@@ -140,42 +169,73 @@ impl Bandwidth {
         true
     }
 
-    /// A queue that has `left_ns` takes as much of the pool as it needs to have `target_ns`. Returns what it takes
-    /// (`__assign_cfs_rq_runtime`).
-    pub fn assign(&mut self, left_ns: i64, target_ns: u64) -> u64 {
-        let wanted = (target_ns as i64 - left_ns).max(0) as u64;
-        if self.pool_ns == 0 {
-            return 0;
-        }
+    /// A queue takes as much of the pool as it needs to have `target_ns` (`__assign_cfs_rq_runtime`).
+    pub fn assign(&mut self, slice: &mut Slice, target_ns: u64, history: &History) {
+        let wanted = (target_ns as i64 - slice.left_ns).max(0) as u64;
         let taken = wanted.min(self.pool_ns);
-        self.pool_ns -= taken;
-        self.idle = false;
-        taken
+        if self.pool_ns > 0 {
+            self.pool_ns -= taken;
+            self.idle = false;
+        }
+        slice.left_ns += taken as i64;
+        // A queue whose clock is ahead may have put off its own end.
+        if !history.bandwidth_rests_stay && slice.period != self.period {
+            (slice.period, slice.ends_ns) = (self.period, self.slices_end_ns);
+        } else if history.bandwidth_rests_stay {
+            slice.ends_ns = slice.ends_ns.max(self.slices_end_ns);
+        }
     }
 
     /// A throttled queue that owes time gets enough to pay it and to go on, if the pool has it
     /// (`distribute_cfs_runtime`).
-    pub fn pay(&mut self, left_ns: i64) -> u64 {
-        let taken = ((1 - left_ns).max(0) as u64).min(self.pool_ns);
+    pub fn pay(&mut self, slice: &mut Slice) {
+        let taken = ((1 - slice.left_ns).max(0) as u64).min(self.pool_ns);
         self.pool_ns -= taken;
-        taken
+        slice.left_ns += taken as i64;
+        slice.ends_ns = self.slices_end_ns;
+        slice.period = self.period;
     }
 
-    /// A queue whose last task has left gives back what it does not keep. Returns whether the time is to be handed out
-    /// to throttled queues soon (`__return_cfs_rq_runtime`, `start_cfs_slack_bandwidth`).
-    pub fn take_back(&mut self, slack_ns: u64, slice_ns: u64, now: u64) -> bool {
-        self.pool_ns += slack_ns;
-        let worth_it = self.pool_ns > slice_ns && !self.throttled.is_empty();
-        if !worth_it || self.ends_within(now, GATHERED_NS + TOO_LATE_NS) || self.slack_started {
+    /// In kernels whose slices have an end, what is left of one may be lost by `clock` (`expire_cfs_rq_runtime`).
+    ///
+    /// A queue's clock may be ahead of the one by which the pool was filled, so a slice that seems to be over is given
+    /// another tick if it may be the pool's newest. From 3.16 to 4.17 the test for that is the wrong way round: only
+    /// the newest is lost, which happens while the pool's timer has stood still.
+    pub fn expire(&self, slice: &mut Slice, clock: u64, tick_ns: u64, history: &History) {
+        if !history.bandwidth_expires || clock < slice.ends_ns || slice.left_ns < 0 {
+            return;
+        }
+        let stays = match history.bandwidth_rests_stay {
+            true => slice.ends_ns != self.slices_end_ns,
+            false => slice.period == self.period,
+        };
+        match stays {
+            true => slice.ends_ns += tick_ns,
+            false => slice.left_ns = 0,
+        }
+    }
+
+    /// A queue whose last task has left gives back what it does not keep, unless a slice's end came before. Returns
+    /// whether a timer is to be set, anew if one is running, which hands the time out to throttled queues
+    /// (`__return_cfs_rq_runtime`, `start_cfs_slack_bandwidth`).
+    pub fn take_back(&mut self, slice: &mut Slice, slice_ns: u64, now: u64, history: &History) -> bool {
+        let slack_ns = slice.left_ns - KEPT_NS;
+        if slack_ns <= 0 {
             return false;
         }
-        self.slack_started = true;
-        true
+        slice.left_ns -= slack_ns;
+        if history.bandwidth_expires && slice.ends_ns != self.slices_end_ns {
+            return false;
+        }
+        self.pool_ns += slack_ns as u64;
+        let worth_it = self.pool_ns > slice_ns && !self.throttled.is_empty();
+        let soon = self.slack_timer.is_some() && !history.bandwidth_slack_waits;
+        worth_it && !soon && !self.ends_within(now, GATHERED_NS + TOO_LATE_NS)
     }
 
     /// The time for what was given back has come. Returns whether it is handed out (`do_sched_cfs_slack_timer`).
     pub fn slack_ends(&mut self, slice_ns: u64, now: u64) -> bool {
-        self.slack_started = false;
+        self.slack_timer = None;
         !self.ends_within(now, TOO_LATE_NS) && self.pool_ns > slice_ns
     }
 
@@ -184,9 +244,10 @@ impl Bandwidth {
     }
 
     /// A queue joins the list of throttled ones.
-    pub fn join(&mut self, queue: CfsRqId, history: &History) {
+    pub fn join(&mut self, queue: CfsRqId, now: u64, history: &History) {
         debug_assert!(!self.throttled.contains(&queue), "{queue:?} is throttled twice");
-        match history.bandwidth_newest_first {
+        let meanwhile = history.bandwidth_newest_meanwhile && now < self.hands_out_until_ns;
+        match history.bandwidth_newest_first || meanwhile {
             true => self.throttled.push_front(queue),
             false => self.throttled.push_back(queue),
         }
@@ -204,6 +265,31 @@ mod tests {
     use schedlab_base::Version;
 
     const MS: u64 = 1_000_000;
+    const M: i64 = 1_000_000;
+
+    fn history(version: &str) -> History {
+        History::of(Version::parse(version).unwrap())
+    }
+    fn slice(left_ns: i64) -> Slice {
+        Slice { left_ns, ..Slice::default() }
+    }
+    /// What a queue that has `left_ns` takes to have `target_ns`.
+    fn taken(b: &mut Bandwidth, left_ns: i64, target_ns: u64) -> i64 {
+        let mut slice = slice(left_ns);
+        b.assign(&mut slice, target_ns, &history("6.1"));
+        slice.left_ns - left_ns
+    }
+    fn paid(b: &mut Bandwidth, left_ns: i64) -> i64 {
+        let mut slice = slice(left_ns);
+        b.pay(&mut slice);
+        slice.left_ns - left_ns
+    }
+    /// A period ends, at the time when it should.
+    fn end(b: &mut Bandwidth, passed: u64) -> bool {
+        let now = b.ends_ns;
+        b.ends_ns += passed * b.period_ns;
+        b.end_period(passed, now, &history("6.1"))
+    }
 
     fn pool(quota_ms: u64, burst_ms: u64) -> Bandwidth {
         let (quota, burst) = (Some(Ns::ms(quota_ms)), Ns::ms(burst_ms));
@@ -218,81 +304,160 @@ mod tests {
     #[test]
     fn a_slice_is_what_is_wanted_or_what_there_is() {
         let mut b = pool(12, 0);
-        assert_eq!(b.assign(-(MS as i64), 5 * MS), 6 * MS, "the debt and a slice");
-        assert_eq!(b.assign(0, 5 * MS), 5 * MS);
-        assert_eq!((b.assign(0, 5 * MS), b.assign(0, 1)), (MS, 0));
+        assert_eq!(taken(&mut b, -M, 5 * MS), 6 * M, "the debt and a slice");
+        assert_eq!(taken(&mut b, 0, 5 * MS), 5 * M);
+        assert_eq!((taken(&mut b, 0, 5 * MS), taken(&mut b, 0, 1)), (M, 0));
     }
 
     #[test]
     fn a_refill_saves_up_no_more_than_the_burst() {
         let mut b = pool(10, 4);
-        b.end_period(1);
+        end(&mut b, 1);
         assert_eq!(b.pool_ns, 14 * MS, "nothing was used");
-        b.end_period(1);
+        end(&mut b, 1);
         assert_eq!(b.pool_ns, 14 * MS);
-        b.assign(0, 13 * MS);
-        b.end_period(1);
+        taken(&mut b, 0, 13 * MS);
+        end(&mut b, 1);
         assert_eq!((b.counts.bursts, b.counts.burst_ns), (1, 3 * MS), "3 ms more than the quota were used");
         let mut without = pool(10, 0);
-        without.end_period(1);
+        end(&mut without, 1);
         assert_eq!(without.pool_ns, 10 * MS);
     }
 
     #[test]
     fn the_timer_stops_after_a_period_in_which_nobody_took_a_slice() {
         let mut b = pool(10, 0);
-        assert_eq!(b.start(CpuId(1), 30 * MS), Some(100 * MS));
-        assert_eq!(b.start(CpuId(1), 30 * MS), None, "it runs already");
-        b.assign(0, 5 * MS);
-        assert!(b.end_period(1), "a slice was taken");
-        assert!(!b.end_period(1) && b.timer_on.is_none());
+        assert_eq!(b.start(CpuId(1), 30 * MS, &history("6.1")), Some(100 * MS));
+        assert_eq!(b.start(CpuId(1), 30 * MS, &history("6.1")), None, "it runs already");
+        taken(&mut b, 0, 5 * MS);
+        assert!(end(&mut b, 1), "a slice was taken");
+        assert!(!end(&mut b, 1) && b.timer_on.is_none());
         let queue = CfsRqId(3);
-        b.join(queue, &History::of(Version::new(6, 1)));
-        assert!(b.end_period(2), "a debtor keeps it running");
+        b.join(queue, 0, &history("6.1"));
+        assert!(end(&mut b, 2), "a debtor keeps it running");
         assert_eq!(b.counts, Counts { periods: 4, throttled: 2, ..Counts::default() });
     }
 
     #[test]
     fn a_debtor_gets_what_it_owes_and_a_nanosecond() {
         let mut b = pool(10, 0);
-        assert_eq!(b.pay(-(3 * MS as i64)), 3 * MS + 1);
-        assert_eq!(b.pay(-(30 * MS as i64)), 7 * MS - 1, "or what there is");
+        assert_eq!(paid(&mut b, -3 * M), 3 * M + 1);
+        assert_eq!(paid(&mut b, -30 * M), 7 * M - 1, "or what there is");
+    }
+
+    /// Whether a timer is set as a queue gives back so many ms at that time.
+    fn gives_back(b: &mut Bandwidth, ms: i64, at_ms: u64, version: &str) -> bool {
+        let mut slice = slice((ms + 1) * M);
+        slice.ends_ns = b.slices_end_ns;
+        let starts = b.take_back(&mut slice, 5 * MS, at_ms * MS, &history(version));
+        assert_eq!(slice.left_ns, KEPT_NS);
+        if starts {
+            b.slack_timer = Some((CpuId(0), 1));
+        }
+        starts
+    }
+    /// A pool of which all is taken, with a throttled queue.
+    fn exhausted() -> Bandwidth {
+        let mut b = pool(10, 0);
+        b.start(CpuId(0), 0, &history("6.1"));
+        taken(&mut b, 0, 10 * MS);
+        b.join(CfsRqId(3), 0, &history("6.1"));
+        b
     }
 
     #[test]
     fn slack_is_handed_out_after_5_ms_unless_the_period_ends_soon() {
         let given_back = |at_ms: u64| {
-            let mut b = pool(10, 0);
-            b.start(CpuId(0), 0);
-            b.assign(0, 10 * MS);
-            b.join(CfsRqId(3), &History::of(Version::new(6, 1)));
-            let few = b.take_back(5 * MS, 5 * MS, at_ms * MS);
-            let enough = b.take_back(1, 5 * MS, at_ms * MS);
-            let again = b.take_back(1, 5 * MS, at_ms * MS);
-            (few, enough, again, b.slack_ends(5 * MS, (at_ms + 5) * MS))
+            let mut b = exhausted();
+            let times = [5, 1, 1].map(|ms| gives_back(&mut b, ms, at_ms, "6.1"));
+            (times, b.slack_ends(5 * MS, (at_ms + 5) * MS))
         };
-        assert_eq!(given_back(50), (false, true, false, true));
-        assert!(!given_back(94).1, "a refill comes within 7 ms");
+        assert_eq!(given_back(50), ([false, true, false], true));
+        assert!(!given_back(94).0[1], "a refill comes within 7 ms");
         let mut late = pool(10, 0);
-        late.start(CpuId(0), 0);
+        late.start(CpuId(0), 0, &history("6.1"));
         assert!(!late.slack_ends(5 * MS, 98 * MS + 1), "within 2 ms");
     }
 
     #[test]
-    fn the_newest_queue_was_first_from_3_16_to_4_19() {
-        for (version, first) in [((3, 2), 1), ((3, 16), 2), ((4, 19), 2), ((4, 20), 1)] {
-            let mut b = pool(10, 0);
-            let history = History::of(Version::new(version.0, version.1));
-            b.join(CfsRqId(1), &history);
-            b.join(CfsRqId(2), &history);
-            assert_eq!(b.throttled[0], CfsRqId(first), "{version:?}");
+    fn until_5_2_whoever_gives_back_puts_the_hand_out_off() {
+        for (version, puts_off) in [("3.4", true), ("4.19", true), ("5.3", false), ("5.4", false)] {
+            let mut b = exhausted();
+            assert!(gives_back(&mut b, 6, 50, version));
+            assert_eq!(gives_back(&mut b, 1, 52, version), puts_off, "{version}");
+        }
+    }
+
+    /// What a queue has left, and gives back, of 3 ms of a slice 4 ms after the period has ended in which it was taken.
+    fn after_its_period(version: &str) -> (i64, u64) {
+        let (h, mut b, mut slice) = (history(version), pool(20, 0), Slice::default());
+        b.start(CpuId(0), 0, &h);
+        b.assign(&mut slice, 3 * MS, &h);
+        b.forward(100 * MS);
+        b.end_period(1, 100 * MS, &h);
+        left(&mut b, slice, 104, &h)
+    }
+    /// The same 4 ms after the slice was taken, which has started a timer that had stood still.
+    fn after_a_start(version: &str) -> (i64, u64) {
+        let (h, mut b, mut slice) = (history(version), pool(20, 0), Slice::default());
+        b.start(CpuId(0), 0, &h);
+        for ends in [100, 200] {
+            b.forward(ends * MS);
+            b.end_period(1, ends * MS, &h);
+        }
+        assert_eq!(b.start(CpuId(0), 350 * MS, &h), Some(400 * MS), "it stood still");
+        b.assign(&mut slice, 3 * MS, &h);
+        left(&mut b, slice, 354, &h)
+    }
+    fn left(b: &mut Bandwidth, mut slice: Slice, at_ms: u64, h: &History) -> (i64, u64) {
+        b.expire(&mut slice, at_ms * MS, 4 * MS, h);
+        let (left, before) = (slice.left_ns, b.pool_ns);
+        b.take_back(&mut slice, 5 * MS, at_ms * MS, h);
+        (left / M, (b.pool_ns - before) / MS)
+    }
+
+    #[test]
+    fn the_rest_of_a_slice_is_lost_kept_or_given_back() {
+        for (version, of_an_earlier_period, of_a_started_one) in [
+            ("3.4", (0, 0), (3, 2)),
+            ("3.16", (3, 0), (0, 0)),
+            ("4.5", (3, 0), (0, 0)),
+            ("4.14", (3, 0), (0, 0)),
+            ("4.19", (0, 0), (3, 2)),
+            ("5.3", (0, 0), (3, 2)),
+            ("5.4", (3, 2), (3, 2)),
+            ("6.1", (3, 2), (3, 2)),
+        ] {
+            assert_eq!(after_its_period(version), of_an_earlier_period, "{version}");
+            assert_eq!(after_a_start(version), of_a_started_one, "{version}");
+        }
+    }
+
+    #[test]
+    fn the_newest_queue_was_first_from_3_17_to_4_18_and_in_the_midst_of_a_hand_out_up_to_5_7() {
+        for (version, first, meanwhile) in [
+            ("3.2", 1, 1),
+            ("3.16", 1, 1),
+            ("3.17", 2, 2),
+            ("4.18", 2, 2),
+            ("4.19", 1, 2),
+            ("5.7", 1, 2),
+            ("5.8", 1, 1),
+        ] {
+            for (until_ns, first) in [(0, first), (MS, meanwhile)] {
+                let mut b = pool(10, 0);
+                b.hands_out_until_ns = until_ns;
+                b.join(CfsRqId(1), 0, &history(version));
+                b.join(CfsRqId(2), 0, &history(version));
+                assert_eq!(b.throttled[0], CfsRqId(first), "{version}");
+            }
         }
     }
 
     #[test]
     fn a_late_timer_counts_the_periods_that_it_missed() {
         let mut b = pool(10, 0);
-        b.start(CpuId(0), 0);
+        b.start(CpuId(0), 0, &history("6.1"));
         assert_eq!(b.forward(99 * MS), 0);
         assert_eq!((b.forward(305 * MS), b.ends_ns), (3, 400 * MS));
     }
@@ -307,16 +472,16 @@ mod tests {
             let (mut out, mut periods) = (0_u64, 1);
             for (kind, ns) in steps {
                 match kind {
-                    0 => out += b.assign(0, ns),
-                    1 => out += b.pay(-(ns as i64)),
+                    0 => out += taken(&mut b, 0, ns) as u64,
+                    1 => out += paid(&mut b, -(ns as i64)) as u64,
                     // No more comes back than was given.
                     2 => {
                         let back = ns.min(out);
-                        b.take_back(back, 5 * MS, 0);
+                        b.take_back(&mut slice(KEPT_NS + back as i64), 5 * MS, 0, &history("6.1"));
                         out -= back;
                     }
                     _ => {
-                        b.end_period(1);
+                        end(&mut b, 1);
                         periods += 1;
                     }
                 }

@@ -91,7 +91,7 @@ impl System<'_> {
     /// if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);
-        if self.group_rqs[queue].left_ns <= 0 {
+        if self.group_rqs[queue].slice.left_ns <= 0 {
             return;
         }
         self.group_rqs[queue].throttled = false;

@@ -1,7 +1,7 @@
 //! The load that groups pass on: contributions to the whole group, loads that come and go on their way to the root
 //! (`propagate`), a task's load as the root sees it (`h_load`), and what a wakeup would change (`effective_load`).
 //!
-//! Loads are in the unit of weights. Read in 6.1.192; 3.4 and 4.5 from memory.
+//! Loads are in the unit of weights. Read in 6.1.192 and 7.3.4; 3.4 and 4.5 from memory.
 
 use super::shares::{self, Facts};
 use super::window::WINDOW_NS;
@@ -26,11 +26,20 @@ impl System<'_> {
             load_avg: q.avg.load_avg,
             contribution: self.group_rqs[below].contribution,
             group_load: group.load,
+            concurrency: self.concurrency(group.runnable),
         };
         shares::fine_weight(&facts, &self.fixed.history)
     }
 
-    /// A cfs_rq's average was updated: its group hears of it if it has changed by more than 1/64
+    /// Tasks of a group that can run at the same time, by the average number of runnable ones, times 1024 (`tg_tasks`).
+    fn concurrency(&self, runnable: u64) -> u64 {
+        if !self.fixed.history.shares_by_concurrency {
+            return 1;
+        }
+        (runnable >> 10).clamp(1, self.cpus.len() as u64)
+    }
+
+    /// A cfs_rq's averages were updated: its group hears of it if one has changed by more than 1/64
     /// (`update_tg_load_avg`).
     pub(in crate::fair) fn contribute(&mut self, queue: CfsRqId) {
         let group = self.group_of(queue);
@@ -38,14 +47,21 @@ impl System<'_> {
             return;
         }
         let (now, load) = (self.now, self.queues[queue].avg.load_avg);
+        let runnable = self.queues[queue].avg.runnable_avg;
+        let counts = self.fixed.history.shares_by_concurrency;
         let own = &mut self.group_rqs[queue];
         let soon = self.fixed.history.contributes_each_ms && now - own.renewed_ns < RENEWED_EVERY_NS;
-        if soon || load.abs_diff(own.contribution) <= own.contribution / 64 {
+        let near = |now: u64, then: u64| now.abs_diff(then) <= then / 64;
+        let same_number = !counts || near(runnable, own.runnable_contribution);
+        if soon || near(load, own.contribution) && same_number {
             return;
         }
         own.renewed_ns = now;
         let before = std::mem::replace(&mut own.contribution, load);
+        let number = std::mem::replace(&mut own.runnable_contribution, runnable);
         self.renew(group, before, load);
+        let all = &mut self.groups[group].runnable;
+        *all = (*all + runnable).saturating_sub(number);
     }
 
     /// Before 3.8: accounts a cfs_rq's weight; `push`: its group hears of every change.

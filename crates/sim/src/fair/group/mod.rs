@@ -56,6 +56,8 @@ pub struct TaskGroup {
     pub shares: u64,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
+    /// The same of their numbers of runnable tasks, averaged, times 1024 (`tg->runnable_avg`, 7.3).
+    pub runnable: u64,
     /// Its quota of CPU time, if it has one.
     pub bandwidth: Option<Box<Bandwidth>>,
     /// Its tasks give way to those of other groups (`cpu.idle`).
@@ -68,7 +70,7 @@ impl TaskGroup {
     /// The root group. Its shares and load play no part.
     pub fn root() -> TaskGroup {
         let (bandwidth, path) = (None, "/".to_owned());
-        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0, bandwidth, idle: false, path }
+        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0, runnable: 0, bandwidth, idle: false, path }
     }
 }
 
@@ -77,6 +79,8 @@ impl TaskGroup {
 pub struct GroupRq {
     /// Its contribution to its group's load (`tg_load_avg_contrib`).
     pub contribution: u64,
+    /// The same of its average number of runnable tasks (`tg_runnable_avg_contrib`, 7.3).
+    pub runnable_contribution: u64,
     /// When the contribution was last renewed, ns.
     pub renewed_ns: u64,
     /// Its load as the root sees it (`h_load`), and the tick it was computed in, plus one.
@@ -91,10 +95,8 @@ pub struct GroupRq {
     pub window: Window,
     /// Its group has a quota (`runtime_enabled`).
     pub limited: bool,
-    /// Time left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
-    pub left_ns: i64,
-    /// The period in which it took its last slice.
-    pub slice_of: u64,
+    /// Its slice of the quota.
+    pub slice: bandwidth::Slice,
     /// It has no time left and is on its group's list (`throttled`).
     pub throttled: bool,
     /// Since when tasks wait for that, ns (`throttled_clock`).

@@ -1,6 +1,6 @@
 //! Drives [`bandwidth`](super::bandwidth): slices that CPUs take of a group's quota and give back, and its timers.
 
-use super::bandwidth::{Bandwidth, Counts, GATHERED_NS, KEPT_NS};
+use super::bandwidth::{Bandwidth, Counts, GATHERED_NS, Slice};
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use crate::timer::Fires;
@@ -69,8 +69,8 @@ impl System<'_> {
 
     /// The timer of a group's periods starts on the acting CPU, unless it runs (`start_cfs_bandwidth`).
     pub(super) fn start_period_of(&mut self, group: GroupId) {
-        let (on, now) = (self.acting, self.now);
-        if let Some(at) = self.bandwidth_of(group).start(on, now) {
+        let (on, now, history) = (self.acting, self.now, self.fixed.history);
+        if let Some(at) = self.bandwidth_of(group).start(on, now, &history) {
             self.cpus[on].timers.start(Fires::Quota(group), at, 0);
         }
     }
@@ -79,13 +79,18 @@ impl System<'_> {
     /// (`__assign_cfs_rq_runtime`).
     pub(super) fn assign(&mut self, queue: CfsRqId, target_ns: u64) -> bool {
         self.start_period_of(self.group_of(queue));
-        let left_ns = self.group_rqs[queue].left_ns;
-        let b = self.bandwidth(queue);
-        let (taken, period) = (b.assign(left_ns, target_ns), b.period);
-        let own = &mut self.group_rqs[queue];
-        own.left_ns += taken as i64;
-        own.slice_of = period;
-        own.left_ns > 0
+        let history = self.fixed.history;
+        self.with_slice(queue, |b, slice| {
+            b.assign(slice, target_ns, &history);
+            slice.left_ns > 0
+        })
+    }
+    /// Calls with the quota of a queue's group and the queue's slice of it.
+    fn with_slice<T>(&mut self, queue: CfsRqId, call: impl FnOnce(&mut Bandwidth, &mut Slice) -> T) -> T {
+        let mut slice = self.group_rqs[queue].slice;
+        let answer = call(self.bandwidth(queue), &mut slice);
+        self.group_rqs[queue].slice = slice;
+        answer
     }
 
     /// A queue has been charged: takes another slice if it has used up its own. If there is none, the CPU is asked for
@@ -96,7 +101,7 @@ impl System<'_> {
             return false;
         }
         self.expire_slice(queue);
-        if self.group_rqs[queue].left_ns > 0 {
+        if self.group_rqs[queue].slice.left_ns > 0 {
             return false;
         }
         if self.group_rqs[queue].throttled {
@@ -115,14 +120,13 @@ impl System<'_> {
 
     /// In some kernels the rest of a slice is lost at the end of the period.
     fn expire_slice(&mut self, queue: CfsRqId) {
-        if !self.fixed.history.bandwidth_expires {
+        let history = self.fixed.history;
+        if !history.bandwidth_expires {
             return;
         }
-        let period = self.bandwidth(queue).period;
-        let own = &mut self.group_rqs[queue];
-        if own.slice_of != period {
-            own.left_ns = own.left_ns.min(0);
-        }
+        let clock = self.rq_clock(self.queues[queue].cpu);
+        let tick_ns = 1_000_000_000 / self.fixed.kernel.tunables.hz;
+        self.with_slice(queue, |b, slice| b.expire(slice, clock, tick_ns, &history));
     }
 
     /// The last entity has left a queue: it gives back the rest of its slice, except a little
@@ -137,30 +141,24 @@ impl System<'_> {
         if !self.group_rqs[queue].limited {
             return;
         }
-        let slack_ns = self.group_rqs[queue].left_ns - KEPT_NS;
-        if slack_ns <= 0 {
-            return;
-        }
-        self.group_rqs[queue].left_ns -= slack_ns;
-        let (now, slice_ns) = (self.now, self.fixed.kernel.tunables.cfs_bandwidth_slice_ns);
-        let own = &self.group_rqs[queue];
-        let (slice_of, group) = (own.slice_of, self.group_of(queue));
-        let b = self.bandwidth(queue);
-        if slice_of != b.period && self.fixed.history.bandwidth_expires {
-            return;
-        }
-        if self.bandwidth(queue).take_back(slack_ns as u64, slice_ns, now) {
-            let on = self.acting;
-            self.cpus[on].timers.start(Fires::Slack(group), now + GATHERED_NS, 0);
+        let (on, now, history) = (self.acting, self.now, self.fixed.history);
+        let slice_ns = self.fixed.kernel.tunables.cfs_bandwidth_slice_ns;
+        if self.with_slice(queue, |b, slice| b.take_back(slice, slice_ns, now, &history)) {
+            let group = self.group_of(queue);
+            if let Some((cpu, number)) = self.bandwidth_of(group).slack_timer {
+                self.cpus[cpu].timers.cancel(number);
+            }
+            let number = self.cpus[on].timers.start(Fires::Slack(group), now + GATHERED_NS, 0);
+            self.bandwidth_of(group).slack_timer = Some((on, number));
         }
     }
 
     /// The timer of a group's periods has fired on `cpu` (`sched_cfs_period_timer`).
     pub(crate) fn period_ends(&mut self, cpu: CpuId, group: GroupId) {
-        let now = self.now;
+        let (now, history) = (self.now, self.fixed.history);
         let b = self.bandwidth_of(group);
         let passed = b.forward(now);
-        if b.end_period(passed.max(1)) {
+        if b.end_period(passed.max(1), now, &history) {
             self.hand_out(cpu, group);
             let at = self.bandwidth_of(group).ends_ns;
             self.cpus[cpu].timers.start(Fires::Quota(group), at, 0);
@@ -179,6 +177,8 @@ impl System<'_> {
     /// (`distribute_cfs_runtime`).
     fn hand_out(&mut self, by: CpuId, group: GroupId) {
         let mut own = None;
+        let each_ns = self.fixed.machine.costs.rq_lock_near_ns + self.fixed.machine.costs.enqueue_ns;
+        self.bandwidth_of(group).hands_out_until_ns = self.now;
         // Queues that are throttled anew meanwhile wait for the next turn.
         let b = self.bandwidth_of(group);
         let mut in_turn = std::mem::take(&mut b.in_turn);
@@ -194,10 +194,11 @@ impl System<'_> {
             if self.fixed.history.bandwidth_of_tasks {
                 self.update_fair_curr(queue);
             }
-            let left_ns = self.group_rqs[queue].left_ns;
-            let paid = self.bandwidth_of(group).pay(left_ns);
-            self.group_rqs[queue].left_ns += paid as i64;
-            if self.group_rqs[queue].left_ns <= 0 {
+            self.with_slice(queue, |b, slice| {
+                b.pay(slice);
+                b.hands_out_until_ns += each_ns;
+            });
+            if self.group_rqs[queue].slice.left_ns <= 0 {
                 break;
             }
             if !self.fixed.history.bandwidth_by_ipi {

@@ -3,7 +3,7 @@
 //!
 //! The group's load is a sum of contributions that each cfs_rq renews now and then. This CPU's own contribution is
 //! replaced by its load of this instant. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. The group
-//! divides its shares anew at every enqueue, dequeue and tick since 2.6.38. Earlier kernels do so when they balance;
+//! divides its shares (since 7.3 those of as many tasks as can run at once) anew at every enqueue, dequeue and tick since 2.6.38. Earlier kernels do so when they balance;
 //! not modelled: there each CPU's entity follows at once, too.
 
 use schedlab_kernel::History;
@@ -26,6 +26,9 @@ pub struct Facts {
     pub contribution: u64,
     /// The group's load.
     pub group_load: u64,
+    /// The shares count so many times: since 7.3 as often as the group's tasks can run at the same time
+    /// (`calc_concur_shares`), else once.
+    pub concurrency: u64,
 }
 
 /// The entity's weight on this CPU, fine.
@@ -36,7 +39,7 @@ pub fn fine_weight(f: &Facts, history: &History) -> u64 {
     };
     let group = (f.group_load + load).saturating_sub(f.contribution);
     let unit = if history.fine_weights { FINE } else { 1 };
-    let shares = f.shares * unit;
+    let shares = f.shares * unit * f.concurrency;
     let part = match group {
         0 => u128::from(shares) * u128::from(load),
         group => u128::from(shares) * u128::from(load) / u128::from(group),
@@ -58,7 +61,7 @@ mod tests {
     const NEW: Version = Version::new(6, 1);
     /// One of four CPUs, each with one task.
     const QUARTER: Facts =
-        Facts { shares: 1024, load_weight: 1024, load_avg: 1024, contribution: 1024, group_load: 4096 };
+        Facts { shares: 1024, load_weight: 1024, load_avg: 1024, contribution: 1024, group_load: 4096, concurrency: 1 };
 
     #[test]
     fn a_quarter_of_the_load_gets_a_quarter_of_the_shares() {

@@ -32,7 +32,7 @@ impl<R: Rules> Fair<R> {
             return false;
         }
         let own = &sys.group_rqs[queue];
-        if own.left_ns > 0 || own.throttled {
+        if own.slice.left_ns > 0 || own.throttled {
             return own.throttled;
         }
         Fair::<R>::throttle(sys, queue)
@@ -71,9 +71,10 @@ impl<R: Rules> Fair<R> {
     }
 
     fn throttle(sys: &mut System<'_>, queue: CfsRqId) -> bool {
-        if sys.assign(queue, 1) {
+        if sys.fixed.history.bandwidth_asks_again && sys.assign(queue, 1) {
             return false;
         }
+        sys.start_period_of(sys.group_of(queue));
         sys.begin_throttling(queue);
         let mut tasks = sys.tasks_of(queue);
         let (cpu, mut leaves, mut level) = (sys.queues[queue].cpu, true, sys.queues[queue].owner);
@@ -165,8 +166,8 @@ impl System<'_> {
 
     /// A queue is about to be throttled: it joins its group's list, and its load averages and those below stop.
     pub(super) fn begin_throttling(&mut self, queue: CfsRqId) {
-        let history = self.fixed.history;
-        self.bandwidth(queue).join(queue, &history);
+        let (now, history) = (self.now, self.fixed.history);
+        self.bandwidth(queue).join(queue, now, &history);
         self.touch_below(queue, |sys, below| {
             sys.group_rqs[below].throttle_count += 1;
             // Since 6.18 tasks may still run: a queue's averages stop as the last one leaves it.

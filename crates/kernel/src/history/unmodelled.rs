@@ -1,0 +1,70 @@
+//! Changes to decisions that were found in the kernel's trees and that the simulator does not model.
+
+use super::{Subject, any, between, since};
+use crate::origin::Span;
+use schedlab_base::Version;
+
+/// A change that is not modelled.
+#[derive(Debug)]
+pub struct Unmodelled {
+    /// The part of the kernel it belongs to.
+    pub subject: Subject,
+    /// Releases that have it.
+    pub span: Span,
+    /// The kernel's functions that have it.
+    pub function: &'static str,
+    /// The trees in which it was read.
+    pub read: &'static str,
+    /// The kernel's behaviour with it, in a sentence.
+    pub text: &'static str,
+}
+
+impl Unmodelled {
+    /// Whether kernels of that version have it.
+    pub fn is_in(&self, version: Version) -> bool {
+        any(&[self.span], version)
+    }
+}
+
+/// Every such change that is known, by subject, in order of time.
+#[rustfmt::skip]
+pub const UNMODELLED: &[Unmodelled] = &[
+    Unmodelled { subject: Subject::Eevdf, span: since("7.1"), function: "hrtick_start_fair()", read: "7.0 has it not, 7.2.12 has it",
+        text: "The slice timer runs longer where interrupts take part of the CPU." },
+    Unmodelled { subject: Subject::Groups, span: between("3.2", "5.7"), function: "distribute_cfs_runtime()", read: "4.4, 4.15, 4.19 and 5.4 have it, 5.10 has it not; 5.7 is from memory",
+        text: "Quota is handed out from a copy of the pool: what CPUs take of the pool meanwhile is given twice." },
+    Unmodelled { subject: Subject::Groups, span: since("7.3"), function: "__sched_cgroup_mode_update()", read: "7.2.12 has it not, 7.3.4 has it",
+        text: "cgroup_mode in debugfs decides how often a group's shares count; only the default is modelled." },
+    Unmodelled { subject: Subject::Wakeup, span: since("6.7"), function: "select_idle_cpu(), sched_cluster_active", read: "6.5 has it not, 6.8 has it; 6.7 is from memory",
+        text: "The scan for an idle CPU begins with the cluster of the target, on machines that have clusters." },
+    Unmodelled { subject: Subject::Fork, span: between("4.10", "5.5"), function: "find_idlest_group()", read: "4.4 has it not, 4.15 and 5.4 have it, 5.10 has it not",
+        text: "Groups are compared by runnable load first, and by average load if that is near." },
+    Unmodelled { subject: Subject::Fork, span: between("4.17", "5.5"), function: "find_idlest_group()", read: "4.15 has it not, 5.4 has it, 5.10 has it not; 4.17 is from memory",
+        text: "A new task stays on its node while others are no clear gain." },
+    Unmodelled { subject: Subject::Balance, span: since("4.13"), function: "build_balance_mask(), group_balance_cpu()", read: "4.4 has it not, 4.15 has it; 4.13 is from memory",
+        text: "Of overlapping groups of nodes only CPUs whose own view is the group balance for it." },
+    Unmodelled { subject: Subject::Balance, span: since("7.1"), function: "can_migrate_llc_task(), group_llc_balance, SCHED_CACHE", read: "7.0 has it not, 7.2.12 and 7.3.4 have it",
+        text: "Threads of a process are gathered in the cache in which the process runs most, by balancing." },
+    Unmodelled { subject: Subject::Balance, span: since("7.3"), function: "sched_balance_rq()", read: "7.2.12 has it not, 7.3.4 has it",
+        text: "No running task is pushed away that is about to sleep." },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_by_subject_and_time_and_are_sentences() {
+        assert!(UNMODELLED.is_sorted_by_key(|u| (u.subject, u.span.since)));
+        for u in UNMODELLED {
+            assert!(u.text.ends_with('.') && u.text.starts_with(|c: char| !c.is_ascii_punctuation()), "{u:?}");
+            assert!(!u.function.is_empty() && !u.read.is_empty(), "{u:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_has_those_of_its_time() {
+        let of = |v: &str| UNMODELLED.iter().filter(|u| u.is_in(Version::parse(v).unwrap())).count();
+        assert!(of("2.6.30") == 0 && of("4.5") == 1 && of("7.3") > of("6.12"));
+    }
+}
