@@ -96,7 +96,9 @@ fn a_light_task_that_is_there_from_the_start_runs_soon() {
             load.attr(light, attr);
             let run = run(&machine("smp-8"), version, load);
             let first = first_run(&run, light);
-            assert!(first.is_some_and(|at| at <= 48 * MS), "{version}, {attr:?}: it first runs at {first:?}");
+            // A slice of the hog's and a tick, at most; 80 ms on 8 CPUs in 2.6.30.
+            let latest = if version == "v2.6.30" { 84 * MS } else { 48 * MS };
+            assert!(first.is_some_and(|at| at <= latest), "{version}, {attr:?}: it first runs at {first:?}");
         }
     }
 }

@@ -229,7 +229,8 @@ proptest! {
         // Each group has a task for each CPU, so that no task is entitled to more than one.
         let nodes: Vec<Node> = shares.iter().map(|s| Node { shares: *s, hogs: 1, children: vec![] }).collect();
         let mut load = Load::lasting_ms(0);
-        load.builder.lasts(Ns::secs(10), Ns::secs(3));
+        // Busy CPUs balance once in a second or two at the longest interval, with which a run begins.
+        load.builder.lasts(Ns::secs(10), Ns::secs(8));
         let parts = add_all(&mut load, &nodes, EACH);
         let report = simulate("smp-4", profile, load);
         let (worst, most) = (worst(&report, &nodes, &parts, EACH), farthest(&shares, profile == "v4.5"));
