@@ -8,8 +8,10 @@ use crate::compare::Cell;
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How far a quotient may lie outside the published size and still have it: a quarter. Reports come from other machines.
-const ROUGHLY: f64 = 1.25;
+/// How far a value may lie outside the published size and still have it: a quarter. Reports come from other machines.
+const VALUE: f64 = 1.25;
+/// The same for a change, by its logarithm: 4 % is not 13 %, though 1.04 is near 1.13.
+const CHANGE: f64 = 2.0;
 
 /// A report, and what it claims.
 #[derive(Clone, Debug, Deserialize)]
@@ -173,18 +175,31 @@ impl Claim {
         let ours = value(&self.variant, &self.metric)? / by;
         let (bound, above) =
             self.above.map_or((self.below.unwrap_or(f64::NAN), false), |bound| (bound, true));
-        let verdict = verdict(ours, (bound, above), self.published);
+        let changes = matches!(self.by, Divisor::Value { .. });
+        let size = self.published.map(|published| if changes { log(published) } else { published });
+        let (measured, room) = if changes { (ours.ln(), CHANGE) } else { (ours, VALUE) };
+        let verdict =
+            verdict(if above { ours > bound } else { ours < bound }, size.map(|s| near(measured, s, room)));
         Ok(JudgedClaim { says: self.says.clone(), ours, bound, above, published: self.published, verdict })
     }
 }
 
-fn verdict(ours: f64, (bound, above): (f64, bool), published: Option<[f64; 2]>) -> Verdict {
-    let holds = if above { ours > bound } else { ours < bound };
-    match published {
-        _ if !holds => Verdict::Not,
-        Some([from, to]) if ours < from / ROUGHLY || ours > to * ROUGHLY => Verdict::Direction,
-        _ => Verdict::Reproduced,
+fn verdict(direction: bool, size: Option<bool>) -> Verdict {
+    match (direction, size) {
+        (false, _) => Verdict::Not,
+        (true, Some(false)) => Verdict::Direction,
+        (true, _) => Verdict::Reproduced,
     }
+}
+
+fn log(range: [f64; 2]) -> [f64; 2] {
+    range.map(f64::ln)
+}
+
+/// Whether a value lies in a range, or outside it by a factor of `room` at most; on the same side of 0.
+fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
+    let (least, most) = (from.abs().min(to.abs()), from.abs().max(to.abs()));
+    ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())
 }
 
 fn mean(runs: &Comparison, variant: &str, load: Option<&str>, metric: &str) -> Result<f64> {
@@ -202,14 +217,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_holds_within_a_quarter_and_never_against_the_direction() {
-        let of = |ours| verdict(ours, (1.02, true), Some([1.39, 1.39]));
-        assert_eq!([1.0, 1.05, 1.12, 1.39, 1.8].map(of), {
-            use Verdict::{Direction, Not, Reproduced};
-            [Not, Direction, Reproduced, Reproduced, Direction]
-        });
-        assert_eq!(verdict(0.5, (0.9, false), None), Verdict::Reproduced);
-        assert_eq!(verdict(f64::NAN, (0.9, false), None), Verdict::Not, "nothing by nothing");
+    fn a_value_holds_within_a_quarter_and_a_change_within_half_and_double() {
+        let value = |ours| near(ours, [50.0, 50.0], VALUE);
+        assert_eq!([39.0, 41.0, 62.0, 63.0, f64::NAN].map(value), [false, true, true, false, false]);
+        let change = |ours: f64| near(ours.ln(), log([1.13, 1.13]), CHANGE);
+        assert_eq!([0.9, 1.04, 1.07, 1.25, 1.4].map(change), [false, false, true, true, false]);
+        let fall = |ours: f64| near(ours.ln(), log([0.01, 0.1]), CHANGE);
+        assert_eq!([0.001, 0.05, 0.3, 0.9].map(fall), [true, true, true, false]);
+        assert_eq!(
+            [(false, Some(true)), (true, Some(false)), (true, None)].map(|(d, s)| verdict(d, s)),
+            [Verdict::Not, Verdict::Direction, Verdict::Reproduced]
+        );
     }
 
     #[test]

@@ -57,7 +57,10 @@ mod tests {
     fn rows_stand_by_subject_and_time_and_are_sentences() {
         assert!(UNMODELLED.is_sorted_by_key(|u| (u.subject, u.span.since)));
         for u in UNMODELLED {
-            assert!(u.text.ends_with('.') && u.text.starts_with(|c: char| !c.is_ascii_punctuation()), "{u:?}");
+            assert!(
+                u.text.ends_with('.') && u.text.starts_with(|c: char| !c.is_ascii_punctuation()),
+                "{u:?}"
+            );
             assert!(!u.function.is_empty() && !u.read.is_empty(), "{u:?}");
         }
     }

@@ -33,7 +33,14 @@ impl Groups {
     pub fn new(levels: usize, nr_cpus: usize, version: Version) -> Groups {
         let from_lowest = version >= Version::new(3, 0) && version < Version::new(4, 13);
         let plain = vec![vec![None; nr_cpus]; levels];
-        Groups { all: Vec::new(), known: BTreeMap::new(), plain, covered: vec![0; nr_cpus], ring: 0, from_lowest }
+        Groups {
+            all: Vec::new(),
+            known: BTreeMap::new(),
+            plain,
+            covered: vec![0; nr_cpus],
+            ring: 0,
+            from_lowest,
+        }
     }
 
     /// The ring of `cpu` in its domain of level `at`.

@@ -10,7 +10,8 @@ use schedlab_workload::GroupDecl;
 
 const MS: u64 = 1_000_000;
 /// Kernels with each way to throttle, and both fair classes.
-const PROFILES: [&str; 10] = ["v3.4", "v4.5", "v4.14", "v4.19", "v5.4", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"];
+const PROFILES: [&str; 10] =
+    ["v3.4", "v4.5", "v4.14", "v4.19", "v5.4", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"];
 
 /// Adds hogs to a group with a quota of so many ms in 100.
 fn hogs(load: &mut Load, path: &str, quota_ms: u64, nr: usize) -> Vec<TaskId> {

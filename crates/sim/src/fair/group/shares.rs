@@ -60,8 +60,14 @@ mod tests {
     const OLD: Version = Version::new(4, 5);
     const NEW: Version = Version::new(6, 1);
     /// One of four CPUs, each with one task.
-    const QUARTER: Facts =
-        Facts { shares: 1024, load_weight: 1024, load_avg: 1024, contribution: 1024, group_load: 4096, concurrency: 1 };
+    const QUARTER: Facts = Facts {
+        shares: 1024,
+        load_weight: 1024,
+        load_avg: 1024,
+        contribution: 1024,
+        group_load: 4096,
+        concurrency: 1,
+    };
 
     #[test]
     fn a_quarter_of_the_load_gets_a_quarter_of_the_shares() {
