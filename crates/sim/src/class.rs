@@ -14,7 +14,7 @@ use crate::o1::O1;
 use crate::rt::Rt;
 use crate::system::System;
 use crate::task::Class;
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
 
@@ -109,6 +109,8 @@ pub(crate) trait SchedClass {
     fn prio_changed(sys: &mut System<'_>, task: TaskId);
     /// The CPUs that a task may use have changed.
     fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
+    /// The shares of a task group have changed.
+    fn shares_changed(_sys: &mut System<'_>, _cpu: CpuId, _group: GroupId) {}
     /// A task, on no queue now, leaves the class.
     fn switched_from(sys: &mut System<'_>, task: TaskId);
     /// A task, on no queue yet, comes from another class.
@@ -251,6 +253,23 @@ impl System<'_> {
     /// The CPUs that a task may use have changed.
     pub fn set_cpus_allowed(&mut self, task: TaskId) {
         of_class!(self.class(task), set_cpus_allowed(self, task));
+    }
+
+    /// The shares of a group have changed: its entity on `cpu` takes its part of them.
+    pub fn shares_changed(&mut self, cpu: CpuId, group: GroupId) {
+        of_class!(self.fixed.fair, shares_changed(self, cpu, group));
+    }
+    /// The running task of `cpu`, off its queue now, stops being current.
+    pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
+        of_class!(self.class(task), put_prev_task(self, cpu, task));
+    }
+    /// It is current again.
+    pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
+        of_class!(self.class(task), set_next_task(self, cpu, task));
+    }
+    /// A task, on no queue now, takes nothing of its old queue along.
+    pub fn switched_from(&mut self, task: TaskId) {
+        of_class!(self.class(task), switched_from(self, task));
     }
 
     /// The running task of `cpu` gets other attributes, and with them perhaps another class (`__sched_setscheduler`).

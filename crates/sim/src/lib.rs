@@ -26,6 +26,7 @@ mod rt;
 mod run;
 mod schedstat;
 mod schedule;
+mod spinlock;
 mod syscall;
 mod system;
 mod task;

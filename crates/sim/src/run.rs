@@ -22,7 +22,7 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
+use schedlab_workload::{Built, Later, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -35,6 +35,8 @@ pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) background: bool,
     pub(crate) waits_at_end: bool,
+    /// The run lasts as long as it.
+    pub(crate) counts: bool,
     pub(crate) program: Box<dyn Program>,
     pub(crate) attr: Attr,
     pub(crate) allowed: Option<CpuSet>,
@@ -156,25 +158,29 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     }
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
+    sys.spinners = (0..workload.words).map(|_| VecDeque::new()).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
     sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
+    let warmup = workload.warmup;
+    sys.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.alive = workload.tasks.iter().filter(|t| !t.background && t.place == here).count();
+    sys.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
         if t.spawned_by.is_none() && t.place == here {
             starters.push(id);
         }
-        let (name, program, attr) = (t.name, t.program, t.attr);
+        let (counts, name, program, attr) = (t.counts(), t.name, t.program, t.attr);
         add(
             sys,
             NewTask {
                 name,
                 background: t.background,
                 waits_at_end: t.waits_at_end,
+                counts,
                 program,
                 attr,
                 allowed: t.affinity,
@@ -211,6 +217,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                     name,
                     background: true,
                     waits_at_end: false,
+                    counts: false,
                     program: Box::new(program),
                     attr,
                     allowed,
@@ -240,6 +247,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         name: new.name,
         background: new.background,
         waits_at_end: new.waits_at_end,
+        counts: new.counts,
         program: new.program,
         outcome: Outcome::Done,
         class: Class::of(new.attr, sys.fixed.fair),
@@ -361,19 +369,26 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
     }
 }
 
-/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches after it.
+/// How long a change waits for a task whose locks are held, ns.
+const HELD_NS: u64 = 1_000;
+
+/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches, of groups and of
+/// tasks after it.
 pub(crate) struct Outside<'a> {
     measure_from: u64,
     changes: &'a [(Ns, Kernel)],
+    /// Changes of groups and tasks, in order.
+    later: VecDeque<(u64, Later)>,
 }
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside { measure_from: sys.measure_from, changes }
+        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone() }
     }
     /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {
-        self.measure_from.min(self.changes.first().map_or(NEVER, |(at, _)| at.0))
+        let first = self.changes.first().map_or(NEVER, |(at, _)| at.0);
+        self.measure_from.min(first).min(self.later.front().map_or(NEVER, |(at, _)| *at))
     }
     /// Handles the events that are due.
     pub(crate) fn act(&mut self, sys: &mut System<'_>) {
@@ -386,6 +401,14 @@ impl<'a> Outside<'a> {
         {
             sys.switch_kernel(*kernel);
             self.changes = rest;
+        }
+        while let Some((at, later)) = self.later.front_mut().filter(|(at, _)| *at <= sys.now) {
+            if !sys.change(*later) {
+                // Those behind it wait, too.
+                *at = sys.now + HELD_NS;
+                break;
+            }
+            self.later.pop_front();
         }
     }
 }

@@ -180,6 +180,9 @@ mechanisms! {
         autogroup: [since("2.6.38")], "autogroup_task_group()", Source("6.1.192, 7.3.4; the release is from memory"),
             with "Tasks that are in no group may be in one of their session's (the tunable autogroup)."
             without "Tasks that are in no group are the root group's."
+        attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
+            with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
+            without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."

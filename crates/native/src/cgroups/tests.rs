@@ -191,7 +191,7 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
     let nanosleep = Spec::bench("nanosleep", &Params::default()).unwrap();
     let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
     let spec = |tasks: &[&str]| {
-        let beside = vec![Beside { name: name.clone(), params: params.clone(), called: None }];
+        let beside = vec![Beside { name: name.clone(), params: params.clone(), rtapp: None, called: None }];
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
         let group = GroupSpec { tasks, ..GroupSpec::at("/x") };
         nanosleep.clone().together(beside, vec![group], (vec![], vec![])).unwrap()
@@ -204,13 +204,16 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
         )
     };
     let warnings =
-        |session, tasks: &[&str]| of(&kernel(session), &spec(tasks), 1, ME).unwrap().unwrap().warnings;
+        |session, tasks: &[&str]| of(&kernel(session), &spec(tasks), &[], 1, ME).unwrap().unwrap().warnings;
     let in_group = "/autogroup-8 nice 0";
     assert!(warnings("", &["hog"]).is_empty() && warnings(in_group, &["*"]).is_empty());
     let told = warnings(in_group, &["hog"]);
     assert!(told[0].message.starts_with("'sleeper") && told[0].message.contains("autogroup = 0"), "{told:?}");
     let plain = Spec::bench("hogs", &Default::default()).unwrap();
-    assert!(of(&FakeKernel::default(), &plain, 1, ME).unwrap().is_none(), "no groups, no control groups");
+    assert!(
+        of(&FakeKernel::default(), &plain, &[], 1, ME).unwrap().is_none(),
+        "no groups, no control groups"
+    );
 }
 
 #[test]

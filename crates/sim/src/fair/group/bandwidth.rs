@@ -60,6 +60,8 @@ pub struct Bandwidth {
     pub ends_ns: u64,
     /// Periods begun: tells a slice of an earlier period apart (`expires_seq`).
     pub period: u64,
+    /// The group has no limit any more.
+    ended: bool,
     /// A timer will hand out what was given back (`slack_started`).
     pub slack_started: bool,
     /// Throttled queues, in the order in which they get time.
@@ -84,11 +86,25 @@ impl Bandwidth {
             timer_on: None,
             ends_ns: phase_ns % decl.period.0,
             period: 0,
+            ended: false,
             slack_started: false,
             throttled: VecDeque::new(),
             in_turn: Vec::new(),
             counts: Counts::default(),
         })
+    }
+
+    /// The limit changes, or ends. Throttled queues stay on the list until they are unthrottled; a timer that runs goes
+    /// on, and stops by itself.
+    pub fn become_limited(&mut self, new: Option<Bandwidth>) {
+        match new {
+            Some(new) => {
+                (self.quota_ns, self.period_ns, self.burst_ns) = (new.quota_ns, new.period_ns, new.burst_ns);
+                (self.pool_ns, self.filled_ns) = (new.quota_ns, new.quota_ns);
+                (self.period, self.ended) = (self.period + 1, false);
+            }
+            None => self.ended = true,
+        }
     }
 
     /// The timer starts on `cpu` if it does not run: the end of the running period, if it has to be started
@@ -128,6 +144,10 @@ impl Bandwidth {
     /// So many periods have ended. Returns whether the timer goes on; throttled queues are then to be given time
     /// (`do_sched_cfs_period_timer`).
     pub fn end_period(&mut self, passed: u64) -> bool {
+        if self.ended {
+            self.timer_on = None;
+            return false;
+        }
         let throttled = !self.throttled.is_empty();
         self.counts.periods += passed;
         self.refill();
