@@ -288,7 +288,7 @@ mod tests {
         };
         let built = spec(vec![rtapp(None), rtapp(Some("x"))], vec![]).build(1).unwrap();
         let names: Vec<&str> = built.tasks.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!((names, built.duration), (vec!["sleeper/0", "a-0", "x/0"], Ns::ms(500)));
+        assert_eq!((names, built.duration), (vec!["sleeper-0", "a-0", "x/0"], Ns::ms(500)));
         assert_eq!(
             built.tasks.iter().map(|t| t.part).collect::<Vec<_>>(),
             [0, 1, 2],

@@ -180,9 +180,6 @@ mechanisms! {
         autogroup: [since("2.6.38")], "autogroup_task_group()", Source("6.1.192, 7.3.4; the release is from memory"),
             with "Tasks that are in no group may be in one of their session's (the tunable autogroup)."
             without "Tasks that are in no group are the root group's."
-        attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
-            with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
-            without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."
@@ -224,6 +221,9 @@ mechanisms! {
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
+        attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
+            with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
+            without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
         group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("6.1.192; the release from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."
