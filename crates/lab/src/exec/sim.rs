@@ -1,5 +1,6 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
+use super::beside;
 use super::keep::Kept;
 use super::{Executor, Made, guessed};
 use crate::cell::Cell;
@@ -124,6 +125,7 @@ impl Sim {
         found.counters.insert("sim.events".into(), report.events);
         found.counters.insert("sim.wakeups".into(), report.wakeups);
         found.environment = environment::simulated();
+        warnings.extend(beside::ended_early(cell, &found));
         found.warnings.splice(..0, warnings);
         let record = Record {
             schema: RECORD_SCHEMA.to_owned(),
