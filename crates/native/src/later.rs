@@ -1,8 +1,8 @@
 //! Changes of task groups and of tasks within a run: the controller makes them when they are due.
 //!
 //! Groups are the run's own control groups, so nothing has to be put back. A group's new values are known before the
-//! run, so that what this version of control groups lacks is an error before it. A task that has ended, or has not begun,
-//! is left out.
+//! run, so that what this version of control groups lacks is an error before it. A task that has ended, or has not
+//! begun, is left out.
 
 use crate::cgroups::{Places, Version, later_writes};
 use crate::shared::Shared;

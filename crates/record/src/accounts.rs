@@ -1,4 +1,5 @@
-//! Accounts of single tasks, stays of groups of tasks on each CPU and their waits for one, and a program's measurements by interval.
+//! Accounts of single tasks, stays of groups of tasks on each CPU and their waits for one, and a program's measurements
+//! by interval.
 //!
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
 //! their number only ([`group_of`]).

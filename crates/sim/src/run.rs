@@ -12,6 +12,7 @@ use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
+use crate::outside::Outside;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::{Counted, State, Task, UserOp};
@@ -369,50 +370,6 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
     }
 }
 
-/// How long a change waits for a task whose locks are held, ns.
-const HELD_NS: u64 = 1_000;
-
-/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches, of groups and of
-/// tasks after it.
-pub(crate) struct Outside<'a> {
-    measure_from: u64,
-    changes: &'a [(Ns, Kernel)],
-    /// Changes of groups and tasks, in order.
-    later: VecDeque<(u64, Later)>,
-}
-
-impl<'a> Outside<'a> {
-    pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone() }
-    }
-    /// The time of the next such event.
-    pub(crate) fn next(&self) -> u64 {
-        let first = self.changes.first().map_or(NEVER, |(at, _)| at.0);
-        self.measure_from.min(first).min(self.later.front().map_or(NEVER, |(at, _)| *at))
-    }
-    /// Handles the events that are due.
-    pub(crate) fn act(&mut self, sys: &mut System<'_>) {
-        if self.measure_from <= sys.now {
-            begin_measuring(sys);
-            self.measure_from = NEVER;
-        }
-        while let Some(((_, kernel), rest)) =
-            self.changes.split_first().filter(|((at, _), _)| at.0 <= sys.now)
-        {
-            sys.switch_kernel(*kernel);
-            self.changes = rest;
-        }
-        while let Some((at, later)) = self.later.front_mut().filter(|(at, _)| *at <= sys.now) {
-            if !sys.change(*later) {
-                // Those behind it wait, too.
-                *at = sys.now + HELD_NS;
-                break;
-            }
-            self.later.pop_front();
-        }
-    }
-}
-
 /// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other CPU's, ties included: the
 /// order of steps is the tree's, and so is every step's horizon. Returns the key of the next CPU; `None` when the run
 /// is over.
@@ -502,31 +459,6 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
     Ok(clock.stopped)
 }
 
-/// The warm-up is over: sums start again.
-fn begin_measuring(sys: &mut System<'_>) {
-    settle_accounts(sys);
-    for t in sys.tasks.ids() {
-        let exec = sys.entity(t).sum_exec;
-        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
-    }
-    sys.stats = Stats::default();
-    if let Some(memory) = &mut sys.memory {
-        memory.sources = Sources::default();
-    }
-    sys.schedstat.clear();
-    sys.begin_counting_quotas();
-    sys.counted_from = sys.now;
-    for own in &mut sys.nested {
-        own.sys.now = sys.now;
-        own.counted = nested::Counted::default();
-        begin_measuring(&mut own.sys);
-    }
-    for link in &mut sys.remotes {
-        link.sys.now = sys.now;
-        begin_measuring(&mut link.sys);
-    }
-}
-
 /// Brings user work and CPU time of every CPU up to this instant.
 pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
@@ -605,5 +537,30 @@ impl System<'_> {
                 self.cpus[cpu].clock.release();
             }
         }
+    }
+}
+
+/// The warm-up is over: sums start again.
+pub(crate) fn begin_measuring(sys: &mut System<'_>) {
+    settle_accounts(sys);
+    for t in sys.tasks.ids() {
+        let exec = sys.entity(t).sum_exec;
+        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
+    }
+    sys.stats = Stats::default();
+    if let Some(memory) = &mut sys.memory {
+        memory.sources = Sources::default();
+    }
+    sys.schedstat.clear();
+    sys.begin_counting_quotas();
+    sys.counted_from = sys.now;
+    for own in &mut sys.nested {
+        own.sys.now = sys.now;
+        own.counted = nested::Counted::default();
+        begin_measuring(&mut own.sys);
+    }
+    for link in &mut sys.remotes {
+        link.sys.now = sys.now;
+        begin_measuring(&mut link.sys);
     }
 }

@@ -98,8 +98,8 @@ pub enum Op {
         /// At most so many.
         count: u32,
     },
-    /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins, and
-    /// while it holds the lock. Nobody sleeps; who of those that run gets a lock that is released is not specified.
+    /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins,
+    /// and while it holds the lock. Nobody sleeps; who of those that run gets a lock that is released is not specified.
     SpinLock {
         /// The word.
         word: WordId,

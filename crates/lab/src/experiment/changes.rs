@@ -1,5 +1,5 @@
-//! Task groups of a variant (`[[variant.group]]`), and changes of groups and of tasks in the middle of a run (`[[at]]`):
-//! the dials of their keys, each of which may be a sweep.
+//! Task groups of a variant (`[[variant.group]]`), and changes of groups and of tasks in the middle of a run
+//! (`[[at]]`): the dials of their keys, each of which may be a sweep.
 
 use super::keys;
 use super::sweep::values;

@@ -36,7 +36,8 @@ pub const DELEGATE: &str = "start schedlab in a group of its own, with the cpu c
     'systemd-run --user --scope -p Delegate=yes schedlab ...', as root without --user; or run it as root; \
     --backend sim needs no right";
 
-/// The control groups of a workload on this system, some of which change within the run; `None` if all of its tasks are in the root group.
+/// The control groups of a workload on this system, some of which change within the run; `None` if all of its tasks
+/// are in the root group.
 ///
 /// # Errors
 /// When the workload can't be built, its groups have values that this version of control groups lacks, or no control

@@ -1,4 +1,5 @@
-//! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`, `cpu0.slice.mean`.
+//! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`,
+//! `cpu0.slice.mean`.
 //!
 //! A group's name may be any text, and the statistic stands behind it, so names are read from their end. Only
 //! a record knows the groups of its run.

@@ -85,8 +85,8 @@ impl System<'_> {
         self.update_queue_load(root);
     }
 
-    /// Whether a queue is on no list of those to be aged, as in some kernels: it has had no task since its averages were
-    /// zero (`cfs_rq_is_decayed`).
+    /// Whether a queue is on no list of those to be aged, as in some kernels: it has had no task since its averages
+    /// were zero (`cfs_rq_is_decayed`).
     fn is_forgotten(&mut self, queue: CfsRqId) -> bool {
         if !self.fixed.history.attached_load_unlisted || !self.group_rqs[queue].listed {
             return self.fixed.history.attached_load_unlisted;
