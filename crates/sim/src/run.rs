@@ -3,7 +3,7 @@
 use crate::background::Arrivals;
 use crate::cache::Reuse;
 use crate::channel::state::Channels;
-use crate::engine::{NEVER, WinnerTree};
+use crate::engine::WinnerTree;
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
@@ -23,7 +23,7 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Later, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
+use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
