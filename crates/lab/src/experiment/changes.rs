@@ -165,14 +165,13 @@ fn set_group(group: &mut GroupSpec, key: &str, text: &str) -> Result<()> {
 }
 
 fn set_change(change: &mut GroupChange, key: &str, text: &str) -> Result<()> {
-    let limit = |change: &mut GroupChange, set: &dyn Fn(&mut Limit) -> Result<()>| {
-        set(change.limit.get_or_insert_default())
-    };
+    let limit = change.limit;
+    let new = || limit.unwrap_or_default();
     match key {
         "shares" | "weight" => change.shares = Some(shares(key, text)?),
-        "quota" => return limit(change, &|l| Ok(l.quota = quota(text)?)),
-        "period" => return limit(change, &|l| Ok(l.period = Ns::parse(text, "")?)),
-        "burst" => return limit(change, &|l| Ok(l.burst = Ns::parse(text, "")?)),
+        "quota" => change.limit = Some(Limit { quota: quota(text)?, ..new() }),
+        "period" => change.limit = Some(Limit { period: Ns::parse(text, "")?, ..new() }),
+        "burst" => change.limit = Some(Limit { burst: Ns::parse(text, "")?, ..new() }),
         _ => change.cpus = Some(cpus(text)?),
     }
     Ok(())

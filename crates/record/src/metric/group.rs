@@ -48,9 +48,11 @@ const ENDS: &[(&str, What)] = &[
     (".slice.mean_of_means", What::MeanOfMeans),
 ];
 
+/// The quantity whose statistic is asked for.
+type OfStat = fn(Stat) -> What;
+
 /// The words that may stand between a group's name and a statistic.
-const DELAYS: &[(&str, fn(Stat) -> What)] =
-    &[(".wakeup_delay.", What::WakeupDelay), (".run_delay.", What::RunDelay)];
+const DELAYS: &[(&str, OfStat)] = &[(".wakeup_delay.", What::WakeupDelay), (".run_delay.", What::RunDelay)];
 const TOTAL: &str = ".run_delay.total";
 
 /// A group's name and the statistic of its waits; the series' name alone is no statistic.
