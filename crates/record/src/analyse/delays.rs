@@ -1,5 +1,5 @@
-//! Waits for a CPU in the analyser, by group of tasks. The waits of all tasks are those of all groups together, so
-//! that an event counts a wait once.
+//! Waits for a CPU in the analyser, by group of tasks. A wait is counted once, among those after a wakeup of its group
+//! or among the others; the waits of all tasks are the sums of these.
 
 use super::MAX_GROUPS;
 use crate::accounts::Delays;
@@ -10,13 +10,13 @@ use crate::tally::Tally;
 /// The waits of one group's tasks.
 struct Waits {
     woken: Tally,
-    all: Tally,
+    others: Tally,
 }
 
 impl Waits {
     fn none() -> Box<Waits> {
         let new = || Tally::new(Series::new("ns", Better::Lower));
-        Box::new(Waits { woken: new(), all: new() })
+        Box::new(Waits { woken: new(), others: new() })
     }
 }
 
@@ -44,10 +44,8 @@ impl ByGroup {
         // `NO_GROUP` comes first.
         let Some(place) = self.0.get_mut(usize::from(group.wrapping_add(1))) else { return };
         let waits = place.get_or_insert_with(Waits::none);
-        waits.all.record(length_ns);
-        if woken {
-            waits.woken.record(length_ns);
-        }
+        let tally = if woken { &mut waits.woken } else { &mut waits.others };
+        tally.record(length_ns);
     }
     /// The waits in all, and by group where `apart`. `names` by the groups' numbers.
     pub fn found(self, names: &[String], apart: bool) -> Found {
@@ -55,7 +53,8 @@ impl ByGroup {
         let mut found = Found { woken: new(), all: new(), groups: Vec::new() };
         for (at, waits) in self.0.into_iter().enumerate() {
             let Some(waits) = waits else { continue };
-            let (woken, all) = (waits.woken.into_series(), waits.all.into_series());
+            let (woken, mut all) = (waits.woken.into_series(), waits.others.into_series());
+            all.merge(&woken);
             found.woken.merge(&woken);
             found.all.merge(&all);
             if let Some(name) = at.checked_sub(1).and_then(|group| names.get(group)).filter(|_| apart) {
@@ -78,20 +77,22 @@ mod tests {
             waits in prop::collection::vec((0..4u8, any::<u64>(), 0u32..64, any::<bool>()), 0..300),
         ) {
             let text = |series: &Series| serde_json::to_string(series).unwrap();
-            let (mut by_group, mut whole, mut first) = (ByGroup::new(), Waits::none(), Waits::none());
+            let new = || Tally::new(Series::new("ns", Better::Lower));
+            let mut by_group = ByGroup::new();
+            let (mut whole, mut first) = ((new(), new()), (new(), new()));
             for (group, value, shift, woken) in waits {
                 let (value, number) = (value >> shift, if group == 3 { NO_GROUP } else { group });
                 by_group.record(number, value, woken);
                 for sum in [Some(&mut whole), (group == 0).then_some(&mut first)].into_iter().flatten() {
-                    sum.all.record(value);
-                    woken.then(|| sum.woken.record(value));
+                    sum.1.record(value);
+                    woken.then(|| sum.0.record(value));
                 }
             }
             let found = by_group.found(&["a", "b", "c"].map(str::to_owned), true);
-            prop_assert_eq!(text(&found.all), text(&whole.all.into_series()));
-            prop_assert_eq!(text(&found.woken), text(&whole.woken.into_series()));
+            prop_assert_eq!(text(&found.all), text(&whole.1.into_series()));
+            prop_assert_eq!(text(&found.woken), text(&whole.0.into_series()));
             let a = found.groups.iter().find(|g| g.group == "a");
-            let (all, woken) = (first.all.into_series(), first.woken.into_series());
+            let (woken, all) = (first.0.into_series(), first.1.into_series());
             prop_assert_eq!(a.map(|a| text(&a.run_delay)), (all.count() > 0).then(|| text(&all)));
             prop_assert_eq!(a.map(|a| text(&a.wakeup_delay)), (all.count() > 0).then(|| text(&woken)));
         }
