@@ -146,7 +146,8 @@ fn prepare(job: &Job) -> Result<Option<Warning>> {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
             .help("for TCP and UDP the guest's kernel needs CONFIG_INET"));
     }
-    Ok(job.request.spec.has_groups().then(mount_cpu_controller).flatten())
+    let has_groups = job.request.spec.has_groups() || !job.request.variant.groups.is_empty();
+    Ok(has_groups.then(mount_cpu_controller).flatten())
 }
 
 /// Makes the job's run; the file of its events goes to `events`, if they are wanted. A run that could not keep them

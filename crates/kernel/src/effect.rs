@@ -225,7 +225,7 @@ mod tests {
             let mut v = Variant::plain(kernel);
             let tunables = [(name.to_owned(), 1_000_000)].into();
             match later {
-                true => v.at.push(Change { time: Ns::secs(1), features: Vec::new(), tunables }),
+                true => v.at.push(Change { time: Ns::secs(1), tunables, ..Change::default() }),
                 false => v.tunables = tunables,
             }
             v.without_effect().unwrap().into_iter().map(|w| (w.code, w.message)).collect()

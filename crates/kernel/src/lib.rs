@@ -6,6 +6,7 @@
 pub mod docs;
 pub mod effect;
 pub mod feature;
+pub mod group;
 pub mod history;
 pub mod migration;
 pub mod origin;
@@ -18,6 +19,7 @@ pub mod tunable;
 pub mod variant;
 
 pub use feature::{Feature, FeatureSet};
+pub use group::{GroupChange, GroupSpec, Limit, TaskChange};
 pub use history::History;
 pub use migration::{Cutoffs, MigrationCost};
 pub use policy::{Attr, AttrChange, Policy};

@@ -2,7 +2,9 @@
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
 use crate::preempt::{self, Preempt};
-use crate::{Attr, Feature, Kernel, MigrationCost, Tunables, effect, history};
+use crate::{
+    Attr, Feature, GroupChange, GroupSpec, Kernel, MigrationCost, TaskChange, Tunables, effect, history,
+};
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +58,9 @@ pub struct Variant {
     /// the latter only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, AttrChange>,
+    /// Task groups that it adds to the workload's, or puts in the place of those of the same path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSpec>,
     /// Changes in the middle of a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Change>,
@@ -88,8 +93,8 @@ impl Scx {
     }
 }
 
-/// Features and tunables that change in the middle of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// What changes at one time in the middle of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Change {
     /// Time of the change, counted from the end of the warm-up.
     pub time: Ns,
@@ -99,6 +104,12 @@ pub struct Change {
     /// Tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
+    /// A task group that changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupChange>,
+    /// Tasks that change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskChange>,
 }
 
 /// Features that decide what is built when a kernel starts: shared states, counts of groups, columns of
@@ -122,12 +133,18 @@ impl Change {
                 format!("{name} can't change in the middle of a run: it shapes what is built at the start");
             return Err(Error::input(text).help("let two variants differ in it"));
         }
-        if toggles.is_empty() && self.tunables.is_empty() {
+        self.group.as_ref().map_or(Ok(()), GroupChange::check)?;
+        self.task.as_ref().map_or(Ok(()), TaskChange::check)?;
+        if !self.is_of_kernel() && self.group.is_none() && self.task.is_none() {
             return Err(Error::input(format!("nothing changes at {}", self.time))
-                .help("features = [\"NO_NAME\"], or tunables = { name = value }"));
+                .help("features = [\"NO_NAME\"], tunables = { name = value }, or group = \"/path\" with weight or quota"));
         }
         let mut tried = Tunables::defaults(Version::v2_6(23));
         self.tunables.iter().try_for_each(|(name, value)| tried.set(name, *value))
+    }
+    /// Whether it changes the kernel, and not only groups or tasks.
+    pub fn is_of_kernel(&self) -> bool {
+        !self.features.is_empty() || !self.tunables.is_empty()
     }
     /// Makes the change to a kernel.
     ///
@@ -174,6 +191,7 @@ impl Variant {
             features: Vec::new(),
             tunables: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            groups: Vec::new(),
             at: Vec::new(),
             settings: BTreeMap::new(),
             migration_cost: None,
@@ -195,7 +213,8 @@ impl Variant {
     /// Whether nothing is changed about the system; its tasks may still be of another policy.
     pub fn is_plain(&self) -> bool {
         let unset = self.settings.is_empty() && self.migration_cost.is_none() && self.scx.is_none();
-        self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && unset
+        let at = self.at.iter().any(Change::is_of_kernel);
+        self.features.is_empty() && self.tunables.is_empty() && !at && unset
     }
     /// Whether all of its features, from the start or later, are in the table. Those of a patch need not be.
     pub fn knows_its_features(&self) -> bool {
@@ -252,6 +271,7 @@ impl Variant {
         };
         self.at
             .iter()
+            .filter(|change| change.is_of_kernel())
             .map(one)
             .collect::<Result<_>>()
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
@@ -316,7 +336,7 @@ mod tests {
         let change = |at, feature: &str| Change {
             time: Ns::secs(at),
             features: vec![feature.to_owned()],
-            tunables: BTreeMap::new(),
+            ..Change::default()
         };
         v.at = vec![change(10, "NO_NEW_FAIR_SLEEPERS"), change(20, "NO_LAST_BUDDY")];
         let on = |k: &Kernel| [Feature::NewFairSleepers, Feature::LastBuddy].map(|f| k.features.has(f));
@@ -332,6 +352,7 @@ mod tests {
             time: Ns::secs(1),
             features: [feature].iter().filter(|f| !f.is_empty()).map(|f| (*f).to_owned()).collect(),
             tunables: [(tunable.to_owned(), value)].into_iter().filter(|(t, _)| !t.is_empty()).collect(),
+            ..Change::default()
         };
         let error = |f, t, v| change(f, t, v).check().unwrap_err().to_string();
         assert!(error("no_sd_shared_all", "", 0).contains("SD_SHARED_ALL can't change in the middle"));
@@ -354,7 +375,7 @@ mod tests {
         v.tunables.insert("rt_runtime_ns".into(), 100_000_000);
         assert!(v.resolve().is_ok(), "both are set before they are checked");
         let tunables = [("rt_runtime_ns".to_owned(), 100_000_001)].into();
-        v.at.push(Change { time: Ns::secs(1), features: Vec::new(), tunables });
+        v.at.push(Change { time: Ns::secs(1), tunables, ..Change::default() });
         assert!(v.changes().unwrap_err().to_string().contains("rt_runtime_ns = 100000001"));
     }
 

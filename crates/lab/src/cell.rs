@@ -45,6 +45,7 @@ impl Cell {
             return Err(only_live());
         }
         machine.fit()?;
+        spec.clone().with_groups(&variant.groups)?;
         let mut kernel = variant.resolve()?;
         let machine = match machine.kernels.is_empty() {
             true => machine.clone(),
@@ -96,6 +97,7 @@ impl Cell {
         load: String,
     ) -> Result<Cell> {
         let machine = Arc::new(shape::as_built(machine)?);
+        spec.clone().with_groups(&variant.groups)?;
         let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
         // The guest's init is root, so it may record events.
         let observe = Observe::Events;
@@ -172,6 +174,13 @@ impl Cell {
             clock(now)
         );
         Err(Error::machine(text).help(help))
+    }
+    /// The workload with the variant's task groups, as it is built.
+    ///
+    /// # Errors
+    /// When they don't go together.
+    pub fn grouped(&self) -> Result<Spec> {
+        self.spec.clone().with_groups(&self.variant.groups)
     }
     /// The workload as plain data.
     ///

@@ -6,7 +6,7 @@ use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, Variant};
 use schedlab_record::Observe;
-use schedlab_workload::Spec;
+use schedlab_workload::{Spec, later};
 
 /// Checks that tasks can have the attributes a variant gives them, and that it asks no running kernel for cutoffs by
 /// distance.
@@ -65,6 +65,32 @@ pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
     Err(Error::input(text).help("times are counted from the end of the warm-up"))
 }
 
+/// Checks that a variant's task groups go with a workload.
+///
+/// # Errors
+/// When the workload is a command, or a group names a task that it does not have.
+pub fn with_groups(variant: &Variant, spec: &Spec) -> Result<()> {
+    spec.clone().with_groups(&variant.groups).map(|_| ())
+}
+
+/// Checks that a workload has the group and the tasks that a change names.
+///
+/// # Errors
+/// The first that it does not have; and a command has neither.
+pub fn change(change: &Change, variant: &Variant, spec: &Spec) -> Result<()> {
+    if change.group.is_none() && change.task.is_none() {
+        return Ok(());
+    }
+    if let Spec::Command(command) = spec {
+        let text = format!(
+            "'{}' is a command: its groups and tasks can't change in the middle of a run",
+            command.name
+        );
+        return Err(Error::input(text).help("run one of schedlab's own workloads, or leave the change out"));
+    }
+    later::note(&mut spec.clone().with_groups(&variant.groups)?.build(0)?, std::slice::from_ref(change))
+}
+
 /// Checks that a workload can be watched as it was asked for.
 ///
 /// # Errors
@@ -84,7 +110,12 @@ pub fn watched(observe: Observe, spec: &Spec) -> Result<()> {
 pub fn check(variant: &Variant, spec: &Spec) -> Result<()> {
     let all = || {
         attributes(variant)?;
-        variant.at.iter().try_for_each(|change| change.check().and_then(|()| in_time(change, spec)))
+        with_groups(variant, spec)?;
+        variant.at.iter().try_for_each(|one| {
+            one.check()?;
+            in_time(one, spec)?;
+            change(one, variant, spec)
+        })
     };
     all().map_err(|e: Error| e.context(format!("variant '{}'", variant.name)))?;
     groups(variant, [spec])
@@ -128,7 +159,7 @@ mod tests {
     fn changes_come_before_the_end() {
         let at = |time| {
             let features = vec!["NO_LAST_BUDDY".to_owned()];
-            Variant { at: vec![Change { time, features, tunables: [].into() }], ..Variant::plain("v4.5") }
+            Variant { at: vec![Change { time, features, ..Change::default() }], ..Variant::plain("v4.5") }
         };
         check(&at(Ns::ms(1_999)), &schbench()).unwrap();
         let late = check(&at(Ns::secs(2)), &schbench()).unwrap_err().to_string();

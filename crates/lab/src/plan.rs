@@ -306,13 +306,14 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
         let metrics = if load.metrics.is_empty() { &experiment.metrics } else { &load.metrics };
         let observe = watch::needed(metrics.iter().map(String::as_str));
         let machine = &machine;
-        runs.map(move |v| Cell { observe, ..live_cell(machine, load, v) })
+        runs.map(move |v| Ok(Cell { observe, ..live_cell(machine, load, v)? }))
     });
-    Ok((cells.collect(), warnings))
+    Ok((cells.collect::<Result<_>>()?, warnings))
 }
 
-fn live_cell(machine: &Arc<Machine>, load: &Load, variant: &Variant) -> Cell {
-    Cell::live(machine, variant.clone(), load.spec.clone(), load.name.clone())
+fn live_cell(machine: &Arc<Machine>, load: &Load, variant: &Variant) -> Result<Cell> {
+    load.spec.clone().with_groups(&variant.groups)?;
+    Ok(Cell::live(machine, variant.clone(), load.spec.clone(), load.name.clone()))
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub fn for_plan<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a Run>, jobs: 
         }
         let size = match known[run.cell] {
             Some(size) => size,
-            None => Size::of(cell.machine.topology.nr_cpus(), &cell.spec.build(run.seed)?),
+            None => Size::of(cell.machine.topology.nr_cpus(), &cell.grouped()?.build(run.seed)?),
         };
         known[run.cell] = Some(size);
         sizes.push(size);

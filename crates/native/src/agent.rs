@@ -14,8 +14,8 @@ use schedlab_base::{Error, GroupId, Result};
 use schedlab_kernel::Attr;
 use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_record::Observe;
-use schedlab_workload::Spec;
 use schedlab_workload::group::ROOT_GROUP;
+use schedlab_workload::{Spec, later};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -80,6 +80,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     for task in &mut built.tasks {
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
+    later::note(&mut built, &job.later)?;
     let group = |g: GroupId| (g != ROOT_GROUP).then(|| built.groups[g.index()].path.clone());
     crate::tracepoints::keeps_own(built.tasks.iter().map(|t| (prio(&t.attr), group(t.group))));
     let witness = Witness::before();

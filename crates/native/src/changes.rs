@@ -27,6 +27,10 @@ impl Changes {
     pub fn begin(&self, now_ns: u64) {
         self.from_ns.set(Some(now_ns));
     }
+    /// When the measured time began, if it has.
+    pub fn begun(&self) -> Option<u64> {
+        self.from_ns.get()
+    }
     /// Makes the changes that are due, and gives the time of the next one.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::changes::Changes;
 use crate::counters::Offspring;
 use crate::found::Found;
 use crate::kernel_counters::KernelCounters;
+use crate::later::Laters;
 use crate::parent::signal_name;
 use crate::recording::Recording;
 use crate::shared::Shared;
@@ -81,17 +82,19 @@ fn sleep_to_tick(least: Duration) {
 pub struct Controller<'a> {
     shared: &'a Shared,
     changes: &'a Changes,
+    later: &'a Laters,
     stop: Option<BorrowedFd<'a>>,
     /// Context switches, or all events, as they are recorded.
     recording: RefCell<Recording>,
 }
 
 impl<'a> Controller<'a> {
-    /// A controller that makes `changes` as time goes by, and ends the run early when `stop` can be read or is hung up.
+    /// A controller that makes `changes` and those of groups and tasks as time goes by, and ends the run early when
+    /// `stop` can be read or is hung up.
     /// `observe` says how closely it is watched.
     pub fn new(
         shared: &'a Shared,
-        changes: &'a Changes,
+        (changes, later): (&'a Changes, &'a Laters),
         stop: Option<BorrowedFd<'a>>,
         observe: Observe,
     ) -> Controller<'a> {
@@ -100,7 +103,7 @@ impl<'a> Controller<'a> {
             shared.watch();
         }
         let recording = RefCell::new(recording);
-        Controller { shared, changes, stop, recording }
+        Controller { shared, changes, later, stop, recording }
     }
 
     /// Runs the workload from the first thread to the end of `duration`, which is measured and begins after `warmup`.
@@ -193,6 +196,14 @@ impl<'a> Controller<'a> {
         self.wait(u64::MAX, || shared.arena.ready().load(SeqCst) >= shared.roots)
     }
 
+    /// Makes the changes that are due, and gives the time of the next one.
+    fn make_due(&self, now_ns: u64) -> Result<u64> {
+        let setting = self.changes.make_due(now_ns)?;
+        let from = self.changes.begun();
+        let later = from.map_or(Ok(None), |from| self.later.make_due(from, now_ns, self.shared))?;
+        Ok(setting.into_iter().chain(later).min().unwrap_or(u64::MAX))
+    }
+
     fn stop_asked(&self) -> bool {
         self.stop.is_some() && sys::wait_readable([self.stop], 0)[0]
     }
@@ -208,8 +219,8 @@ impl<'a> Controller<'a> {
                 () if now >= until_ns => return Woke::Time,
                 () => {}
             }
-            let until_ns = match self.changes.make_due(now) {
-                Ok(next) => next.map_or(until_ns, |due| due.min(until_ns)),
+            let until_ns = match self.make_due(now) {
+                Ok(next) => next.min(until_ns),
                 Err(error) => {
                     self.shared.fail(error);
                     return Woke::Failed;

@@ -10,6 +10,7 @@ use crate::control::{Controller, Ended};
 use crate::counters::{Counts, Offspring};
 use crate::found::Found;
 use crate::kernel_counters::KernelCounters;
+use crate::later::Laters;
 use crate::shared::Shared;
 use crate::{limits, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
@@ -65,8 +66,9 @@ pub(crate) fn run_changing(
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
+    let later = Laters::of(&built, groups)?;
     let shared = Shared::new(built, groups)?;
-    let controller = Controller::new(&shared, changes, stop, observe);
+    let controller = Controller::new(&shared, (changes, &later), stop, observe);
     // Tasks inherit these, so they must be there first.
     let mut counting = match observe {
         _ if shared.is_watched() => Offspring::none(BESIDE_EVENTS),
@@ -87,6 +89,7 @@ pub(crate) fn run_changing(
     }
     if !stopped {
         warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
+        warnings.extend(later.missed());
         warnings.extend(overrun(measured, duration));
         // The CPU time of other runs comes from events, or their tasks had ended before.
         warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.seen.tasks.is_empty()));

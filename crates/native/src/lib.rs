@@ -23,6 +23,7 @@ mod footprint;
 mod found;
 mod intervals;
 mod kernel_counters;
+mod later;
 pub mod limits;
 pub mod live;
 mod offspring;
@@ -53,7 +54,7 @@ pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
 use cgroups::Places;
 use schedlab_base::Ns;
-use schedlab_kernel::AttrChange;
+use schedlab_kernel::{AttrChange, Change};
 use schedlab_record::{Findings, Observe};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,9 @@ pub struct Job {
     /// Settings of the system that change within the run; their old values are in the parent's journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<settings::Later>,
+    /// Changes of groups and tasks within the run, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Change>,
     /// The control groups of its tasks, which the parent has made.
     #[serde(default, skip_serializing_if = "Places::is_empty")]
     pub groups: Places,

@@ -68,8 +68,9 @@ fn run_as(
 ) -> Result<Outcome> {
     let keep_most_bytes = keep.as_ref().map_or(0, |(_, bytes)| *bytes);
     let mut plan = Plan::of(&request.variant)?;
+    let spec = request.spec.clone().with_groups(&request.variant.groups)?;
     let groups = match Owner::of(std::process::id()) {
-        Some(me) => cgroups::of(&System::live(), &request.spec, request.seed, me)?,
+        Some(me) => cgroups::of(&System::live(), &spec, &request.variant.at, request.seed, me)?,
         None => None,
     };
     groups.iter().for_each(|groups| plan.group(groups));
@@ -77,10 +78,11 @@ fn run_as(
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
     let attrs = request.variant.tasks.clone();
     let job = Job {
-        workload: request.spec.clone(),
+        workload: spec,
         seed: request.seed,
         attrs,
         changes,
+        later: request.variant.at.iter().filter(|c| c.group.is_some() || c.task.is_some()).cloned().collect(),
         groups: groups.as_ref().map(|g| g.places.clone()).unwrap_or_default(),
         session: asks_for_autogroup(&request.variant),
         observe: request.observe,

@@ -111,6 +111,7 @@ mod tests {
             seed: 7,
             attrs: [].into(),
             changes: Vec::new(),
+            later: Vec::new(),
             groups: Places::default(),
             session: false,
             observe: Observe::Counters,

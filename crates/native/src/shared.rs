@@ -43,6 +43,10 @@ pub struct Shared {
     pub names: Vec<String>,
     /// Control groups, if there are any.
     pub groups: Places,
+    /// Whether the run changes groups or CPUs of tasks, which those that they start inherit.
+    pub changes_tasks: bool,
+    /// By task: whether the run lasts as long as it.
+    counts: Vec<bool>,
     tasks: Vec<Mutex<Option<TaskDecl>>>,
     totals: Mutex<Totals>,
     /// Where processes leave their results.
@@ -94,6 +98,8 @@ impl Shared {
             roots,
             names: built.tasks.iter().map(|t| t.name.clone()).collect(),
             groups: groups.clone(),
+            changes_tasks: !built.later.is_empty(),
+            counts: built.tasks.iter().map(TaskDecl::counts).collect(),
             tasks: built.tasks.into_iter().map(|t| Mutex::new(Some(t))).collect(),
             totals: Mutex::new(totals),
             ledger,
@@ -148,9 +154,21 @@ impl Shared {
         }
     }
 
+    /// Says that a task is about to begin, and gives the number of those before it. One that the run does not wait for
+    /// counts among those that have done their work from its beginning to its end.
+    pub fn one_more(&self, id: usize) -> u32 {
+        let alive = self.arena.live().fetch_add(1, SeqCst);
+        if !self.counts[id] {
+            self.arena.parked().fetch_add(1, SeqCst);
+        }
+        alive
+    }
+
     /// Says that a task has done its work; sleeps until the run is over.
-    pub fn park(&self) {
-        self.arena.parked().fetch_add(1, SeqCst);
+    pub fn park(&self, id: usize) {
+        if self.counts[id] {
+            self.arena.parked().fetch_add(1, SeqCst);
+        }
         if self.arena.all_done() {
             self.bell.ring();
         }
@@ -179,7 +197,7 @@ impl Shared {
             self.bell.ring();
         }
         self.arena.thread(id).store(0, SeqCst);
-        self.one_less();
+        self.one_less(id);
     }
 
     /// The measurements of all tasks. Call it when all have left.
@@ -207,7 +225,7 @@ impl Shared {
             self.arena.thread(id).store(0, SeqCst);
         }
         self.fail(Error::machine(format!("the process of {who} {how}")));
-        self.one_less();
+        self.arena.live().fetch_sub(1, SeqCst);
     }
 
     /// Ends the run with an error.
@@ -217,7 +235,11 @@ impl Shared {
         self.bell.ring();
     }
     /// Says that a task is gone, or did not start.
-    pub fn one_less(&self) {
+    pub fn one_less(&self, id: usize) {
+        if !self.counts[id] && !self.over() {
+            // First of the two, so that nobody takes it for the last one at work in between.
+            self.arena.parked().fetch_sub(1, SeqCst);
+        }
         self.arena.live().fetch_sub(1, SeqCst);
         if self.arena.all_done() {
             self.bell.ring();

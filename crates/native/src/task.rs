@@ -30,6 +30,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// Stack of a task: programs are small state machines, and 10,000 of them must fit.
 const STACK_BYTES: usize = 256 * 1024;
 
+/// The states of a lock for which tasks spin.
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
 /// The properties that a thread inherits from its maker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
@@ -55,7 +59,7 @@ enum Step {
 /// At a limit of threads (the limits are named), or when the task was started before.
 pub fn spawn(shared: &Shared, id: usize, origin: Option<Origin>) -> Result<()> {
     let decl = shared.take(id)?;
-    let alive = shared.arena.live().fetch_add(1, SeqCst);
+    let alive = shared.one_more(id);
     let started = match shared.scope {
         Scope::Threads => spawn_thread(shared, id, decl, origin),
         Scope::Processes => sys::spawn_process(origin.is_some(), || {
@@ -67,7 +71,7 @@ pub fn spawn(shared: &Shared, id: usize, origin: Option<Origin>) -> Result<()> {
         }),
     };
     started.map_err(|e| {
-        shared.one_less();
+        shared.one_less(id);
         limits::too_many(&shared.names[id], alive, shared.len(), &e)
     })
 }
@@ -110,7 +114,7 @@ fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
         task.live(program.as_mut(), origin.is_some())?;
         task.worked_ns = sys::thread_cpu_ns();
         if origin.is_none() {
-            shared.park();
+            shared.park(id);
         }
         Ok(())
     }));
@@ -181,7 +185,8 @@ impl Env for Task<'_> {
 impl Task<'_> {
     /// Puts the thread into its control group, if the run has groups and its maker was in another.
     fn join(&mut self, group: GroupId) -> Result<()> {
-        if group != self.now.group {
+        let inherits = group == self.now.group && !self.shared.changes_tasks;
+        if !inherits && !self.shared.groups.is_empty() {
             self.shared.groups.join(group)?;
             self.now.group = group;
         }
@@ -198,7 +203,7 @@ impl Task<'_> {
         self.now.slack = slack.is_some();
         match affinity {
             Some(cpus) => self.pin(cpus)?,
-            None if self.now.pinned => {
+            None if self.now.pinned || self.shared.changes_tasks => {
                 self.pin(&self.shared.cpus)?;
                 self.now.pinned = false;
             }
@@ -294,6 +299,11 @@ impl Task<'_> {
                 let woken = sys::futex_wake(self.shared.arena.word(word), count, self.shared.scope);
                 Step::Next(Outcome::Count(woken))
             }
+            Op::SpinLock { word } => self.spin_lock(self.shared.arena.word(word)),
+            Op::SpinUnlock { word } => {
+                self.shared.arena.word(word).store(FREE, SeqCst);
+                Step::Next(Outcome::Done)
+            }
             Op::Send { .. } | Op::Recv { .. } => unreachable!("carried out by the caller"),
             Op::Poll { set } => {
                 let shared = self.shared;
@@ -382,6 +392,18 @@ impl Task<'_> {
             std::hint::spin_loop();
         }
         Step::Next(Outcome::Done)
+    }
+    /// Spins for a lock. It writes only to a word that it has seen free, so that its reads stay in its own cache.
+    fn spin_lock(&self, word: &AtomicU32) -> Step {
+        loop {
+            if word.load(SeqCst) == FREE && word.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok() {
+                return Step::Next(Outcome::Done);
+            }
+            if self.over() {
+                return Step::Leave;
+            }
+            std::hint::spin_loop();
+        }
     }
     fn sleep(&self, mut length_ns: u64) -> Step {
         while let Slept::Interrupted(left) = sys::sleep_for(length_ns) {

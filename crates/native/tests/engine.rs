@@ -1,6 +1,6 @@
 //! The engine on the running kernel, with programs written for the purpose.
 
-use schedlab_base::{CpuId, CpuSet, Error, ErrorKind, Ns};
+use schedlab_base::{CpuId, CpuSet, Error, ErrorKind, Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_native::engine::{Measured, run_built};
 use schedlab_workload::{Builder, Env, Op, Outcome, Program, WordId};
@@ -457,4 +457,59 @@ fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
         Some(why) => assert!(why.contains("context switches"), "{why}"),
         None => assert!(per_s < 25_000.0, "{per_s} switches a second were recorded"),
     }
+}
+
+#[test]
+fn tasks_spin_for_a_lock_and_one_holds_it() {
+    let mut b = builder(Ns::ms(200));
+    let (lock, holders) = (b.word(), b.slot());
+    let turns = b.series("turns", "", "higher");
+    for n in 0..4 {
+        let mut stage = 0;
+        let program = steps(move |env| {
+            stage += 1;
+            match stage {
+                1 => Op::SpinLock { word: lock },
+                2 => {
+                    assert_eq!(env.slot(holders).fetch_add(1, SeqCst), 0, "held by one");
+                    Op::SpinTo { at: env.now().plus(Ns::us(20)) }
+                }
+                _ => {
+                    env.slot(holders).fetch_sub(1, SeqCst);
+                    env.record(turns, 1);
+                    stage = 0;
+                    Op::SpinUnlock { word: lock }
+                }
+            }
+        });
+        b.task(format!("t{n}"), program).unwrap();
+    }
+    let m = run(b).unwrap();
+    assert!(m.own.series["turns"].count() > 4, "{}", m.own.series["turns"].count());
+    assert_eq!(m.own.counters["switches.voluntary"], 0, "nobody sleeps");
+}
+
+#[test]
+fn what_runs_beside_a_workload_ends_with_it() {
+    let mut b = builder(Ns::ZERO);
+    b.ends_within(Ns::secs(60));
+    let mut worked = false;
+    let ends = steps(move |env| match std::mem::replace(&mut worked, true) {
+        false => Op::SpinTo { at: env.now().plus(Ns::ms(30)) },
+        true => Op::Exit,
+    });
+    b.task("ends", ends).unwrap();
+    let child = TaskId(2);
+    let mut begun = false;
+    let hog = steps(move |_| match std::mem::replace(&mut begun, true) {
+        false => Op::Spawn { task: child },
+        true => Op::Run { work: Ns::ms(1) },
+    });
+    let beside = b.task("hog", hog).unwrap();
+    b.task("short", steps(|_| Op::Exit)).unwrap();
+    b.edit(child).spawned_by = Some(beside);
+    [beside, child].into_iter().for_each(|task| b.edit(task).part = 1);
+    let m = run(b).unwrap();
+    assert!(m.own.duration < Ns::secs(30), "{}", m.own.duration);
+    assert!(!m.own.warnings.iter().any(|w| w.code == "run.cut_off"), "{:?}", m.own.warnings);
 }

@@ -1,8 +1,10 @@
-//! Accounts of single tasks, stays of groups of tasks on each CPU, and a program's measurements by interval.
+//! Accounts of single tasks, stays of groups of tasks on each CPU and their waits for one, and a program's measurements
+//! by interval.
 //!
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
 //! their number only ([`group_of`]).
 
+use crate::Series;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,17 @@ pub struct Stays {
     pub count: u64,
     /// Their time, summed; each stay counts whole.
     pub time: Ns,
+}
+
+/// The waits of a group's tasks for a CPU that ended in the measured time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// The group.
+    pub group: String,
+    /// Those after a wakeup, as `wakeup_delay` has them for all tasks.
+    pub wakeup_delay: Series,
+    /// All of them, as `run_delay` has them for all tasks.
+    pub run_delay: Series,
 }
 
 /// A program's measurements over a stretch of time.

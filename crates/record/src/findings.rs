@@ -4,7 +4,7 @@
 //! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their
 //! order in stored records.
 
-use crate::{Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
+use crate::{Delays, Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_base::{Ns, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +32,10 @@ pub struct Findings {
     /// Stays of groups of tasks on each CPU, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stays>,
+    /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups that had any; empty
+    /// if the tasks are one group, whose waits are those of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<Delays>,
     /// The programs' measurements by interval, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
@@ -49,12 +53,13 @@ impl Findings {
     pub fn outline(&mut self) {
         (self.waits, self.intervals) = (Vec::new(), Vec::new());
         self.series.values_mut().for_each(Series::pack);
+        self.delays.iter_mut().flat_map(|d| [&mut d.wakeup_delay, &mut d.run_delay]).for_each(Series::pack);
     }
     /// Adds the findings of another observer of the same run. If both have a value of one name, `more`'s is
     /// kept. Its lists replace ours unless they are empty. Its warnings come after ours.
     pub fn add(&mut self, more: Findings) {
         let Findings { duration, series, counters, schedstat, figures, .. } = more;
-        let Findings { tasks, stays, intervals, waits, environment, warnings, .. } = more;
+        let Findings { tasks, stays, delays, intervals, waits, environment, warnings, .. } = more;
         self.duration = self.duration.max(duration);
         self.series.extend(series);
         self.counters.extend(counters);
@@ -62,6 +67,7 @@ impl Findings {
         self.figures.extend(figures);
         replace(&mut self.tasks, tasks);
         replace(&mut self.stays, stays);
+        replace(&mut self.delays, delays);
         replace(&mut self.intervals, intervals);
         replace(&mut self.waits, waits);
         self.environment.extend(environment);
@@ -87,6 +93,7 @@ impl Findings {
         self.series.retain(|name, _| switches_tell(name));
         self.counters.retain(|name, _| switches_tell(name));
         self.waits.clear();
+        self.delays.clear();
     }
 }
 

@@ -25,7 +25,7 @@ mod tally;
 pub mod wait;
 mod words;
 
-pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
+pub use accounts::{Delays, Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, TaskName};
 pub use cell::{CellKey, GuestSetup, cell_hash, content_hash};
 pub use computer::Computer;

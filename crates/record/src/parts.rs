@@ -5,7 +5,8 @@
 //! the derived reader then finds the place.
 
 use crate::{
-    Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays, TaskAccount, Wait,
+    Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays, TaskAccount,
+    Wait,
 };
 use schedlab_base::{Ns, Origin, Warning};
 use schedlab_kernel::{Kernel, Variant};
@@ -46,6 +47,8 @@ struct Parts<L, I> {
     #[serde(default)]
     stays: Vec<Stays>,
     #[serde(default)]
+    delays: Vec<Delays>,
+    #[serde(default)]
     intervals: I,
     waits: L,
     environment: BTreeMap<String, String>,
@@ -77,6 +80,7 @@ impl<L, I> Parts<L, I> {
                 figures: self.figures,
                 tasks: self.tasks,
                 stays: self.stays,
+                delays: self.delays,
                 intervals: intervals(self.intervals),
                 waits: waits(self.waits),
                 environment: self.environment,
@@ -123,6 +127,13 @@ mod tests {
             { "name": "t", "cpu_time": 5, "voluntary": 1, "involuntary": 2 },
         ]))
         .unwrap();
+        let series = |values: [u64; 2]| {
+            let mut series = crate::Series::new("ns", Better::Lower);
+            values.into_iter().for_each(|value| series.record(value));
+            series
+        };
+        found.delays =
+            vec![Delays { group: "t".into(), wakeup_delay: series([5, 70_000]), run_delay: series([9, 1]) }];
         found.intervals = vec![Interval { start: Ns(1), length: Ns(2), values: BTreeMap::new() }];
         found.warnings = vec![Warning::new("w", "text")];
         r

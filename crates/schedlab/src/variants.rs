@@ -101,7 +101,7 @@ fn change(variant: &mut Variant, text: &str) -> Result<()> {
 fn later(variant: &mut Variant, time: Ns) -> &mut Change {
     let found = variant.at.iter().position(|c| c.time == time);
     let at = found.unwrap_or_else(|| {
-        variant.at.push(Change { time, features: Vec::new(), tunables: [].into() });
+        variant.at.push(Change { time, ..Change::default() });
         variant.at.len() - 1
     });
     &mut variant.at[at]

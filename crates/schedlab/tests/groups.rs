@@ -98,6 +98,33 @@ fn weights_of_1_to_3_divide_a_cpu_of_the_simulator_and_of_this_machine() {
     }
 }
 
+/// Shares of 1 to 3, and of 3 to 1 from the first second on; later the other hog joins the first one's group.
+fn changing(kernel: &str) -> String {
+    format!(
+        "name = 'changing'\nruns = 1\nmachine = 'smp-2'\nmetrics = ['task.hog.cpu_time']\nbackground = false\n\
+         [workload]\nname = 'hogs'\nruntime = '3s'\n[[beside]]\nname = 'hogs'\ncalled = 'other'\n\
+         [[group]]\npath = '/a'\ncpus = '0'\ntasks = ['hog']\n[[group]]\npath = '/b'\ncpus = '0'\ntasks = ['other']\n\
+         [[variant]]\nkernel = '{kernel}'\n[[variant.group]]\npath = '/b'\ncpus = '0'\nweight = 300\n\
+         [[at]]\ntime = '1s'\ngroup = '/a'\nweight = 900\n[[at]]\ntime = '1500ms'\ntask = 'other'\ngroup = '/a'\n"
+    )
+}
+
+#[test]
+fn groups_and_tasks_change_in_mid_run_in_the_simulator_and_on_this_machine() {
+    let _alone = alone();
+    for (backend, kernel) in [("sim", "v6.12"), ("host", "running")] {
+        let lab = Lab::new();
+        lab.write("changing.toml", &changing(kernel));
+        let words = ["run", "changing.toml", "--backend", backend, "--quiet"];
+        let Some((code, _, err)) = run_live(&lab, &words) else { continue };
+        assert_eq!(code, Some(0), "{err}");
+        let (hog, other) = (cpu_time(&lab, "hog/"), cpu_time(&lab, "other/"));
+        let wanted = (0.25 + 0.375 + 0.75) / (0.75 + 0.125 + 0.75);
+        assert!((hog / other - wanted).abs() < 0.1, "{backend}: {wanted} is wanted, {} found", hog / other);
+        assert_eq!(entries(&lab), Vec::<PathBuf>::new(), "nothing is left");
+    }
+}
+
 /// Starts a live run in groups and gives it once they are there and its tasks are in them; `None` where none can be.
 fn begun(lab: &Lab) -> Option<(Child, Vec<PathBuf>)> {
     lab.write("short.toml", &thirds("running", "50ms"));

@@ -14,7 +14,7 @@ use crate::o1::O1;
 use crate::rt::Rt;
 use crate::system::System;
 use crate::task::Class;
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
 
@@ -109,6 +109,8 @@ pub(crate) trait SchedClass {
     fn prio_changed(sys: &mut System<'_>, task: TaskId);
     /// The CPUs that a task may use have changed.
     fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
+    /// The shares of a task group have changed.
+    fn shares_changed(_sys: &mut System<'_>, _cpu: CpuId, _group: GroupId) {}
     /// A task, on no queue now, leaves the class.
     fn switched_from(sys: &mut System<'_>, task: TaskId);
     /// A task, on no queue yet, comes from another class.
@@ -253,6 +255,19 @@ impl System<'_> {
         of_class!(self.class(task), set_cpus_allowed(self, task));
     }
 
+    /// The shares of a group have changed: its entity on `cpu` takes its part of them.
+    pub fn shares_changed(&mut self, cpu: CpuId, group: GroupId) {
+        of_class!(self.fixed.fair, shares_changed(self, cpu, group));
+    }
+    /// The running task of `cpu`, off its queue now, stops being current.
+    pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
+        of_class!(self.class(task), put_prev_task(self, cpu, task));
+    }
+    /// It is current again.
+    pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
+        of_class!(self.class(task), set_next_task(self, cpu, task));
+    }
+
     /// A running or queued task of `cpu` gets other attributes, and with them perhaps another class
     /// (`__sched_setscheduler`).
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
@@ -273,7 +288,7 @@ impl System<'_> {
     }
 
     /// A task leaves its class for another, or its group.
-    pub(crate) fn switched_from(&mut self, task: TaskId) {
+    pub fn switched_from(&mut self, task: TaskId) {
         of_class!(self.class(task), switched_from(self, task));
     }
 
@@ -283,12 +298,12 @@ impl System<'_> {
         let runs = self.cpus[cpu].curr == Some(task);
         self.deactivate_task(task, Dequeue::Move);
         if runs {
-            of_class!(self.class(task), put_prev_task(self, cpu, task));
+            self.put_prev_task(cpu, task);
         }
         change(self);
         self.activate_task(cpu, task, Enqueue::Moved);
         if runs {
-            of_class!(self.class(task), set_next_task(self, cpu, task));
+            self.set_next_task(cpu, task);
             self.cpus[cpu].hrtick_at = NEVER;
         }
         self.end_enqueue(cpu, begun);

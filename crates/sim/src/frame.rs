@@ -99,6 +99,10 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether it is a part of `schedule()`.
+    pub fn schedules(self) -> bool {
+        matches!(self, Step::Newidle | Step::Pick | Step::Switch { .. })
+    }
     /// Whether interrupts wait until the step is over.
     #[inline]
     pub fn irqs_off(self) -> bool {

@@ -3,7 +3,7 @@
 use crate::background::Arrivals;
 use crate::cache::Reuse;
 use crate::channel::state::Channels;
-use crate::engine::{NEVER, WinnerTree};
+use crate::engine::WinnerTree;
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
@@ -12,6 +12,7 @@ use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
+use crate::outside::Outside;
 use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
@@ -36,6 +37,8 @@ pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) background: bool,
     pub(crate) waits_at_end: bool,
+    /// The run lasts as long as it.
+    pub(crate) counts: bool,
     pub(crate) program: Box<dyn Program>,
     pub(crate) attr: Attr,
     pub(crate) allowed: Option<CpuSet>,
@@ -157,25 +160,29 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     }
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
+    sys.spinners = (0..workload.words).map(|_| VecDeque::new()).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
     sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
+    let warmup = workload.warmup;
+    sys.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.alive = workload.tasks.iter().filter(|t| !t.background && t.place == here).count();
+    sys.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
         if t.spawned_by.is_none() && t.place == here {
             starters.push(id);
         }
-        let (name, program, attr) = (t.name, t.program, t.attr);
+        let (counts, name, program, attr) = (t.counts(), t.name, t.program, t.attr);
         add(
             sys,
             NewTask {
                 name,
                 background: t.background,
                 waits_at_end: t.waits_at_end,
+                counts,
                 program,
                 attr,
                 allowed: t.affinity,
@@ -212,6 +219,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                     name,
                     background: true,
                     waits_at_end: false,
+                    counts: false,
                     program: Box::new(program),
                     attr,
                     allowed,
@@ -242,6 +250,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         name: new.name,
         background: new.background,
         waits_at_end: new.waits_at_end,
+        counts: new.counts,
         program: new.program,
         outcome: Outcome::Done,
         class: Class::of(new.attr, sys.fixed.fair),
@@ -364,35 +373,6 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
     }
 }
 
-/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches after it.
-pub(crate) struct Outside<'a> {
-    measure_from: u64,
-    changes: &'a [(Ns, Kernel)],
-}
-
-impl<'a> Outside<'a> {
-    pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside { measure_from: sys.measure_from, changes }
-    }
-    /// The time of the next such event.
-    pub(crate) fn next(&self) -> u64 {
-        self.measure_from.min(self.changes.first().map_or(NEVER, |(at, _)| at.0))
-    }
-    /// Handles the events that are due.
-    pub(crate) fn act(&mut self, sys: &mut System<'_>) {
-        if self.measure_from <= sys.now {
-            begin_measuring(sys);
-            self.measure_from = NEVER;
-        }
-        while let Some(((_, kernel), rest)) =
-            self.changes.split_first().filter(|((at, _), _)| at.0 <= sys.now)
-        {
-            sys.switch_kernel(*kernel);
-            self.changes = rest;
-        }
-    }
-}
-
 /// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other CPU's, ties included: the
 /// order of steps is the tree's, and so is every step's horizon. Returns the key of the next CPU; `None` when the run
 /// is over.
@@ -482,31 +462,6 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
     Ok(clock.stopped)
 }
 
-/// The warm-up is over: sums start again.
-fn begin_measuring(sys: &mut System<'_>) {
-    settle_accounts(sys);
-    for t in sys.tasks.ids() {
-        let exec = sys.entity(t).sum_exec;
-        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
-    }
-    sys.stats = Stats::default();
-    if let Some(memory) = &mut sys.memory {
-        memory.sources = Sources::default();
-    }
-    sys.schedstat.clear();
-    sys.begin_counting_quotas();
-    sys.counted_from = sys.now;
-    for own in &mut sys.nested {
-        own.sys.now = sys.now;
-        own.counted = nested::Counted::default();
-        begin_measuring(&mut own.sys);
-    }
-    for link in &mut sys.remotes {
-        link.sys.now = sys.now;
-        begin_measuring(&mut link.sys);
-    }
-}
-
 /// Brings user work and CPU time of every CPU up to this instant.
 pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
@@ -585,5 +540,30 @@ impl System<'_> {
                 self.cpus[cpu].clock.release();
             }
         }
+    }
+}
+
+/// The warm-up is over: sums start again.
+pub(crate) fn begin_measuring(sys: &mut System<'_>) {
+    settle_accounts(sys);
+    for t in sys.tasks.ids() {
+        let exec = sys.entity(t).sum_exec;
+        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
+    }
+    sys.stats = Stats::default();
+    if let Some(memory) = &mut sys.memory {
+        memory.sources = Sources::default();
+    }
+    sys.schedstat.clear();
+    sys.begin_counting_quotas();
+    sys.counted_from = sys.now;
+    for own in &mut sys.nested {
+        own.sys.now = sys.now;
+        own.counted = nested::Counted::default();
+        begin_measuring(&mut own.sys);
+    }
+    for link in &mut sys.remotes {
+        link.sys.now = sys.now;
+        begin_measuring(&mut link.sys);
     }
 }

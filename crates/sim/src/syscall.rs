@@ -169,7 +169,7 @@ impl System<'_> {
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
         self.tasks[curr].state = State::Dead;
-        self.alive -= usize::from(!self.tasks[curr].background);
+        self.alive -= usize::from(self.tasks[curr].counts);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
     }

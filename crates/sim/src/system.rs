@@ -35,6 +35,7 @@ use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{Counters, Event, EventKind, Sink};
+use schedlab_workload::Later;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -172,6 +173,10 @@ pub struct System<'s> {
     pub steps: u64,
     /// Workload tasks that have not left yet.
     pub alive: usize,
+    /// Tasks that spin for a lock, by its word, those that came first at the front.
+    pub spinners: Vec<VecDeque<TaskId>>,
+    /// Changes of groups and tasks in mid-run, with their times.
+    pub later: VecDeque<(u64, Later)>,
     /// The programs' measurements by interval.
     pub intervals: Intervals,
     /// Values before this time are not recorded, ns.
@@ -264,6 +269,8 @@ impl<'s> System<'s> {
             merge: false,
             steps: 0,
             alive: 0,
+            spinners: Vec::new(),
+            later: VecDeque::new(),
             intervals: Intervals::default(),
             measure_from: 0,
             floors: Arena::filled(i64::MIN, n),

@@ -6,7 +6,7 @@ use crate::fair::EntityId;
 use crate::o1::state::O1Task;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
-use schedlab_workload::{Outcome, Program, SetId};
+use schedlab_workload::{Outcome, Program, SetId, WordId};
 
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,6 +65,8 @@ pub enum UserOp {
     Touch { left_ns: u64, kb: u32 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
+    /// Spinning for a lock of user space.
+    SpinLock { word: WordId },
     /// Executing a vCPU of a virtual machine.
     Vcpu { machine: u16, vcpu: CpuId },
     /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
@@ -120,6 +122,8 @@ pub struct Task {
     pub waits_at_end: bool,
     /// The class that runs it.
     pub class: Class,
+    /// The run lasts as long as it and others that count.
+    pub counts: bool,
     /// Its task group.
     pub group: GroupId,
     /// CPU of record (`task_cpu`).

@@ -36,6 +36,7 @@ pub(crate) fn new_hog() -> NewTask {
         name: "hog".into(),
         background: false,
         waits_at_end: false,
+        counts: true,
         program: Box::new(Hog),
         attr: Attr::default(),
         allowed: None,

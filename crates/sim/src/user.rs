@@ -113,7 +113,11 @@ impl System<'_> {
                 }
             }
             UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
-            UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => {}
+            UserOp::Ask
+            | UserOp::Transfer(_)
+            | UserOp::Poll(_)
+            | UserOp::SpinLock { .. }
+            | UserOp::Vcpu { .. } => {}
         }
         if matches!(task.user, UserOp::Touch { .. }) {
             return;
@@ -134,6 +138,9 @@ impl System<'_> {
             self.cpus[cpu].task = Frame::until(Step::User, ends);
             return;
         }
+        if let UserOp::SpinLock { word } = self.tasks[curr].user {
+            return self.spin_on(cpu, curr, word, speed);
+        }
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
             // The program ends by its CPU clock, which went on in the kernel.
@@ -149,7 +156,11 @@ impl System<'_> {
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
             UserOp::Spin { until } => until.max(self.now),
-            UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => self.now,
+            UserOp::Ask
+            | UserOp::Transfer(_)
+            | UserOp::Poll(_)
+            | UserOp::SpinLock { .. }
+            | UserOp::Vcpu { .. } => self.now,
         };
     }
 
@@ -191,6 +202,7 @@ impl System<'_> {
             }
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
+            UserOp::SpinLock { .. } => false,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
             UserOp::Poll(set) => return self.poll_on(cpu, set),
             UserOp::Vcpu { machine, vcpu } => return self.vcpu_acts(cpu, curr, (usize::from(machine), vcpu)),
@@ -282,6 +294,8 @@ impl System<'_> {
                 let cost = if found { costs.futex_wake_ns } else { costs.futex_wake_empty_ns };
                 self.begin_syscall(cpu, Sys::Wake { word: word.0, count }, cost);
             }
+            Op::SpinLock { word } => self.begin_spin(cpu, curr, word),
+            Op::SpinUnlock { word } => self.unlock_spin(cpu, curr, word),
             Op::Send { port, bytes } => self.begin_transfer(cpu, curr, port, true, bytes),
             Op::Recv { port, bytes } => self.begin_transfer(cpu, curr, port, false, bytes),
             Op::Poll { set } => self.begin_poll(cpu, set),

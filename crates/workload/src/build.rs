@@ -2,6 +2,7 @@
 //! result, in the simulator and in the live agent.
 
 use crate::group::{self, GroupDecl, ROOT_GROUP};
+use crate::later::Later;
 use crate::nested::NestedDecl;
 use crate::op::{PortId, Program, SeriesId, SetId, SlotId, WordId};
 use crate::place::Place;
@@ -53,7 +54,14 @@ pub struct TaskDecl {
     pub part: u64,
 }
 
+/// The part of tasks that are threads of virtual machines' processes.
+pub(crate) const OF_MACHINE: u64 = crate::place::MACHINES;
+
 impl TaskDecl {
+    /// Whether the run lasts as long as it: what runs beside a workload ends with it.
+    pub fn counts(&self) -> bool {
+        !self.background && (self.part == 0 || self.part == OF_MACHINE)
+    }
     /// The same task with another program.
     #[must_use]
     pub fn without_program(&self, program: Box<dyn Program>) -> TaskDecl {
@@ -107,6 +115,8 @@ pub struct Built {
     pub cpus_at: BTreeMap<String, Spot>,
     /// Attributes that tasks take within the run.
     pub later_attrs: Vec<Attr>,
+    /// Changes of groups and tasks, with their times since the end of the warm-up, in order.
+    pub later: Vec<(Ns, Later)>,
     /// The length of the measured time, after the warm-up.
     pub duration: Ns,
     /// The length of the warm-up; its values and events are not measured.
@@ -176,6 +186,7 @@ pub struct Builder {
 pub(crate) struct Settings {
     duration: Ns,
     warmup: Ns,
+    to_the_end: bool,
     pub(crate) processes: bool,
 }
 
@@ -195,6 +206,7 @@ impl Builder {
             masks: Vec::new(),
             cpus_at: BTreeMap::new(),
             later_attrs: Vec::new(),
+            later: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
             to_the_end: false,
@@ -334,10 +346,6 @@ impl Builder {
     pub fn as_processes(&mut self) {
         self.built.processes = true;
     }
-    /// Whether its tasks end by themselves.
-    pub fn ends_by_itself(&self) -> bool {
-        self.built.to_the_end
-    }
     /// Its length, warm-up included.
     pub fn whole_length(&self) -> Ns {
         self.built.warmup + self.built.duration
@@ -345,12 +353,14 @@ impl Builder {
     /// Settings of the workload as a whole.
     pub(crate) fn settings(&self) -> Settings {
         let b = &self.built;
-        Settings { duration: b.duration, warmup: b.warmup, processes: b.processes }
+        let Built { duration, warmup, to_the_end, processes, .. } = *b;
+        Settings { duration, warmup, to_the_end, processes }
     }
     /// Gives the workload these settings.
     pub(crate) fn settle(&mut self, settings: Settings) {
         let b = &mut self.built;
-        (b.duration, b.warmup, b.processes) = (settings.duration, settings.warmup, settings.processes);
+        let Settings { duration, warmup, to_the_end, processes } = settings;
+        (b.duration, b.warmup, b.to_the_end, b.processes) = (duration, warmup, to_the_end, processes);
     }
     /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
     pub(crate) fn draws_as(&mut self, part: u64) {

@@ -7,16 +7,14 @@
 use schedlab_base::{Error, GroupId, Ns, Result};
 use serde::{Deserialize, Serialize};
 
+pub use schedlab_kernel::group::{DEFAULT_PERIOD, DEFAULT_SHARES, GroupSpec};
+
 /// The root group, which every task without another is in.
 pub const ROOT_GROUP: GroupId = GroupId(0);
-/// Shares of a group that states none.
-pub const DEFAULT_SHARES: u64 = 1024;
 /// Shares that a kernel accepts (`MIN_SHARES`, `MAX_SHARES`; read in 6.1).
 pub const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
 /// Weights of cgroup v2 that a kernel accepts.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
-/// Period of a quota that states none (`default_cfs_period`; read in 6.1).
-pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
 /// Periods that a kernel accepts (`min_cfs_quota_period`, `max_cfs_quota_period`; read in 6.1).
 pub const PERIODS: std::ops::RangeInclusive<Ns> = Ns::ms(1)..=Ns::ms(1000);
 /// The least quota that a kernel accepts (`min_cfs_quota_period`; read in 6.1).

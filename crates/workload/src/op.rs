@@ -98,6 +98,17 @@ pub enum Op {
         /// At most so many.
         count: u32,
     },
+    /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins,
+    /// and while it holds the lock. Nobody sleeps; who of those that run gets a lock that is released is not specified.
+    SpinLock {
+        /// The word.
+        word: WordId,
+    },
+    /// Release such a lock: `word` is 0 from now on.
+    SpinUnlock {
+        /// The word.
+        word: WordId,
+    },
     /// Write `bytes` into the channel and return when all of them are in; sleep while its buffer is full. On UDP this
     /// is one datagram.
     Send {

@@ -144,6 +144,10 @@ impl Param {
 }
 
 impl Params {
+    /// Whether it has no values.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
     /// The value of a parameter that was set or has a default in the benchmark's table.
     ///
     /// # Errors
@@ -157,6 +161,10 @@ impl Params {
     /// As [`Params::get`].
     pub fn time(&self, name: &str) -> Result<Ns> {
         self.get(name).map(Ns)
+    }
+    /// A parameter that workloads stored by older releases do not have; 0 there.
+    pub fn newer(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
     }
     /// A nice value.
     ///

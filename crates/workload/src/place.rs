@@ -143,7 +143,7 @@ mod tests {
         }
     }
     fn built(bench: &str, machines: Vec<NestedSpec>, remotes: Vec<RemoteSpec>) -> Result<Built> {
-        let hogs = Beside { name: "hogs".to_owned(), params: hogs(), called: None };
+        let hogs = Beside { name: "hogs".to_owned(), params: hogs(), rtapp: None, called: None };
         let base = Spec::bench(bench, &Params::default())?;
         base.together(vec![hogs], vec![], (machines, remotes))?.build(1)
     }

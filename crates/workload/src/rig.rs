@@ -10,6 +10,7 @@ use channel::Channels;
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The cost of each step.
@@ -109,6 +110,8 @@ struct State {
     used: Usage,
     /// The time since which it spins, if it does.
     spins: Option<Ns>,
+    /// The lock that it spins for.
+    wants: Option<WordId>,
 }
 
 /// A run of more operations than this is taken to run away.
@@ -155,6 +158,7 @@ impl Rig {
             outcome: Outcome::Done,
             used: Usage::default(),
             spins: None,
+            wants: None,
         };
         let shared = Shared {
             now: Ns::ZERO,
@@ -257,6 +261,22 @@ impl Rig {
                 }
                 self.at(done, task, false);
             }
+            Op::SpinLock { word } => {
+                self.tasks[task].spins = Some(now);
+                match self.shared.words[word.index()].swap(1, SeqCst) {
+                    0 => self.at(done, task, false),
+                    _ => self.tasks[task].wants = Some(word),
+                }
+            }
+            Op::SpinUnlock { word } => {
+                let next = self.tasks.iter().position(|t| t.wants == Some(word));
+                self.shared.words[word.index()].store(u32::from(next.is_some()), SeqCst);
+                if let Some(next) = next {
+                    self.tasks[next].wants = None;
+                    self.at(done, next, false);
+                }
+                self.at(done, task, false);
+            }
             Op::Send { port, bytes } => {
                 let through = self.channels.send(task, port, bytes);
                 self.moved(task, done, through);
@@ -308,7 +328,7 @@ impl Rig {
     }
 
     fn wait(&mut self, task: usize, done: Ns, word: WordId, value: u32, until: Ns) {
-        let found = self.shared.words[word.index()].load(std::sync::atomic::Ordering::SeqCst);
+        let found = self.shared.words[word.index()].load(SeqCst);
         if found != value {
             self.tasks[task].outcome = Outcome::WouldNotWait;
             return self.at(done, task, false);

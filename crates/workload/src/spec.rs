@@ -2,11 +2,12 @@
 
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
+use crate::group::GroupSpec;
 use crate::nested::NestedSpec;
 use crate::param::{Benchmark, Params};
 use crate::remote::RemoteSpec;
 use crate::replay::{self, Prices};
-use crate::together::{self, Beside, GroupSpec};
+use crate::together::{self, Beside};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
@@ -125,6 +126,32 @@ impl Spec {
             }
         }
     }
+    /// The same workload with these groups; one of a path that is there already replaces that one, and keeps its tasks
+    /// if it names none.
+    ///
+    /// # Errors
+    /// As [`Spec::together`].
+    pub fn with_groups(self, more: &[GroupSpec]) -> Result<Spec> {
+        if more.is_empty() {
+            return Ok(self);
+        }
+        let (base, beside, mut groups, nested, remotes) = match self {
+            Spec::Together { base, beside, groups, nested, remotes } => {
+                (*base, beside, groups, nested, remotes)
+            }
+            own => (own, Vec::new(), Vec::new(), Vec::new(), Vec::new()),
+        };
+        for group in more {
+            match groups.iter_mut().find(|own| own.path == group.path) {
+                Some(own) if group.tasks.is_empty() => {
+                    *own = GroupSpec { tasks: own.tasks.clone(), ..group.clone() }
+                }
+                Some(own) => *own = group.clone(),
+                None => groups.push(group.clone()),
+            }
+        }
+        base.together(beside, groups, (nested, remotes))
+    }
     /// Whether its tasks may be in groups other than the root; if not, it need not be built to know.
     pub fn has_groups(&self) -> bool {
         match self {
@@ -156,7 +183,7 @@ impl Spec {
         }
         if let Spec::Command(_) = self {
             let text =
-                "a command runs alone: [[beside]], [[group]], [[nested]] and [[remote]] don't go with it yet";
+                "a command runs alone: [[beside]], groups, [[nested]] and [[remote]] don't go with it yet";
             return Err(Error::input(text));
         }
         Spec::Together { base: Box::new(self), beside, groups, nested, remotes }.checked()

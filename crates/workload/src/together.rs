@@ -1,79 +1,32 @@
 //! A workload with others beside it, and with its tasks in task groups.
 //!
-//! The first workload gives the name, the length and the results; the others run as long as it does. Tasks go into
+//! The first workload gives the name, the length and the results; the others begin with it and are cut off at its end.
+//! One that ends by itself runs once, whatever is left of the time. Tasks go into
 //! groups by the names of their programs (`hog` of `hog/3`), or by the name that a workload beside was given.
 
 use crate::build::{Builder, TaskDecl};
-use crate::group::{self, ROOT_GROUP, shares_of_weight};
+use crate::group::{self, GroupSpec, ROOT_GROUP, shares_of_weight};
 use crate::nested::{self, NestedSpec};
 use crate::param::Params;
 use crate::place::{self, Place};
 use crate::remote::{self, RemoteSpec};
+use crate::rtapp;
 use crate::spec::{Spec, find};
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use serde::{Deserialize, Serialize};
 
-/// A group, and the tasks that it has.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct GroupSpec {
-    /// Its path.
-    pub path: String,
-    /// Its shares.
-    pub shares: u64,
-    /// CPU time that it may use in a period, over all CPUs; `None`: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota: Option<Ns>,
-    /// The period of its quota.
-    #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
-    pub period: Ns,
-    /// CPU time that it may save up beyond its quota.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub burst: Ns,
-    /// Its tasks give way to those of other groups; its shares play no part then.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub idle: bool,
-    /// CPUs that tasks in it, and in groups below it, may use; `None`: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<CpuSet>,
-    /// Names of tasks; "*" for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<String>,
-}
-
-impl GroupSpec {
-    /// A group at that path, with the usual values and without tasks.
-    pub fn at(path: &str) -> GroupSpec {
-        GroupSpec {
-            path: path.to_owned(),
-            shares: group::DEFAULT_SHARES,
-            quota: None,
-            period: group::DEFAULT_PERIOD,
-            burst: Ns::ZERO,
-            idle: false,
-            cpus: None,
-            tasks: Vec::new(),
-        }
-    }
-}
-
-fn usual_period() -> Ns {
-    group::DEFAULT_PERIOD
-}
-fn is_usual_period(period: &Ns) -> bool {
-    *period == group::DEFAULT_PERIOD
-}
-fn is_zero(burst: &Ns) -> bool {
-    *burst == Ns::ZERO
-}
-
-/// A benchmark beside the workload.
+/// A benchmark or an rt-app text beside the workload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Beside {
-    /// Its name among [`crate::BENCHMARKS`].
+    /// Its name among [`crate::BENCHMARKS`], or the file of the text, for messages.
     pub name: String,
-    /// Its parameters; times in ns.
+    /// The benchmark's parameters; times in ns.
+    #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
+    /// The rt-app text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtapp: Option<String>,
     /// The name of its tasks instead of their own, numbers apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
@@ -82,7 +35,7 @@ pub struct Beside {
 /// Builds the workloads in turn, and puts the tasks into their groups.
 ///
 /// # Errors
-/// Those of the workloads; when one ends by itself or the modes differ; for a group without tasks of its name.
+/// Those of the workloads; when the modes differ; for a group without tasks of its name.
 pub fn build(
     base: &Spec,
     beside: &[Beside],
@@ -91,10 +44,6 @@ pub fn build(
     b: &mut Builder,
 ) -> Result<()> {
     base.build_into(b)?;
-    if b.ends_by_itself() && !beside.is_empty() {
-        let text = format!("{} ends by itself: nothing can run beside it yet", base.name());
-        return Err(Error::input(text).help("beside goes with workloads that have a runtime"));
-    }
     for (number, other) in beside.iter().enumerate() {
         one(other, number as u64 + 1, b)?;
     }
@@ -137,25 +86,27 @@ fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Builds a workload beside the others: its length is theirs.
+/// Builds a workload beside the others: its length is theirs. One that ends by itself runs once.
 fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
-    let bench = find(&other.name)?;
-    let (first, settings) = (b.next_task().index(), b.settings());
-    let mut params = other.params.clone();
-    for (key, length) in [("runtime", b.whole_length()), ("warmup", Ns::ZERO)] {
-        if bench.params.iter().any(|p| p.name == key) {
-            params.0.insert(key.to_owned(), length.0);
+    let (first, settings, length) = (b.next_task().index(), b.settings(), b.whole_length());
+    b.draws_as(number);
+    match &other.rtapp {
+        Some(text) => rtapp::build(&other.name, text, Some(length), b)?,
+        None => {
+            let bench = find(&other.name)?;
+            let mut params = other.params.clone();
+            for (key, length) in [("runtime", length), ("warmup", Ns::ZERO)] {
+                if bench.params.iter().any(|p| p.name == key) {
+                    params.0.insert(key.to_owned(), length.0);
+                }
+            }
+            (bench.build)(&params, b)?;
         }
     }
-    b.draws_as(number);
-    (bench.build)(&params, b)?;
     b.draws_as(0);
-    if b.ends_by_itself() {
-        return Err(Error::input(format!("{} ends by itself: it can't run beside another", other.name)));
-    }
     if b.settings().processes != settings.processes {
-        let text = format!("{} and the workload must both have processes, or both threads", other.name);
-        return Err(Error::input(text).help("set the mode of one of them"));
+        let text = format!("{} has processes, and the workload beside it threads of one", other.name);
+        return Err(Error::input(text).help("mode = \"thread\" in [[beside]], or a workload of processes"));
     }
     b.settle(settings);
     if let Some(called) = &other.called {
@@ -247,7 +198,7 @@ mod tests {
     }
     fn hogs(called: &str) -> Beside {
         let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
-        Beside { name, params, called: Some(called.to_owned()) }
+        Beside { name, params, rtapp: None, called: Some(called.to_owned()) }
     }
     fn group(path: &str, tasks: &[&str]) -> GroupSpec {
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
@@ -301,18 +252,48 @@ mod tests {
     }
 
     #[test]
-    fn unknown_tasks_and_workloads_that_end_are_refused() {
+    fn unknown_tasks_are_refused() {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
-        let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends = Spec::Together {
-            base: Box::new(pipe),
-            beside: vec![hogs("a")],
-            groups: vec![],
-            nested: vec![],
-            remotes: vec![],
+    }
+
+    #[test]
+    fn the_run_is_the_workload_s_whatever_ends_beside_it() {
+        let beside = |name: &str| {
+            let Spec::Bench { name, params } = Spec::bench(name, &Params::default()).unwrap() else {
+                panic!()
+            };
+            Beside { name, params, rtapp: None, called: None }
         };
-        assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
+        let counting = |built: &crate::Built| built.tasks.iter().filter(|t| t.counts()).count();
+        let built = spec(vec![beside("pipe"), beside("forks")], vec![]).build(1).unwrap();
+        assert_eq!((built.to_the_end, built.duration, counting(&built)), (false, Ns::ms(500), 1));
+        let base = Box::new(Spec::bench("pipe", &Params::default()).unwrap());
+        let none = (vec![], vec![], vec![]);
+        let ends =
+            Spec::Together { base, beside: vec![hogs("a")], groups: none.0, nested: none.1, remotes: none.2 };
+        let built = ends.build(1).unwrap();
+        assert_eq!((built.to_the_end, built.duration, counting(&built)), (true, Ns::secs(600), 2));
+    }
+
+    #[test]
+    fn rtapp_texts_run_beside_each_other_under_their_names() {
+        let text =
+            r#"{ "tasks": { "a": { "loop": -1, "run": 10, "sleep": 10 } }, "global": { "duration": 1 } }"#;
+        let rtapp = |called: Option<&str>| Beside {
+            name: "two.json".into(),
+            params: Params::default(),
+            rtapp: Some(text.into()),
+            called: called.map(str::to_owned),
+        };
+        let built = spec(vec![rtapp(None), rtapp(Some("x"))], vec![]).build(1).unwrap();
+        let names: Vec<&str> = built.tasks.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!((names, built.duration), (vec!["sleeper-0", "a-0", "x/0"], Ns::ms(500)));
+        assert_eq!(
+            built.tasks.iter().map(|t| t.part).collect::<Vec<_>>(),
+            [0, 1, 2],
+            "sessions of their own"
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The surroundings of a workload in words: benchmarks beside it, groups, virtual machines, machines behind a link.
 
 use crate::group::DEFAULT_SHARES;
+use crate::group::GroupSpec;
 use crate::nested::NestedSpec;
 use crate::remote::RemoteSpec;
 use crate::spec::Spec;
-use crate::together::{Beside, GroupSpec};
+use crate::together::Beside;
 
 impl Spec {
     /// A line for each thing around the workload; none for a workload alone.
@@ -73,6 +74,7 @@ mod tests {
             beside: vec![Beside {
                 name: "http".into(),
                 params: Default::default(),
+                rtapp: None,
                 called: Some("web".into()),
             }],
             groups: vec![

@@ -233,6 +233,9 @@ mechanisms! {
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
+        attached_load_unlisted in "per-entity-load": [between("4.8", "5.13")], "propagate_entity_cfs_rq(), update_blocked_averages()", Memory("6.1.192 has it not; the releases are the mending commit's (0258bdfaff5b)"),
+            with "A sleeping task that joins a group adds its load to a cfs_rq that may be on no list of those to be aged; if the task then wakes up elsewhere, the group counts that load for ever, and its entities get too small a part of its shares."
+            without "A cfs_rq that a load is attached to is on the list, and loads that leave it are forgotten."
         group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("4.4 to 4.15; 4.10 is from memory"),
             with "A group's entity follows at once when a task's load comes to the group or leaves it."
             without "A group's entity follows only as its own average does."

@@ -6,6 +6,7 @@
 //! the others.
 
 mod any;
+mod beside;
 mod host;
 mod keep;
 mod live;

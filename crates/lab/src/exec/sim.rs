@@ -1,5 +1,6 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
+use super::beside;
 use super::keep::Kept;
 use super::{Executor, Made, guessed};
 use crate::cell::Cell;
@@ -15,6 +16,7 @@ use schedlab_sim::{Setup, simulate, simulate_walking};
 use schedlab_trace::Cast;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
+use schedlab_workload::{Later, later};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -139,6 +141,7 @@ impl Sim {
         found.counters.insert("sim.events".into(), report.events);
         found.counters.insert("sim.wakeups".into(), report.wakeups);
         found.environment = environment::simulated();
+        warnings.extend(beside::ended_early(cell, &found));
         found.warnings.splice(..0, warnings);
         let record = Record {
             schema: RECORD_SCHEMA.to_owned(),
@@ -181,7 +184,8 @@ impl Prepared {
     /// # Errors
     /// A workload that can't be built, or that is too large for this machine's memory.
     pub(crate) fn of(cell: &Cell, seed: u64, drawn: &[Drawn]) -> Result<Prepared> {
-        let mut workload = cell.spec.build(seed)?;
+        let mut workload = cell.grouped()?.build(seed)?;
+        later::note(&mut workload, &cell.variant.at)?;
         if let Some(kernel) = cell.resolved {
             has_groups(&workload, &kernel)?;
         }
@@ -202,11 +206,25 @@ impl Prepared {
 
 /// Refuses task groups under a kernel that has none.
 fn has_groups(workload: &Built, kernel: &Kernel) -> Result<()> {
+    if let (Some(limit), false) = (later_limit(workload), History::of(kernel.version).bandwidth) {
+        let text = format!("group {limit} can't get a quota: kernel {} has none", kernel.version);
+        return Err(Error::input(text).help("leave it out of [[at]], or take a kernel from v3.4 on"));
+    }
     let Some(group) = workload.groups.get(1).filter(|_| !History::of(kernel.version).task_groups) else {
         return Ok(());
     };
     let text = format!("group {} can't be made: kernel {} has no task groups", group.path, kernel.version);
     Err(Error::input(text).help("leave out [[group]], or take a kernel from v2.6.24 on"))
+}
+
+/// The path of the first group that gets a quota in the middle of the run.
+fn later_limit(workload: &Built) -> Option<&str> {
+    workload.later.iter().find_map(|(_, later)| match later {
+        Later::Limited(group, limit) if limit.quota.is_some() => {
+            Some(workload.groups[group.index()].path.as_str())
+        }
+        _ => None,
+    })
 }
 
 /// The guest that a simulated machine stands for.

@@ -2,22 +2,32 @@
 //! link. Each may be for some loads only.
 
 use super::keys;
-use super::loads::Workload;
+use super::loads::{self, Workload};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::tunable;
 use schedlab_machine::reader::Table;
-use schedlab_workload::{Beside, GroupSpec, NestedSpec, RemoteSpec, Spec, group, spec, together};
+use schedlab_workload::bench::{MODE, PROCESSES, THREADS};
+use schedlab_workload::{Beside, GroupSpec, NestedSpec, Params, RemoteSpec, Spec, group, spec, together};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The usual delay of a link: a switch and two cards in one room.
 const DELAY: Ns = Ns::us(50);
 
 /// The `[[beside]]`, `[[group]]`, `[[nested]]` and `[[remote]]` of an experiment.
 pub struct Around<'t> {
-    beside: Vec<For<'t, Workload>>,
+    beside: Vec<For<'t, Other>>,
     groups: Vec<For<'t, GroupSpec>>,
     nested: Vec<For<'t, NestedSpec>>,
     remotes: Vec<For<'t, RemoteSpec>>,
+}
+
+/// What runs beside a workload.
+enum Other {
+    /// A benchmark with its parameters.
+    Bench(Workload),
+    /// An rt-app text, by its name.
+    RtApp(String, String),
 }
 
 /// Something that is for some loads only.
@@ -31,7 +41,7 @@ struct For<'t, T> {
 impl<'t, T> For<'t, T> {
     /// A table's value, by `read`.
     fn read(table: Table<'t>, read: impl FnOnce(&Table<'t>) -> Result<T>) -> Result<For<'t, T>> {
-        Ok(For { loads: loads(&table)?, value: read(&table)?, table })
+        Ok(For { loads: for_loads(&table)?, value: read(&table)?, table })
     }
     fn is_for(&self, workload: &str, load: &str) -> bool {
         let named = |name: &String| name == load || *name == format!("{workload} {load}");
@@ -63,16 +73,11 @@ impl<'t> Around<'t> {
     ///
     /// # Errors
     /// For unknown keys, benchmarks and paths, and shares or limits out of range.
-    pub fn read(top: &Table<'t>) -> Result<Around<'t>> {
+    pub fn read(top: &Table<'t>, folder: &Path) -> Result<Around<'t>> {
         let mut beside = Vec::new();
         for table in top.open_tables("beside")? {
-            let name = table.required("name", table.string("name")?)?;
-            let bench = spec::find(name).map_err(|e| table.place("name", e))?;
-            let params: Vec<&str> = bench.params.iter().map(|p| p.name).collect();
-            keys::BESIDE.check(&table, &format!("{} parameter", bench.name), &params)?;
-            table.label("called")?;
-            let workload = Workload::of_bench(&table, bench)?;
-            beside.push(For { loads: loads(&table)?, value: workload, table });
+            let value = other(&table, folder)?;
+            beside.push(For { loads: for_loads(&table)?, value, table });
         }
         let all = |header, keys: &keys::Section| top.tables(header, &keys.names());
         Ok(Around {
@@ -110,12 +115,8 @@ impl<'t> Around<'t> {
     pub fn around(&self, load: &str, spec: Spec, cpus: u64) -> Result<Spec> {
         let of = spec.name().to_owned();
         let mut beside = Vec::new();
-        for For { table, value: workload, .. } in self.beside.iter().filter(|b| b.is_for(&of, load)) {
-            let mut made = workload.loads(None, cpus)?;
-            let (Some((_, Spec::Bench { name, params })), true) = (made.pop(), made.is_empty()) else {
-                return Err(table.error_at("name", "what runs beside a workload is not swept"));
-            };
-            beside.push(Beside { name, params, called: table.string("called")?.map(str::to_owned) });
+        for For { table, value, .. } in self.beside.iter().filter(|b| b.is_for(&of, load)) {
+            beside.push(value.beside(table, &spec, cpus)?);
         }
         let load = (of.as_str(), load);
         let all = |groups, nested, remotes| spec.clone().together(beside.clone(), groups, (nested, remotes));
@@ -144,6 +145,49 @@ impl<'t> Around<'t> {
     }
 }
 
+/// Reads what a `[[beside]]` has.
+fn other(table: &Table<'_>, folder: &Path) -> Result<Other> {
+    table.label("called")?;
+    if let Some((name, text)) = loads::rtapp_beside(table, folder)? {
+        let own = ["rtapp", "rtapp_text", "called", "loads"];
+        if let Some(key) = table.keys().find(|key| !own.contains(key)) {
+            let text =
+                format!("an rt-app text beside a workload has no '{key}': its length is the workload's");
+            return Err(table.error_at(key, text).help("called = \"...\" names its tasks"));
+        }
+        return Ok(Other::RtApp(name, text));
+    }
+    let name = table.required("name", table.string("name")?)?;
+    let bench = spec::find(name).map_err(|e| table.place("name", e))?;
+    let params: Vec<&str> = bench.params.iter().map(|p| p.name).collect();
+    keys::BESIDE.check(table, &format!("{} parameter", bench.name), &params)?;
+    Ok(Other::Bench(Workload::of_bench(table, bench)?))
+}
+
+impl Other {
+    /// Its part of the workload `base` on a machine with `cpus` CPUs.
+    fn beside(&self, table: &Table<'_>, base: &Spec, cpus: u64) -> Result<Beside> {
+        let called = table.string("called")?.map(str::to_owned);
+        let workload = match self {
+            Other::RtApp(name, text) => {
+                let (name, rtapp) = (name.clone(), Some(text.clone()));
+                return Ok(Beside { name, params: Params::default(), rtapp, called });
+            }
+            Other::Bench(workload) => workload,
+        };
+        let mut made = workload.loads(None, cpus)?;
+        let (Some((_, Spec::Bench { name, mut params })), true) = (made.pop(), made.is_empty()) else {
+            return Err(table.error_at("name", "what runs beside a workload is not swept"));
+        };
+        // Tasks of one run are all processes, or all threads: as the workload's, unless the table says otherwise.
+        let unsaid = table.get(MODE).is_none();
+        if let Some(mode) = params.0.get_mut(MODE).filter(|_| unsaid && !matches!(base, Spec::Command(_))) {
+            *mode = if base.build(0)?.processes { PROCESSES } else { THREADS };
+        }
+        Ok(Beside { name, params, rtapp: None, called })
+    }
+}
+
 /// Gives an error the place of a table: of the `n`th that is for this load.
 fn place<T>(all: &[For<'_, T>], (workload, load): (&str, &str), n: usize, error: Error) -> Error {
     match all.iter().filter(|of| of.is_for(workload, load)).nth(n) {
@@ -153,7 +197,7 @@ fn place<T>(all: &[For<'_, T>], (workload, load): (&str, &str), n: usize, error:
 }
 
 /// The loads that a table is for.
-fn loads(table: &Table<'_>) -> Result<Vec<String>> {
+fn for_loads(table: &Table<'_>) -> Result<Vec<String>> {
     let loads = names(table, "loads")?;
     if loads.is_empty() && table.get("loads").is_some() {
         return Err(table.error_at("loads", "loads = [] names no load").help("leave it out for all loads"));

@@ -53,7 +53,7 @@ pub const TOP: Section = Section {
         key("min_effect_pct", "2.0", "changes below are \"same\"; default 2"),
         key("background", "true", "whether the machine's own tasks run, in the simulator; default true"),
         key("workload", "", "[workload], or several [[workload]]"),
-        key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
+        key("beside", "", "[[beside]]: benchmarks and rt-app texts that run beside the workload"),
         key("group", "", "[[group]]: task groups; control groups on the live kernel"),
         key("nested", "", "[[nested]]: virtual machines that tasks run in, simulated"),
         key("remote", "", "[[remote]]: machines behind a link that tasks run on, simulated"),
@@ -92,9 +92,11 @@ pub const WORKLOAD: Section = Section {
 /// The keys of a workload beside.
 pub const BESIDE: Section = Section {
     header: "[[beside]]",
-    about: "a benchmark that runs beside the workload, as long as that; with its parameters",
+    about: "a benchmark or an rt-app text that runs beside the workload, as long as that; with its parameters",
     keys: &[
-        key("name", r#""hogs""#, "the benchmark"),
+        key("name", r#""hogs""#, "the benchmark; one that ends by itself runs once"),
+        key("rtapp", r#""ui.json""#, "an rt-app file instead, relative to the experiment"),
+        key("rtapp_text", "'{ \"tasks\": {} }'", "the same, in the experiment itself"),
         key(
             "called",
             r#""hoga""#,
@@ -238,6 +240,11 @@ pub const VARIANT: Section = Section {
             "how long a task stays cache hot, us by distance (0: measure it), or \"auto\": measure all; in guests of patches/6.1/migration-cost.patch its boot option",
         ),
         key("migration_factor", "120", "per cent of measured migration_cost; default the machine's, or 100"),
+        key(
+            "group",
+            "",
+            "[[variant.group]]: task groups of this variant only, as [[group]]; one of the same path replaces that",
+        ),
         key("at", "", "[[variant.at]]: a change in the middle of a run"),
     ],
 };
@@ -250,6 +257,22 @@ pub const AT: Section = Section {
         key("time", r#""10s""#, "from when on, counted from the end of the warm-up"),
         key("features", r#"["LAST_BUDDY"]"#, "as in [[variant]]"),
         key("tunables", "{ nr_migrate = 8 }", "as in [[variant]]"),
+        key(
+            "group",
+            r#""/vm/small""#,
+            "the task group that changes; with task, the one that the task moves to",
+        ),
+        key("shares", "2048", "of the group, from then on"),
+        key("weight", "200", "of the group, instead of shares"),
+        key("quota", r#""20ms""#, "of the group, from then on; \"max\" for none"),
+        key("period", r#""100ms""#, "the quota's period; default 100 ms"),
+        key("burst", r#""10ms""#, "unused quota that it may save up; default 0"),
+        key(
+            "cpus",
+            r#""0-3""#,
+            "CPUs that the task may use from then on; of a group, the tasks that are in it then",
+        ),
+        key("task", r#""worker""#, "the task that changes: a name with or without its number, \"*\" for all"),
     ],
 };
 

@@ -50,7 +50,7 @@ impl Workload {
         }
         let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).collect();
         if let Some(text) = table.string("rtapp_text")? {
-            return inline(table, text);
+            return inline(table, text, table.label("name")?.unwrap_or(INLINE));
         }
         if let Some(file) = table.string("schedule")? {
             return schedule(table, folder, file);
@@ -63,15 +63,9 @@ impl Workload {
                 Ok(Workload::Bench(bench, settings(table, bench)?))
             }
             (None, Some(file)) => {
-                let runtime = rtapp_runtime(table, "rtapp")?;
-                let path = folder.join(file);
-                let text =
-                    input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
-                // Checked under the full path, for errors. Kept under the name in the experiment: it is in
-                // the cell's // hash, which must not depend on the experiment's folder.
-                Spec::RtApp { file: path.display().to_string(), text: text.clone(), runtime }.build(0)?;
-                let spec = Spec::RtApp { file: file.to_owned(), text, runtime };
-                Ok(Workload::RtApp(spec))
+                let runtime = rtapp_runtime(table, &["rtapp"])?;
+                let text = rtapp_text(table, folder, file, runtime)?;
+                Ok(Workload::RtApp(Spec::RtApp { file: file.to_owned(), text, runtime }))
             }
             _ => {
                 // A misspelt one of the three is the likely reason why none is there.
@@ -186,17 +180,45 @@ fn schedule(table: &Table<'_>, folder: &Path, file: &str) -> Result<Workload> {
 }
 
 /// The workload of an rt-app text that the table itself holds.
-fn inline(table: &Table<'_>, text: &str) -> Result<Workload> {
-    let runtime = rtapp_runtime(table, "rtapp_text")?;
-    let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime };
+fn inline(table: &Table<'_>, text: &str, name: &str) -> Result<Workload> {
+    let runtime = rtapp_runtime(table, &["rtapp_text", "name"])?;
+    if name.contains('/') {
+        // The end of a path would be its name.
+        return Err(table.error_at("name", "the name of an rt-app text has no '/'"));
+    }
+    let spec = Spec::RtApp { file: name.to_owned(), text: text.to_owned(), runtime };
     // The reader names the place within the text, and the table its own place.
     spec.build(0).map_err(|e| e.context("rtapp_text"))?;
     Ok(Workload::RtApp(spec))
 }
 
+/// The text of an rt-app file beside the experiment, checked.
+fn rtapp_text(table: &Table<'_>, folder: &Path, file: &str, runtime: Option<Ns>) -> Result<String> {
+    let path = folder.join(file);
+    let text = input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
+    // Checked under the full path, for errors. Kept under the name in the experiment: it is in the cell's hash, which
+    // must not depend on the experiment's folder.
+    Spec::RtApp { file: path.display().to_string(), text: text.clone(), runtime }.build(0)?;
+    Ok(text)
+}
+
+/// Any runtime: what runs beside a workload has the workload's.
+const RUNS: Ns = Ns::secs(1);
+
+/// The rt-app text of a `[[beside]]`, with its name.
+pub fn rtapp_beside(table: &Table<'_>, folder: &Path) -> Result<Option<(String, String)>> {
+    if let Some(text) = table.string("rtapp_text")? {
+        let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime: Some(RUNS) };
+        spec.build(0).map_err(|e| e.context("rtapp_text"))?;
+        return Ok(Some((INLINE.to_owned(), text.to_owned())));
+    }
+    let Some(file) = table.string("rtapp")? else { return Ok(None) };
+    Ok(Some((file.to_owned(), rtapp_text(table, folder, file, Some(RUNS))?)))
+}
+
 /// The runtime of an rt-app workload, whose table has no key beside it and `own`.
-fn rtapp_runtime(table: &Table<'_>, own: &str) -> Result<Option<Ns>> {
-    if let Some(key) = table.keys().find(|k| ![own, RUNTIME.name].contains(k)) {
+fn rtapp_runtime(table: &Table<'_>, own: &[&str]) -> Result<Option<Ns>> {
+    if let Some(key) = table.keys().find(|k| *k != RUNTIME.name && !own.contains(k)) {
         let error = table.error_at(key, format!("an rt-app workload has no parameter '{key}'"));
         return Err(error.help(format!("its only one is {}", RUNTIME.name)));
     }

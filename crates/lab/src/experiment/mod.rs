@@ -4,6 +4,7 @@
 //! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
 
 mod around;
+mod changes;
 mod command;
 pub mod draft;
 mod expand;

@@ -35,7 +35,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
-    let around = Around::read(&top)?;
+    let around = Around::read(&top, folder)?;
     let families = variants::read(&top, false)?;
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
     let (machines, mut loads) = simulated_loads(&top, &top, (&workloads, &around), folder)?;

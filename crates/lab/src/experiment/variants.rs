@@ -8,7 +8,7 @@
 use super::expand::combinations;
 use super::read::strings;
 use super::sweep::{Item, values};
-use super::{Load, keys};
+use super::{Load, changes, keys};
 use crate::{fits, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
@@ -22,14 +22,19 @@ use schedlab_sim::memory;
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 
+/// A list of names.
+pub(super) fn strings_of(table: &Table<'_>, key: &str) -> Result<Vec<String>> {
+    Ok(strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+}
+
 /// Applies a value to a variant.
 type Set<'t> = Box<dyn Fn(&mut Variant, &str) -> Result<()> + 't>;
 
 /// One key of a variant.
-struct Dial<'t> {
-    name: String,
-    values: Vec<Item<'t>>,
-    set: Set<'t>,
+pub(super) struct Dial<'t> {
+    pub name: String,
+    pub values: Vec<Item<'t>>,
+    pub set: Set<'t>,
 }
 
 /// The variants of one `[[variant]]`.
@@ -43,6 +48,8 @@ pub struct Family<'t> {
     at: Vec<Table<'t>>,
     /// Number of them that are the experiment's.
     shared: usize,
+    /// The tables of its groups.
+    groups: Vec<Table<'t>>,
     /// Whether its kernel is an image.
     real: bool,
 }
@@ -91,10 +98,17 @@ pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load])
             let runs = |l: &&Load| if is_live { l.runs_live_under(name, live()) } else { l.runs_under(name) };
             let specs = || loads.iter().filter(runs).map(|l| &l.spec);
             fits::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
+            specs()
+                .try_for_each(|spec| fits::with_groups(variant, spec))
+                .map_err(|e| family.place_group(variant, specs(), e))?;
             for change in &variant.at {
                 specs()
                     .try_for_each(|spec| fits::in_time(change, spec))
-                    .map_err(|e| family.place_of(change.time, e))?;
+                    .map_err(|e| family.place_of(change, "time", e))?;
+                let key = if change.task.is_some() { "task" } else { "group" };
+                specs()
+                    .try_for_each(|spec| fits::change(change, variant, spec))
+                    .map_err(|e| family.place_of(change, key, e))?;
             }
         }
     }
@@ -102,15 +116,42 @@ pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load])
 }
 
 impl Family<'_> {
-    /// The error, placed at the change of that time.
-    fn place_of(&self, time: Ns, error: Error) -> Error {
-        let is_then = |t: &&Table<'_>| {
+    /// The error, placed at that change.
+    fn place_of(&self, change: &Change, key: &str, error: Error) -> Error {
+        let of = |t: &Table<'_>, key| t.string(key).ok().flatten().map(str::to_owned);
+        let is_it = |t: &&Table<'_>| {
             let values = t.get("time").and_then(|v| values(t, "time", v).ok()).unwrap_or_default();
-            values.iter().any(|(text, _)| Ns::parse(text, "").is_ok_and(|then| then == time))
+            values.iter().any(|(text, _)| Ns::parse(text, "").is_ok_and(|then| then == change.time))
+                && of(t, "task") == change.task.as_ref().map(|task| task.name.clone())
+                && match (&change.task, &change.group) {
+                    (Some(task), _) => of(t, "group") == task.group,
+                    (None, group) => of(t, "group") == group.as_ref().map(|group| group.path.clone()),
+                }
         };
-        match self.at.iter().rev().find(is_then) {
-            Some(table) => table.place("time", error),
+        match self.at.iter().rev().find(is_it) {
+            // The task is there; the group that it moves to has the fault.
+            Some(table) if key == "task" && error.message().contains("group '") => {
+                table.place("group", error)
+            }
+            Some(table) => table.place(key, error),
             None => self.table.place("at", error),
+        }
+    }
+
+    /// The error, placed at the first of the variant's groups that does not go with its loads.
+    fn place_group<'s>(
+        &self,
+        variant: &Variant,
+        specs: impl Iterator<Item = &'s schedlab_workload::Spec> + Clone,
+        error: Error,
+    ) -> Error {
+        let fails = |n: &usize| {
+            let first = Variant { groups: variant.groups[..*n].to_vec(), ..variant.clone() };
+            specs.clone().any(|spec| fits::with_groups(&first, spec).is_err())
+        };
+        match (1..=variant.groups.len()).find(fails).and_then(|n| self.groups.get(n - 1)) {
+            Some(table) => table.place("tasks", error),
+            None => self.table.place("group", error),
         }
     }
 
@@ -118,11 +159,15 @@ impl Family<'_> {
     fn order(&self, variant: &mut Variant) -> Result<()> {
         let known = variant.patch.is_empty() || variant.knows_its_features();
         for (change, table) in variant.at.iter().zip(&self.at).filter(|_| known) {
-            change.check().map_err(|e| table.place("features", e))?;
+            let key = ["features", "group", "task"].into_iter().find(|key| table.get(key).is_some());
+            change.check().map_err(|e| table.place(key.unwrap_or("time"), e))?;
+        }
+        for (change, table) in variant.at.iter().zip(&self.at) {
+            changes::check_change(change, table)?;
         }
         let (shared, own) = variant.at.split_at(self.shared);
         for (list, first) in [(shared, 0), (own, self.shared)] {
-            if let Some(late) = list.windows(2).position(|w| w[0].time >= w[1].time) {
+            if let Some(late) = list.windows(2).position(|w| w[0].time > w[1].time) {
                 let table = &self.at[first + late + 1];
                 return Err(table.error_at("time", "changes are listed in the order of their times"));
             }
@@ -156,19 +201,23 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     }
     dials.extend(settings(&table)?);
     dials.extend(migration(&table)?);
+    let (own_groups, group_tables, of_groups) = changes::groups(&table)?;
+    dials.extend(of_groups);
+    let mut first: Vec<Change> = vec![Change::default(); at.len()];
     for (i, inner) in at.iter().enumerate() {
-        dials.extend(change(inner, i, at.len(), open)?);
+        dials.extend(change(inner, i, &mut first, open)?);
     }
-    let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
     let plain = Variant {
         name: name.clone(),
         patch,
         config,
         scx,
-        at: vec![empty; at.len()],
+        at: first,
+        groups: own_groups,
         ..Variant::plain(kernel)
     };
-    let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared, real };
+    let mut family =
+        Family { name, variants: Vec::new(), table, at, shared: nr_shared, groups: group_tables, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
     for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
         let variant = family.turned(plain.clone(), &dials, &choice)?;
@@ -189,6 +238,7 @@ impl Family<'_> {
         }
         let mut variant = variant.renamed();
         self.order(&mut variant)?;
+        changes::check(&variant, &self.groups)?;
         if self.real || guests::is_real_variant(&variant) {
             variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
             return Ok(variant);
@@ -365,9 +415,9 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
     Ok(())
 }
 
-/// The dials of one `[[at]]`, as the variant's change number `i` of `many`.
-fn change<'t>(table: &Table<'t>, i: usize, many: usize, open: bool) -> Result<Vec<Dial<'t>>> {
-    let name = if many == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
+/// The dials of one `[[at]]`, as the variant's change number `i` of `all`.
+fn change<'t>(table: &Table<'t>, i: usize, all: &mut [Change], open: bool) -> Result<Vec<Dial<'t>>> {
+    let name = if all.len() == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
     let set = move |v: &mut Variant, text: &str| {
         v.at[i].time = Ns::parse(text, "")?;
         Ok(())
@@ -377,5 +427,6 @@ fn change<'t>(table: &Table<'t>, i: usize, many: usize, open: bool) -> Result<Ve
         vec![Dial { name: name.clone(), values: values(table, "time", time)?, set: Box::new(set) }];
     dials.extend(features(table, &format!("{name}.features"), open, move |v| &mut v.at[i].features)?);
     dials.extend(tunables(table, &format!("{name}."), move |v| &mut v.at[i].tunables)?);
+    dials.extend(changes::of_at(table, &name, i, &mut all[i])?);
     Ok(dials)
 }

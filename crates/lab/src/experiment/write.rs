@@ -1,8 +1,8 @@
 //! Variants as text of an experiment: what [`super::parse`] reads from it is the same variant again.
 
-use schedlab_base::Ns;
+use schedlab_base::{CpuSet, Ns};
 use schedlab_kernel::policy::EVERY_TASK;
-use schedlab_kernel::{AttrChange, Change, Variant, tunable};
+use schedlab_kernel::{AttrChange, Change, GroupChange, GroupSpec, Limit, TaskChange, Variant, tunable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -52,10 +52,54 @@ pub fn variant(v: &Variant) -> String {
             inline(v.settings.iter().map(|(k, v)| (k.clone(), quoted(v))).collect())
         );
     }
-    for Change { time, features, tunables } in &v.at {
+    v.groups.iter().for_each(|group| out += &own_group(group));
+    for Change { time, features, tunables, group, task } in &v.at {
         let _ = write!(out, "[[variant.at]]\ntime = {}\n{}", time_text(*time), lists(features, tunables));
+        out += &group.as_ref().map(group_change).unwrap_or_default();
+        out += &task.as_ref().map(task_change).unwrap_or_default();
     }
     out
+}
+
+/// A `[[variant.group]]`.
+fn own_group(group: &GroupSpec) -> String {
+    let mut out = format!("[[variant.group]]\npath = {}\n", quoted(&group.path));
+    if group.idle {
+        out += "idle = true\n";
+    } else {
+        let _ = writeln!(out, "shares = {}", group.shares);
+    }
+    out += &limit(&Limit { quota: group.quota, period: group.period, burst: group.burst });
+    out += &cpus(group.cpus.as_ref());
+    if !group.tasks.is_empty() {
+        let names: Vec<String> = group.tasks.iter().map(|t| quoted(t)).collect();
+        let _ = writeln!(out, "tasks = [{}]", names.join(", "));
+    }
+    out
+}
+
+fn limit(limit: &Limit) -> String {
+    let quota = limit.quota.map_or_else(|| quoted("max"), time_text);
+    let burst =
+        if limit.burst == Ns::ZERO { String::new() } else { format!("burst = {}\n", time_text(limit.burst)) };
+    format!("quota = {quota}\nperiod = {}\n{burst}", time_text(limit.period))
+}
+
+fn cpus(cpus: Option<&CpuSet>) -> String {
+    cpus.map_or_else(String::new, |cpus| format!("cpus = {}\n", quoted(&cpus.to_string())))
+}
+
+fn group_change(change: &GroupChange) -> String {
+    let mut out = format!("group = {}\n", quoted(&change.path));
+    if let Some(shares) = change.shares {
+        let _ = writeln!(out, "shares = {shares}");
+    }
+    out + &change.limit.as_ref().map(limit).unwrap_or_default() + &cpus(change.cpus.as_ref())
+}
+
+fn task_change(change: &TaskChange) -> String {
+    let group = change.group.as_ref().map_or_else(String::new, |path| format!("group = {}\n", quoted(path)));
+    format!("task = {}\n{group}{}", quoted(&change.name), cpus(change.cpus.as_ref()))
 }
 
 fn lists(features: &[String], tunables: &BTreeMap<String, u64>) -> String {
@@ -121,8 +165,19 @@ mod tests {
             time: Ns(ns),
             features: vec!["WA_IDLE".into()],
             tunables: [("nr_migrate".to_owned(), 8)].into(),
+            ..Change::default()
         };
         v.at = vec![change(1_500_000_000), change(2_000_000_001)];
+        let limit = Limit { quota: Some(Ns::ms(20)), burst: Ns::ms(5), ..Limit::default() };
+        v.groups = vec![
+            GroupSpec { quota: Some(Ns::ms(7)), tasks: vec!["job".into()], ..GroupSpec::at("/a") },
+            GroupSpec { idle: true, cpus: Some(CpuSet::parse("0").unwrap()), ..GroupSpec::at("/b") },
+        ];
+        let group = GroupChange { path: "/a".into(), shares: Some(7), limit: Some(limit), cpus: None };
+        let none = GroupChange { limit: Some(Limit::default()), shares: None, ..group.clone() };
+        let task = TaskChange { name: "job".into(), group: Some("/b".into()), cpus: CpuSet::parse("1").ok() };
+        let at = |group, task| Change { time: Ns::secs(3), group, task, ..Change::default() };
+        v.at.extend([at(Some(group), None), at(Some(none), None), at(None, Some(task))]);
         assert_eq!(read_again(&v), v);
         let mut old = Variant::plain("v2.6.12");
         old.migration_cost = Some(MigrationCost::Given(vec![0, 2500]));

@@ -297,11 +297,12 @@ impl Case {
         let source = Source { file: &self.file, text: &self.text };
         let document = source.parse()?;
         let top = Table::new(source, "the case", document.span(), document.get_ref(), KEYS)?;
-        let spec = only_workload(&top, self.file.parent().unwrap_or(Path::new(".")), cpus)?;
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let spec = only_workload(&top, folder, cpus)?;
         if let Spec::Command(_) = spec {
             return Err(top.place("workload", only_live()));
         }
-        Around::read(&top)?.around("", spec, cpus)
+        Around::read(&top, folder)?.around("", spec, cpus)
     }
     /// Checks that a kernel in a guest is of the series that the case simulates: decisions of another series
     /// prove nothing about the profile, however well they agree.

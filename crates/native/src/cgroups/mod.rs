@@ -19,13 +19,15 @@ mod tests;
 pub use hierarchy::{Hierarchy, Version, find};
 pub use join::Places;
 pub use remove::{is_ours, remove};
-pub use writes::Groups;
+pub use writes::{Groups, later_writes};
 
 use crate::owner::Owner;
 use crate::settings::Files;
 use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_kernel::Change;
 use schedlab_workload::{Built, ROOT_GROUP, Spec};
 use std::io;
+use std::path::Path;
 
 /// The name of groups among settings.
 pub const SETTING: &str = "control group";
@@ -34,12 +36,13 @@ pub const DELEGATE: &str = "start schedlab in a group of its own, with the cpu c
     'systemd-run --user --scope -p Delegate=yes schedlab ...', as root without --user; or run it as root; \
     --backend sim needs no right";
 
-/// The control groups of a workload on this system; `None` if all of its tasks are in the root group.
+/// The control groups of a workload on this system, some of which change within the run; `None` if all of its tasks
+/// are in the root group.
 ///
 /// # Errors
 /// When the workload can't be built, its groups have values that this version of control groups lacks, or no control
 /// groups can be had here.
-pub fn of(files: &dyn Files, spec: &Spec, seed: u64, me: Owner) -> Result<Option<Groups>> {
+pub fn of(files: &dyn Files, spec: &Spec, later: &[Change], seed: u64, me: Owner) -> Result<Option<Groups>> {
     if !spec.has_groups() {
         return Ok(None);
     }
@@ -49,6 +52,13 @@ pub fn of(files: &dyn Files, spec: &Spec, seed: u64, me: Owner) -> Result<Option
     }
     let hierarchy = find(files)?;
     let mut groups = writes::groups(files, &hierarchy, me, &built.groups)?;
+    for (n, group) in built.groups.iter().enumerate().filter(|(_, g)| g.quota.is_none()) {
+        let limits = |c: &Change| c.group.as_ref().is_some_and(|g| g.path == group.path && g.limit.is_some());
+        if later.iter().any(limits) {
+            let folder = groups.places.0[n].parent().map(Path::to_owned);
+            groups.limited.extend(folder.map(|folder| (group.path.clone(), folder)));
+        }
+    }
     if built.warmup > Ns::ZERO {
         groups.limited.clear();
     }

@@ -1,7 +1,7 @@
 //! Hierarchies of several machines as text, and the writes for a tree of groups in either version.
 
 use super::hierarchy::{Hierarchy, Version, find};
-use super::{is_ours, of, writes};
+use super::{is_ours, later_writes, of, writes};
 use crate::owner::Owner;
 use crate::settings::fake::FakeKernel;
 use crate::settings::{Plan, Write};
@@ -191,7 +191,7 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
     let nanosleep = Spec::bench("nanosleep", &Params::default()).unwrap();
     let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
     let spec = |tasks: &[&str]| {
-        let beside = vec![Beside { name: name.clone(), params: params.clone(), called: None }];
+        let beside = vec![Beside { name: name.clone(), params: params.clone(), rtapp: None, called: None }];
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
         let group = GroupSpec { tasks, ..GroupSpec::at("/x") };
         nanosleep.clone().together(beside, vec![group], (vec![], vec![])).unwrap()
@@ -204,13 +204,16 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
         )
     };
     let warnings =
-        |session, tasks: &[&str]| of(&kernel(session), &spec(tasks), 1, ME).unwrap().unwrap().warnings;
+        |session, tasks: &[&str]| of(&kernel(session), &spec(tasks), &[], 1, ME).unwrap().unwrap().warnings;
     let in_group = "/autogroup-8 nice 0";
     assert!(warnings("", &["hog"]).is_empty() && warnings(in_group, &["*"]).is_empty());
     let told = warnings(in_group, &["hog"]);
     assert!(told[0].message.starts_with("'sleeper") && told[0].message.contains("autogroup = 0"), "{told:?}");
     let plain = Spec::bench("hogs", &Default::default()).unwrap();
-    assert!(of(&FakeKernel::default(), &plain, 1, ME).unwrap().is_none(), "no groups, no control groups");
+    assert!(
+        of(&FakeKernel::default(), &plain, &[], 1, ME).unwrap().is_none(),
+        "no groups, no control groups"
+    );
 }
 
 #[test]
@@ -220,4 +223,36 @@ fn groups_are_made_with_the_settings_and_only_what_outlives_the_run_is_taken_bac
     plan.group(&writes::groups(&kernel, &find(&kernel).unwrap(), ME, &tree()).unwrap());
     assert_eq!(plan.all().count(), 4, "three folders and the list of controllers");
     assert_eq!(plan.within.len(), 9);
+}
+
+#[test]
+fn changes_in_mid_run_are_files_of_either_version() {
+    use schedlab_kernel::Limit;
+    use schedlab_workload::Later;
+    let shown = |version, later, bursts| {
+        let all = later_writes(version, Path::new("/g"), "/g", &later, bursts).unwrap();
+        all.into_iter().map(|(path, value)| format!("{} {value}", path.display())).collect::<Vec<_>>()
+    };
+    let group = schedlab_base::GroupId(1);
+    let limited =
+        Later::Limited(group, Limit { quota: Some(Ns::ms(20)), burst: Ns::ms(5), ..Limit::default() });
+    assert_eq!(shown(Version::V1, Later::Shares(group, 2048), false), ["/g/cpu.shares 2048"]);
+    assert_eq!(shown(Version::V2, Later::Shares(group, 2048), false), ["/g/cpu.weight 200"]);
+    assert_eq!(
+        shown(Version::V1, limited, true),
+        [
+            "/g/cpu.cfs_burst_us 0",
+            "/g/cpu.cfs_quota_us -1",
+            "/g/cpu.cfs_period_us 100000",
+            "/g/cpu.cfs_quota_us 20000",
+            "/g/cpu.cfs_burst_us 5000",
+        ]
+    );
+    assert_eq!(
+        shown(Version::V2, limited, true),
+        ["/g/cpu.max.burst 0", "/g/cpu.max 20000 100000", "/g/cpu.max.burst 5000"]
+    );
+    assert_eq!(shown(Version::V2, Later::Limited(group, Limit::default()), false), ["/g/cpu.max max 100000"]);
+    let e = later_writes(Version::V2, Path::new("/g"), "/g", &Later::Shares(group, 2), false).unwrap_err();
+    assert!(e.to_string().contains("no weight for 2 shares"), "{e}");
 }

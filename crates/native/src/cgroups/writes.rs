@@ -12,8 +12,8 @@ use super::remove::OURS;
 use crate::owner::Owner;
 use crate::settings::{Files, Form, MADE, Write};
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_workload::GroupDecl;
 use schedlab_workload::group::{DEFAULT_PERIOD, DEFAULT_SHARES, WEIGHTS, shares_of_weight};
+use schedlab_workload::{GroupDecl, Later};
 use std::path::{Path, PathBuf};
 
 /// The control groups of a run.
@@ -107,12 +107,13 @@ fn write(path: PathBuf, form: Form, value: String) -> Write {
 /// The group's shares, limit and idle flag, as far as they differ from a new group's.
 fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups) -> Result<()> {
     let mut put = |file: &str, value: String| made.within.push(write(folder.join(file), Form::Plain, value));
-    let (shares, weight) = (group.shares, (group.shares * 100 + DEFAULT_SHARES / 2) / DEFAULT_SHARES);
+    let shares = group.shares;
     let us = |time: Ns| time.0 / 1_000;
     match version {
         _ if group.idle => put("cpu.idle", "1".to_owned()),
         Version::V1 => put("cpu.shares", shares.to_string()),
-        Version::V2 if WEIGHTS.contains(&weight) => {
+        Version::V2 => {
+            let weight = weight_of(&group.path, shares)?;
             put("cpu.weight", weight.to_string());
             let exact = shares_of_weight(weight);
             if exact != shares {
@@ -123,10 +124,6 @@ fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups)
                 );
                 made.warnings.push(Warning::new("cgroup.weight", text));
             }
-        }
-        Version::V2 => {
-            let text = format!("group '{}': cgroup v2 has no weight for {shares} shares", group.path);
-            return Err(Error::machine(text).help("its weights 1 to 10000 are 10 to 102400 shares"));
         }
     }
     let mut put = |file: &str, value: String| made.within.push(write(folder.join(file), Form::Plain, value));
@@ -146,4 +143,57 @@ fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups)
         put(file, burst.to_string());
     }
     Ok(())
+}
+
+/// The writes that give the group in `folder` its new shares or limit in the middle of a run. `bursts`: a group of the
+/// run may save up quota, and a quota can't be less than what may be saved up.
+///
+/// # Errors
+/// When a value has no counterpart in this version of control groups.
+pub fn later_writes(
+    version: Version,
+    folder: &Path,
+    path: &str,
+    later: &Later,
+    bursts: bool,
+) -> Result<Vec<(PathBuf, String)>> {
+    let us = |time: Ns| time.0 / 1_000;
+    let mut all = Vec::new();
+    let mut put = |file: &str, value: String| all.push((folder.join(file), value));
+    match (later, version) {
+        (Later::Shares(_, shares), Version::V1) => put("cpu.shares", shares.to_string()),
+        (Later::Shares(_, shares), Version::V2) => put("cpu.weight", weight_of(path, *shares)?.to_string()),
+        (Later::Limited(_, limit), version) => {
+            let burst = if version == Version::V1 { "cpu.cfs_burst_us" } else { "cpu.max.burst" };
+            if bursts {
+                put(burst, "0".to_owned());
+            }
+            let quota = limit.quota.map(|quota| us(quota).to_string());
+            if version == Version::V1 {
+                // A period of its own is refused while the old quota does not go with it.
+                put("cpu.cfs_quota_us", "-1".to_owned());
+                put("cpu.cfs_period_us", us(limit.period).to_string());
+                if let Some(quota) = &quota {
+                    put("cpu.cfs_quota_us", quota.clone());
+                }
+            } else {
+                put("cpu.max", format!("{} {}", quota.as_deref().unwrap_or("max"), us(limit.period)));
+            }
+            if limit.burst > Ns::ZERO {
+                put(burst, us(limit.burst).to_string());
+            }
+        }
+        (Later::Confined(..) | Later::Moved(..) | Later::Allowed(..), _) => {}
+    }
+    Ok(all)
+}
+
+/// The weight of v2 for that many shares, the nearest one.
+fn weight_of(path: &str, shares: u64) -> Result<u64> {
+    let weight = (shares * 100 + DEFAULT_SHARES / 2) / DEFAULT_SHARES;
+    if WEIGHTS.contains(&weight) {
+        return Ok(weight);
+    }
+    let text = format!("group '{path}': cgroup v2 has no weight for {shares} shares");
+    Err(Error::machine(text).help("its weights 1 to 10000 are 10 to 102400 shares"))
 }

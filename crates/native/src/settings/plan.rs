@@ -63,7 +63,7 @@ impl Plan {
     pub fn on(files: &dyn Files, variant: &Variant) -> Result<Plan> {
         let make = || {
             let writes = step(files, &variant.features, &variant.tunables, &variant.settings)?;
-            let later = variant.at.iter().map(|change| {
+            let later = variant.at.iter().filter(|change| change.is_of_kernel()).map(|change| {
                 let writes = step(files, &change.features, &change.tunables, &BTreeMap::new())?;
                 Ok(Later { time: change.time, writes })
             });

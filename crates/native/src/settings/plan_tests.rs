@@ -134,7 +134,7 @@ fn changes_within_a_run_have_their_times() {
     v.features = vec!["NEXT_BUDDY".into()];
     v.settings.insert("autogroup".into(), "0".into());
     let features = vec!["NO_NEXT_BUDDY".into(), "no_place_lag".into()];
-    v.at = vec![Change { time: Ns::secs(5), features, tunables: BTreeMap::new() }];
+    v.at = vec![Change { time: Ns::secs(5), features, ..Change::default() }];
     let plan = Plan::on(&modern(), &v).unwrap();
     let values =
         |writes: &[super::Write]| writes.iter().map(|w| w.value.clone()).collect::<Vec<_>>().join(" ");

@@ -70,6 +70,10 @@ impl Groups {
             *count += 1;
         }
     }
+    /// The groups' names, by number.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
     /// The number of preemptions by each group, by metric name.
     pub fn preemptions(&self) -> Vec<(String, u64)> {
         let named = |(name, n): (&String, &u64)| (format!("slice.preempted_by.{name}"), *n);

@@ -1,7 +1,8 @@
 //! The one analyser of events: it defines slice, wakeup delay and migration for every backend and importer.
 //!
 //! It takes tracepoint-shaped events in causal order and keeps dense state per task and per CPU. An event
-//! allocates nothing, except that a histogram grows once when a larger value than ever before comes. Times
+//! allocates nothing, except that a group's histogram begins with its first value, and grows once when a larger value
+//! than ever before comes. Times
 //! are nanoseconds.
 //!
 //! These definitions hold for tasks of the workload. The machine's background tasks only add to
@@ -18,6 +19,7 @@
 //! A stay or wait counts if it ends at or after the start of the measurement; CPU time and idle time are cut
 //! at both ends.
 
+mod delays;
 mod groups;
 mod observe;
 mod state;
@@ -30,6 +32,7 @@ mod worst;
 
 use crate::series::Series;
 use crate::tally::Tally;
+use delays::ByGroup;
 use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
@@ -61,6 +64,7 @@ pub struct Analyser {
     /// Series of the workload's programs, by the index samples carry.
     recorded: Vec<(String, Tally)>,
     groups: Groups,
+    delays: ByGroup,
     seen: Seen,
     /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
@@ -84,6 +88,7 @@ impl Analyser {
         Analyser {
             tasks: tasks.iter().map(|t| Task::new(t.background, groups.of(t))).collect(),
             groups,
+            delays: ByGroup::new(),
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
@@ -301,9 +306,8 @@ impl Analyser {
         // Borrowed by field, so that the story is copied only when it is kept.
         let task = &self.tasks[id.index()];
         let length_ns = at.since(task.since).0;
-        self.seen.run_delay.record(length_ns);
+        self.delays.record(task.group, length_ns, by_wakeup);
         if by_wakeup {
-            self.seen.wakeup_delay.record(length_ns);
             self.worst.offer(length_ns, task.since, id, || LongWait {
                 length_ns,
                 woken_at: task.since,

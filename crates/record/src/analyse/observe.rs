@@ -7,6 +7,7 @@ use crate::Findings;
 use crate::accounts::TaskAccount;
 use crate::wait::{Occupant, Wait};
 use schedlab_base::{Ns, TaskId, Warning};
+use schedlab_kernel::policy::group_of;
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 
@@ -18,8 +19,13 @@ impl Analyser {
             let cpu = self.cpus[i];
             self.spend(cpu.current, cpu.since, end);
         }
-        let Analyser { names, recorded, tasks, groups, seen, woken, worst, .. } = self;
+        let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, .. } = self;
+        let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
+        // A single group's waits are those of the run.
+        let apart = of_workload().any(|group| Some(group) != of_workload().next());
+        let delays = delays.found(groups.names(), apart);
         let mut counters = counters(&seen);
+        counters.insert("run_delay.total".to_owned(), u64::try_from(delays.all.sum()).unwrap_or(u64::MAX));
         counters.extend(groups.preemptions());
         counters.extend(woken.iter().flat_map(|w| w.counters()));
         let mut warnings = Vec::new();
@@ -35,8 +41,8 @@ impl Analyser {
         let mut series: BTreeMap<_, _> =
             recorded.into_iter().map(|(name, t)| (name, t.into_series())).collect();
         series.extend([
-            ("wakeup_delay".to_owned(), seen.wakeup_delay.into_series()),
-            ("run_delay".to_owned(), seen.run_delay.into_series()),
+            ("wakeup_delay".to_owned(), delays.woken),
+            ("run_delay".to_owned(), delays.all),
             ("slice".to_owned(), seen.slice.into_series()),
         ]);
         for (why, stays) in SwitchReason::ALL.iter().zip(seen.slice_by_end) {
@@ -48,7 +54,16 @@ impl Analyser {
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
         let accounts = names.iter().zip(&tasks).filter(|(n, _)| !n.background).map(|(n, t)| account(n, t));
         let (tasks, stays) = (accounts.collect(), groups.into_stays());
-        Findings { series, counters, tasks, stays, waits, warnings, ..Findings::default() }
+        Findings {
+            series,
+            counters,
+            tasks,
+            stays,
+            delays: delays.groups,
+            waits,
+            warnings,
+            ..Findings::default()
+        }
     }
 }
 
@@ -68,7 +83,6 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     put("switches.involuntary".into(), seen.involuntary);
     put("migrations".into(), seen.migrations);
     put("wakeups".into(), seen.wakeups);
-    put("run_delay.total".into(), u64::try_from(seen.run_delay.sum()).unwrap_or(u64::MAX));
     if knows_who_ran(seen) {
         put("cpu_time".into(), seen.cpu_ns);
         put("background.cpu_time".into(), seen.background_ns);

@@ -150,8 +150,6 @@ pub(super) struct Passes {
 
 /// Everything counted; reasons index the arrays.
 pub(super) struct Seen {
-    pub wakeup_delay: Tally,
-    pub run_delay: Tally,
     pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
     pub slice_by_end: [Tally; SwitchReason::ALL.len()],
@@ -180,8 +178,6 @@ pub(super) struct Seen {
 impl Seen {
     pub fn new() -> Seen {
         Seen {
-            wakeup_delay: Tally::new(Series::new("ns", Better::Lower)),
-            run_delay: Tally::new(Series::new("ns", Better::Lower)),
             slice: Tally::new(Series::new("ns", Better::Neither)),
             slice_end: [0; SwitchReason::ALL.len()],
             slice_by_end: std::array::from_fn(|_| Tally::new(Series::new("ns", Better::Neither))),

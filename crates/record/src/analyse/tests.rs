@@ -394,6 +394,26 @@ fn who_preempted_is_told_by_group() {
 }
 
 #[test]
+fn waits_are_told_apart_by_group() {
+    let mut an = analyser(0);
+    feed(&mut an, &story());
+    let seen = an.finish(Ns(2000));
+    let of = |n: usize| {
+        (seen.delays[n].group.as_str(), only(&seen.delays[n].wakeup_delay), only(&seen.delays[n].run_delay))
+    };
+    assert_eq!(of(0), ("a", vec![100], vec![100, 100]));
+    assert_eq!(of(1), ("b", vec![600], vec![600]));
+    assert_eq!(seen.delays.len(), 2);
+    // A single group's waits are those of the run, and are not kept twice.
+    let one = [("a/0", false), ("a/1", false), ("kworker", true)];
+    let tasks = one.map(|(name, background)| TaskName { name: name.into(), background });
+    let mut an = Analyser::new(2, tasks.into(), Vec::new(), Ns::ZERO);
+    feed(&mut an, &story());
+    let alone = an.finish(Ns(2000));
+    assert_eq!((alone.delays.len(), alone.series["run_delay"].count()), (0, 3));
+}
+
+#[test]
 fn groups_beyond_those_told_apart_are_left_out() {
     let tasks: Vec<TaskName> = (0..70)
         .map(|n: u8| TaskName { name: format!("{}x", "ab".repeat(n.into())), background: false })

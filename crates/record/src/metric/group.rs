@@ -1,10 +1,13 @@
-//! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.cpu0.slice.mean`, `cpu0.slice.mean`.
+//! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`,
+//! `cpu0.slice.mean`.
 //!
 //! A group's name may be any text, and the statistic stands behind it, so names are read from their end. Only
 //! a record knows the groups of its run.
 
+use super::{Stat, Value};
 use crate::Record;
 use crate::accounts::{Stays, groups, of_group};
+use crate::analyse::MAX_GROUPS;
 use schedlab_base::CpuId;
 
 /// The quantity that is asked for.
@@ -18,6 +21,12 @@ enum What {
     MeanOfMeans,
     /// The mean slice on one CPU.
     SliceOn(CpuId),
+    /// A statistic of the waits after a wakeup.
+    WakeupDelay(Stat),
+    /// A statistic of all waits.
+    RunDelay(Stat),
+    /// All waits, summed.
+    RunDelayTotal,
 }
 
 /// A metric of a group of tasks, asked for by name. Without a group it is of all tasks on a CPU.
@@ -39,6 +48,24 @@ const ENDS: &[(&str, What)] = &[
     (".slice.mean_of_means", What::MeanOfMeans),
 ];
 
+/// The quantity whose statistic is asked for.
+type OfStat = fn(Stat) -> What;
+
+/// The words that may stand between a group's name and a statistic.
+const DELAYS: &[(&str, OfStat)] = &[(".wakeup_delay.", What::WakeupDelay), (".run_delay.", What::RunDelay)];
+const TOTAL: &str = ".run_delay.total";
+
+/// A group's name and the statistic of its waits; the series' name alone is no statistic.
+fn delay(rest: &str) -> Option<(&str, What)> {
+    if let Some(group) = rest.strip_suffix(TOTAL) {
+        return Some((group, What::RunDelayTotal));
+    }
+    DELAYS.iter().find_map(|(word, what)| {
+        let (group, stat) = rest.rsplit_once(word)?;
+        Some((group, what(Stat::parse(stat)?)))
+    })
+}
+
 impl GroupQuery {
     /// Reads a metric's name; `None` if it is no name of this family.
     pub fn parse(name: &str) -> Option<GroupQuery> {
@@ -46,7 +73,8 @@ impl GroupQuery {
             return Some(GroupQuery { group: None, what: What::SliceOn(cpu) });
         }
         let rest = name.strip_prefix("task.")?;
-        let (group, what) = ENDS.iter().find_map(|(end, what)| Some((rest.strip_suffix(end)?, *what)))?;
+        let end = || ENDS.iter().find_map(|(end, what)| Some((rest.strip_suffix(end)?, *what)));
+        let (group, what) = end().or_else(|| delay(rest))?;
         let on = group.rsplit_once('.').and_then(|(group, last)| Some((group, cpu(last)?)));
         let (group, what) = match (on, what) {
             (Some((group, cpu)), What::MeanSlice) => (group, What::SliceOn(cpu)),
@@ -65,7 +93,22 @@ impl GroupQuery {
             (_, What::MeanSlice) => "task.<group>.slice.mean",
             (_, What::MeanOfMeans) => "task.<group>.slice.mean_of_means",
             (_, What::SliceOn(_)) => "task.<group>.cpu<k>.slice.mean",
+            (_, What::WakeupDelay(_)) => "task.<group>.wakeup_delay.<stat>",
+            (_, What::RunDelay(_)) => "task.<group>.run_delay.<stat>",
+            (_, What::RunDelayTotal) => "task.<group>.run_delay.total",
         }
+    }
+    /// The statistic that is asked for, if it is one.
+    pub fn stat(&self) -> Option<Stat> {
+        match self.what {
+            What::WakeupDelay(stat) | What::RunDelay(stat) => Some(stat),
+            _ => None,
+        }
+    }
+    /// Whether it asks for waits, of a run that was not watched for any.
+    pub fn unwatched(&self, record: &Record) -> bool {
+        let waits = matches!(self.what, What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal);
+        waits && !record.found.series.contains_key("run_delay")
     }
     /// Its value.
     ///
@@ -86,6 +129,9 @@ impl GroupQuery {
                 all => format!("the run has no group of tasks '{group}', but {}", shown(&all)),
             });
         }
+        if matches!(self.what, What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal) {
+            return self.delay(record, group);
+        }
         let sum = |of: fn(&crate::TaskAccount) -> u64| tasks.clone().map(of).sum::<u64>() as f64;
         let none = || "no stay ended".to_owned();
         match self.what {
@@ -97,7 +143,7 @@ impl GroupQuery {
                 all.map(|n| n.iter().sum::<u64>() as f64)
                     .ok_or_else(|| "this kernel does not count them".to_owned())
             }
-            What::MeanSlice | What::SliceOn(_) => {
+            What::MeanSlice => {
                 let slices = sum(crate::TaskAccount::slices);
                 if slices > 0.0 { Ok(sum(|t| t.cpu_time.0) / slices) } else { Err(none()) }
             }
@@ -109,6 +155,35 @@ impl GroupQuery {
                     Ok(means.iter().sum::<f64>() / means.len() as f64)
                 }
             }
+            What::SliceOn(_) | What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal => Err(none()),
+        }
+    }
+
+    /// Its value, of a group that the run has, if it asks for waits. A single group's waits are those of the run.
+    fn delay(&self, record: &Record, group: &str) -> Result<f64, String> {
+        let found = &record.found;
+        let alone = groups(&found.tasks).len() == 1;
+        let of_run = |name| found.series.get(name).filter(|_| alone);
+        let own = found.delays.iter().find(|d| d.group == group);
+        let woken = || own.map(|d| &d.wakeup_delay).or_else(|| of_run("wakeup_delay"));
+        let all = || own.map(|d| &d.run_delay).or_else(|| of_run("run_delay"));
+        let value = match self.what {
+            What::WakeupDelay(stat) => woken().map(|series| stat.of(series)),
+            What::RunDelay(stat) => all().map(|series| stat.of(series)),
+            _ => all().map(|series| Value::Number(series.sum() as f64)),
+        };
+        match value {
+            Some(Value::Number(n)) => Ok(n),
+            Some(Value::Missing(why)) => Err(why),
+            None if groups(&found.tasks).len() >= MAX_GROUPS => {
+                Err(format!("no samples, or not one of the {MAX_GROUPS} groups that are told apart"))
+            }
+            None if found.delays.is_empty()
+                && found.series.get("run_delay").is_some_and(|s| s.count() > 0) =>
+            {
+                Err("the record is older than this metric: make the run again".to_owned())
+            }
+            None => Err("no samples".to_owned()),
         }
     }
 }
@@ -120,6 +195,15 @@ pub fn names(record: &Record) -> Vec<String> {
     all.extend(record.found.stays.iter().map(|s| format!("task.{}.{}{MEAN}", s.group, word(s.cpu))));
     let cpus: std::collections::BTreeSet<CpuId> = record.found.stays.iter().map(|s| s.cpu).collect();
     all.extend(cpus.iter().map(|cpu| format!("{}{MEAN}", word(*cpu))));
+    all.extend(record.found.delays.iter().flat_map(|d| delay_names(&d.group)));
+    all
+}
+
+/// The metrics of a group's waits.
+fn delay_names(group: &str) -> Vec<String> {
+    let stats = DELAYS.iter().flat_map(|(word, _)| Stat::USUAL.iter().map(move |stat| (word, stat)));
+    let mut all: Vec<String> = stats.map(|(word, stat)| format!("task.{group}{word}{stat}")).collect();
+    all.push(format!("task.{group}{TOTAL}"));
     all
 }
 
@@ -144,7 +228,7 @@ fn shown(groups: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Metric, TaskAccount, evaluate, tests::record};
+    use crate::{Better, Delays, Metric, Series, TaskAccount, evaluate, tests::record};
     use schedlab_base::Ns;
 
     fn account(name: &str, ms: u64, voluntary: u64, involuntary: u64) -> TaskAccount {
@@ -218,10 +302,64 @@ mod tests {
         assert!(Metric::find("task.cpu_time").is_err() && Metric::find("cpu0.slice.p50").is_err());
     }
 
+    fn waits(name: &str, of: impl IntoIterator<Item = u64>) -> Delays {
+        let mut run_delay = Series::new("ns", Better::Lower);
+        of.into_iter().for_each(|ns| run_delay.record(ns));
+        let mut wakeup_delay = Series::new("ns", Better::Lower);
+        wakeup_delay.record(7);
+        Delays { group: name.into(), wakeup_delay, run_delay }
+    }
+
+    #[test]
+    fn waits_of_a_group_have_the_run_s_statistics() {
+        let mut r = run();
+        r.found.series.insert("run_delay".into(), waits("all", 1..=200).run_delay);
+        r.found.delays = vec![waits("hog", 1..=100), waits("m.x", [5])];
+        for (name, value, unit) in [
+            ("task.hog.run_delay.p50", 50.0, "ns"),
+            ("task.hog.run_delay.p87.5", 88.0, "ns"),
+            ("task.hog.run_delay.max", 100.0, "ns"),
+            ("task.hog.run_delay.total", 5050.0, "ns"),
+            ("task.hog.wakeup_delay.count", 1.0, ""),
+            ("task.m.x.wakeup_delay.mean", 7.0, "ns"),
+        ] {
+            assert_eq!(evaluate(&r, name).number(), Some(value), "{name}");
+            assert_eq!(Metric::find(name).unwrap().unit, unit, "{name}");
+        }
+        let found = Metric::find("task.hog.run_delay.p99").unwrap();
+        assert_eq!((found.better, found.row.name), (Better::Lower, "task.<group>.run_delay.<stat>"));
+        assert_eq!(found.about.split(" of a group").next(), Some("percentile 99 of: run_delay"));
+        assert!(names(&r).contains(&"task.hog.wakeup_delay.p99.9".to_owned()));
+        assert!(
+            Metric::find("task.hog.run_delay.p101").is_err() && Metric::find("task.hog.run_delay").is_err()
+        );
+    }
+
+    #[test]
+    fn waits_that_a_run_lacks_are_said() {
+        let why = |r: &Record| match evaluate(r, "task.m.x.run_delay.max") {
+            crate::Value::Missing(why) => why,
+            value => panic!("{value:?}"),
+        };
+        let mut r = run();
+        r.found.series.insert("run_delay".into(), waits("all", [1]).run_delay);
+        r.found.delays = vec![waits("hog", [1])];
+        assert_eq!(why(&r), "no samples");
+        r.found.delays.clear();
+        assert!(why(&r).contains("older than this metric"), "{}", why(&r));
+        r.found.tasks.retain(|t| t.name == "m.x/0");
+        assert_eq!(evaluate(&r, "task.m.x.run_delay.max").number(), Some(1.0), "the only group");
+        r.found.series.remove("run_delay");
+        r.backend = schedlab_base::Origin::Made(schedlab_base::Backend::Host);
+        assert!(why(&r).contains("--events"), "{}", why(&r));
+    }
+
     #[test]
     fn names_and_rows_belong_together() {
         for name in
             ["task.a.cpu_time", "task.a.slice.mean", "task.a.slice.mean_of_means", "task.a.cpu3.slice.mean"]
+                .into_iter()
+                .chain(["task.a.wakeup_delay.p1", "task.a.run_delay.mean", "task.a.run_delay.total"])
         {
             let query = GroupQuery::parse(name).unwrap();
             assert!(crate::METRICS.iter().any(|m| m.name == query.pattern()), "{name}");

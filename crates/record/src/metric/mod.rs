@@ -211,10 +211,17 @@ impl Metric {
     pub fn find(name: &str) -> Result<Resolved> {
         if let Some(query) = GroupQuery::parse(name) {
             let row = METRICS.iter().find(|r| r.name == query.pattern());
+            let about = |row: &Metric| match query.stat() {
+                Some(stat) => format!("{} of: {}", stat.about(), row.about),
+                None => row.about.to_owned(),
+            };
             let none = || Error::internal(format!("the table of metrics has no row {}", query.pattern()));
-            return row
-                .ok_or_else(none)
-                .map(|r| r.resolved(name, r.about.to_owned(), From::Group(query.clone())));
+            let mut found =
+                row.ok_or_else(none).map(|r| r.resolved(name, about(r), From::Group(query.clone())))?;
+            if query.stat() == Some(Stat::Count) {
+                (found.unit, found.better) = (String::new(), Better::Neither);
+            }
+            return Ok(found);
         }
         if let Some(query) = Query::parse(name) {
             let query = query.map_err(|e| e.context(format!("metric '{name}'")))?;
@@ -447,6 +454,7 @@ impl Resolved {
             From::Rate(rate) => {
                 record.found.series.get(rate.series()).map(|s| rate.of(s, record.found.duration))
             }
+            From::Group(query) if query.unwatched(record) => None,
             From::Group(query) => Some(query.value(record).map_or_else(Value::Missing, Value::Number)),
             From::Schedstat(query) => record
                 .found

@@ -11,7 +11,7 @@ use super::rules::Rules;
 use super::runqueue::{CfsRq, CfsRqId};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 use std::marker::PhantomData;
@@ -42,6 +42,9 @@ impl<R: Rules> SchedClass for Fair<R> {
                 why = if requeued { why } else { Enqueue::Wakeup };
             }
             let queue = sys.entities[entity].cfs_rq;
+            if sys.fixed.history.attached_load_unlisted {
+                sys.group_rqs[queue].listed = true;
+            }
             sys.queues[queue].h_nr_running += 1;
             sys.queues[queue].h_nr_queued += joins;
             sys.queues[queue].h_nr_idle += idle;
@@ -185,6 +188,16 @@ impl<R: Rules> SchedClass for Fair<R> {
     fn switched_to(sys: &mut System<'_>, task: TaskId) {
         let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
         Fair::<R>::reweight(sys, sys.tasks[task].entity, weight * FINE);
+    }
+
+    /// Every level up to the root is renewed (`sched_group_set_shares`).
+    fn shares_changed(sys: &mut System<'_>, cpu: CpuId, group: GroupId) {
+        let mut level = sys.owner_of(group, cpu);
+        while let Some(entity) = level {
+            sys.update_load(entity);
+            Fair::<R>::update_group(sys, entity);
+            level = sys.entities[entity].parent;
+        }
     }
 
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {

@@ -70,6 +70,9 @@ impl System<'_> {
     pub fn update_blocked(&mut self, cpu: CpuId) {
         for group in self.groups_upwards() {
             let queue = self.group_queue(group, cpu);
+            if self.is_forgotten(queue) {
+                continue;
+            }
             if !self.tracks_load() {
                 self.contribute_weight(queue, true);
             }
@@ -80,6 +83,35 @@ impl System<'_> {
         }
         let root = self.root(cpu);
         self.update_queue_load(root);
+    }
+
+    /// Whether a queue is on no list of those to be aged, as in some kernels: it has had no task since its averages
+    /// were zero (`cfs_rq_is_decayed`).
+    fn is_forgotten(&mut self, queue: CfsRqId) -> bool {
+        if !self.fixed.history.attached_load_unlisted || !self.group_rqs[queue].listed {
+            return self.fixed.history.attached_load_unlisted;
+        }
+        let q = &self.queues[queue];
+        self.group_rqs[queue].listed = q.load_weight > 0 || q.avg.load_sum > 0 || q.avg.util_sum > 0;
+        false
+    }
+
+    /// A sleeping task has joined a group: its load joins the queue where the task last ran, and goes up from there
+    /// (`attach_entity_cfs_rq`).
+    pub(super) fn attach_at_once(&mut self, task: TaskId) {
+        let mut level = Some(self.tasks[task].entity);
+        if !self.tracks_load() {
+            return;
+        }
+        let own = self.entity(task).cfs_rq;
+        self.update_queue_load(own);
+        self.attach_load(self.tasks[task].entity);
+        while let Some(entity) = level {
+            self.update_load(entity);
+            let queue = self.entities[entity].cfs_rq;
+            self.contribute(queue);
+            level = self.entities[entity].parent;
+        }
     }
 
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
@@ -110,7 +142,16 @@ impl System<'_> {
     pub(super) fn detach_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let old = self.entities[entity].cfs_rq;
-        self.update_load(entity);
+        if self.fixed.history.attached_load_unlisted
+            && !self.group_rqs[old].listed
+            && !self.entities[entity].on_rq
+        {
+            // What leaves is noted as removed, and nobody looks there.
+            let now = self.pelt_clock(old);
+            self.entities[entity].avg.update(now, 0, 0, false);
+        } else {
+            self.update_load(entity);
+        }
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
             self.queues[old].avg.sub(&self.entities[entity].avg);
             self.note_propagation(entity, false);

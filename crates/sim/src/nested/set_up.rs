@@ -35,6 +35,7 @@ pub fn part(whole: &mut Built, place: Place) -> Built {
         masks: whole.masks.clone(),
         cpus_at: whole.cpus_at.clone(),
         later_attrs: Vec::new(),
+        later: Vec::new(),
         duration: whole.duration,
         warmup: whole.warmup,
         to_the_end: whole.to_the_end,

@@ -12,7 +12,8 @@
 use super::ring::{Next, Ring};
 use crate::engine::NEVER;
 use crate::frame::Step;
-use crate::run::{Clock, How, Outside, over};
+use crate::outside::Outside;
+use crate::run::{Clock, How, over};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};

@@ -16,7 +16,7 @@ fn bench(name: &str, params: &[(&str, u64)]) -> Spec {
 
 fn hogs(n: u64, called: &str) -> Beside {
     let Spec::Bench { name, params } = bench("hogs", &[("tasks", n)]) else { panic!("a benchmark") };
-    Beside { name, params, called: Some(called.to_owned()) }
+    Beside { name, params, rtapp: None, called: Some(called.to_owned()) }
 }
 
 fn vm(vcpus: u64, tasks: &[&str]) -> NestedSpec {

@@ -10,8 +10,8 @@ use super::draws::Draws;
 use super::mutex::Mutex;
 use super::{SECOND, runtime, warmup};
 use crate::build::Builder;
-use crate::op::{Env, Op, Program, SeriesId};
-use crate::param::{Benchmark, Param, Params};
+use crate::op::{Env, Op, Program, SeriesId, WordId};
+use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result};
 
 /// The table row.
@@ -32,6 +32,11 @@ const PARAMS: &[Param] = &[
     Param::count("clients", None, 1, (1, 100_000), "clients of the one database"),
     Param::time("work", None, "us", 20_000, (0, SECOND), "mean CPU time of a transaction outside the lock"),
     Param::time("locked", None, "us", 3_000, (0, SECOND), "CPU time under the lock"),
+    Param::choice(
+        "lock",
+        &[Choice::word("mutex"), Choice::word("spin")],
+        "mutex: who waits for the lock sleeps (futex); spin: who waits spins in user mode",
+    ),
     Param::count("fsyncs", None, 2, (0, 1_000), "waits for the disk in a transaction"),
     Param::time("fsync", None, "us", 60_000, (1_000, 10 * SECOND), "mean length of such a wait"),
     runtime(Some('r'), 10 * SECOND),
@@ -40,10 +45,10 @@ const PARAMS: &[Param] = &[
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let latency = b.series("embedded-db.latency", "ns", "lower");
-    let lock = b.word();
+    let (lock, spins) = (b.word(), params.newer("lock") == 1);
     for c in 0..params.count("clients")? {
         let client = Client {
-            lock: Mutex::new(lock),
+            lock: if spins { Lock::Spin(lock) } else { Lock::Mutex(Mutex::new(lock)) },
             work: Draws::new(params.time("work")?, b.stream("embedded-db.work", c as u64)),
             locked: params.time("locked")?,
             fsyncs: params.get("fsyncs")?,
@@ -65,14 +70,22 @@ enum State {
     First,
     /// Prepared: take the lock.
     Lock,
+    /// The lock is taken.
+    Locked,
     /// Pages are changed: release it.
     Unlock,
     /// The number of waits for the disk that are left.
     Commit(u64),
 }
 
+/// The lock that all clients have in common.
+enum Lock {
+    Mutex(Mutex),
+    Spin(WordId),
+}
+
 struct Client {
-    lock: Mutex,
+    lock: Lock,
     work: Draws,
     locked: Ns,
     fsyncs: u64,
@@ -97,16 +110,31 @@ impl Program for Client {
             match self.state {
                 State::First => return self.begin(env.now()),
                 State::Lock => {
-                    if let Some(wait) = self.lock.take(env) {
+                    let op = match &mut self.lock {
+                        Lock::Mutex(mutex) => mutex.take(env),
+                        Lock::Spin(word) => {
+                            let word = *word;
+                            self.state = State::Locked;
+                            return Op::SpinLock { word };
+                        }
+                    };
+                    if let Some(wait) = op {
                         return wait;
                     }
+                    self.state = State::Locked;
+                }
+                State::Locked => {
                     self.state = State::Unlock;
                     return Op::Run { work: self.locked };
                 }
                 State::Unlock => {
                     self.state = State::Commit(self.fsyncs);
-                    if let Some(wake) = self.lock.release(env) {
-                        return wake;
+                    let op = match &self.lock {
+                        Lock::Mutex(mutex) => mutex.release(env),
+                        Lock::Spin(word) => Some(Op::SpinUnlock { word: *word }),
+                    };
+                    if let Some(op) = op {
+                        return op;
                     }
                 }
                 State::Commit(0) => {

@@ -60,3 +60,16 @@ fn a_wait_for_the_disk_has_no_slack_and_may_be_left_out() {
     let log = db(&[("fsyncs", 0), ("work", 0), ("runtime", 1_000_000)], 1);
     assert!(log.values("embedded-db.latency").len() > 200 && sleeps(&log, "client-0").is_empty());
 }
+
+#[test]
+fn the_lock_may_be_one_to_spin_for() {
+    let log = db(&[("clients", 60), ("lock", 1), ("fsyncs", 0), ("runtime", 20_000_000)], 1);
+    assert!(!log.steps.iter().any(|s| matches!(s.op, Op::Wait { .. } | Op::Wake { .. } | Op::Sleep { .. })));
+    for transaction in log.steps_of("client-0").chunks_exact(4).take(3) {
+        let [work, lock, locked, unlock] = transaction else { panic!("four steps") };
+        assert!(matches!((work.op, lock.op), (Op::Run { .. }, Op::SpinLock { .. })), "{work:?} {lock:?}");
+        assert!(matches!((locked.op, unlock.op), (Op::Run { work: Ns(3_000) }, Op::SpinUnlock { .. })));
+    }
+    // 3 us and two calls under the lock.
+    assert!(log.values("embedded-db.latency").len() > 4_000, "{}", log.values("embedded-db.latency").len());
+}

@@ -21,6 +21,8 @@ enum State {
     Asked,
     /// The response has come.
     Answered,
+    /// The response has come, and the exchange is over.
+    Closed,
 }
 
 /// One client's exchanges, one after another without a pause.
@@ -36,15 +38,25 @@ impl Exchange {
     pub fn new(latency: SeriesId) -> Exchange {
         Exchange { latency, begun: Ns::ZERO, state: State::Begin }
     }
+    /// Ends an exchange whose response has come, so that what follows is no part of it. Returns whether there was one.
+    pub fn close(&mut self, env: &mut dyn Env) -> bool {
+        let answered = matches!(self.state, State::Answered);
+        if answered {
+            let now = env.now();
+            env.record(self.latency, now.since(self.begun).0);
+            self.state = State::Closed;
+        }
+        answered
+    }
     /// The next turn. The clock is read once an exchange: one ends as the next begins.
     pub fn turn(&mut self, env: &mut dyn Env) -> Turn {
         if let State::Asked = self.state {
             self.state = State::Answered;
             return Turn::Await;
         }
-        let answered = matches!(self.state, State::Answered);
+        let answered = matches!(self.state, State::Answered | State::Closed);
         let now = env.now();
-        if answered {
+        if let State::Answered = self.state {
             env.record(self.latency, now.since(self.begun).0);
         }
         (self.begun, self.state) = (now, State::Asked);

@@ -73,10 +73,18 @@ const fn warmup(short: Option<char>) -> Param {
 }
 /// The parameter row that makes live tasks processes or threads.
 const fn mode(words: &'static [Choice]) -> Param {
-    Param::choice("mode", words, "whether live tasks are processes, or threads of one process")
+    Param::choice(MODE, words, "whether live tasks are processes, or threads of one process")
 }
-/// The place of "thread" in the words of [`mode`].
-const THREADS: u64 = 1;
+/// The parameter that says how long a side works for each message.
+const fn work(name: &'static str, about: &'static str) -> Param {
+    Param::time(name, None, "us", 0, (0, SECOND), about)
+}
+/// The name of the parameter that makes live tasks processes or threads.
+pub const MODE: &str = "mode";
+/// The place of "process" in its words.
+pub const PROCESSES: u64 = 0;
+/// The place of "thread" in its words.
+pub const THREADS: u64 = 1;
 
 /// Makes the tasks processes or threads, as the value of [`mode`] says.
 fn in_mode(params: &Params, b: &mut Builder) -> Result<()> {

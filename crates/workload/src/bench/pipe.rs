@@ -7,11 +7,11 @@
 //! result.
 
 use super::gate::{Gate, Pass};
-use super::{SECOND, at_most, in_mode, mode};
+use super::{SECOND, at_most, in_mode, mode, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::Result;
+use schedlab_base::{Ns, Result};
 
 /// The table row.
 pub const PIPE: Benchmark = Benchmark {
@@ -32,6 +32,8 @@ const PARAMS: &[Param] = &[
     // A token that does not fit the pipe would still be passed, since the other side reads.
     Param::count("size", None, 4, (1, 1 << 20), "bytes of the token"),
     Param::count("pairs", None, 1, (1, 50_000), "pairs of tasks, each with pipes of its own"),
+    work("client_work", "CPU time of the first task for each token that it reads"),
+    work("server_work", "CPU time of the second task for each token that it reads"),
     mode(&[Choice::word("process"), Choice::switch("thread", "threaded", 'T')]),
     at_most(600 * SECOND),
 ];
@@ -54,6 +56,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
                 sends: serves,
                 left: 2 * loops,
                 loops,
+                work: Ns(params.newer(if serves { "client_work" } else { "server_work" })),
+                has_read: false,
                 pass,
                 round_trip,
                 elapsed,
@@ -78,6 +82,9 @@ struct Player {
     /// Calls yet to be made, two a loop.
     left: u64,
     loops: u64,
+    /// What it works for each token that it reads, and whether it has just read one.
+    work: Ns,
+    has_read: bool,
     pass: Pass,
     round_trip: SeriesId,
     elapsed: SeriesId,
@@ -87,6 +94,9 @@ impl Program for Player {
     fn next(&mut self, env: &mut dyn Env) -> Op {
         if let Some(op) = self.pass.enter(env) {
             return op;
+        }
+        if std::mem::take(&mut self.has_read) && self.work > Ns::ZERO {
+            return Op::Run { work: self.work };
         }
         if self.left == 0 {
             if let Some(elapsed) = self.pass.leave(env) {
@@ -98,6 +108,7 @@ impl Program for Player {
         self.left -= 1;
         let bytes = self.bytes;
         self.sends = !self.sends;
+        self.has_read = self.sends;
         if self.sends { Op::Recv { port: self.read, bytes } } else { Op::Send { port: self.write, bytes } }
     }
 }

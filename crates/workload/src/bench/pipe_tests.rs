@@ -56,3 +56,17 @@ fn a_token_larger_than_the_pipe_gets_through_and_a_cut_run_has_no_result() {
     let cut = pipe(&[("runtime", 1_000_000)]);
     assert!(cut.values("pipe.elapsed").is_empty() && cut.values("pipe.round_trip").is_empty());
 }
+
+#[test]
+fn each_task_may_work_for_a_token() {
+    let log = pipe(&[("loops", 2), ("client_work", 3_000), ("server_work", 7_000)]);
+    let works = |name: &str| {
+        let ops = log.steps_of(name);
+        ops.iter()
+            .filter_map(|s| if let Op::Run { work } = s.op { Some(work) } else { None })
+            .collect::<Vec<Ns>>()
+    };
+    assert_eq!((works("first-0"), works("second-0")), (vec![Ns::us(3); 2], vec![Ns::us(7); 2]));
+    let both = log.values("pipe.round_trip")[0] - pipe(&[("loops", 2)]).values("pipe.round_trip")[0];
+    assert!((10_000..=14_000).contains(&both), "{both}");
+}

@@ -7,11 +7,11 @@
 //! accounting.
 
 use super::exchange::{Exchange, Turn};
-use super::{SECOND, runtime, warmup};
+use super::{SECOND, runtime, warmup, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 
 /// The table row.
 pub const RR: Benchmark = Benchmark {
@@ -35,6 +35,8 @@ const PARAMS: &[Param] = &[
     Param::choice("protocol", &[Choice::word("tcp"), Choice::word("udp")], "transport protocol"),
     Param::count("request", None, 1, (1, 1 << 20), "bytes of a request; over udp at most 65507"),
     Param::count("response", None, 1, (1, 1 << 20), "bytes of a response; over udp at most 65507"),
+    work("client_work", "CPU time of a client for each response"),
+    work("server_work", "CPU time of a server for each request"),
     runtime(Some('l'), 10 * SECOND),
     warmup(None),
 ];
@@ -54,9 +56,20 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     for p in 0..params.count("pairs")? {
         let kind = if udp { ChannelKind::Udp } else { ChannelKind::Tcp };
         let (near, far) = b.link(kind);
-        let client = Client { port: near, request, response, exchange: Exchange::new(latency) };
+        let work = |side: &str| Ns(params.newer(side));
+        let exchange = Exchange::new(latency);
+        let client = Client { port: near, request, response, work: work("client_work"), exchange };
         b.task(format!("client-{p}"), Box::new(client))?;
-        b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;
+        b.task(
+            format!("server-{p}"),
+            Box::new(Server {
+                port: far,
+                request,
+                response,
+                work: work("server_work"),
+                doing: Doing::Answered,
+            }),
+        )?;
     }
     b.as_processes();
     b.lasts(params.time("runtime")?, params.time("warmup")?);
@@ -67,11 +80,16 @@ struct Client {
     port: PortId,
     request: u32,
     response: u32,
+    /// What it works between a response and the next request.
+    work: Ns,
     exchange: Exchange,
 }
 
 impl Program for Client {
     fn next(&mut self, env: &mut dyn Env) -> Op {
+        if self.work > Ns::ZERO && self.exchange.close(env) {
+            return Op::Run { work: self.work };
+        }
         match self.exchange.turn(env) {
             Turn::Ask { .. } => Op::Send { port: self.port, bytes: self.request },
             Turn::Await => Op::Recv { port: self.port, bytes: self.response },
@@ -83,17 +101,33 @@ struct Server {
     port: PortId,
     request: u32,
     response: u32,
-    /// Whether a request has come that is not answered yet.
-    asked: bool,
+    /// What it works for a request.
+    work: Ns,
+    doing: Doing,
+}
+
+/// What a server did last.
+enum Doing {
+    Received,
+    Worked,
+    Answered,
 }
 
 impl Program for Server {
     fn next(&mut self, _: &mut dyn Env) -> Op {
-        self.asked = !self.asked;
-        if self.asked {
-            Op::Recv { port: self.port, bytes: self.request }
-        } else {
-            Op::Send { port: self.port, bytes: self.response }
+        match self.doing {
+            Doing::Answered => {
+                self.doing = Doing::Received;
+                Op::Recv { port: self.port, bytes: self.request }
+            }
+            Doing::Received if self.work > Ns::ZERO => {
+                self.doing = Doing::Worked;
+                Op::Run { work: self.work }
+            }
+            Doing::Received | Doing::Worked => {
+                self.doing = Doing::Answered;
+                Op::Send { port: self.port, bytes: self.response }
+            }
         }
     }
 }

@@ -44,3 +44,21 @@ fn protocol_and_sizes_must_fit() {
     let big = [("request", 500_000), ("response", 400_000), ("runtime", 1_000_000)];
     assert!(bench("rr", &big, 1, COSTS).values("rr.latency").len() > 5, "larger than the socket's buffer");
 }
+
+#[test]
+fn each_side_may_work_for_a_message() {
+    let given = [("client_work", 3_000), ("server_work", 7_000), ("runtime", 10_000_000)];
+    let log = bench("rr", &given, 1, COSTS);
+    let ops = |name| log.steps_of(name).iter().skip(2).take(3).map(|s| s.op).collect::<Vec<Op>>();
+    let (work, ask) = (Op::Run { work: Ns::us(3) }, Op::Send { port: PortId(0), bytes: 1 });
+    assert_eq!(ops("client-0")[..2], [work, ask]);
+    let server = log.steps_of("server-0");
+    assert_eq!(server[1].op, Op::Run { work: Ns::us(7) });
+    assert!(matches!((server[0].op, server[2].op), (Op::Recv { .. }, Op::Send { .. })));
+    // The server's work and its call are in the latency, the client's are not.
+    assert!(
+        log.values("rr.latency")[1..].iter().all(|v| *v == 14_000 + 2_000 + 7_000),
+        "{:?}",
+        log.values("rr.latency")
+    );
+}

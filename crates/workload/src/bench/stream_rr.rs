@@ -7,7 +7,7 @@
 //! CPU time stands for the server's look-ups and copies; there is no clean-up between two passes.
 
 use super::exchange::{Exchange, Turn};
-use super::{SECOND, runtime, warmup};
+use super::{SECOND, runtime, warmup, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Param, Params};
@@ -29,6 +29,8 @@ pub const STREAM_RR: Benchmark = Benchmark {
 
 const PARAMS: &[Param] = &[
     Param::count("clients", None, 1, (1, 50_000), "clients, each with a server of its own"),
+    work("client_work", "CPU time of a client for each answer"),
+    work("server_work", "CPU time of a server for each call, beside the script's"),
     runtime(Some('t'), 10 * SECOND),
     warmup(None),
 ];
@@ -105,9 +107,14 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     for c in 0..params.count("clients")? {
         let (near, far) = b.link(ChannelKind::Tcp);
         let at = b.stream("stream-rr.start", c as u64).below(0, SCRIPT.len() as u64) as usize;
-        let client = Client { port: near, at, data, exchange: Exchange::new(latency) };
+        let work = |side: &str| Ns(params.newer(side));
+        let client =
+            Client { port: near, at, data, work: work("client_work"), exchange: Exchange::new(latency) };
         b.task(format!("client-{c}"), Box::new(client))?;
-        b.task(format!("server-{c}"), Box::new(Server { port: far, at, doing: Doing::Listen }))?;
+        b.task(
+            format!("server-{c}"),
+            Box::new(Server { port: far, at, work: work("server_work"), doing: Doing::Listen }),
+        )?;
     }
     b.as_processes();
     b.lasts(params.time("runtime")?, params.time("warmup")?);
@@ -119,11 +126,16 @@ struct Client {
     /// Place in the script.
     at: usize,
     data: SeriesId,
+    /// What it works between an answer and the next call.
+    work: Ns,
     exchange: Exchange,
 }
 
 impl Program for Client {
     fn next(&mut self, env: &mut dyn Env) -> Op {
+        if self.work > Ns::ZERO && self.exchange.close(env) {
+            return Op::Run { work: self.work };
+        }
         let call = SCRIPT[self.at];
         let Turn::Ask { answered } = self.exchange.turn(env) else {
             return Op::Recv { port: self.port, bytes: call.response };
@@ -148,6 +160,8 @@ enum Doing {
 struct Server {
     port: PortId,
     at: usize,
+    /// What it works for each call beside the script's.
+    work: Ns,
     doing: Doing,
 }
 
@@ -161,7 +175,7 @@ impl Program for Server {
             }
             Doing::Work => {
                 self.doing = Doing::Answer;
-                Op::Run { work: call.work }
+                Op::Run { work: call.work.plus(self.work) }
             }
             Doing::Answer => {
                 self.doing = Doing::Listen;

@@ -68,3 +68,22 @@ fn most_calls_are_small_and_most_bytes_are_in_large_ones() {
         SCRIPT.iter().fold((0, 0), |(b, l), c| (b + c.data, l + if c.data >= 32 << 10 { c.data } else { 0 }));
     assert!(4 * large > 3 * bytes, "{large} of {bytes}");
 }
+
+#[test]
+fn each_side_may_work_for_a_call() {
+    let given = [("client_work", 3_000), ("server_work", 100_000), ("runtime", 50_000_000)];
+    let log = bench("stream-rr", &given, 1, COSTS);
+    let server = log.steps_of("server-0");
+    let Op::Run { work } = server[1].op else { panic!("{:?}", server[1]) };
+    assert!(work > Ns::us(100) && work < Ns::us(110), "{work}");
+    let client: Vec<Op> = log.steps_of("client-0").iter().map(|s| s.op).collect();
+    assert!(
+        matches!(client[..3], [Op::Send { .. }, Op::Recv { .. }, Op::Run { work: Ns(3_000) }]),
+        "{client:?}"
+    );
+    let sent = requests(&log, 0);
+    assert!(
+        (0..SCRIPT.len())
+            .any(|at| (0..sent.len()).all(|i| sent[i] == SCRIPT[(at + i) % SCRIPT.len()].request))
+    );
+}

@@ -73,7 +73,9 @@ pub struct Bandwidth {
     /// When the period ends, or has ended.
     pub ends_ns: u64,
     /// Periods begun: tells a slice of an earlier period apart (`expires_seq`).
-    period: u64,
+    pub period: u64,
+    /// The group has no limit any more.
+    ended: bool,
     /// When slices that are taken now end (`runtime_expires`).
     slices_end_ns: u64,
     /// The timer that will hand out what was given back: its CPU and number (`slack_started`).
@@ -105,10 +107,24 @@ impl Bandwidth {
             slices_end_ns: decl.period.0,
             slack_timer: None,
             hands_out_until_ns: 0,
+            ended: false,
             throttled: VecDeque::new(),
             in_turn: Vec::new(),
             counts: Counts::default(),
         })
+    }
+
+    /// The limit changes, or ends. Throttled queues stay on the list until they are unthrottled; a timer that runs goes
+    /// on, and stops by itself.
+    pub fn become_limited(&mut self, new: Option<Bandwidth>) {
+        match new {
+            Some(new) => {
+                (self.quota_ns, self.period_ns, self.burst_ns) = (new.quota_ns, new.period_ns, new.burst_ns);
+                (self.pool_ns, self.filled_ns) = (new.quota_ns, new.quota_ns);
+                (self.period, self.ended) = (self.period + 1, false);
+            }
+            None => self.ended = true,
+        }
     }
 
     /// The timer starts on `cpu` if it does not run: the end of the running period, if it has to be started
@@ -153,6 +169,10 @@ impl Bandwidth {
     /// So many periods have ended. Returns whether the timer goes on; throttled queues are then to be given time
     /// (`do_sched_cfs_period_timer`).
     pub fn end_period(&mut self, passed: u64, now: u64, history: &History) -> bool {
+        if self.ended {
+            self.timer_on = None;
+            return false;
+        }
         let throttled = !self.throttled.is_empty();
         let stops = self.idle && !throttled;
         self.counts.periods += passed;

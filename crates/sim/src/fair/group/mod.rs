@@ -12,6 +12,7 @@
 
 pub mod bandwidth;
 mod idle;
+mod later;
 mod limbo;
 pub mod load;
 mod pool;
@@ -109,6 +110,9 @@ pub struct GroupRq {
     pub limbo: Vec<TaskId>,
     /// When its load averages stopped, ns.
     pub frozen_at: Option<u64>,
+    /// It is on its CPU's list of queues whose averages are aged (`on_list`); of use to kernels that forget to put it
+    /// there.
+    pub listed: bool,
     /// How long they stood still before that, ns (`throttled_clock_pelt_time`).
     pub frozen_ns: u64,
 }

@@ -49,7 +49,7 @@ impl System<'_> {
     }
 
     /// The time by which the periods of a group's quota are shifted, ns: 0 until kernels draw it (6.4).
-    fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
+    pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
         match self.fixed.history.bandwidth_out_of_step {
             true => self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0),
             false => 0,

@@ -1,0 +1,167 @@
+//! Task groups as experiments state them (control groups with the cpu controller), and changes of groups and of their
+//! tasks in the middle of a run.
+
+use crate::policy::{EVERY_TASK, group_of};
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use serde::{Deserialize, Serialize};
+
+/// Shares of a group that states none.
+pub const DEFAULT_SHARES: u64 = 1024;
+/// Period of a quota that states none (`default_cfs_period`; read in 6.1).
+pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
+
+/// A group, and the tasks that it has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GroupSpec {
+    /// Its path.
+    pub path: String,
+    /// Its shares.
+    pub shares: u64,
+    /// CPU time that it may use in a period, over all CPUs; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Ns>,
+    /// The period of its quota.
+    #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
+    pub period: Ns,
+    /// CPU time that it may save up beyond its quota.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub burst: Ns,
+    /// Its tasks give way to those of other groups; its shares play no part then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
+    /// CPUs that tasks in it, and in groups below it, may use; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+    /// Names of tasks; "*" for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+}
+
+impl GroupSpec {
+    /// A group at that path, with the usual values and without tasks.
+    pub fn at(path: &str) -> GroupSpec {
+        GroupSpec {
+            path: path.to_owned(),
+            shares: DEFAULT_SHARES,
+            quota: None,
+            period: DEFAULT_PERIOD,
+            burst: Ns::ZERO,
+            idle: false,
+            cpus: None,
+            tasks: Vec::new(),
+        }
+    }
+}
+
+/// A quota of CPU time, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Limit {
+    /// CPU time that a group may use in a period; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Ns>,
+    /// The period.
+    #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
+    pub period: Ns,
+    /// CPU time that it may save up beyond its quota.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub burst: Ns,
+}
+
+impl Default for Limit {
+    /// No quota.
+    fn default() -> Limit {
+        Limit { quota: None, period: DEFAULT_PERIOD, burst: Ns::ZERO }
+    }
+}
+
+/// A change of a group in the middle of a run. What it does not name stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GroupChange {
+    /// The group's path.
+    pub path: String,
+    /// Its shares from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<u64>,
+    /// Its quota from now on, or that it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// The CPUs that the tasks in it, and in groups below it, may use from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+}
+
+/// A change of tasks in the middle of a run. What it does not name stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TaskChange {
+    /// The task's name, with or without its number; "*" for all tasks.
+    pub name: String,
+    /// The path of the group that it moves to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The CPUs that it may use from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+}
+
+impl GroupChange {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.shares.is_none() && self.limit.is_none() && self.cpus.is_none() {
+            let text = format!("nothing changes about group '{}'", self.path);
+            return Err(Error::input(text).help("give it weight, shares, quota or cpus"));
+        }
+        no_empty(&format!("group '{}'", self.path), self.cpus.as_ref())
+    }
+}
+
+impl TaskChange {
+    /// Whether a task of that name is meant.
+    pub fn means(&self, task: &str) -> bool {
+        self.name == EVERY_TASK || self.name == task || self.name == group_of(task)
+    }
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.group.is_none() && self.cpus.is_none() {
+            let text = format!("nothing changes about task '{}'", self.name);
+            return Err(Error::input(text).help("give it a group or cpus"));
+        }
+        no_empty(&format!("task '{}'", self.name), self.cpus.as_ref())
+    }
+}
+
+fn no_empty(who: &str, cpus: Option<&CpuSet>) -> Result<()> {
+    if cpus.is_some_and(CpuSet::is_empty) {
+        return Err(Error::input(format!("{who} is left no CPU")).help("write cpus like \"0-3\""));
+    }
+    Ok(())
+}
+
+fn usual_period() -> Ns {
+    DEFAULT_PERIOD
+}
+fn is_usual_period(period: &Ns) -> bool {
+    *period == DEFAULT_PERIOD
+}
+fn is_zero(burst: &Ns) -> bool {
+    *burst == Ns::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_meant_by_its_name_or_its_program_s() {
+        let change = |name: &str| TaskChange { name: name.into(), ..TaskChange::default() };
+        assert!(change("hog").means("hog/3") && change("hog/3").means("hog/3") && change("*").means("a"));
+        assert!(!change("hog/3").means("hog/4") && !change("ho").means("hog/4"));
+    }
+
+    #[test]
+    fn a_change_changes_something() {
+        let text = |e: Result<()>| e.unwrap_err().to_string();
+        let group = GroupChange { path: "/g".into(), ..GroupChange::default() };
+        assert!(text(group.check()).contains("nothing changes about group '/g'"));
+        let task = TaskChange { name: "a".into(), cpus: Some(CpuSet::default()), group: None };
+        assert!(text(task.check()).contains("task 'a' is left no CPU"));
+        assert!(TaskChange { cpus: None, group: Some("/g".into()), ..task }.check().is_ok());
+    }
+}

@@ -1,0 +1,188 @@
+//! Changes of task groups and of tasks in the middle of a run: shares (`sched_group_set_shares`), quotas
+//! (`tg_set_cfs_bandwidth`), a task's move to another group (`sched_move_task`) and other CPUs for a task
+//! (`__set_cpus_allowed_ptr`).
+//!
+//! They come from outside, like the writes of a program that is not simulated, and take no CPU time. A task in the
+//! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
+
+use super::bandwidth::Bandwidth;
+use crate::class::{Dequeue, Enqueue};
+use crate::engine::NEVER;
+use crate::system::System;
+use crate::task::{Class, State};
+use schedlab_base::{GroupId, TaskId};
+use schedlab_kernel::Limit;
+use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_workload::{GroupDecl, Later};
+
+impl System<'_> {
+    /// Makes a change. Returns false if it has to wait for the task.
+    pub(crate) fn change(&mut self, later: Later) -> bool {
+        match later {
+            Later::Shares(group, shares) => self.set_shares(group, shares),
+            Later::Limited(group, limit) => self.set_limit(group, limit),
+            Later::Confined(group, mask) => {
+                let inside = |t: &TaskId| self.is_within(self.tasks[*t].group, group);
+                let tasks: Vec<TaskId> = self.tasks.ids().filter(inside).collect();
+                if tasks.iter().any(|t| self.is_on_its_way(*t)) {
+                    return false;
+                }
+                for task in tasks {
+                    if self.is_there(task) {
+                        self.allow(task, mask);
+                    }
+                }
+            }
+            Later::Moved(task, _) | Later::Allowed(task, _) if self.is_on_its_way(task) => return false,
+            Later::Moved(task, _) | Later::Allowed(task, _) if !self.is_there(task) => {}
+            Later::Moved(task, group) => self.move_to_group(task, group),
+            Later::Allowed(task, mask) => self.allow(task, mask),
+        }
+        true
+    }
+
+    /// Whether a task of the workload has begun and not ended.
+    fn is_there(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        !t.background && !matches!(t.state, State::Unborn | State::Dead)
+    }
+
+    /// Whether another CPU has the locks of a task: it is being woken, leaves its CPU, or is carried to another one.
+    fn is_on_its_way(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        if t.state == State::Waking || (t.state == State::Runnable && !t.on_rq) {
+            return true;
+        }
+        let c = &self.cpus[t.cpu];
+        t.on_cpu && (c.curr != Some(task) || c.push.is_some() || !t.on_rq || c.task.step.schedules())
+    }
+
+    /// Takes a task off its queue, from among those that wait for quota, or from those that only work off their lag.
+    /// Returns how it was there.
+    fn take_off(&mut self, task: TaskId) -> Queued {
+        let queue = self.entity(task).cfs_rq;
+        if self.is_delayed(task) {
+            self.take_off_delayed(task);
+            return Queued::No;
+        }
+        let limbo = &mut self.group_rqs[queue].limbo;
+        if let Some(at) = limbo.iter().position(|t| *t == task) {
+            limbo.remove(at);
+            return Queued::Yes;
+        }
+        if !self.tasks[task].on_rq {
+            return Queued::No;
+        }
+        let runs = self.cpus[self.tasks[task].cpu].curr == Some(task);
+        self.deactivate_task(task, Dequeue::Move);
+        if runs { Queued::Runs } else { Queued::Yes }
+    }
+
+    fn set_shares(&mut self, group: GroupId, shares: u64) {
+        self.groups[group].shares = shares;
+        for cpu in self.cpus.ids() {
+            let begun = self.begin_enqueue(cpu, self.now);
+            self.shares_changed(cpu, group);
+            self.end_enqueue(cpu, begun);
+        }
+    }
+
+    /// The group begins a new period with a full pool; queues forget what is left of their slices, and throttled ones
+    /// are unthrottled.
+    fn set_limit(&mut self, group: GroupId, limit: Limit) {
+        let decl =
+            GroupDecl { quota: limit.quota, period: limit.period, burst: limit.burst, ..GroupDecl::root() };
+        let phase_ns = self.phase_ns(group, &decl);
+        let limited = limit.quota.is_some();
+        match (&mut self.groups[group].bandwidth, Bandwidth::of(&decl, phase_ns)) {
+            (Some(own), new) => own.become_limited(new),
+            (None, Some(new)) => self.groups[group].bandwidth = Some(Box::new(new)),
+            (None, None) => return,
+        }
+        self.limits = true;
+        if limited {
+            self.start_period_of(group);
+        }
+        for cpu in self.cpus.ids() {
+            let queue = self.group_queue(group, cpu);
+            let begun = self.begin_enqueue(cpu, self.now);
+            self.update_fair_curr(queue);
+            let own = &mut self.group_rqs[queue];
+            // A queue that is throttled comes back only if it has time.
+            (own.limited, own.slice.left_ns) = (limited, i64::from(own.throttled));
+            if self.is_throttled(queue) {
+                self.unthrottle(queue);
+            }
+            self.end_enqueue(cpu, begun);
+        }
+    }
+
+    fn move_to_group(&mut self, task: TaskId, group: GroupId) {
+        if self.tasks[task].group == group {
+            return;
+        }
+        let (cpu, class) = (self.tasks[task].cpu, self.class(task));
+        let fair = class != Class::Rt;
+        let begun = self.begin_enqueue(cpu, self.now);
+        let queued = self.take_off(task);
+        if queued == Queued::Runs {
+            self.put_prev_task(cpu, task);
+        }
+        if fair {
+            self.switched_from(task);
+        }
+        self.tasks[task].group = group;
+        self.set_task_rq(task, cpu);
+        match queued {
+            Queued::No if fair => self.attach_at_once(task),
+            Queued::No => {}
+            Queued::Yes | Queued::Runs => self.activate_task(cpu, task, Enqueue::Moved),
+        }
+        if queued == Queued::Runs {
+            self.set_next_task(cpu, task);
+            self.cpus[cpu].hrtick_at = NEVER;
+        }
+        self.refresh_idle(cpu);
+        self.end_enqueue(cpu, begun);
+        if queued != Queued::No {
+            // The runqueue's order is another one now.
+            self.resched(self.acting, cpu, SwitchReason::PolicyChanged);
+        }
+    }
+
+    fn allow(&mut self, task: TaskId, mask: u32) {
+        let allowed = self.fixed.masks[mask as usize].clone();
+        let (cpu, first) = (self.tasks[task].cpu, allowed.lowest());
+        let stays = allowed.contains(cpu);
+        self.tasks[task].allowed = Some(allowed);
+        self.tell(cpu, EventKind::Allowed { task, mask });
+        self.set_cpus_allowed(task);
+        let queued = self.tasks[task].on_rq || self.is_delayed(task);
+        let Some(to) = first.filter(|_| !stays && queued) else { return };
+        if self.cpus[cpu].curr == Some(task) {
+            // The stopper takes it off.
+            self.cpus[cpu].push = Some((task, to, MoveReason::Affinity));
+            self.resched(self.acting, cpu, SwitchReason::Moved);
+            return;
+        }
+        let begun = self.begin_enqueue(cpu, self.now);
+        let queued = self.take_off(task);
+        self.end_enqueue(cpu, begun);
+        self.migrate_task(task, to);
+        self.emit(to, EventKind::Migrate { task, from: cpu, why: MoveReason::Affinity });
+        if queued != Queued::No {
+            self.activate((self.acting, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
+        }
+    }
+}
+
+/// How a task was on its queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queued {
+    /// It was not, or only for its lag.
+    No,
+    /// It waited.
+    Yes,
+    /// It runs.
+    Runs,
+}

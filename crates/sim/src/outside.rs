@@ -1,0 +1,53 @@
+//! What comes from outside a run's CPUs at stated times.
+
+use crate::engine::NEVER;
+use crate::run::begin_measuring;
+use crate::system::System;
+use schedlab_base::Ns;
+use schedlab_kernel::Kernel;
+use schedlab_workload::Later;
+use std::collections::VecDeque;
+
+/// How long a change waits for a task whose locks are held, ns.
+const HELD_NS: u64 = 1_000;
+
+/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches, of groups and of
+/// tasks after it.
+pub(crate) struct Outside<'a> {
+    measure_from: u64,
+    changes: &'a [(Ns, Kernel)],
+    /// Changes of groups and tasks, in order.
+    later: VecDeque<(u64, Later)>,
+}
+
+impl<'a> Outside<'a> {
+    pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
+        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone() }
+    }
+    /// The time of the next such event.
+    pub(crate) fn next(&self) -> u64 {
+        let first = self.changes.first().map_or(NEVER, |(at, _)| at.0);
+        self.measure_from.min(first).min(self.later.front().map_or(NEVER, |(at, _)| *at))
+    }
+    /// Handles the events that are due.
+    pub(crate) fn act(&mut self, sys: &mut System<'_>) {
+        if self.measure_from <= sys.now {
+            begin_measuring(sys);
+            self.measure_from = NEVER;
+        }
+        while let Some(((_, kernel), rest)) =
+            self.changes.split_first().filter(|((at, _), _)| at.0 <= sys.now)
+        {
+            sys.switch_kernel(*kernel);
+            self.changes = rest;
+        }
+        while let Some((at, later)) = self.later.front_mut().filter(|(at, _)| *at <= sys.now) {
+            if !sys.change(*later) {
+                // Those behind it wait, too.
+                *at = sys.now + HELD_NS;
+                break;
+            }
+            self.later.pop_front();
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Locks of user space for which tasks spin (a test and set in a loop), as databases have them.
+//!
+//! The kernel knows nothing of them: a task that holds one is preempted like any other, and those that want it burn
+//! their time. A released lock goes to the task that has spun longest among those that run in user mode at that moment.
+//! If none does, the first that comes back to user mode takes it. On a CPU that stands still now and then, of a virtual
+//! machine or of a deterministic guest, a task looks again each microsecond instead.
+
+use crate::engine::NEVER;
+use crate::frame::{Frame, Step};
+use crate::system::System;
+use crate::task::UserOp;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_workload::WordId;
+use std::sync::atomic::Ordering::SeqCst;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// The time of a test and set that succeeds, and of a release, ns of a CPU at full speed.
+const ATOMIC_NS: u64 = 20;
+/// How often a task looks where it can't be found running, ns.
+const LOOK_EVERY_NS: u64 = 1_000;
+
+impl System<'_> {
+    /// The current task wants a lock.
+    pub(crate) fn begin_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
+        self.spinners[word.index()].push_back(curr);
+        self.tasks[curr].user = UserOp::SpinLock { word };
+        self.start_user(cpu);
+    }
+
+    /// The current task, in user mode again, takes the lock if it is free, or goes on spinning.
+    pub(crate) fn spin_on(&mut self, cpu: CpuId, curr: TaskId, word: WordId, speed_pct: u64) {
+        let taken = self.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok();
+        let ends = if taken {
+            self.spinners[word.index()].retain(|t| *t != curr);
+            self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
+            self.now + (ATOMIC_NS * 100).div_ceil(speed_pct.max(1))
+        } else if self.hosted.is_some() || self.turns.is_some() {
+            self.now + LOOK_EVERY_NS
+        } else {
+            NEVER
+        };
+        self.cpus[cpu].task = Frame::until(Step::User, ends);
+    }
+
+    /// The current task releases a lock.
+    pub(crate) fn unlock_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
+        self.words[word.index()].store(FREE, SeqCst);
+        self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
+        self.start_user(cpu);
+        let runs = |t: &&TaskId| {
+            let on = &self.cpus[self.tasks[**t].cpu];
+            on.curr == Some(**t) && on.in_user()
+        };
+        let Some(next) = self.spinners[word.index()].iter().find(runs).copied() else { return };
+        let on = self.tasks[next].cpu;
+        self.account_user(on);
+        self.start_user(on);
+        self.touch(on);
+    }
+}
