@@ -512,7 +512,7 @@ mechanisms! {
         pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Source("5.4 to 5.10; 5.6 is from memory"),
             with "One sleeper of a pipe is woken at a time."
             without "All sleepers of a pipe are woken."
-        pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Memory(""),
+        pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Source("6.12.117 has it not, 6.14 has it"),
             with "A read that leaves the pipe full wakes no writer."
             without "A read of a full pipe wakes a writer even if no page came free."
     }

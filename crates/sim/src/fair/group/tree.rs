@@ -22,7 +22,15 @@ impl System<'_> {
             let bandwidth = Bandwidth::of(decl, self.phase_ns(id, decl)).map(Box::new);
             let (idle, path) = (decl.idle, decl.path.clone());
             let limited = bandwidth.is_some();
-            self.groups.push(TaskGroup { parent: Some(parent), shares, load: 0, runnable: 0, bandwidth, idle, path });
+            self.groups.push(TaskGroup {
+                parent: Some(parent),
+                shares,
+                load: 0,
+                runnable: 0,
+                bandwidth,
+                idle,
+                path,
+            });
             for cpu in (0..n).map(CpuId::from) {
                 let entity = EntityId(self.entities.len() as u32);
                 let queue = self.group_queue(id, cpu);
