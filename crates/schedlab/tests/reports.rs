@@ -55,9 +55,11 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
         let most = times.iter().copied().fold(0.0, f64::max);
         times.iter().copied().fold(f64::INFINITY, f64::min) / most
     };
+    // In four seconds each queue has had about ten turns; how many differs by one or two.
     assert!(least("v4.14") < 0.1, "{}", least("v4.14"));
-    assert!(least("v5.10") > 0.7, "{}", least("v5.10"));
-    assert!(least("v4.14") < least("v4.19"), "{}", least("v4.19"));
+    for kernel in ["v4.19", "v5.10"] {
+        assert!(least(kernel) > 0.5, "{kernel}: {}", least(kernel));
+    }
 }
 
 #[test]
