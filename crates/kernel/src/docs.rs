@@ -24,8 +24,9 @@ change in the middle of a run (`NAME@10s`). On live systems features and tunable
 - **Whose** is `kernel` (a word of its sched/features, or the file named), `patch` (a posted patch's own word; no
   release has it) or `schedlab` (a word of ours, for code that the kernel can't switch).
 - **Read** names the trees between which a change lies: \"6.1 to 6.6\" was read in both. \"From memory\" marks a
-  release that no tree pins down. Trees: 6.1.192, 6.12.107, 6.12.117 and 7.3.4 of Debian; 2.6.30.4, 2.6.39, 3.19 and
-  4.9 of kernel.org; vendors' 2.6.29, 2.6.32, 2.6.35, 3.0, 4.4, 4.14, 4.19, 5.4 and 6.6.
+  release that no tree pins down. Trees: 6.1.192, 6.12.107, 6.12.117, 7.2.12 and 7.3.4 of Debian; 2.6.30.4, 2.6.39,
+  3.19, 4.4, 4.9, 4.15, 5.4, 5.10, 5.11, 5.14, 5.15, 5.19, 6.0, 6.5, 6.8, 6.11, 6.14, 6.17 and 7.0 of kernel.org;
+  vendors' 2.6.29, 2.6.32, 2.6.35, 3.0, 4.14, 4.19 and 6.6.
 
 ";
 

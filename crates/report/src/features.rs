@@ -130,7 +130,7 @@ mod tests {
         let row = |name: &str| {
             all.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>()
         };
-        assert_eq!(row("SIS_PROP "), ["SIS_PROP", "v4.13", "v6.7", "kernel", "v5.4..v5.15"]);
+        assert_eq!(row("SIS_PROP "), ["SIS_PROP", "v4.13", "v6.7", "kernel", "v4.14..v5.19"]);
         assert_eq!(row("NI_RANDOM ")[3..], ["kernel", "v6.1,", "v6.12..v7.3"]);
         assert_eq!(row("ILB_FAST "), ["ILB_FAST", "-", "-", "patch", "-"]);
         assert_eq!(row("probe_batch "), ["probe_batch", "-", "-", "schedlab", "0", "(v2.6.12..v7.3)"]);
@@ -151,7 +151,7 @@ mod tests {
         assert!(!text65.contains("PLACE_LAG"));
         let one = text(|out| one(&reference::find("SIS_CORE").unwrap(), out));
         for words in
-            ["from v4.9", "4.9, 6.1", "select_idle_core()", "on (v5.4..v7.3)", "SIS_GROUP, SIS_FIRST_IDLE"]
+            ["from v4.9", "4.9, 6.1", "select_idle_core()", "on (v4.14..v7.3)", "SIS_GROUP, SIS_FIRST_IDLE"]
         {
             assert!(one.contains(words), "{words}: {one}");
         }

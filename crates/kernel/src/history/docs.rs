@@ -7,9 +7,9 @@ use std::fmt::Write;
 const HEAD: &str = "# Chronology
 
 Mechanisms that came to the kernel's scheduler or went, as far as the simulator models them: each once, by subject,
-in order of time. What was found and is not modelled stands at the end. Made from the table in `crates/kernel/src/history/table.rs`; change that, then run
-`SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel chronology_page`. `schedlab kernel history [VERSION|MECHANISM]`
-prints the same; with a version it prints the behaviour of that profile.
+in order of time. What was found and is not modelled stands at the end. Made from the tables in
+`crates/kernel/src/history/`; change these, then run `SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel chronology_page`.
+`schedlab kernel history [VERSION|MECHANISM]` prints the same; with a version it prints the behaviour of that profile.
 
 Mechanisms that can be switched in the kernel's sched/features stand in [features.md](features.md). Parameters of
 sched domains differ by version, too: `schedlab machine NAME` prints them.

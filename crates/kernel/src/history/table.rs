@@ -78,7 +78,7 @@ mechanisms! {
         idle_weighs_three: [since("2.6.29")], "set_load_weight()", Memory("2.6.30 has it"),
             with "A SCHED_IDLE task weighs 3."
             without "A SCHED_IDLE task weighs 2."
-        migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory(""),
+        migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory("3.18 and 4.4 have it"),
             with "A task that has just been moved is not cache hot for a balancer."
             without "A task that has just been moved is as hot as its last turn makes it."
         picked_is_newest: [since("4.15")], "pick_next_task_fair(), detach_tasks()", Source("4.4 to 4.15; 4.15 is a commit's"),
@@ -125,7 +125,7 @@ mechanisms! {
         relative_before_min: [since("2.6.39")], "dequeue_entity()", Memory(""),
             with "A moved task's vruntime is made relative to min_vruntime before min_vruntime moves on without the task."
             without "min_vruntime moves on first, so the moved task is ahead of its next queue by as much."
-        stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory(""),
+        stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory("4.4 has it"),
             with "A task that is picked again at once goes on with its slice."
             without "A task that is picked again at once starts a slice anew."
         relative_after_charge: [since("4.7")], "enqueue_entity()", Source("4.4 to 4.15; 4.7 is from memory"),
@@ -221,7 +221,7 @@ mechanisms! {
             without "A group's shares count once, however many tasks it has."
     }
     Load {
-        per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),
+        per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory("3.18 and 4.4 have it"),
             with "Each entity's load is a decaying average; a CPU's load is made of these averages."
             without "A CPU's load is the sum of its tasks' weights."
         runnable_load in "per-entity-load": [between("3.8", "5.5")], "weighted_cpuload(), cpu_runnable_load()", Source("4.4, 4.15 and 5.4 have it, 5.10 has it not; 3.8 and 5.5 are from memory"),
@@ -256,12 +256,12 @@ mechanisms! {
         clock_kept: [since("2.6.37")], "check_preempt_curr()", Memory(""),
             with "schedule() uses the clock of the wakeup that asked for it, so the preemptor is charged from that time on."
             without "schedule() always updates the clock."
-        kept_clock_moves in "clock-kept": [since("4.0")], "rq_clock_skip_update()", Memory(""),
+        kept_clock_moves in "clock-kept": [since("4.0")], "rq_clock_skip_update()", Memory("4.4 has it"),
             with "Clock updates between such a wakeup and schedule() still count."
             without "The clock stands still from such a wakeup to schedule()."
     }
     Affine {
-        half_empty_affine: [between("2.6.13", "3.18")], "wake_affine(), before 2.6.23 try_to_wake_up()", Memory("2.6.12 has it not, 2.6.18 and 2.6.30 have it"),
+        half_empty_affine: [between("2.6.13", "3.18")], "wake_affine(), before 2.6.23 try_to_wake_up()", Source("2.6.12 has it not, 2.6.18 and 2.6.30 have it, 3.18 has it not; 3.18 is from memory"),
             with "The waker's CPU is also taken if both CPUs together hold no more than one task's load."
             without "The waker's CPU is refused if it would be the more loaded one."
         passive_wakeups: [between("2.6.23", "2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
@@ -270,22 +270,22 @@ mechanisms! {
         sync_by_overlap: [between("2.6.29", "2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
             with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
             without "A waker that says it is about to sleep is believed."
-        prev_unsearched: [between("2.6.32", "4.3")], "select_task_rq_fair()", Source("3.4; the releases are from memory"),
+        prev_unsearched: [between("2.6.32", "3.18")], "select_task_rq_fair()", Source("3.4 has it, 3.18 has it not; the releases are from memory"),
             with "Without a domain for affine wakeups the task goes to its previous CPU, idle or not."
             without "Without a domain for affine wakeups an idle CPU is looked for near the previous one."
         affine_by_capacity: [since("2.6.32")], "wake_affine()", Memory("2.6.30 has it not, 3.19 has it"),
             with "Each CPU's load is scaled by the other's capacity, and a waker's CPU without load is taken."
             without "Loads are compared as they are."
-        wake_wide: [since("3.12")], "wake_wide()", Memory("3.19 has it"),
+        wake_wide: [since("3.12")], "wake_wide()", Memory("3.18 and 4.4 have it"),
             with "A waker with many wakees does not pull them to its own CPU."
             without "The number of a waker's wakees does not matter."
-        counts_sync_affine: [since("3.18")], "wake_affine()", Memory(""),
+        counts_sync_affine: [since("3.18")], "wake_affine()", Memory("3.18 and 4.4 have it"),
             with "Every affine wakeup is counted in ttwu_move_affine."
             without "Affine wakeups by a waker that is about to sleep are not counted."
-        always_affine: [since("4.0")], "select_task_rq_fair()", Memory("3.0 has it not, 4.4 has it"),
+        always_affine: [since("3.18")], "select_task_rq_fair()", Source("3.0 has it not, 3.18 has it"),
             with "wake_affine() is always asked."
             without "The feature AFFINE_WAKEUPS decides whether wake_affine() is asked."
-        symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Source("3.19 has it not, 4.4 has it; 4.3 is from memory"),
+        symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Source("3.18 has it not, 4.4 has it; 4.3 is from memory"),
             with "Waker or wakee may be the one with many partners; the smaller count must reach the cache's size."
             without "Only the waker may be the one with many partners; the wakee's count must exceed the cache's size."
         affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Source("4.4 has it not, 4.15 has it; 4.14 is from memory"),
@@ -302,7 +302,7 @@ mechanisms! {
             without "WA_IDLE says nothing of an idle previous CPU where the waker's is not idle."
     }
     Wakeup {
-        reads_previous_cpu: [since("3.9")], "select_idle_sibling()", Memory("3.19 has it"),
+        reads_previous_cpu: [since("3.9")], "select_idle_sibling()", Source("3.4 has it not, 3.18 has it; 3.9 is from memory"),
             with "The target is read first, then the previous CPU if it shares the target's cache."
             without "Only the target is read before the search, if it is the waker's or the previous CPU."
         core_search: [since("4.9")], "select_idle_core(), select_idle_cpu(), select_idle_smt()", Source("3.19 to 4.9"),
@@ -349,12 +349,12 @@ mechanisms! {
             without "A SCHED_IDLE task takes a CPU that runs SCHED_IDLE tasks only, like any other task."
     }
     Fork {
-        fork_stops_at_gap: [since("3.10")], "select_task_rq_fair()", Memory("4.5 has it"),
-            with "The slow path starts at the highest domain below the first that does not balance at fork."
-            without "The slow path starts at the highest domain that balances at fork."
-        idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Memory("3.19 has it"),
+        idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Source("3.4 has it not, 3.18 has it"),
             with "The idle CPU of a group that wakes fastest is taken; of several, the one that went idle last."
             without "The least loaded CPU of a group is taken."
+        fork_stops_at_gap: [since("4.3")], "select_task_rq_fair()", Source("3.18 has it not, 4.4 has it; 4.3 is from memory"),
+            with "The slow path starts at the highest domain below the first that does not balance at fork."
+            without "The slow path starts at the highest domain that balances at fork."
         exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Source("4.4 has it not, 4.15 and 5.4 have it; 4.10 is from memory"),
             with "At exec groups are first compared by the room of their emptiest CPU, seen without the task itself."
             without "At exec groups are compared as at fork."
@@ -372,16 +372,16 @@ mechanisms! {
         early_balancer: [between("2.6.13", "2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
             with "imbalance_pct measures every pass, also idle ones; a group with one task's load gives nothing."
             without "Idle passes count idle CPUs."
-        overload_by_pass: [since("3.19")], "update_sd_lb_stats()", Memory("3.19 has it"),
+        overload_by_pass: [since("3.17")], "update_sd_lb_stats()", Source("3.4 has it not, 3.18 has it; 3.17 is from memory"),
             with "A full pass over the top domain sets or clears the machine's overload flag."
             without "No pass clears the overload flag."
-        group_types: [since("4.2")], "group_classify(), update_sd_pick_busiest()", Memory("3.19 has the types, not the utilisation"),
+        group_types: [since("4.2")], "group_classify(), update_sd_pick_busiest()", Source("3.18 has the types, not the utilisation; 4.4 has both; 4.2 is from memory"),
             with "Groups have types, and capacity is compared with utilisation."
             without "A group is full by its number of tasks; the group with the highest load is the busiest."
-        tickless_first: [since("4.2")], "run_rebalance_domains()", Memory(""),
+        tickless_first: [since("4.2")], "run_rebalance_domains()", Memory("4.4 has it"),
             with "A balancing CPU serves tickless CPUs before its own domains."
             without "A balancing CPU serves its own domains first."
-        kick_by_cache: [since("4.2")], "nohz_kick_needed()", Memory(""),
+        kick_by_cache: [since("4.2")], "nohz_kick_needed()", Memory("4.4 has it"),
             with "Two busy CPUs of a cache ask a tickless CPU to balance."
             without "Two busy threads of a core ask a tickless CPU to balance."
         scales_excess in "group-types": [since("4.8")], "calculate_imbalance()", Source("4.4 to 4.15; the release is from memory"),
@@ -512,7 +512,7 @@ mechanisms! {
         pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Source("5.4 to 5.10; 5.6 is from memory"),
             with "One sleeper of a pipe is woken at a time."
             without "All sleepers of a pipe are woken."
-        pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Memory(""),
+        pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Source("6.12.117 has it not, 6.14 has it"),
             with "A read that leaves the pipe full wakes no writer."
             without "A read of a full pipe wakes a writer even if no page came free."
     }

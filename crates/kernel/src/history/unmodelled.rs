@@ -29,6 +29,8 @@ impl Unmodelled {
 /// Every such change that is known, by subject, in order of time.
 #[rustfmt::skip]
 pub const UNMODELLED: &[Unmodelled] = &[
+    Unmodelled { subject: Subject::Cfs, span: between("4.9", "4.19"), function: "dequeue_entity()", read: "4.4 has it not, 4.15 has it, 5.4 has it not; the releases are from memory",
+        text: "min_vruntime does not move on as an entity leaves the queue, but at the next charge." },
     Unmodelled { subject: Subject::Eevdf, span: since("7.1"), function: "hrtick_start_fair()", read: "7.0 has it not, 7.2.12 has it",
         text: "The slice timer runs longer where interrupts take part of the CPU." },
     Unmodelled { subject: Subject::Groups, span: between("3.2", "5.7"), function: "distribute_cfs_runtime()", read: "4.4, 4.15, 4.19 and 5.4 have it, 5.10 has it not; 5.7 is from memory",

@@ -128,8 +128,8 @@ fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
 #[test]
 fn before_4_13_overlapping_groups_begin_at_the_lowest_cpu() {
     let [old, new] = ["4.12", "4.13"].map(|v| Domains::build(&line(), Version::parse(v).unwrap()));
-    // The highest domain of node 1 spans all, and node 1 itself sees CPUs 0 to 5. But CPU 0 comes first, which sees 0 to
-    // 3 at that distance, then CPU 4, which sees 2 to 7. CPU 2 leads that group, CPU 3 none.
+    // The highest domain of node 1 spans all, and node 1 itself sees CPUs 0 to 5. But CPU 0 comes first, which sees 0
+    // to 3 at that distance, then CPU 4, which sees 2 to 7. CPU 2 leads that group, CPU 3 none.
     assert_eq!(ring(&new, 2, 2), ["0-5", "4-7"]);
     assert_eq!(ring(&old, 2, 2), ["2-7", "0-3"]);
     assert_eq!(ring(&old, 3, 2), ["0-3", "2-7"]);

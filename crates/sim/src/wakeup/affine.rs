@@ -286,6 +286,39 @@ mod tests {
         assert_eq!(choice(heavy), Choice::Waker, "the waker's share exceeds a decayed load");
     }
 
+    fn at(version: &str, f: Facts<'static>) -> Choice {
+        let version = Version::parse(version).unwrap();
+        let (history, features) = (History::of(version), FeatureSet::defaults(version));
+        choice(Facts { history: Box::leak(Box::new(history)), features, ..f })
+    }
+
+    #[test]
+    fn before_4_16_an_idle_waker_cpu_is_taken_wherever_it_is() {
+        let both = Facts { this_idle: true, prev_idle: true, ..modern() };
+        let far = Facts { this_idle: true, shares_cache: false, prev_load: 0, ..modern() };
+        for (version, answer) in [("4.14", Choice::Waker), ("4.16", Choice::Prev), ("5.4", Choice::Prev)] {
+            assert_eq!(at(version, both), answer, "{version}");
+            assert_eq!(at(version, far), answer, "{version}");
+        }
+    }
+
+    #[test]
+    fn before_4_17_as_much_load_will_do_for_the_waker() {
+        let mut tie = Facts { this_load: 1024, prev_load: 2048, wakee_load: 512, ..modern() };
+        tie.imbalance_pct = 100;
+        for (version, answer) in [("4.14", Choice::Waker), ("4.16", Choice::Waker), ("4.17", Choice::Prev)] {
+            assert_eq!(at(version, tie), answer, "{version}");
+        }
+    }
+
+    #[test]
+    fn since_5_11_an_idle_previous_cpu_ends_the_question() {
+        let light = Facts { this_load: 0, prev_idle: true, ..modern() };
+        for (version, answer) in [("5.4", Choice::Waker), ("5.10", Choice::Waker), ("5.11", Choice::Prev)] {
+            assert_eq!(at(version, light), answer, "{version}");
+        }
+    }
+
     #[test]
     fn each_answer_has_its_reason() {
         use AffineReason::*;

@@ -170,7 +170,7 @@ mod tests {
     use schedlab_trace::PlaceReason;
 
     #[test]
-    fn without_an_affine_domain_the_previous_cpu_is_taken_unsearched_before_4_3() {
+    fn without_an_affine_domain_the_previous_cpu_is_taken_unsearched_before_3_18() {
         for (version, unsearched) in [("v3.4", Some(PlaceReason::NoAffineDomain)), ("v4.5", None)] {
             with_system(version, |sys| {
                 let task = born(sys, CpuId(1));

@@ -46,8 +46,8 @@ pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts,
     }
 }
 
-/// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full; since 4.12
-/// one with at least two tasks more than the local group.
+/// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full. Since
+/// 4.12 it takes at least two tasks more than the local group has.
 pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local: &GroupStats) {
     if !domain.prefer_sibling || !local.has_capacity {
         return;

@@ -1,8 +1,9 @@
 //! The tasks of the chosen queue that move, and the end of the walk.
 //!
 //! Mirrors `move_tasks` (3.4) and `detach_tasks` (4.5). The caller walks the source queue's list of tasks from its
-//! front (the task enqueued last), since 4.15 from its back (the task that has waited longest). It calls [`Detach::step`] before each task and [`Detach::offer`] with each; a
-//! refused task goes to the other end of that list. The amount left is in weight. Not modelled: LB_MIN (off by default).
+//! front (the task enqueued last), since 4.15 from its back (the task that has waited longest). It calls
+//! [`Detach::step`] before each task and [`Detach::offer`] with each; a refused task goes to the other end of that
+//! list. The amount left is in weight. Not modelled: LB_MIN (off by default).
 
 use crate::balance::can_migrate::{
     BREAK, Movable, Offer, Refusal, Rules, Step, Stop, TaskFacts, can_migrate,

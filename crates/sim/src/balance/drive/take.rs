@@ -240,4 +240,20 @@ mod tests {
             assert_eq!(at - sys.now, sys.fixed.machine.costs.move_task_ns);
         });
     }
+
+    #[test]
+    fn since_4_15_the_oldest_task_is_looked_at_first() {
+        for profile in ["v4.19", "v5.4"] {
+            with_system(profile, |sys| {
+                sys.now = 1_000_000_000;
+                let [a, b, c, d] = [(); 4].map(|()| born(sys, CpuId(0)));
+                let hot = sys.tasks[a].entity;
+                sys.entities[hot].exec_start = sys.now;
+                let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
+                let mut at = sys.now;
+                sys.move_tasks(CpuId(1), &mut p, CpuId(0), 2 * 1024, &mut at);
+                assert_eq!(sys.cpus[CpuId(0)].list, [d, a], "{profile}: {b:?} and {c:?} have moved");
+            });
+        }
+    }
 }

@@ -9,8 +9,8 @@
 //! A CPU learns that its slice is used up only when it charges the running task, mostly at a tick. So a group may run
 //! beyond its quota, by a tick on each CPU; it owes that time to the next period.
 //!
-//! Up to 5.3 a slice has an end: that of the period in which it was taken ([`Slice`]). What a CPU has left of an earlier
-//! slice does not go back to the pool, and in most of these releases it is lost.
+//! Up to 5.3 a slice has an end: that of the period in which it was taken ([`Slice`]). What a CPU has left of an
+//! earlier slice does not go back to the pool, and in most of these releases it is lost.
 //!
 //! Invariants: after a refill the pool has at most quota plus burst; a queue is on the list while it is throttled.
 

@@ -2,9 +2,10 @@
 //! (`calc_cfs_shares`, `calc_group_shares`).
 //!
 //! The group's load is a sum of contributions that each cfs_rq renews now and then. This CPU's own contribution is
-//! replaced by its load of this instant. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. The group
-//! divides its shares (since 7.3 those of as many tasks as can run at once) anew at every enqueue, dequeue and tick since 2.6.38. Earlier kernels do so when they balance;
-//! not modelled: there each CPU's entity follows at once, too.
+//! replaced by its load of this instant. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. Since 7.3 the
+//! group's shares count once for each task that it can run at the same time. They are divided anew at every enqueue,
+//! dequeue and tick since 2.6.38. Earlier kernels do so when they balance; not modelled: there each CPU's entity
+//! follows at once, too.
 
 use schedlab_kernel::History;
 

@@ -1,0 +1,76 @@
+//! Faults of past kernels that were reported in public: the profiles of those kernels show them, and later ones do not.
+
+mod common;
+
+use common::Lab;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The records of a stored case's runs, by kernel, in order of the seeds.
+fn records(case: &str) -> BTreeMap<String, Vec<Value>> {
+    let lab = Lab::new();
+    let file = format!("{}/tests/cases/reports/{case}.toml", env!("CARGO_MANIFEST_DIR"));
+    lab.ok(&["run", &file, "--out", "runs", "--quiet"]);
+    let mut records = BTreeMap::<String, Vec<Value>>::new();
+    for (name, bytes) in common::files(&lab.path().join("runs")) {
+        if name.ends_with("record.json") {
+            let record: Value = serde_json::from_slice(&bytes).unwrap();
+            records.entry(record["kernel"].as_str().unwrap().to_owned()).or_default().push(record);
+        }
+    }
+    records
+}
+
+/// The CPU time of each task, ms.
+fn cpu_times_ms(record: &Value) -> Vec<f64> {
+    let tasks = record["tasks"].as_array().unwrap();
+    tasks.iter().map(|t| t["cpu_time"].as_f64().unwrap() / 1e6).collect()
+}
+fn counter(record: &Value, name: &str) -> f64 {
+    record["counters"][name].as_f64().unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn a_quota_is_not_used_up_and_yet_throttles_with_4_19() {
+    let records = records("quota-unused");
+    let of = |kernel: &str| {
+        let record = &records[kernel][0];
+        let used_ms: f64 = cpu_times_ms(record).iter().sum();
+        let [periods, throttled] =
+            ["nr_periods", "nr_throttled"].map(|n| counter(record, &format!("group./pod.{n}")));
+        (used_ms / (periods * 50.0), throttled / periods)
+    };
+    for (kernel, used) in [("v4.14", 0.95..1.1), ("v4.19", 0.5..0.85), ("v5.4", 0.95..1.1)] {
+        let (part, throttled) = of(kernel);
+        assert!(used.contains(&part), "{kernel} used {part} of its quota");
+        assert!(throttled > 0.9, "{kernel}: {throttled} of the periods were throttled");
+    }
+}
+
+#[test]
+fn a_short_quota_starves_those_throttled_first_until_4_18() {
+    let records = records("quota-starves");
+    let least = |kernel: &str| {
+        let times = cpu_times_ms(&records[kernel][0]);
+        let most = times.iter().copied().fold(0.0, f64::max);
+        times.iter().copied().fold(f64::INFINITY, f64::min) / most
+    };
+    // In four seconds each queue has had about ten turns; how many differs by one or two.
+    assert!(least("v4.14") < 0.1, "{}", least("v4.14"));
+    for kernel in ["v4.19", "v5.10"] {
+        assert!(least(kernel) > 0.5, "{kernel}: {}", least(kernel));
+    }
+}
+
+#[test]
+fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
+    let records = records("numa-pair");
+    let most = records["v5.10"].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>()).fold(0.0, f64::max);
+    // A pair apart waits for messages: it works less.
+    let apart = |kernel: &str| {
+        let works = records[kernel].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>());
+        works.filter(|ms| *ms < 0.98 * most).count()
+    };
+    let runs = ["v4.5", "v5.4", "v5.10"].map(apart);
+    assert!(runs[0] > 0 && runs[1] > 0 && runs[2] == 0, "{runs:?} of 10 runs of v4.5, v5.4 and v5.10");
+}
