@@ -1,7 +1,7 @@
-//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value, priority,
-//! slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork and end. Every
-//! draw runs under one of the profiles, on one of a few machines, with all invariants walked after every step, and its
-//! events must make sense.
+//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value,
+//! priority, slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork
+//! and end. Every draw runs under one of the profiles, on one of a few machines, with all invariants walked after
+//! every step, and its events must make sense.
 //!
 //! A draw is small, so that it takes milliseconds. The same draws are made each time, unless `SCHEDLAB_DRAWS` gives
 //! their number (`.ci/run slow`): then they are new ones. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
