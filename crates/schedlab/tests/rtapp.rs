@@ -177,11 +177,10 @@ fn slices_of_all_lengths_on_several_cpus_run_under_7_3() {
     let lab = Lab::new();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/reports/p08-crash-v73.json");
     for seed in ["1", "2", "3"] {
-        let slices =
-            ["slice", "--tasks", "12", "--hog-slice", "10ms", "--waker-slice", "1ms", "--machine", "smp-4"];
-        let ours = ["bench", "--backend", "sim", "--kernel", "v7.3", "--seed", seed, "-r", "1s"];
-        lab.ok(&[&ours[..], &slices].concat());
-        lab.ok(&[&ours[..], &[file, "--machine", "smt-8"]].concat());
+        let ours = ["--backend", "sim", "--kernel", "v7.3", "--seed", seed, "-r", "1s", "--machine"];
+        let slices = ["--tasks", "12", "--hog-slice", "10ms", "--waker-slice", "1ms"];
+        lab.ok(&[&["bench", "slice"], &ours[..], &["smp-4"], &slices].concat());
+        lab.ok(&[&["bench", file], &ours[..], &["smt-8"]].concat());
     }
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/reports/p08-short-slice.toml");
     let brief = ["run", study, "--backend", "sim", "--runs", "1", "--variant", "v7.3"];

@@ -1,7 +1,7 @@
-//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value, priority,
-//! slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork and end. Every
-//! draw runs under one of the profiles, on one of a few machines, with all invariants walked after every step, and its
-//! events must make sense.
+//! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value,
+//! priority, slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork
+//! and end. Every draw runs under one of the profiles, on one of a few machines, with all invariants walked after
+//! every step, and its events must make sense.
 //!
 //! A draw is small, so that it takes milliseconds. The same draws are made each time, unless `SCHEDLAB_DRAWS` gives
 //! their number (`.ci/run slow`): then they are new ones. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
@@ -24,13 +24,15 @@ use support::checker::Checker;
 use support::{machine, simulated};
 
 /// Draws of a usual run of the tests: about a minute.
-const DRAWS: u32 = 12_000;
+const DRAWS: u32 = 8_000;
 /// Words that the tasks of a draw wait on.
 const WORDS: u32 = 2;
 /// CPU masks that tasks may take.
 const MASKS: usize = 3;
+/// Profiles of EEVDF, the last ones of the table.
+const EEVDF: usize = 4;
 /// Operations of a task. Then it leaves, so that no draw takes for ever.
-const MOST_OPS: u32 = 300;
+const MOST_OPS: u32 = 2_000;
 
 /// One CPU, several, two threads of a core, several caches.
 static MACHINES: LazyLock<Vec<Machine>> =
@@ -67,6 +69,7 @@ fn attr() -> impl Strategy<Value = Attr> {
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         5 => (1u64..2_500).prop_map(Act::Run),
+        1 => (2_500u64..20_000).prop_map(Act::Run),
         4 => (0u64..2_500).prop_map(Act::Sleep),
         2 => (0..WORDS, 0u64..3_000).prop_map(|(word, for_us)| Act::Wait { word, for_us }),
         3 => (0..WORDS, 1u32..4).prop_map(|(word, count)| Act::Wake { word, count }),
@@ -85,6 +88,8 @@ struct Plan {
     group: Option<Index>,
     /// The earlier task that forks it, if one does.
     parent: Option<Index>,
+    /// How many tasks have this plan; the others are there from the start.
+    copies: usize,
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
@@ -92,8 +97,19 @@ fn plan() -> impl Strategy<Value = Plan> {
     let mask = prop::option::weighted(0.3, 0..MASKS as u32);
     let group = prop::option::weighted(0.7, any::<Index>());
     let parent = prop::option::weighted(0.3, any::<Index>());
-    (prop::collection::vec(act(), 1..7), attr, mask, group, parent)
-        .prop_map(|(acts, attr, mask, group, parent)| Plan { acts, attr, mask, group, parent })
+    let copies = prop_oneof![5 => Just(1usize), 1 => 2usize..7];
+    (prop::collection::vec(act(), 1..7), attr, mask, group, parent, copies).prop_map(
+        |(acts, attr, mask, group, parent, copies)| Plan { acts, attr, mask, group, parent, copies },
+    )
+}
+
+/// The tasks of these plans, copies last, so that the places of the others stay.
+fn copied(plans: &[Plan]) -> Vec<Plan> {
+    let more = plans.iter().flat_map(|plan| {
+        let alone = Plan { parent: None, ..plan.clone() };
+        std::iter::repeat_n(alone, plan.copies - 1)
+    });
+    plans.iter().cloned().chain(more).collect()
 }
 
 /// A group, below the root or an earlier one.
@@ -129,14 +145,39 @@ struct Draw {
     tasks: Vec<Plan>,
 }
 
+/// Hogs and short sleepers with slices of their own, for longer: the balancer moves tasks that sleep while queued.
+fn crowd() -> impl Strategy<Value = Draw> {
+    let slice = |range: std::ops::Range<u64>| prop_oneof![1 => Just(0u64), 3 => range];
+    let of = |acts: Vec<Act>, slice: u64, copies: usize| {
+        let attr = Attr { slice: Ns(slice), ..Attr::default() };
+        Plan { acts, attr, mask: None, group: None, parent: None, copies }
+    };
+    let hogs = (slice(1_000_000..20_000_000), 2usize..14)
+        .prop_map(move |(slice, copies)| of(vec![Act::Run(20_000)], slice, copies));
+    let sleeper = (slice(100_000..1_500_000), 10u64..200, 200u64..2_500, 1usize..4).prop_map(
+        move |(slice, run, sleep, copies)| of(vec![Act::Run(run), Act::Sleep(sleep)], slice, copies),
+    );
+    (draw_of(plan()), hogs, prop::collection::vec(sleeper, 1..3), 250u64..600).prop_map(
+        |(draw, hogs, mut plans, ms)| {
+            plans.push(hogs);
+            Draw { tasks: copied(&plans), groups: Vec::new(), toggles: Vec::new(), ms, ..draw }
+        },
+    )
+}
+
 fn draw() -> impl Strategy<Value = Draw> {
+    prop_oneof![39 => draw_of(plan()), 1 => crowd()]
+}
+
+fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
     let hz = prop_oneof![Just(100u64), Just(250), Just(1000)];
     let toggles = prop::collection::vec((any::<Index>(), any::<bool>()), 0..4);
     let kernel = (any::<Index>(), any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
     let groups = prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(group(), 1..4)];
-    let load = (prop::collection::vec(plan(), 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
-    (kernel, load, any::<u64>(), 2u64..25, any::<bool>()).prop_map(
-        |((machine, profile, toggles, hz, autogroup), (tasks, groups, masks), seed, ms, processes)| Draw {
+    let load = (prop::collection::vec(plan, 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
+    let ms = prop_oneof![3 => 2u64..25, 1 => 25u64..60];
+    (kernel, load, any::<u64>(), ms, any::<bool>()).prop_map(
+        |((machine, profile, toggles, hz, autogroup), (plans, groups, masks), seed, ms, processes)| Draw {
             machine,
             profile,
             toggles,
@@ -147,7 +188,7 @@ fn draw() -> impl Strategy<Value = Draw> {
             processes,
             masks,
             groups,
-            tasks,
+            tasks: copied(&plans),
         },
     )
 }
@@ -158,7 +199,10 @@ impl Draw {
     }
 
     fn kernel(&self) -> Kernel {
-        let mut kernel = Kernel::of(PROFILES[self.profile.index(PROFILES.len())].version);
+        // The newest profiles have most mechanisms, so they come up twice as often.
+        let at = self.profile.index(PROFILES.len() + EEVDF);
+        let profile = PROFILES.get(at).unwrap_or_else(|| &PROFILES[at - EEVDF]);
+        let mut kernel = Kernel::of(profile.version);
         for (feature, on) in &self.toggles {
             kernel.features.switch(FEATURES[feature.index(FEATURES.len())].feature, *on);
         }
