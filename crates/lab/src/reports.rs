@@ -25,6 +25,8 @@ pub struct Report {
     pub source: String,
     /// What was said.
     pub said: String,
+    /// Why runs don't show all of it, where that is known.
+    pub why: Option<String>,
     /// What of it runs can show.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
@@ -118,6 +120,9 @@ pub struct JudgedReport {
     pub source: String,
     /// What was said.
     pub said: String,
+    /// Why runs don't show all of it; `None` where they do, and where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The lowest verdict of its claims.
     pub verdict: Verdict,
     /// Its claims.
@@ -154,12 +159,14 @@ impl Report {
     pub fn judge(&self, runs: &Comparison) -> Result<JudgedReport> {
         let judged = |c: &Claim| c.judge(runs).map_err(|e| e.context(format!("report {}", self.name)));
         let claims = self.claims.iter().map(judged).collect::<Result<Vec<_>>>()?;
+        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(Verdict::Not);
         Ok(JudgedReport {
             name: self.name.clone(),
             title: self.title.clone(),
             source: self.source.clone(),
             said: self.said.clone(),
-            verdict: claims.iter().map(|c| c.verdict).min().unwrap_or(Verdict::Not),
+            why: self.why.clone().filter(|_| verdict != Verdict::Reproduced),
+            verdict,
             claims,
         })
     }

@@ -20,6 +20,9 @@ pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
             let line = format!("{}: {}", claim.says, figures(claim));
             write!(out, "{}", wrap(&format!("  {:<11} ", claim.verdict.word()), &line))?;
         }
+        if let Some(why) = &report.why {
+            write!(out, "{}", wrap("  why:        ", why))?;
+        }
     }
     write!(out, "\n{}\n", wrap("", &summary(all)))
 }
@@ -40,6 +43,11 @@ pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
             let (says, figures) = (plain(&claim.says), plain(&figures(claim)).to_string());
             writeln!(out, "| {name} | {said} | {source} | {says} | {figures} | {} |", claim.verdict.word())?;
         }
+    }
+    let known = all.iter().filter_map(|r| Some((r, r.why.as_ref()?)));
+    for (at, (report, why)) in known.enumerate() {
+        let gap = if at == 0 { "\n" } else { "" };
+        writeln!(out, "{gap}- `{}`: {}", report.name, plain(why))?;
     }
     Ok(())
 }

@@ -9,7 +9,23 @@ const BEGIN: &str = "<!-- reports: made from schedlab study reports --format mar
 const END: &str = "<!-- end -->";
 
 /// Reports that a change of the model must not lose.
-const GUARDS: &[&str] = &["half-sleeper"];
+const GUARDS: &[&str] = &[
+    "group-imbalance",
+    "overload-on-wakeup",
+    "nice-across-sessions",
+    "half-sleeper",
+    "half-sleeper-long",
+    "short-slice",
+    "heavy-task",
+    "yield-loop",
+    "yield-runaway",
+    "rt-throttle",
+    "rt-throttle-alone",
+    "sis-util",
+    "load-left-behind",
+    "quota-unused",
+    "quota-starvation",
+];
 
 #[test]
 fn the_page_of_reports_is_what_the_runs_say_and_no_guard_is_lost() {
