@@ -18,6 +18,7 @@ pub mod sysfs;
 pub mod topology;
 pub mod turns;
 mod uncertain;
+mod uneven;
 mod unfit;
 mod write;
 

@@ -133,7 +133,7 @@ impl Shape {
 }
 
 /// The same CPUs with cores, clusters and caches numbered as they come, as a reader of a machine numbers them.
-fn in_order_of_cpus(cpus: impl Iterator<Item = Cpu>) -> Vec<Cpu> {
+pub(crate) fn in_order_of_cpus(cpus: impl Iterator<Item = Cpu>) -> Vec<Cpu> {
     let mut known: [BTreeMap<u32, u32>; 3] = Default::default();
     let mut next = |unit: usize, id: u32| {
         let new = known[unit].len() as u32;

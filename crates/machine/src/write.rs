@@ -5,6 +5,7 @@
 
 use crate::background::{exact, row_text};
 use crate::shape::{Numbering, Shape};
+use crate::uneven::Uneven;
 use crate::{Costs, Cpu, IdleGovernor, Machine, Sharing, Topology};
 use schedlab_base::{Error, Ns, Result};
 use std::collections::BTreeMap;
@@ -113,8 +114,34 @@ impl Machine {
     }
 }
 
-/// `[topology]` of a regular machine.
+/// `[topology]`: counts where all divide evenly, else lists of the caches' sizes.
 fn topology(topology: &Topology) -> Result<String> {
+    let made = match counts(topology) {
+        Ok(text) => Ok(text),
+        Err(error) => lists(topology).ok_or(error),
+    };
+    made.map(|text| {
+        let several = topology.node_distance.len() > 1;
+        let distances =
+            if several { format!("distances = {:?}\n", topology.node_distance) } else { String::new() };
+        format!("{text}{distances}reclaim_distance = {}\n", topology.reclaim_distance)
+    })
+}
+
+/// The lists of an uneven machine, if it is one.
+fn lists(topology: &Topology) -> Option<String> {
+    let known = Numbering::NAMES.iter();
+    let (word, own) = known
+        .filter(|(_, numbering)| *numbering != Numbering::Alternating)
+        .find_map(|(word, numbering)| Some((*word, Uneven::of(topology, *numbering)?)))?;
+    Some(format!(
+        "\n[topology]\npackages = {}\nnodes = {:?}\ncores = {:?}\nthreads_per_core = {:?}\nnumbering = \"{word}\"\n",
+        own.packages, own.nodes, own.cores, own.threads
+    ))
+}
+
+/// The counts of a regular machine.
+fn counts(topology: &Topology) -> Result<String> {
     let count = |unit: fn(&Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
     let (cores, threads) = (count(|c| c.core), count(|c| c.thread));
     let clusters = count(|c| c.cluster);
@@ -147,10 +174,6 @@ fn topology(topology: &Topology) -> Result<String> {
         let _ = writeln!(text, "clusters = {}", shape.clusters);
     }
     let _ = writeln!(text, "cores = {cores}\nthreads_per_core = {threads}\nnumbering = \"{word}\"");
-    if shape.nodes > 1 {
-        let _ = writeln!(text, "distances = {:?}", topology.node_distance);
-    }
-    let _ = writeln!(text, "reclaim_distance = {}", topology.reclaim_distance);
     Ok(text)
 }
 
@@ -193,7 +216,7 @@ fn irregular(topology: &Topology, is_even: bool) -> Error {
         count(|c| c.llc),
         count(|c| c.node),
     ))
-    .help("cores of several kinds and offline CPUs make it so; simulate 'host' on that machine instead")
+    .help("offline CPUs, and cores of several kinds in one cache, make it so; simulate 'host' on that machine instead")
 }
 
 #[cfg(test)]
@@ -264,6 +287,20 @@ mod tests {
         let back = again(&machine);
         let typical: Vec<_> = back.idle_states.iter().map(|s| (s.typical, s.residency)).collect();
         assert_eq!(typical, [(Ns(40_000), Ns(0)), (Ns(21_000), Ns(3_000_000))]);
+    }
+
+    #[test]
+    fn caches_and_nodes_of_unlike_size_are_written_as_lists() {
+        let sizes = Uneven {
+            cores: vec![2, 4, 1],
+            threads: vec![2, 1, 1],
+            nodes: vec![2, 1],
+            packages: 2,
+            numbering: Numbering::Adjacent,
+            remote_distance: 25,
+        };
+        let machine = Machine { topology: sizes.topology().unwrap(), ..Machine::load("smp-2").unwrap() };
+        assert_eq!(again(&machine).topology, machine.topology);
     }
 
     #[test]
