@@ -75,7 +75,7 @@ fn another_profile_is_told_apart_in_words() {
             "kernel has HRTICK, profile v6.18 not",
             "kernel has RT_PUSH_IPI off, profile v6.18 on",
             "kernel has NI_RATE, profile v6.18 not",
-            "kernel has preemption lazy, profile v6.18 preempts at once",
+            "kernel has preemption model lazy, profile v6.18 voluntary",
         ]
     );
     let text = told("v4.5", &machine(NODES), &account("6.1.192", NODES));

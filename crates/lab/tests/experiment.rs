@@ -245,7 +245,7 @@ fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
         error("name = \"x\"\n[workload]\nname = \"pipe\"\nbananas = 3\n[[variant]]\nkernel = \"v6.5\"\n");
     assert_eq!(
         text,
-        "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, mode, runtime, name, rtapp, rtapp_text, schedule, command"
+        "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, client_work, server_work, mode, runtime, name, rtapp, rtapp_text, schedule, command"
     );
     // Also among several workloads of which others have such a key.
     let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\nfds = 3\n";

@@ -154,7 +154,7 @@ fn errors_have_their_place() {
         ),
         ("[[variant.at]]\ntime = \"1 parsec\"\nfeatures = []", at, "parsec"),
         ("[[variant.at]]\nfeatures = [\"NO_LAST_BUDDY\"]", "e.toml:23:1", "no time"),
-        ("[[variant.at]]\ntime = \"1ms\"", "e.toml:23:1", "nothing changes"),
+        ("[[variant.at]]\ntime = \"1ms\"", "e.toml:24:8", "nothing changes"),
         (
             "[[variant.at]]\ntime = \"1ms\"\nfeatures = [\"SD_SHARED_ALL\"]",
             "e.toml:25:12",

@@ -486,7 +486,12 @@ fn tasks_spin_for_a_lock_and_one_holds_it() {
     }
     let m = run(b).unwrap();
     assert!(m.own.series["turns"].count() > 4, "{}", m.own.series["turns"].count());
-    assert_eq!(m.own.counters["switches.voluntary"], 0, "nobody sleeps");
+    // Each may sleep once at the gate, and for its first pages.
+    let sleeps = m.own.counters["switches.voluntary"];
+    assert!(
+        sleeps < 16 && sleeps * 4 < m.own.series["turns"].count(),
+        "nobody sleeps for the lock: {sleeps}"
+    );
 }
 
 #[test]

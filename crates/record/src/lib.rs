@@ -50,7 +50,7 @@ pub const MODEL: u32 = 12;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
 /// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
 /// when the model changes.
-pub const WATCHING: u32 = 8;
+pub const WATCHING: u32 = 9;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel.
 pub fn version_of(origin: &Origin) -> u32 {

@@ -161,7 +161,10 @@ pub fn of(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
 
 fn tunable(all: &mut BTreeMap<String, u64>, text: &str) -> Result<()> {
     let (name, value) = text.split_once('=').ok_or_else(|| no_tunable(text))?;
-    let (row, value) = schedlab_kernel::tunable::read(name, value)?;
+    let (row, value) = schedlab_kernel::tunable::read(name, value).map_err(|e| match e.remedy() {
+        Some(_) => e,
+        None => e.help("write it as hz=1000"),
+    })?;
     all.insert(row.name.to_owned(), value);
     Ok(())
 }

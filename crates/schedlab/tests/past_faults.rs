@@ -66,10 +66,10 @@ fn a_short_quota_starves_those_throttled_first_until_4_18() {
 fn before_5_6_a_pair_may_be_pulled_apart_over_two_nodes() {
     let records = records("numa-pair");
     let most = records["v5.10"].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>()).fold(0.0, f64::max);
-    // A pair apart waits for messages: it works less.
+    // A pair apart waits for messages: it works less. A tenth leaves out pairs that begin on two nodes and soon meet.
     let apart = |kernel: &str| {
         let works = records[kernel].iter().map(|r| cpu_times_ms(r).iter().sum::<f64>());
-        works.filter(|ms| *ms < 0.98 * most).count()
+        works.filter(|ms| *ms < 0.9 * most).count()
     };
     let runs = ["v4.5", "v5.4", "v5.10"].map(apart);
     assert!(runs[0] > 0 && runs[1] > 0 && runs[2] == 0, "{runs:?} of 10 runs of v4.5, v5.4 and v5.10");

@@ -14,7 +14,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
     (
         "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --feature \
-         NO_ASYM_GRAN@16ms --nice=10 --seed 2",
+         NO_ASYM_GRAN@16ms --nice=10 --seed 3",
         &[
             "affine.neither",
             "affine.prev_idle",

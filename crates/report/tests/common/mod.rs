@@ -11,6 +11,7 @@ use std::path::Path;
 pub fn studies() -> Vec<Experiment> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.retain(|file| file.is_file());
     files.sort();
     let read = |file: &std::path::PathBuf| {
         let text = std::fs::read_to_string(file).unwrap();

@@ -43,6 +43,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("removal", &["runs rm CELL --json --out rest"]),
     ("tools", &["bench --tools --json"]),
     ("studies", &["study --json"]),
+    ("reports", &["study reports --json --quiet --out reports"]),
     ("names", &["new --list --json", "new --list keys --json"]),
     ("new", &["new fresh.toml --json"]),
     ("features", &["kernel features --json", "kernel features v6.5 --json"]),
