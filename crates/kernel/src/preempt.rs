@@ -10,6 +10,7 @@ use crate::history::{came, span};
 use crate::origin::Span;
 use crate::{Kernel, history};
 use schedlab_base::{Error, Result, Version};
+use std::collections::BTreeMap;
 
 /// A preemption model.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -92,14 +93,44 @@ impl Preempt {
     }
 }
 
-/// What earlier releases of schedlab called a model: the feature PREEMPT_LAZY. The value of the tunable `preempt`.
-pub fn of_old_feature(text: &str) -> Option<u64> {
-    let model = match text.trim().to_ascii_uppercase().as_str() {
-        "PREEMPT_LAZY" => Preempt::Lazy,
-        "NO_PREEMPT_LAZY" => Preempt::Full,
-        _ => return None,
-    };
-    Some(model as u64)
+/// What earlier releases of schedlab called `preempt`; 1 meant built to be preempted.
+pub const OLD_TUNABLE: &str = "preemption";
+
+/// Whether a toggle is of the feature that earlier releases of schedlab had for the lazy model.
+pub fn is_old_feature(text: &str) -> bool {
+    matches!(text.trim().to_ascii_uppercase().as_str(), "PREEMPT_LAZY" | "NO_PREEMPT_LAZY")
+}
+
+/// Puts the tunable `preempt` in the place of what earlier releases of schedlab had for it, with the same meaning: a name
+/// that stood for what the release does anyway goes. `version`: the kernel's, if it is known.
+///
+/// # Errors
+/// When they ask for different models.
+pub fn rename(
+    version: Option<Version>,
+    features: &mut Vec<String>,
+    tunables: &mut BTreeMap<String, u64>,
+) -> Result<()> {
+    let lazy_by_default = version.is_none_or(|v| Preempt::default_of(v) == Preempt::Lazy);
+    let dynamic = version.is_none_or(|v| v >= came("dynamic-preemption"));
+    let toggle = features.iter().rfind(|text| is_old_feature(text)).cloned();
+    let by_toggle = toggle.and_then(|text| match text.trim().to_ascii_uppercase().starts_with("NO_") {
+        false => Some(Preempt::Lazy),
+        true => lazy_by_default.then_some(Preempt::Full),
+    });
+    features.retain(|text| !is_old_feature(text));
+    let by_number = tunables.remove(OLD_TUNABLE).and_then(|value| match value {
+        0 => Some(Preempt::None),
+        _ => (!dynamic).then_some(Preempt::Full),
+    });
+    for model in [by_toggle, by_number].into_iter().flatten() {
+        let before = tunables.insert("preempt".to_owned(), model as u64);
+        if before.is_some_and(|before| before != model as u64) {
+            return Err(Error::input("two preemption models are asked for, one of them by an old name")
+                .help("keep the tunable preempt: none, voluntary, full or lazy"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,6 +163,25 @@ mod tests {
             ["v2.6.12", "v2.6.18", "v6.18", "v7.3"].map(of),
             [Preempt::None, Preempt::Voluntary, Preempt::Voluntary, Preempt::Lazy]
         );
+    }
+
+    #[test]
+    fn old_names_mean_what_they_meant() {
+        let of = |kernel: &str, features: &[&str], tunables: &[(&str, u64)]| {
+            let mut v = Variant::plain(kernel);
+            v.features = features.iter().map(|f| (*f).to_owned()).collect();
+            v.tunables = tunables.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            v.renamed().map(|v| (v.features.len(), v.tunables.get("preempt").copied()))
+        };
+        let model = |m: Preempt| Some(m as u64);
+        assert_eq!(of("v6.18", &["PREEMPT_LAZY"], &[]).unwrap(), (0, model(Preempt::Lazy)));
+        assert_eq!(of("v6.18", &["NO_PREEMPT_LAZY"], &[]).unwrap(), (0, None), "it was not lazy anyway");
+        assert_eq!(of("v7.3", &["NO_PREEMPT_LAZY"], &[]).unwrap(), (0, model(Preempt::Full)));
+        assert_eq!(of("v6.12", &[], &[("preemption", 0)]).unwrap().1, model(Preempt::None));
+        assert_eq!(of("v6.12", &[], &[("preemption", 1)]).unwrap().1, None, "it was built so anyway");
+        assert_eq!(of("v5.10", &[], &[("preemption", 1)]).unwrap().1, model(Preempt::Full));
+        assert!(of("v6.12", &[], &[("preemption", 0), ("preempt", 2)]).is_err());
+        assert!(of("v7.3", &["NO_PREEMPT_LAZY"], &[("preempt", 3)]).is_err());
     }
 
     #[test]

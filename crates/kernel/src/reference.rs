@@ -6,7 +6,7 @@
 use crate::feature::{FEATURES, FeatureRow};
 use crate::origin::{Source, Span};
 use crate::tunable::{TUNABLES, TunableRow};
-use crate::{Feature, Kernel, PROFILES, Toggle, effect};
+use crate::{Feature, Kernel, PROFILES, Toggle, effect, preempt};
 use schedlab_base::{Error, Result, Version};
 use serde::Serialize;
 use std::fmt;
@@ -188,6 +188,7 @@ pub fn of(version: Version) -> Vec<Entry> {
 /// # Errors
 /// When there is none; the nearest of all names is offered.
 pub fn find(name: &str) -> Result<Entry> {
+    let name = if preempt::is_old_feature(name) || name == preempt::OLD_TUNABLE { "preempt" } else { name };
     let feature = Toggle::parse(name).ok().map(|t| t.feature.name());
     let same = |e: &Entry| feature == Some(e.name) || e.name.eq_ignore_ascii_case(name.trim());
     let known = all();

@@ -45,37 +45,33 @@ impl TunableRow {
     }
 }
 
-/// What earlier releases of schedlab called `preempt`; 1 meant built to be preempted.
-const OLD_NAME: &str = "preemption";
-
 /// The names that an experiment may use.
 pub fn names() -> Vec<&'static str> {
-    TUNABLES.iter().map(|row| row.name).chain([OLD_NAME]).collect()
+    TUNABLES.iter().map(|row| row.name).chain([preempt::OLD_TUNABLE]).collect()
 }
 
-/// The row of that name, and its value as a user writes it: a whole number, or a word if the tunable has words.
+/// A tunable's value as a user writes it: a whole number, or a word if the tunable has words. An old name is read, too
+/// ([`preempt::rename`]).
 ///
 /// # Errors
-/// Unknown names, and values that are neither.
-pub fn read(name: &str, text: &str) -> Result<(&'static TunableRow, u64)> {
+/// Unknown names, values that are neither, and those out of range.
+pub fn read(name: &str, text: &str) -> Result<u64> {
     let number = || text.replace('_', "").parse::<u64>().ok();
-    let (name, old) = if name == OLD_NAME { ("preempt", true) } else { (name, false) };
-    let row = TUNABLES
-        .iter()
-        .find(|r| r.name == name)
-        .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|r| r.name)))?;
+    if name == preempt::OLD_TUNABLE {
+        let range =
+            || Error::input(format!("{name} is 0 or 1, not '{text}'")).help("preempt names the model");
+        return number().filter(|n| *n <= 1).ok_or_else(range);
+    }
+    let known = || TUNABLES.iter().map(|r| r.name);
+    let row =
+        TUNABLES.iter().find(|r| r.name == name).ok_or_else(|| Error::unknown("tunable", name, known()))?;
     let word = row.words().iter().position(|word| *word == text).map(|at| at as u64);
-    let value = match number() {
-        Some(0) if old => Some(Preempt::None as u64),
-        Some(1) if old => Some(Preempt::Full as u64),
-        Some(_) if old => None,
-        number => word.or(number),
-    };
-    let value = value.ok_or_else(|| match row.words() {
+    let value = word.or_else(number).ok_or_else(|| match row.words() {
         [] => Error::input(format!("{name} is a whole number, not '{text}'")),
         words => Error::unknown(name, text, words.iter().copied()),
     })?;
-    Ok((row, value))
+    Tunables::defaults(Version::v2_6(23)).set(name, value)?;
+    Ok(value)
 }
 
 /// A value of the tunable of that name as it is written.

@@ -198,17 +198,17 @@ impl Variant {
             migration_factor: None,
         }
     }
-    /// The same variant, with what earlier releases of schedlab called a feature as the tunable that it is today
-    /// ([`preempt::of_old_feature`]).
-    #[must_use]
-    pub fn renamed(mut self) -> Variant {
+    /// The same variant, with old names of the tunable `preempt` replaced ([`preempt::rename`]).
+    ///
+    /// # Errors
+    /// When old and new names ask for different models.
+    pub fn renamed(mut self) -> Result<Variant> {
+        let version = Version::parse(&self.kernel).ok();
         let lists = self.at.iter_mut().map(|c| (&mut c.features, &mut c.tunables));
         for (features, tunables) in lists.chain([(&mut self.features, &mut self.tunables)]) {
-            let asked = features.iter().filter_map(|text| preempt::of_old_feature(text)).next_back();
-            features.retain(|text| preempt::of_old_feature(text).is_none());
-            tunables.extend(asked.map(|value| ("preempt".to_owned(), value)));
+            preempt::rename(version, features, tunables)?;
         }
-        self
+        Ok(self)
     }
     /// Whether nothing is changed about the system; its tasks may still be of another policy.
     pub fn is_plain(&self) -> bool {

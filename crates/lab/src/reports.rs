@@ -1,11 +1,12 @@
 //! Public reports, judged: what was published about an experiment, as claims that its runs can fail.
 //!
-//! A claim is a quotient of two metrics, or of a metric and a number. It has the direction that was reported, and often a
-//! size. Values are means over the runs of a cell; times are ns.
+//! A claim is a quotient of two metrics, run by run of a seed, or of a metric and a number. It has the direction that was
+//! reported, and often a size. Times are ns.
 
 use crate::Comparison;
 use crate::compare::Cell;
-use schedlab_base::{Error, Result};
+use crate::stats::special::t_quantile;
+use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 
 /// How far a value may lie outside the published size and still have it: a quarter. Reports come from other machines.
@@ -25,8 +26,10 @@ pub struct Report {
     pub source: String,
     /// What was said.
     pub said: String,
-    /// Why runs don't show all of it, where that is known.
-    pub why: Option<String>,
+    /// Why runs show the direction and another size, where that is known.
+    why_size: Option<String>,
+    /// Why runs don't show it, where that is known.
+    why_not: Option<String>,
     /// What of it runs can show.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
@@ -75,6 +78,8 @@ enum Divisor {
 pub enum Verdict {
     /// The runs do not show it.
     Not,
+    /// Too few runs tell: their 95 % interval has both sides of the bound.
+    Unclear,
     /// The runs show the direction, and another size.
     Direction,
     /// The runs show it, with its size if that was published.
@@ -86,6 +91,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Not => "not",
+            Verdict::Unclear => "unclear",
             Verdict::Direction => "direction",
             Verdict::Reproduced => "reproduced",
         }
@@ -97,9 +103,12 @@ impl Verdict {
 pub struct JudgedClaim {
     /// The quotient, in words.
     pub says: String,
-    /// The runs' quotient.
+    /// The runs' quotient: the geometric mean over the seeds.
     pub ours: f64,
-    /// The direction: the bound, and whether the quotient is to be above it.
+    /// Its 95 % interval; `None` for a single run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// The bound that tells the direction; it is ours, the report has none.
     pub bound: f64,
     /// Whether it is to be above the bound.
     pub above: bool,
@@ -127,6 +136,16 @@ pub struct JudgedReport {
     pub verdict: Verdict,
     /// Its claims.
     pub claims: Vec<JudgedClaim>,
+    /// Warnings about its runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+impl JudgedReport {
+    /// Whether it was published how much.
+    pub fn has_size(&self) -> bool {
+        self.claims.iter().any(|c| c.published.is_some())
+    }
 }
 
 #[derive(Deserialize)]
@@ -165,42 +184,83 @@ impl Report {
             title: self.title.clone(),
             source: self.source.clone(),
             said: self.said.clone(),
-            why: self.why.clone().filter(|_| verdict != Verdict::Reproduced),
+            why: match verdict {
+                Verdict::Not => self.why_not.clone(),
+                Verdict::Direction => self.why_size.clone(),
+                Verdict::Unclear | Verdict::Reproduced => None,
+            },
             verdict,
             claims,
+            // Others are about the comparison's rows, which are not shown.
+            warnings: runs
+                .warnings
+                .iter()
+                .map(|w| w.warning.clone())
+                .filter(|w| w.code.starts_with("run."))
+                .collect(),
         })
     }
 }
 
 impl Claim {
     fn judge(&self, runs: &Comparison) -> Result<JudgedClaim> {
-        let value = |variant: &str, metric: &str| mean(runs, variant, self.load.as_deref(), metric);
-        let by = match &self.by {
-            Divisor::Number(n) => *n,
-            Divisor::Value { variant, metric } => value(variant, metric.as_ref().unwrap_or(&self.metric))?,
+        let values = |variant: &str, metric: &str| values(runs, variant, self.load.as_deref(), metric);
+        let over = values(&self.variant, &self.metric)?;
+        let logs: Vec<f64> = match &self.by {
+            Divisor::Number(n) => over.iter().map(|x| (x / n).ln()).collect(),
+            Divisor::Value { variant, metric } => {
+                let under = values(variant, metric.as_ref().unwrap_or(&self.metric))?;
+                over.iter().zip(under).map(|(x, y)| (x / y).ln()).collect()
+            }
         };
-        let ours = value(&self.variant, &self.metric)? / by;
+        let (log, ci95) = mean_and_interval(&logs);
         let (bound, above) =
             self.above.map_or((self.below.unwrap_or(f64::NAN), false), |bound| (bound, true));
         let changes = matches!(self.by, Divisor::Value { .. });
-        let size = self.published.map(|published| if changes { log(published) } else { published });
-        let (measured, room) = if changes { (ours.ln(), CHANGE) } else { (ours, VALUE) };
-        let verdict =
-            verdict(if above { ours > bound } else { ours < bound }, size.map(|s| near(measured, s, room)));
-        Ok(JudgedClaim { says: self.says.clone(), ours, bound, above, published: self.published, verdict })
+        let size = self.published.map(|published| match changes {
+            true => near(log, published.map(f64::ln), CHANGE),
+            false => near(log.exp(), published, VALUE),
+        });
+        let [low, high] = ci95.unwrap_or([log; 2]);
+        let [least, most] = if above { [low, high] } else { [-high, -low] };
+        let at = if above { bound.ln() } else { -bound.ln() };
+        let direction = match () {
+            () if least > at => Some(true),
+            () if most > at => None,
+            () => Some(false),
+        };
+        Ok(JudgedClaim {
+            says: self.says.clone(),
+            ours: log.exp(),
+            ci95: ci95.map(|ends| ends.map(f64::exp)),
+            bound,
+            above,
+            published: self.published,
+            verdict: verdict(direction, size),
+        })
     }
 }
 
-fn verdict(direction: bool, size: Option<bool>) -> Verdict {
+/// The mean of logarithms and its 95 % interval (Student's); without an interval for a single value.
+fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    if logs.len() < 2 {
+        return (mean, None);
+    }
+    let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = t_quantile(0.975, n - 1.0) * (variance / n).sqrt();
+    (mean, Some([mean - half, mean + half]))
+}
+
+/// `direction`: whether it is the reported one; `None`: the runs can't tell.
+fn verdict(direction: Option<bool>, size: Option<bool>) -> Verdict {
     match (direction, size) {
-        (false, _) => Verdict::Not,
-        (true, Some(false)) => Verdict::Direction,
-        (true, _) => Verdict::Reproduced,
+        (Some(false), _) => Verdict::Not,
+        (None, _) => Verdict::Unclear,
+        (Some(true), Some(false)) => Verdict::Direction,
+        (Some(true), _) => Verdict::Reproduced,
     }
-}
-
-fn log(range: [f64; 2]) -> [f64; 2] {
-    range.map(f64::ln)
 }
 
 /// Whether a value lies in a range, or outside it by a factor of `room` at most; on the same side of 0.
@@ -209,13 +269,13 @@ fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
     ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())
 }
 
-fn mean(runs: &Comparison, variant: &str, load: Option<&str>, metric: &str) -> Result<f64> {
+/// A metric's values in the runs of a cell, in the order of the seeds.
+fn values<'r>(runs: &'r Comparison, variant: &str, load: Option<&str>, metric: &str) -> Result<&'r [f64]> {
     let is_it = |c: &&Cell| c.variant == variant && load.is_none_or(|load| c.load == load);
     let cell = runs.cells.iter().find(is_it);
     let stat = cell.and_then(|c| c.metrics.get(metric)).and_then(|stat| stat.measured());
-    stat.map(|m| m.mean).ok_or_else(|| {
-        Error::input(format!("{metric} of variant '{variant}' was not measured"))
-            .help("metrics of the experiment have it, or its load is named")
+    stat.filter(|m| m.missing_runs == 0).map(|m| m.values.as_slice()).ok_or_else(|| {
+        Error::internal(format!("{metric} of variant '{variant}' was not measured in each run"))
     })
 }
 
@@ -227,14 +287,23 @@ mod tests {
     fn a_value_holds_within_a_quarter_and_a_change_within_half_and_double() {
         let value = |ours| near(ours, [50.0, 50.0], VALUE);
         assert_eq!([39.0, 41.0, 62.0, 63.0, f64::NAN].map(value), [false, true, true, false, false]);
-        let change = |ours: f64| near(ours.ln(), log([1.13, 1.13]), CHANGE);
+        let change = |ours: f64| near(ours.ln(), [1.13f64.ln(); 2], CHANGE);
         assert_eq!([0.9, 1.04, 1.07, 1.25, 1.4].map(change), [false, false, true, true, false]);
-        let fall = |ours: f64| near(ours.ln(), log([0.01, 0.1]), CHANGE);
+        let fall = |ours: f64| near(ours.ln(), [0.01f64.ln(), 0.1f64.ln()], CHANGE);
         assert_eq!([0.001, 0.05, 0.3, 0.9].map(fall), [true, true, true, false]);
+        let rows = [(Some(false), Some(true)), (None, None), (Some(true), Some(false)), (Some(true), None)];
         assert_eq!(
-            [(false, Some(true)), (true, Some(false)), (true, None)].map(|(d, s)| verdict(d, s)),
-            [Verdict::Not, Verdict::Direction, Verdict::Reproduced]
+            rows.map(|(direction, size)| verdict(direction, size)),
+            [Verdict::Not, Verdict::Unclear, Verdict::Direction, Verdict::Reproduced]
         );
+    }
+
+    #[test]
+    fn an_interval_is_students() {
+        let (mean, ci95) = mean_and_interval(&[1.0, 2.0, 3.0]);
+        let [low, high] = ci95.unwrap();
+        assert!((mean - 2.0).abs() < 1e-9 && (high - 4.484).abs() < 0.001 && (low + 0.484).abs() < 0.001);
+        assert_eq!(mean_and_interval(&[1.5]), (1.5, None));
     }
 
     #[test]

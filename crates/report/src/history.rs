@@ -2,7 +2,7 @@
 
 use crate::text::wrap;
 use schedlab_base::Version;
-use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED};
+use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED, Unmodelled};
 use std::io::{self, Write};
 
 /// Writes every mechanism: releases that have it, and what the kernel does with it.
@@ -11,6 +11,7 @@ use std::io::{self, Write};
 /// When the writer fails.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
     some(HISTORY.iter(), out)?;
+    not_modelled(UNMODELLED.iter(), out)?;
     let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history \
                   MECHANISM' prints where one was read, and the behaviour of kernels without it; VERSION in its \
                   place prints that of a profile, and any other word the mechanisms whose text has it.";
@@ -29,7 +30,7 @@ pub fn found(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write
 
 fn some(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Write) -> io::Result<()> {
     by_subject(mechanisms, out, |m, out| {
-        let head = format!("  {:<24}", m.name);
+        let head = format!("  {:<28} ", m.name);
         write!(out, "{}", wrap(&head, &m.releases()))?;
         write!(out, "{}", wrap("      ", m.with))
     })
@@ -45,15 +46,22 @@ pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     let concern = HISTORY.iter().filter(|m| m.concerns(version));
     by_subject(concern, out, |m, out| {
         let (sign, does) = if m.is_in(version) { ('+', m.with) } else { ('-', m.without) };
-        let head = format!("  {sign} {:<24}", m.name);
+        let head = format!("  {sign} {:<28} ", m.name);
         write!(out, "{}", wrap(&head, &m.because(version)))?;
         write!(out, "{}", wrap("      ", does))
     })?;
-    let absent: Vec<_> = UNMODELLED.iter().filter(|u| u.is_in(version)).collect();
-    if !absent.is_empty() {
-        writeln!(out, "\nNot modelled")?;
+    not_modelled(UNMODELLED.iter().filter(|u| u.is_in(version)), out)
+}
+
+/// Known changes that the simulator leaves out.
+fn not_modelled(all: impl Iterator<Item = &'static Unmodelled>, out: &mut dyn Write) -> io::Result<()> {
+    for (at, u) in all.enumerate() {
+        if at == 0 {
+            writeln!(out, "\nNot modelled")?;
+        }
+        write!(out, "{}", wrap("  ", &format!("{}: {} ({})", u.span, u.text, u.function)))?;
     }
-    absent.iter().try_for_each(|u| write!(out, "{}", wrap("  ", &format!("{} ({})", u.text, u.function))))
+    Ok(())
 }
 
 /// Writes one mechanism in full.

@@ -2,6 +2,7 @@
 
 use crate::markdown::plain;
 use crate::text::wrap;
+use schedlab_base::counted;
 use schedlab_lab::reports::{JudgedClaim, JudgedReport, Verdict};
 use std::io::{self, Write};
 
@@ -22,6 +23,9 @@ pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
         }
         if let Some(why) = &report.why {
             write!(out, "{}", wrap("  why:        ", why))?;
+        }
+        for warning in &report.warnings {
+            write!(out, "{}", wrap("  warning:    ", &warning.message))?;
         }
     }
     write!(out, "\n{}\n", wrap("", &summary(all)))
@@ -52,15 +56,18 @@ pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The runs' quotient, the published one or the bound.
+/// The runs' quotient with its interval, and the published one or our bound.
 fn figures(claim: &JudgedClaim) -> String {
     let wanted = match claim.published {
         Some([from, to]) if from == to => format!("published {}", number(from)),
         Some([from, to]) => format!("published {} to {}", number(from), number(to)),
-        None if claim.above => format!("reported above {}", number(claim.bound)),
-        None => format!("reported below {}", number(claim.bound)),
+        None if claim.above => format!("to be above {}", number(claim.bound)),
+        None => format!("to be below {}", number(claim.bound)),
     };
-    format!("{}, {wanted}", number(claim.ours))
+    let interval = claim.ci95.filter(|[low, high]| number(*low) != number(*high));
+    let interval =
+        interval.map_or_else(String::new, |[low, high]| format!(" [{}, {}]", number(low), number(high)));
+    format!("{}{interval}, {wanted}", number(claim.ours))
 }
 
 fn number(x: f64) -> String {
@@ -75,12 +82,17 @@ fn number(x: f64) -> String {
 
 /// How many reports came out how.
 fn summary(all: &[JudgedReport]) -> String {
-    let of = |verdict| all.iter().filter(|r| r.verdict == verdict).count();
+    let of = |verdict, sized: Option<bool>| {
+        all.iter().filter(|r| r.verdict == verdict && sized.is_none_or(|s| r.has_size() == s)).count()
+    };
     format!(
-        "Of {}, the simulator reproduces {} with their size, {} in direction, and {} not.",
-        schedlab_base::count::counted(all.len(), "report"),
-        of(Verdict::Reproduced),
-        of(Verdict::Direction),
-        of(Verdict::Not)
+        "Of {}, the simulator reproduces {} with the size that was published and {} of which no size was published; {} in \
+         direction; {} not; of {} the runs can't tell.",
+        counted(all.len(), "report"),
+        of(Verdict::Reproduced, Some(true)),
+        of(Verdict::Reproduced, Some(false)),
+        of(Verdict::Direction, None),
+        of(Verdict::Not, None),
+        of(Verdict::Unclear, None)
     )
 }

@@ -198,7 +198,29 @@ impl RunOptions {
     pub fn quiet(&self) -> bool {
         self.quiet
     }
+    /// The first option that asks for a part of an experiment, or judges its rows.
+    pub fn beyond_claims(&self) -> Option<&'static str> {
+        let asked = [
+            ("--load", !self.load.is_empty()),
+            ("--machine", !self.machine.is_empty()),
+            ("--workload", !self.workload.is_empty()),
+            ("--variant", !self.variant.is_empty()),
+            ("--metric", !self.metric.is_empty()),
+            ("--kernel", !self.kernel.is_empty()),
+            ("--backend", self.backend != Backend::Sim.name()),
+            ("--predict", self.predict),
+            ("--uncertainty", self.uncertainty),
+            ("--budget", self.budget.is_some()),
+            ("--plot", self.form.plots()),
+            ("--junit, --print", self.has_outlet()),
+            ("--fail-on", self.gate.is_asked()),
+        ];
+        asked.into_iter().find(|(_, asked)| *asked).map(|(option, _)| option)
+    }
     /// The form of the result.
+    ///
+    /// # Errors
+    /// When it is unknown.
     pub fn form(&self) -> Result<&'static schedlab_report::Form> {
         self.form.form()
     }

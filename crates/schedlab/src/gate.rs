@@ -27,6 +27,10 @@ fn verdict(text: &str) -> Result<Verdict> {
 }
 
 impl GateOptions {
+    /// Whether verdicts that fail were named.
+    pub fn is_asked(&self) -> bool {
+        !self.fail_on.is_empty()
+    }
     /// The verdicts that fail in forms for CI: those that were named, else "worse".
     pub fn failing(&self) -> &[Verdict] {
         if self.fail_on.is_empty() { &[Verdict::Worse] } else { &self.fail_on }

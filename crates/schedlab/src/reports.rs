@@ -31,12 +31,17 @@ report_files! {
     "preempt-none" "load-left-behind" "quota-unused" "quota-starvation"
 }
 
-/// Runs the experiment of every report, and judges each.
+/// Runs the experiments of the reports that are named, of all if none is, and judges each.
 ///
 /// # Errors
-/// For errors in options, when a run fails, or on an interruption.
-pub fn judged(options: &RunOptions) -> Result<Vec<JudgedReport>> {
-    read(CLAIMS)?.iter().map(|report| one(report, options)).collect()
+/// For unknown names and errors in options, when a run fails, or on an interruption.
+pub fn judged(names: &[String], options: &RunOptions) -> Result<Vec<JudgedReport>> {
+    let all = read(CLAIMS)?;
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|r| r.name != **name)) {
+        return Err(Error::unknown("report", unknown, all.iter().map(|r| r.name.as_str())));
+    }
+    let wanted = all.iter().filter(|r| names.is_empty() || names.contains(&r.name));
+    wanted.map(|report| one(report, options)).collect()
 }
 
 fn one(report: &Report, options: &RunOptions) -> Result<JudgedReport> {

@@ -20,7 +20,7 @@ study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "migration
 /// # Errors
 /// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<Experiment> {
-    let known = STUDIES.iter().map(|(name, _)| *name);
+    let known = STUDIES.iter().map(|(name, _)| *name).chain([crate::reports::NAME]);
     let found = STUDIES.iter().find(|(n, _)| *n == name);
     let (name, text) = found.ok_or_else(|| {
         let e = Error::unknown("study", name, known);

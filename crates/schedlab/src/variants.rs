@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Variant> {
         change(&mut variant, text)?;
     }
     variant.at.sort_by_key(|change| change.time);
-    checked(variant.renamed())
+    checked(variant.renamed()?)
 }
 
 /// As [`parse`], and in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image: a
@@ -161,11 +161,11 @@ pub fn of(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
 
 fn tunable(all: &mut BTreeMap<String, u64>, text: &str) -> Result<()> {
     let (name, value) = text.split_once('=').ok_or_else(|| no_tunable(text))?;
-    let (row, value) = schedlab_kernel::tunable::read(name, value).map_err(|e| match e.remedy() {
+    let value = schedlab_kernel::tunable::read(name, value).map_err(|e| match e.remedy() {
         Some(_) => e,
         None => e.help("write it as hz=1000"),
     })?;
-    all.insert(row.name.to_owned(), value);
+    all.insert(name.to_owned(), value);
     Ok(())
 }
 

@@ -43,6 +43,22 @@ fn the_page_of_reports_is_what_the_runs_say_and_no_guard_is_lost() {
     let json = lab.json(&["study", "reports", "--json", "--quiet", "--out", "runs"]);
     for name in GUARDS {
         let report = json["reports"].as_array().unwrap().iter().find(|r| r["name"] == *name).unwrap();
-        assert_ne!(report["verdict"], "not", "{report:#}");
+        assert!(["reproduced", "direction"].contains(&report["verdict"].as_str().unwrap()), "{report:#}");
     }
+    for report in json["reports"].as_array().unwrap() {
+        assert!(report["warnings"].is_null(), "{report:#}");
+    }
+}
+
+#[test]
+fn reports_are_named_and_take_no_part_of_an_experiment() {
+    let lab = Lab::new();
+    let one = lab.ok(&["study", "reports", "half-sleeper", "--quiet"]);
+    assert!(one.contains("half-sleeper ") && one.contains("Of 1 report,"), "{one}");
+    let refused = |words: &[&str]| lab.run(&[&["study", "reports"], words].concat(), 2).1;
+    assert!(refused(&["half-sleper"]).contains("'half-sleeper'"));
+    assert!(refused(&["--variant", "v6.5"]).contains("--variant does not go with reports"));
+    assert!(refused(&["--fail-on", "worse"]).contains("--fail-on"));
+    assert!(refused(&["--format", "csv"]).contains("no form 'csv'"));
+    assert!(lab.run(&["study", "newidle", "half-sleeper"], 2).1.contains("only 'reports' takes names"));
 }

@@ -528,6 +528,6 @@ mechanisms! {
             without "There is no lazy model: every request is made at once."
         no_voluntary_preemption: [since("7.0")], "kernel/Kconfig.preempt", Source("6.17 has it not, 7.0 has it"),
             with "There are the full and the lazy model; none and voluntary remain for machines that can't be lazy."
-            without "There are the models none and, if the release has it, voluntary."
+            without "There are the models none and, if the release has it, voluntary, beside full and lazy."
     }
 }

@@ -3,9 +3,10 @@
 use super::{Subject, any, between, since};
 use crate::origin::Span;
 use schedlab_base::Version;
+use serde::Serialize;
 
 /// A change that is not modelled.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Unmodelled {
     /// The part of the kernel it belongs to.
     pub subject: Subject,

@@ -46,7 +46,7 @@ fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Op
     let (reader, name, every) = (slow.reader, slow.name, slow.every);
     let text = format!(
         "{reader} reads {name}, which busy CPUs of {} compute every {every}: most of this run has the value of its first \
-         tick (--warmup {every}, or a longer run, shows the kernel under this load)",
+         tick. A longer run, or as long a warm-up where the workload has one, shows the kernel under its load",
         machine.name
     );
     Some(Warning::new("run.short", text))
@@ -125,7 +125,6 @@ impl Sim {
         warnings.extend(guessed(cell));
         let cut = to_the_end && report.end >= warmup.plus(duration);
         warnings.extend(cut.then(|| cut_off(duration)));
-        warnings.extend(too_short(&machine, &kernel, warmup, duration).filter(|_| !to_the_end));
         if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
             let text =
                 format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
@@ -140,6 +139,10 @@ impl Sim {
         found.add(report.found);
         found.counters.insert("sim.events".into(), report.events);
         found.counters.insert("sim.wakeups".into(), report.wakeups);
+        let searched = found.counters.get("placement.probes").is_some_and(|probes| *probes > 0);
+        if searched && !to_the_end {
+            warnings.extend(too_short(&machine, &kernel, warmup, duration));
+        }
         found.environment = environment::simulated();
         warnings.extend(beside::ended_early(cell, &found));
         found.warnings.splice(..0, warnings);

@@ -3,8 +3,8 @@
 
 use super::keys;
 use super::loads::{self, Workload};
-use schedlab_base::{CpuSet, Error, Ns, Result};
-use schedlab_kernel::tunable;
+use schedlab_base::{CpuSet, Error, Ns, Result, Version};
+use schedlab_kernel::{preempt, tunable};
 use schedlab_machine::reader::Table;
 use schedlab_workload::bench::{MODE, PROCESSES, THREADS};
 use schedlab_workload::{Beside, GroupSpec, NestedSpec, Params, RemoteSpec, Spec, group, spec, together};
@@ -259,12 +259,16 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
         Some("periodic") => true,
         Some(other) => return Err(table.place("tick", Error::unknown("tick", other, ["periodic", "nohz"]))),
     };
+    let kernel = table.required("kernel", table.string("kernel")?)?.to_owned();
+    let (mut features, mut tunables) = (names(table, "features")?, tunables(table)?);
+    preempt::rename(Version::parse(&kernel).ok(), &mut features, &mut tunables)
+        .map_err(|e| table.place("kernel", e))?;
     Ok(NestedSpec {
         name: table.required("name", table.string("name")?)?.to_owned(),
         vcpus: table.required("vcpus", table.number("vcpus")?)?,
-        kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
-        features: names(table, "features")?,
-        tunables: tunables(table)?,
+        kernel,
+        features,
+        tunables,
         periodic_tick,
         halt_poll: table.time("halt_poll")?.unwrap_or_default(),
         tasks: table.required("tasks", table.get("tasks").map(|_| names(table, "tasks")))??,
@@ -279,8 +283,8 @@ fn tunables(table: &Table<'_>) -> Result<BTreeMap<String, u64>> {
             Some(word) => word.to_owned(),
             None => inner.required(name, inner.number::<u64>(name)?)?.to_string(),
         };
-        let (row, value) = tunable::read(name, &text).map_err(|e| inner.place(name, e))?;
-        Ok((row.name.to_owned(), value))
+        let value = tunable::read(name, &text).map_err(|e| inner.place(name, e))?;
+        Ok((name.to_owned(), value))
     };
     inner.keys().map(one).collect()
 }

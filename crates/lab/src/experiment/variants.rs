@@ -10,11 +10,11 @@ use super::read::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
 use crate::{fits, guests};
-use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::{
-    AttrChange, Change, Kernel, Policy, Scx, Toggle, Tunables, Variant, preempt, tunable, variant::RUNNING,
+    AttrChange, Change, Kernel, Policy, Scx, Toggle, Variant, preempt, tunable, variant::RUNNING,
 };
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
@@ -236,7 +236,8 @@ impl Family<'_> {
                 variant.name = format!("{},{}={text}", variant.name, dial.name);
             }
         }
-        let mut variant = variant.renamed();
+        let key = if variant.tunables.is_empty() { "features" } else { "tunables" };
+        let mut variant = variant.renamed().map_err(|e| self.table.place(key, e))?;
         self.order(&mut variant)?;
         changes::check(&variant, &self.groups)?;
         if self.real || guests::is_real_variant(&variant) {
@@ -270,7 +271,7 @@ fn features<'t>(
     let is_name =
         |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let set = move |v: &mut Variant, text: &str| {
-        if (!open || !is_name(text)) && preempt::of_old_feature(text).is_none() {
+        if (!open || !is_name(text)) && !preempt::is_old_feature(text) {
             Toggle::parse(text)?;
         }
         of(v).push(text.to_owned());
@@ -297,9 +298,7 @@ fn tunables<'t>(
     let Some(inner) = table.table("tunables", &tunable::names())? else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
         let set = move |v: &mut Variant, text: &str| {
-            let (row, value) = tunable::read(key, text)?;
-            Tunables::defaults(Version::v2_6(23)).set(row.name, value)?;
-            of(v).insert(row.name.to_owned(), value);
+            of(v).insert(key.to_owned(), tunable::read(key, text)?);
             Ok(())
         };
         Ok(Dial { name: format!("{before}{key}"), values: given(&inner, key)?, set: Box::new(set) })

@@ -10,7 +10,7 @@ use schedlab_forge::Built;
 use schedlab_forge::catalog;
 use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
-use schedlab_kernel::history::{self, HISTORY, Mechanism};
+use schedlab_kernel::history::{self, HISTORY, Mechanism, UNMODELLED};
 use schedlab_kernel::reference::{self, Setting};
 use schedlab_kernel::{Kernel, PROFILES, Profile, profile};
 use schedlab_report::features as report;
@@ -120,7 +120,11 @@ fn chronology(own: &Chronology) -> Result<()> {
             }
             let concern = HISTORY.iter().filter(|m| m.concerns(version));
             let rows: Vec<_> = concern.map(|m| in_version(m, version)).collect();
-            output::json_as(SCHEMA, &serde_json::json!({ "kernel": version, "mechanisms": rows }))
+            let absent: Vec<_> = UNMODELLED.iter().filter(|u| u.is_in(version)).collect();
+            output::json_as(
+                SCHEMA,
+                &serde_json::json!({ "kernel": version, "mechanisms": rows, "not_modelled": absent }),
+            )
         }
         Some(words) if history::find(words).is_err() && !history::search(words).is_empty() => {
             let found = history::search(words);
@@ -136,7 +140,9 @@ fn chronology(own: &Chronology) -> Result<()> {
             }
             output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": [one] }))
         }
-        None if own.json => output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": HISTORY })),
+        None if own.json => {
+            output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": HISTORY, "not_modelled": UNMODELLED }))
+        }
         None => output::result(chronicle::all),
     }
 }

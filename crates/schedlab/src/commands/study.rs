@@ -14,8 +14,11 @@ pub const ENTRY: cli::Entry = cli::Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// The study to run; without a name the studies are listed
+    /// The study to run; without a name the studies are listed. 'reports' runs the public reports
     name: Option<String>,
+    /// Of 'reports': these only
+    #[arg(value_name = "REPORT")]
+    reports: Vec<String>,
     /// Run every study
     #[arg(long, conflicts_with = "name")]
     all: bool,
@@ -34,7 +37,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
     if own.name.as_deref() == Some(reports::NAME) {
-        return judge_reports(&own.options);
+        return judge_reports(&own);
+    }
+    if let Some(odd) = own.reports.first() {
+        return Err(
+            Error::input(format!("'{odd}' after the study's name")).help("only 'reports' takes names")
+        );
     }
     let names: Vec<&str> = match &own.name {
         Some(name) => vec![name],
@@ -64,9 +72,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Runs the experiments of all public reports, and says which of them the simulator reproduces.
-fn judge_reports(options: &RunOptions) -> Result<()> {
+fn judge_reports(own: &Own) -> Result<()> {
+    let options = &own.options;
     let form = options.form()?.name;
-    let all = reports::judged(options)?;
+    if !["table", "markdown", "json"].contains(&form) {
+        return Err(Error::input(format!("reports have no form '{form}'")).help("table, markdown or json"));
+    }
+    if own.report.is_some() {
+        return Err(Error::input("--report is for studies whose runs are compared").help("leave it out"));
+    }
+    if let Some(option) = options.beyond_claims() {
+        let text = format!("{option} does not go with reports: their claims are about all cells, simulated");
+        return Err(Error::input(text).help("'schedlab study reports NAME' runs one report"));
+    }
+    let all = reports::judged(&own.reports, options)?;
     match form {
         "json" => output::json_as("schedlab/reports/1", &serde_json::json!({ "reports": all })),
         "markdown" => output::result(|out| schedlab_report::reports::markdown(&all, out)),

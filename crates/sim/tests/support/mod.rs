@@ -115,8 +115,7 @@ pub fn kernel(text: &str) -> Kernel {
     let mut kernel = Kernel::profile(words.next().unwrap_or_default()).expect("a profile");
     for word in words {
         if let Some((name, value)) = word.split_once('=') {
-            let (row, value) = tunable::read(name, value).expect("a tunable");
-            kernel.tunables.set(row.name, value).expect("a value");
+            kernel.tunables.set(name, tunable::read(name, value).expect("a tunable")).expect("a value");
             continue;
         }
         let toggle = Toggle::parse(word).expect("a feature");
