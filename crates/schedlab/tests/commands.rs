@@ -520,7 +520,7 @@ fn the_chronology_tells_all_mechanisms_what_one_version_does_or_one_mechanism() 
     let lab = Lab::new();
     let all = lab.ok(&["kernel", "history"]);
     narrow(&all);
-    assert!(all.contains("\n  runnable-load           from v3.8, before v5.5\n"), "{all}");
+    assert!(all.contains("\n  runnable-load                from v3.8, before v5.5\n"), "{all}");
     let v45 = lab.ok(&["kernel", "history", "v4.5"]);
     narrow(&v45);
     assert!(

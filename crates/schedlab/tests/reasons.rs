@@ -13,8 +13,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.active.reduced_capacity", "balance.kick.reduced_capacity"],
     ),
     (
-        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --feature \
-         NO_ASYM_GRAN@16ms --nice=10 --seed 3",
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 14",
         &[
             "affine.neither",
             "affine.prev_idle",
@@ -32,12 +31,10 @@ const RUNS: &[(&str, &[&str])] = &[
             "balance.kick.too_early",
             "balance.kick.two_tasks",
             "balance.local_above_average",
-            "balance.local_busier",
             "balance.local_fuller",
             "balance.moved",
             "balance.no_busiest",
             "balance.no_queue",
-            "balance.running",
             "balance.single_task",
             "balance.skip.no_overload",
             "balance.skip.not_due",
@@ -45,6 +42,10 @@ const RUNS: &[(&str, &[&str])] = &[
             "balance.small_difference",
             "balance.work_came",
         ],
+    ),
+    (
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.12 --nice=10 --seed 2",
+        &["balance.local_busier", "balance.running"],
     ),
     (
         "schbench-modern -m 1 -t 10 -r 94ms -R 0 --machine spr-2x56 --kernel v2.6.27 --seed 5",
