@@ -101,8 +101,8 @@ pub fn is_old_feature(text: &str) -> bool {
     matches!(text.trim().to_ascii_uppercase().as_str(), "PREEMPT_LAZY" | "NO_PREEMPT_LAZY")
 }
 
-/// Puts the tunable `preempt` in the place of what earlier releases of schedlab had for it, with the same meaning: a name
-/// that stood for what the release does anyway goes. `version`: the kernel's, if it is known.
+/// Puts the tunable `preempt` in the place of what earlier releases of schedlab had for it, with the same meaning: a
+/// name that stood for what the release does anyway goes. `version`: the kernel's, if it is known.
 ///
 /// # Errors
 /// When they ask for different models.

@@ -149,8 +149,8 @@ impl Change {
     /// Makes the change to a kernel.
     ///
     /// # Errors
-    /// Unknown feature or tunable, a tunable out of range, a preemption model that the release lacks, or a runtime above
-    /// its period.
+    /// Unknown feature or tunable, a tunable out of range, a preemption model that the release lacks, or a runtime
+    /// above its period.
     pub fn apply(&self, kernel: &mut Kernel) -> Result<()> {
         if self.tunables.contains_key("preempt") {
             Preempt::check_change(kernel.version)?;

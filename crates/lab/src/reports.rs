@@ -1,7 +1,7 @@
 //! Public reports, judged: what was published about an experiment, as claims that its runs can fail.
 //!
-//! A claim is a quotient of two metrics, run by run of a seed, or of a metric and a number. It has the direction that was
-//! reported, and often a size. Times are ns.
+//! A claim is a quotient of two metrics, run by run of a seed, or of a metric and a number. It has the direction that
+//! was reported, and often a size. Times are ns.
 
 use crate::Comparison;
 use crate::compare::Cell;

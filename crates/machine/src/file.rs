@@ -8,10 +8,8 @@ use crate::caches;
 use crate::costs::LONGEST;
 use crate::migration::Overrides;
 use crate::reader::{Source, Table};
-use crate::shape::{Numbering, Shape};
-use crate::topology::{Arch, Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
-use crate::uneven::Uneven;
+use crate::units;
 use crate::{CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine, Unfit};
 use schedlab_base::{Error, Ns, Result, Version};
 use std::path::Path;
@@ -58,7 +56,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let top = Table::new(source, "a machine file", document.span(), document.get_ref(), TOP)?;
     let like = like(&top)?;
     let topology = match (top.table("topology", TOPOLOGY)?, &like) {
-        (Some(table), _) => topology(source, &table)?,
+        (Some(table), _) => units::topology(source, &table)?,
         (None, Some(like)) => like.topology.clone(),
         (None, None) => return top.required("[topology]", None),
     };
@@ -143,102 +141,6 @@ fn like(top: &Table<'_>) -> Result<Option<Machine>> {
         return Err(top.error_at("like", what));
     }
     Machine::load(name).map(Some).map_err(|e| top.place("like", e))
-}
-
-fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
-    let count = |key| table.number::<u32>(key);
-    let packages = count("packages")?.unwrap_or(1);
-    let numbering = match table.string("numbering")? {
-        None => Numbering::SiblingsLast,
-        Some(name) => {
-            Numbering::NAMES.iter().find(|(n, _)| *n == name).map(|(_, n)| *n).ok_or_else(|| {
-                let known = Numbering::NAMES.iter().map(|(n, _)| *n);
-                table.place("numbering", Error::unknown("numbering", name, known))
-            })?
-        }
-    };
-    let mut topology = match table.get("cores").and_then(|value| value.get_ref().as_array()) {
-        Some(_) => uneven(table, packages, numbering)?,
-        None => regular(table, packages, numbering)?,
-    };
-    let nodes = topology.node_distance.len();
-    if let Some((rows, spans)) = table.matrix("distances")? {
-        if rows.len() != nodes {
-            let what = format!(
-                "distances has {} for {}",
-                schedlab_base::counted(rows.len(), "row"),
-                schedlab_base::counted(nodes, "node")
-            );
-            return Err(table.error_at("distances", what));
-        }
-        check_distances(&rows).map_err(|(at, what)| {
-            let span = at.and_then(|(a, b)| spans.get(a)?.get(b).cloned());
-            span.map_or_else(|| table.error_at("distances", what.clone()), |s| source.error(s, what.clone()))
-        })?;
-        topology.node_distance = rows;
-    }
-    if let Some(name) = table.string("arch")? {
-        let found = Arch::NAMES.iter().find(|(n, _)| *n == name).map(|(_, arch)| *arch);
-        let known = Arch::NAMES.iter().map(|(n, _)| *n);
-        topology.arch =
-            found.ok_or_else(|| table.place("arch", Error::unknown("architecture", name, known)))?;
-    }
-    if let Some(distance) = count("reclaim_distance")? {
-        topology.reclaim_distance = distance;
-    }
-    Ok(topology)
-}
-
-/// A machine whose units all divide evenly.
-fn regular(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
-    let count = |key| table.number::<u32>(key);
-    let nodes = count("nodes")?.unwrap_or(packages);
-    let shape = Shape {
-        packages,
-        nodes,
-        llcs: count("llcs")?.unwrap_or(packages.max(nodes)),
-        clusters: count("clusters")?.unwrap_or(0),
-        cores: table.required("cores", count("cores")?)?,
-        threads_per_core: count("threads_per_core")?.unwrap_or(1),
-        numbering,
-        remote_distance: count("distance")?.unwrap_or(21),
-    };
-    shape.topology().map_err(|e| table.place("cores", e))
-}
-
-/// A machine whose cores are listed by cache.
-fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
-    if let Some(key) = ["llcs", "clusters"].into_iter().find(|key| table.get(key).is_some()) {
-        let what =
-            format!("{key} does not go with a list of cores, which has an entry for each last-level cache");
-        return Err(table.error_at(key, what));
-    }
-    let list = |key: &str| -> Result<Option<Vec<u32>>> {
-        match table.get(key).and_then(|value| value.get_ref().as_array()) {
-            Some(_) => table.numbers(key),
-            None => Ok(None),
-        }
-    };
-    let cores = table.required("cores", table.numbers::<u32>("cores")?)?;
-    let caches = cores.len();
-    let threads = match list("threads_per_core")? {
-        Some(each) => each,
-        None => vec![table.number("threads_per_core")?.unwrap_or(1); caches],
-    };
-    let nodes = match list("nodes")? {
-        Some(each) => each,
-        None => {
-            let nodes = table.number::<u32>("nodes")?.unwrap_or(packages).max(1);
-            if !caches.is_multiple_of(nodes as usize) {
-                let what = format!("{caches} caches can't be divided over {nodes} nodes");
-                return Err(table.error_at("cores", what).help("nodes = [2, 1]: caches of each node"));
-            }
-            vec![caches as u32 / nodes; nodes as usize]
-        }
-    };
-    let remote_distance = table.number("distance")?.unwrap_or(21);
-    let own = Uneven { cores, threads, nodes, packages, numbering, remote_distance };
-    own.topology().map_err(|e| table.place("cores", e))
 }
 
 /// Costs under later kernels.

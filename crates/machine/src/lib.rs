@@ -20,6 +20,7 @@ pub mod turns;
 mod uncertain;
 mod uneven;
 mod unfit;
+mod units;
 mod write;
 
 pub use background::{Background, BackgroundFile, BackgroundFrom};

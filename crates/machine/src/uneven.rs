@@ -1,8 +1,9 @@
 //! A machine whose caches, or whose nodes, are of unlike size: lists where a regular machine has counts
 //! ([`crate::shape`]).
 //!
-//! `cores` holds the cores of each last-level cache, `threads_per_core` those of each cache's cores, `nodes` the caches of
-//! each node. The kernel needs no more: domains follow from the masks of CPUs. Not here: capacities of CPUs that differ.
+//! `cores` holds the cores of each last-level cache, `threads_per_core` those of each cache's cores, `nodes` the caches
+//! of each node. The kernel needs no more: domains follow from the masks of CPUs. Not here: capacities of CPUs that
+//! differ.
 
 use crate::shape::{Numbering, in_order_of_cpus};
 use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};

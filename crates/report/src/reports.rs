@@ -1,4 +1,5 @@
-//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient beside the published one.
+//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient beside what was
+//! published.
 
 use crate::markdown::plain;
 use crate::text::wrap;

@@ -1,20 +1,20 @@
-//! Slow state: what a kernel remembers for longer than a short run takes, as it is on a machine that was up and idle when
-//! the run began.
+//! Slow state: what a kernel remembers for longer than a short run takes, as it is on a machine that was up and idle
+//! when the run began.
 //!
-//! | state | on such a machine | kernel |
-//! | --- | --- | --- |
-//! | when domains are due | every domain, at the first tick: no CPU has balanced for longer than the longest interval | `sd->last_balance`, `rq->next_balance` |
-//! | interval of a domain | the longest: passes that found nothing to move have doubled it | `sd->balance_interval` |
-//! | failed passes of a domain | none: a pass that finds balance forgets them | `sd->nr_balance_failed` |
-//! | most expensive newidle pass | forgotten, at 1 % a second; in a deterministic guest, drawn from what guests have after their boot | `sd->max_newidle_lb_cost` |
-//! | mean idle time | its upper bound, twice the longest pass | `rq->avg_idle`, `rq->max_idle_balance_cost` |
-//! | CPUs that SIS_UTIL scans | all of the cache: nothing is utilised ([`crate::wakeup::llc::LlcShared::new`]) | `sd_share->nr_idle_scan` |
-//! | a core is idle | yes, with SMT ([`crate::wakeup::llc::LlcShared::new`]) | `sd_share->has_idle_cores` |
-//! | load averages, `cpu_load[]`, capacity for fair tasks | nothing, nothing, all | `cfs_rq->avg`, `rq->cpu_load`, `rq->cpu_capacity` |
-//! | success of newidle passes | as when the domain was built: nothing is known of it | `sd->newidle_ratio` (NI_RANDOM) |
-//! | history of the idle governor | none: it forgets within eight idle periods | `struct menu_device` |
+//! - When domains are due (`sd->last_balance`, `rq->next_balance`): all at the first tick, since no CPU has balanced for
+//!   longer than the longest interval.
+//! - A domain's interval (`sd->balance_interval`): the longest. Passes that found nothing to move have doubled it.
+//! - Failed passes of a domain (`sd->nr_balance_failed`): none. A pass that finds balance forgets them.
+//! - The most expensive newidle pass (`sd->max_newidle_lb_cost`): forgotten, at 1 % a second. In a deterministic guest it
+//!   is drawn from what guests have after their boot.
+//! - Mean idle time (`rq->avg_idle`): its upper bound, twice the longest pass.
+//! - CPUs that SIS_UTIL scans (`nr_idle_scan`): all of the cache, and with SMT a core is idle (`has_idle_cores`); see
+//!   [`crate::wakeup::llc::LlcShared::new`].
+//! - Load averages and `cpu_load[]`: nothing. Capacity for fair tasks: all.
+//! - Success of newidle passes (`sd->newidle_ratio`, NI_RANDOM): as when the domain was built; nothing is known of it.
+//! - History of the idle governor: none; it forgets within eight idle periods.
 //!
-//! Before 2.6.23 intervals are counted from an offset of each CPU, and a fresh domain is what there is to know.
+//! Before 2.6.23 intervals are counted from an offset of each CPU, and a domain is as it was built.
 //!
 //! A run may still be shorter than such state takes to follow its load: [`slow`] says how long that is.
 

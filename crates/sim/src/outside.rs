@@ -41,6 +41,7 @@ impl<'a> Outside<'a> {
             sys.switch_kernel(*kernel);
             self.changes = rest;
         }
+        sys.from_outside = true;
         while let Some((at, later)) = self.later.front_mut().filter(|(at, _)| *at <= sys.now) {
             if !sys.change(*later) {
                 // Those behind it wait, too.
@@ -49,5 +50,6 @@ impl<'a> Outside<'a> {
             }
             self.later.pop_front();
         }
+        sys.from_outside = false;
     }
 }

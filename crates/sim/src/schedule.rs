@@ -270,13 +270,15 @@ impl System<'_> {
         // An earlier lazy request stays the reason.
         c.need_resched.get_or_insert(why);
         c.lazy = false;
-        if by != to {
+        let signals = by != to || self.from_outside;
+        if signals {
             self.kick(by, to);
         }
-        by != to
+        signals
     }
 
-    /// The same for a fair task in favour of another: under the lazy model no CPU is signalled, and `to` heeds the request
+    /// The same for a fair task in favour of another: under the lazy model no CPU is signalled, and `to` heeds the
+    /// request
     /// at its next return to user mode, from a system call or from any interrupt, the tick's at the latest
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {

@@ -48,6 +48,10 @@ impl System<'_> {
         self.words[word.index()].store(FREE, SeqCst);
         self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         self.start_user(cpu);
+        if self.hosted.is_some() || self.turns.is_some() {
+            // The next one may stand still; each looks again soon.
+            return;
+        }
         let runs = |t: &&TaskId| {
             let on = &self.cpus[self.tasks[**t].cpu];
             on.curr == Some(**t) && on.in_user()

@@ -99,6 +99,8 @@ pub struct System<'s> {
     pub now: u64,
     /// The CPU that acts.
     pub acting: CpuId,
+    /// What acts is not one of the CPUs, but a writer outside of the run: whatever it asks of a CPU, it signals.
+    pub from_outside: bool,
     /// No other CPU acts before this time, ns: a scan may go on inline until then.
     pub horizon: u64,
     /// CPUs.
@@ -232,6 +234,7 @@ impl<'s> System<'s> {
         System {
             now: 0,
             acting: CpuId(0),
+            from_outside: false,
             horizon: 0,
             cpus,
             nr_running: Arena::filled(0, n),

@@ -8,7 +8,7 @@ use crate::events::{Both, cast};
 use crate::room;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
-use schedlab_kernel::{History, Kernel, Policy};
+use schedlab_kernel::{History, Kernel, Limit, Policy};
 use schedlab_machine::{Domains, Drawn, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::booted;
@@ -38,8 +38,8 @@ impl Executor for Sim {
     }
 }
 
-/// Warns of a run that measures a kernel whose slow state does not follow the load yet: half of the measured time or more
-/// passes before busy CPUs compute it a second time. They compute it first at the first tick.
+/// Warns of a run that measures a kernel whose slow state does not follow the load yet: half of the measured time or
+/// more passes before busy CPUs compute it a second time. They compute it first at the first tick.
 fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Option<Warning> {
     let late = |every: Ns| every > warmup.plus(Ns(duration.0 / 2));
     let slow = booted::slow(machine, kernel).into_iter().find(|s| late(s.every))?;
@@ -209,9 +209,15 @@ impl Prepared {
 
 /// Refuses task groups under a kernel that has none.
 fn has_groups(workload: &Built, kernel: &Kernel) -> Result<()> {
-    if let (Some(limit), false) = (later_limit(workload), History::of(kernel.version).bandwidth) {
+    let history = History::of(kernel.version);
+    if let (Some(limit), false) = (limited_later(workload, |l| l.quota.is_some()), history.bandwidth) {
         let text = format!("group {limit} can't get a quota: kernel {} has none", kernel.version);
         return Err(Error::input(text).help("leave it out of [[at]], or take a kernel from v3.4 on"));
+    }
+    let bursts = limited_later(workload, |l| l.burst > Ns::ZERO);
+    if let (Some(limit), false) = (bursts, history.bandwidth_bursts) {
+        let text = format!("group {limit} can't get a burst: kernel {} has none", kernel.version);
+        return Err(Error::input(text).help("leave it out of [[at]], or take a kernel from v5.14 on"));
     }
     let Some(group) = workload.groups.get(1).filter(|_| !History::of(kernel.version).task_groups) else {
         return Ok(());
@@ -220,12 +226,10 @@ fn has_groups(workload: &Built, kernel: &Kernel) -> Result<()> {
     Err(Error::input(text).help("leave out [[group]], or take a kernel from v2.6.24 on"))
 }
 
-/// The path of the first group that gets a quota in the middle of the run.
-fn later_limit(workload: &Built) -> Option<&str> {
+/// The path of the first group that gets such a limit in the middle of the run.
+fn limited_later(workload: &Built, such: impl Fn(&Limit) -> bool) -> Option<&str> {
     workload.later.iter().find_map(|(_, later)| match later {
-        Later::Limited(group, limit) if limit.quota.is_some() => {
-            Some(workload.groups[group.index()].path.as_str())
-        }
+        Later::Limited(group, limit) if such(limit) => Some(workload.groups[group.index()].path.as_str()),
         _ => None,
     })
 }

@@ -105,9 +105,14 @@ impl DomainCost {
         DomainCost { max_ns, stamp: 0 }
     }
     /// What a pass that took `cost_ns` counts in 6.17 and 6.18, where one that pulls nothing makes the next ones rarer.
-    pub fn counted(&self, cost_ns: u64, pulled: bool, most_ns: u64) -> u64 {
-        let cost_ns = if pulled { cost_ns } else { self.max_ns * 3 / 2 };
-        cost_ns.min(most_ns)
+    pub fn counted(&self, cost_ns: u64, pulled: bool) -> u64 {
+        if pulled { cost_ns } else { self.max_ns * 3 / 2 }
+    }
+    /// As [`DomainCost::passed`], where the cost that is kept is `most_ns` at most; a pass at that bound puts the decay
+    /// off, too.
+    pub fn passed_at_most(&mut self, gates: Gates, cost_ns: u64, most_ns: u64, now: u64, hz: u64) {
+        self.passed(gates, cost_ns, now, hz);
+        self.max_ns = self.max_ns.min(most_ns);
     }
     /// A pass over the domain took `cost_ns`.
     pub fn passed(&mut self, gates: Gates, cost_ns: u64, now: u64, hz: u64) {
@@ -244,9 +249,14 @@ mod tests {
     #[test]
     fn in_6_17_a_pass_in_vain_makes_the_domain_dearer() {
         let c = DomainCost::known(100_000);
-        assert_eq!(c.counted(3_000, true, 500_200), 3_000);
-        assert_eq!(c.counted(3_000, false, 500_200), 150_000);
-        assert_eq!(DomainCost::known(400_000).counted(3_000, false, 500_200), 500_200);
+        assert_eq!(c.counted(3_000, true), 3_000);
+        assert_eq!(c.counted(3_000, false), 150_000);
+        let mut at_bound = DomainCost::known(500_200);
+        for (second, kept) in [(0, 500_200), (2, 500_200), (4, 500_200)] {
+            let cost = at_bound.counted(3_000, false);
+            at_bound.passed_at_most(Gates::Cost, cost, 500_200, second * 250, 250);
+            assert_eq!(at_bound.max_ns, kept, "failed passes put the decay off");
+        }
     }
 
     #[test]

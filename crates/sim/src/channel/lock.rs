@@ -5,8 +5,9 @@
 //! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in the order in which they came. A task that
 //! comes to a free mutex goes ahead of its waiters.
 //!
-//! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU; a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which
-//! matters where several read one socket. Nothing here takes time; `drive` adds that.
+//! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU;
+//! a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which matters where
+//! several read one socket. Nothing here takes time; `drive` adds that.
 
 use schedlab_base::TaskId;
 use schedlab_workload::ChannelKind;

@@ -1,12 +1,15 @@
 //! Preemption in the kernel: a task gives way in the middle of a system call, and continues there when it runs again
 //! (`preempt_schedule`, `preempt_schedule_irq`, `might_resched`).
 //!
-//! Under every model a task gives way at its return to user mode (`return_to_user`). The points before that are here, and
-//! `drive` takes tasks through them. A call that is left in the middle is parked with its task: the step, its time left, and the wakeups that
-//! it has yet to make.
+//! Under every model a task gives way at its return to user mode (`return_to_user`). The points before that are here,
+//! and `drive` takes tasks through them. A call that is left in the middle is parked with its task: the step, its time
+//! left, and the wakeups that it has yet to make.
 //!
-//! Not modelled: a task that holds the lock of a channel, or waits for it, gives way only after it; a vCPU's thread
-//! gives way only at its return; `cond_resched` in long loops.
+//! A task that holds the lock of a channel, or waits for it, gives way only after it. That, and the point of the
+//! voluntary model at a pipe's mutex, need a machine that states how long a call holds the lock (`pipe_lock_ns`,
+//! `unix_lock_ns`): elsewhere a writer may be left in the middle of its copy, and voluntary is none but at fork and exec.
+//!
+//! Not modelled: a vCPU's thread gives way only at its return; `cond_resched` in long loops.
 
 use crate::frame::Step;
 use schedlab_base::TaskId;

@@ -33,7 +33,10 @@ impl System<'_> {
     /// Whether `cpu` waits for a clock in user mode and no interrupt is due.
     fn spins(&self, cpu: CpuId) -> bool {
         self.cpus[cpu].irq_due() > self.now
-            && matches!(self.user_op(cpu), Some(UserOp::Run { .. } | UserOp::Spin { .. }))
+            && matches!(
+                self.user_op(cpu),
+                Some(UserOp::Run { .. } | UserOp::Spin { .. } | UserOp::SpinLock { .. })
+            )
     }
 
     fn halted(&self, cpu: CpuId) -> bool {

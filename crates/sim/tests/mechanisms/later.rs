@@ -65,6 +65,56 @@ fn a_quota_comes_and_goes() {
 }
 
 #[test]
+fn a_group_without_a_limit_any_more_runs_at_once_on_an_idle_cpu() {
+    let limit = |quota| Limit { quota, ..Limit::default() };
+    for profile in ["v3.4", "v4.5", "v4.14", "v5.4", "v6.5", "v6.12", "v6.18", "v7.3"] {
+        let (load, tasks, groups) = of_groups(2_000, &["/a"], None);
+        // Throttled from soon after 100 ms on; its CPU halts, and no tick will look at it.
+        let later = [
+            (100, Later::Limited(groups[0], Limit { period: Ns::secs(1), ..limit(Some(Ns::ms(10))) })),
+            (300, Later::Limited(groups[0], limit(None))),
+        ];
+        let run = seen("smp-2", profile, load, &later, &[]);
+        assert_ms(profile, &run, tasks[0], 100 + 10 + 1_700);
+    }
+}
+
+#[test]
+fn the_first_period_after_a_change_of_the_quota_is_a_whole_one() {
+    for profile in ["v3.4", "v4.5", "v4.14", "v4.19", "v5.4", "v6.5"] {
+        let (load, tasks, groups) = of_groups(1_900, &["/a"], None);
+        let limit = Limit { quota: Some(Ns::ms(500)), period: Ns::secs(1), ..Limit::default() };
+        let run = seen("smp-1", profile, load, &[(1_020, Later::Limited(groups[0], limit))], &[]);
+        assert_ms(profile, &run, tasks[0], 1_020 + 500);
+    }
+}
+
+#[test]
+fn delayed_tasks_below_a_throttled_group_move() {
+    let limit = Limit { quota: Some(Ns::ms(1)), ..Limit::default() };
+    for profile in ["v6.12", "v6.18", "v7.3"] {
+        for seed in 1..4 {
+            let mut load = Load::lasting_ms(60);
+            let groups = ["/g", "/k"].map(|path| load.builder.group(path).unwrap());
+            for n in 0..6 {
+                let program = forever(vec![run_us(60 + 10 * n), sleep_us(40 + 15 * n)]);
+                let task = load.task("t", None, program);
+                load.builder.edit(task).group = groups[0];
+            }
+            let mut built = load.built();
+            built.later = vec![(Ns::us(940), Later::Limited(groups[0], limit))];
+            let tasks = built.tasks.len();
+            let moves =
+                (0..tasks).map(|t| (Ns::us(4_078 + 37 * t as u64), Later::Moved(TaskId::from(t), groups[1])));
+            built.later.extend(moves);
+            let run = run_built(&machine("smp-2"), super::support::kernel(profile), seed, built);
+            // The walk finds counts that do not fit; the moves were made.
+            assert!(run.cpu_ns(TaskId(0)) > 0, "{profile}");
+        }
+    }
+}
+
+#[test]
 fn a_task_moves_to_a_group_and_shares_what_that_has() {
     for profile in PROFILES {
         let (load, tasks, groups) = of_groups(2_000, &["/a", "/b", "/b"], None);

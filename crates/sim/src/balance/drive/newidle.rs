@@ -173,14 +173,13 @@ impl System<'_> {
         let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };
         let cost = at - before;
         let known = &mut self.cpus[cpu].levels[n.level].cost;
-        let counted = match self.fixed.history.newidle_failure_costs {
-            true => {
-                let most_ns = self.fixed.kernel.tunables.migration_cost_ns + 200;
-                known.counted(cost, n.pass.moved() > 0, most_ns)
-            }
-            false => cost,
-        };
-        known.passed(gates, counted, tick, hz);
+        if self.fixed.history.newidle_failure_costs {
+            let most_ns = self.fixed.kernel.tunables.migration_cost_ns + 200;
+            let counted = known.counted(cost, n.pass.moved() > 0);
+            known.passed_at_most(gates, counted, most_ns, tick, hz);
+        } else {
+            known.passed(gates, cost, tick, hz);
+        }
         self.tell_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;

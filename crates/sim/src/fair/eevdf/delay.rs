@@ -25,14 +25,15 @@ impl System<'_> {
     /// A balancer takes a delayed task off its CPU; the task stays asleep (before 6.14, or when load is to move).
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
-        self.leave_levels(entity, Leave::Moves, 1);
-        self.leave_list(cpu, task, Some(self.idle_at_root(task)));
+        let counted = self.leave_levels(entity, Leave::Moves, 1);
+        self.leave_list(cpu, task, counted.then(|| self.idle_at_root(task)));
         self.refresh_idle(cpu);
     }
 
     /// Takes an entity off its queue, `first` says how, and each group above it that has become empty. A group may be
-    /// delayed as a task may. `tasks`: sleeping tasks that leave with it.
-    pub(super) fn leave_levels(&mut self, entity: EntityId, first: Leave, tasks: u32) {
+    /// delayed as a task may. `tasks`: sleeping tasks that leave with it. Returns whether the CPU counted them: queues
+    /// above one that is throttled as a whole count nothing of it.
+    pub(super) fn leave_levels(&mut self, entity: EntityId, first: Leave, tasks: u32) -> bool {
         let (mut level, mut leaves, mut how) = (Some(entity), true, first);
         let mut idle = self.entities[entity].task.map_or(0, |t| self.counts_as_sched_idle(t));
         while let Some(at) = level {
@@ -47,9 +48,13 @@ impl System<'_> {
             let queue = self.entities[at].cfs_rq;
             self.queues[queue].h_nr_queued -= tasks;
             self.queues[queue].h_nr_idle -= idle;
+            if self.ends_counts(queue) {
+                return false;
+            }
             idle = if self.is_idle_group(queue) { tasks } else { idle };
             level = self.entities[at].parent;
         }
+        true
     }
 
     /// Queues that task on another CPU, where it goes on working off its debt.

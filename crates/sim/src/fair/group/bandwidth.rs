@@ -127,6 +127,11 @@ impl Bandwidth {
         }
     }
 
+    /// Slices that are taken from now on end a period from now (`__refill_cfs_bandwidth_runtime`).
+    pub fn renew(&mut self, now: u64) {
+        self.slices_end_ns = now + self.period_ns;
+    }
+
     /// The timer starts on `cpu` if it does not run: the end of the running period, if it has to be started
     /// (`start_cfs_bandwidth`).
     pub fn start(&mut self, cpu: CpuId, now: u64, history: &History) -> Option<u64> {

@@ -100,6 +100,9 @@ impl System<'_> {
             (None, None) => return,
         }
         self.limits = true;
+        if let Some(own) = self.groups[group].bandwidth.as_deref_mut().filter(|_| limited) {
+            own.renew(self.now);
+        }
         if limited {
             self.start_period_of(group);
         }
@@ -144,8 +147,8 @@ impl System<'_> {
         }
         self.refresh_idle(cpu);
         self.end_enqueue(cpu, begun);
-        if queued != Queued::No {
-            // The runqueue's order is another one now.
+        if queued == Queued::Runs {
+            // Another task may come before it now.
             self.resched(self.acting, cpu, SwitchReason::PolicyChanged);
         }
     }
