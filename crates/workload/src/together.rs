@@ -104,7 +104,7 @@ fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     }
     b.end_beside();
     if b.settings().processes != settings.processes {
-        return Err(unlike(other, base, settings.processes));
+        return Err(unlike(other, base));
     }
     b.settle(settings);
     if let Some(called) = &other.called {
@@ -115,24 +115,19 @@ fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The error about tasks of one run of which some are processes and some threads. One of the two may have a choice.
-fn unlike(other: &Beside, base: &Spec, processes: bool) -> Error {
-    let kind = |processes| if processes { "processes" } else { "threads of one process" };
+/// The error about a benchmark of processes beside a workload of threads. Either may have a choice; the other way round,
+/// the workload's processes take the threads in.
+fn unlike(other: &Beside, base: &Spec) -> Error {
+    let (own, other) = (base.name(), &other.name);
     let text = format!(
-        "the tasks of {} are {}, and those of {} beside it are {}: in one run all are the same",
-        base.name(),
-        kind(processes),
-        other.name,
-        kind(!processes)
+        "the tasks of {own} are threads of one process, and those of {other} beside it are processes: in one run all \
+         are the same"
     );
     let chooses = |name: &str| find(name).is_ok_and(|bench| bench.params.iter().any(|p| p.name == MODE));
-    let word = |processes| if processes { "process" } else { "thread" };
     let help = match base.bare() {
-        _ if other.rtapp.is_none() && chooses(&other.name) => {
-            format!("mode = \"{}\" in [[beside]]", word(processes))
-        }
-        Spec::Bench { name, .. } if chooses(name) => format!("mode = \"{}\" in [workload]", word(!processes)),
-        _ => "neither has a mode: take another benchmark for one of them".to_owned(),
+        _ if chooses(other) => "mode = \"thread\" in [[beside]]".to_owned(),
+        Spec::Bench { name, .. } if chooses(name) => "mode = \"process\" in [workload]".to_owned(),
+        _ => format!("make {other} the workload, with {own} in [[beside]]"),
     };
     Error::input(text).help(help)
 }
@@ -324,16 +319,16 @@ mod tests {
             let error = base.together(beside, vec![], (vec![], vec![])).unwrap_err();
             (error.message().to_owned(), error.remedy().unwrap_or_default().to_owned())
         };
-        let (text, help) = refused("embedded-db", None, "schbench", None);
+        let (text, help) = refused("schbench", None, "embedded-db", None);
         assert!(
-            text.contains("embedded-db are processes, and those of schbench beside it are threads"),
+            text.contains("schbench are threads") && text.contains("embedded-db beside it are processes"),
             "{text}"
         );
-        assert!(help.starts_with("neither has a mode"), "{help}");
+        assert_eq!(help, "make embedded-db the workload, with schbench in [[beside]]");
         let (_, help) = refused("nanosleep", Some(1), "embedded-db", None);
         assert_eq!(help, "mode = \"process\" in [workload]");
-        let (_, help) = refused("embedded-db", None, "nanosleep", Some(1));
-        assert_eq!(help, "mode = \"process\" in [[beside]]");
+        let (_, help) = refused("schbench", None, "nanosleep", Some(0));
+        assert_eq!(help, "mode = \"thread\" in [[beside]]");
     }
 
     #[test]
