@@ -1,10 +1,11 @@
 //! Checks that a variant's groups of tasks and times of changes fit its workloads: the groups exist, and the
 //! changes come before the end.
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{CpuSet, Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, Variant};
+use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_workload::{Spec, later};
 
@@ -89,6 +90,23 @@ pub fn change(change: &Change, variant: &Variant, spec: &Spec) -> Result<()> {
         return Err(Error::input(text).help("run one of schedlab's own workloads, or leave the change out"));
     }
     later::note(&mut spec.clone().with_groups(&variant.groups)?.build(0)?, std::slice::from_ref(change))
+}
+
+/// Checks that a machine with these CPUs has one of those that a change leaves a group or a task.
+///
+/// # Errors
+/// When it has none of them.
+pub fn cpus(change: &Change, machine: &Machine) -> Result<()> {
+    let of_group =
+        change.group.as_ref().and_then(|g| Some((format!("group '{}'", g.path), g.cpus.as_ref()?)));
+    let of_task = change.task.as_ref().and_then(|t| Some((format!("task '{}'", t.name), t.cpus.as_ref()?)));
+    let all = CpuSet::first(machine.topology.nr_cpus());
+    for (who, cpus) in of_group.into_iter().chain(of_task).filter(|(_, cpus)| cpus.and(&all).is_empty()) {
+        let text =
+            format!("{who} may run on CPUs {cpus} only from {}, but {} has {all}", change.time, machine.name);
+        return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
+    }
+    Ok(())
 }
 
 /// Checks that a workload can be watched as it was asked for.

@@ -49,6 +49,7 @@ pub struct Arena {
     lines: Lines,
     first_slot: usize,
     first_task: usize,
+    tasks: usize,
 }
 
 impl Arena {
@@ -59,11 +60,11 @@ impl Arena {
     pub fn new(words: usize, slots: usize, tasks: usize) -> Result<Arena> {
         let first_slot = CONTROL_LINES + words;
         let first_task = first_slot + slots;
-        let lines = Lines::map(first_task + tasks).map_err(|e| {
+        let lines = Lines::map(first_task + 2 * tasks).map_err(|e| {
             Error::machine(format!("can't map {words} words and {slots} cells for the workload: {e}"))
                 .help("use fewer threads")
         })?;
-        Ok(Arena { lines, first_slot, first_task })
+        Ok(Arena { lines, first_slot, first_task, tasks })
     }
     #[inline]
     fn line(&self, at: usize) -> &Line {
@@ -131,6 +132,10 @@ impl Arena {
     pub fn last_thread(&self, task: usize) -> &AtomicU64 {
         &self.line(self.first_task + task).slot
     }
+    /// The monotonic clock at the end of a task's work, ns; 0 before it.
+    pub fn done_ns(&self, task: usize) -> &AtomicU64 {
+        &self.line(self.first_task + self.tasks + task).slot
+    }
 }
 
 #[cfg(test)]
@@ -151,9 +156,10 @@ mod tests {
         at.extend([0, 1].map(|i| a.word(WordId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.slot(SlotId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.thread(i).as_ptr() as usize));
+        at.extend([0, 1].map(|i| a.done_ns(i).as_ptr() as usize));
         let mut lines: Vec<usize> = at.iter().map(|a| a / 64).collect();
         lines.dedup();
-        assert_eq!(lines.len(), 12);
+        assert_eq!(lines.len(), 14);
         assert!(lines.is_sorted());
     }
 

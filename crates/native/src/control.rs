@@ -65,6 +65,8 @@ pub struct Ended {
     pub stopped: bool,
     /// Tasks were still at work.
     pub unfinished: bool,
+    /// The beginning and the end of the measured time, by the monotonic clock; `None` if there was none.
+    pub window: Option<(Ns, Ns)>,
 }
 
 /// Sleeps for `least` or a little longer, until a tick. It uses the time-out of a socket that nobody writes to, which
@@ -124,7 +126,12 @@ impl<'a> Controller<'a> {
             woke = self.gather();
         }
         if woke != Woke::Done {
-            return Ok(Ended { measured: Ns::ZERO, stopped: woke == Woke::Stop, unfinished: true });
+            return Ok(Ended {
+                measured: Ns::ZERO,
+                stopped: woke == Woke::Stop,
+                unfinished: true,
+                window: None,
+            });
         }
         let start = sys::monotonic_ns();
         let mut from = None;
@@ -163,7 +170,9 @@ impl<'a> Controller<'a> {
             arena.advance(Phase::Stop);
         }
         self.recording.borrow_mut().close(ended, self.shared);
-        Ok(Ended { measured: Ns(measured), stopped: woke == Woke::Stop, unfinished: woke != Woke::Done })
+        let window = from.map(|from| (Ns(from), Ns(ended)));
+        let unfinished = woke != Woke::Done;
+        Ok(Ended { measured: Ns(measured), stopped: woke == Woke::Stop, unfinished, window })
     }
 
     /// The findings of watching the run.

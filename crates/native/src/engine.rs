@@ -16,6 +16,7 @@ use crate::{limits, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_record::{Findings, Observe};
 use schedlab_workload::Built;
+use schedlab_workload::beside::Parts;
 use schedlab_workload::build::cut_off;
 use std::os::fd::BorrowedFd;
 
@@ -67,6 +68,7 @@ pub(crate) fn run_changing(
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
     let later = Laters::of(&built, groups)?;
+    let beside = Parts::of(&built);
     let shared = Shared::new(built, groups)?;
     let controller = Controller::new(&shared, (changes, &later), stop, observe);
     // Tasks inherit these, so they must be there first.
@@ -75,7 +77,7 @@ pub(crate) fn run_changing(
         Observe::Accounts | Observe::Stays => Offspring::unwanted(),
         Observe::Counters | Observe::Events => Offspring::open(),
     };
-    let Ended { measured, stopped, unfinished } =
+    let Ended { measured, stopped, unfinished, window } =
         controller.run(warmup, duration, &mut counting, &mut kernel)?;
     let ended = sys::monotonic_ns();
     controller.end()?;
@@ -90,6 +92,8 @@ pub(crate) fn run_changing(
     if !stopped {
         warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
         warnings.extend(later.missed());
+        warnings
+            .extend(window.into_iter().flat_map(|(from, end)| beside.ended_early(&shared.ends(), from, end)));
         warnings.extend(overrun(measured, duration));
         // The CPU time of other runs comes from events, or their tasks had ended before.
         warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.seen.tasks.is_empty()));

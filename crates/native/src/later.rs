@@ -4,7 +4,7 @@
 //! run, so that what this version of control groups lacks is an error before it. A task that has ended, or has not
 //! begun, is left out.
 
-use crate::cgroups::{Places, Version, later_writes};
+use crate::cgroups::{Places, Version, later_writes, refused};
 use crate::shared::Shared;
 use crate::sys;
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, TaskId, Warning};
@@ -85,22 +85,17 @@ impl Laters {
         let thread = |task: usize| shared.arena.thread(task).load(SeqCst);
         match act {
             Act::Write(files) => files.iter().try_for_each(|(path, value)| {
-                fs::write(path, value).map_err(|e| {
-                    let text = format!("can't write '{value}' to {}: {e}", path.display());
-                    Error::machine(text)
-                        .help("this kernel does not take the change of the group; --backend sim does")
-                })
+                fs::write(path, value)
+                    .map_err(|e| refused(&path.display().to_string(), &format!("write '{value}' to"), &e))
             }),
             Act::Move(task, group) => {
                 let (id, list) = (thread(task.index()), self.places.0.get(group.index()));
-                self.of_tasks.borrow_mut()[task.index()] = *group;
                 let Some(list) = list.filter(|_| id != 0) else { return Ok(()) };
-                unless_gone(
-                    fs::write(list, id.to_string()),
-                    "move it to another control group",
-                    task.index(),
-                    shared,
-                )
+                let moved = fs::write(list, id.to_string());
+                if moved.is_ok() {
+                    self.of_tasks.borrow_mut()[task.index()] = *group;
+                }
+                unless_gone(moved, "move it to another control group", task.index(), shared)
             }
             Act::Allow(task, cpus) => self.allow(task.index(), cpus, shared),
             Act::Confine(group, cpus) => {

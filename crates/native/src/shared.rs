@@ -12,6 +12,7 @@ use crate::recorder::{Counters, Recorder};
 use crate::results::{Ledger, Totals};
 use crate::sys::{self, Bell, Scope};
 use schedlab_base::{CpuSet, Error, Ns, Result};
+use schedlab_workload::beside::STAYS;
 use schedlab_workload::{Built, TaskDecl};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -166,6 +167,7 @@ impl Shared {
 
     /// Says that a task has done its work; sleeps until the run is over.
     pub fn park(&self, id: usize) {
+        self.arena.done_ns(id).store(sys::monotonic_ns(), SeqCst);
         if self.counts[id] {
             self.arena.parked().fetch_add(1, SeqCst);
         }
@@ -184,6 +186,8 @@ impl Shared {
     /// Lets a task leave, with its measurements or its error; the first error ends the run.
     pub fn leave(&self, id: usize, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
         let failed = error.is_some();
+        // One that waited for the end had done its work before it.
+        let _ = self.arena.done_ns(id).compare_exchange(0, sys::monotonic_ns(), SeqCst, SeqCst);
         match &self.ledger {
             None => lock(&self.totals).add(id, values, counted, error),
             Some(ledger) => {
@@ -198,6 +202,16 @@ impl Shared {
         }
         self.arena.thread(id).store(0, SeqCst);
         self.one_less(id);
+    }
+
+    /// The times at which the tasks had done their work, by the monotonic clock; `None` for one that never began.
+    pub fn ends(&self) -> Vec<Option<Ns>> {
+        let end = |id| match self.arena.done_ns(id).load(SeqCst) {
+            _ if self.arena.last_thread(id).load(SeqCst) == 0 => None,
+            0 => Some(STAYS),
+            done => Some(Ns(done)),
+        };
+        (0..self.len()).map(end).collect()
     }
 
     /// The measurements of all tasks. Call it when all have left.

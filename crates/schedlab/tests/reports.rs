@@ -70,7 +70,7 @@ fn a_database_that_spins_for_its_lock_burns_time_and_sleeps_nowhere() {
     for record in &all {
         assert_eq!(record["counters"]["switches.voluntary"], 0);
         let (cpu, work) = (record["counters"]["cpu_time"].as_u64(), record["counters"]["work"].as_u64());
-        assert!(cpu > work, "{}: spinning is no work", record["variant"]["name"]);
+        assert!(cpu > work, "{}: spinning is not work", record["variant"]["name"]);
     }
 }
 

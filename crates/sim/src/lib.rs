@@ -81,6 +81,8 @@ pub struct TaskAccount {
     pub name: String,
     /// Whether it belongs to the machine and not to the workload.
     pub background: bool,
+    /// Simulated time of its end: `None` if it never began, `u64::MAX` if it was there at the end of the run.
+    pub ended: Option<Ns>,
     /// Time on a CPU, ns, since the warm-up ended.
     pub cpu_time_ns: u64,
     /// Work done, ns of a CPU at full speed, since the warm-up ended.
@@ -102,6 +104,8 @@ pub struct SimReport {
     pub events: u64,
     /// Wakeups.
     pub wakeups: u64,
+    /// The time, from the end of the warm-up, of the first change that was not made: the run was over before it.
+    pub missed: Option<Ns>,
     /// Whether `stop` ended it early.
     pub stopped: bool,
 }

@@ -18,16 +18,25 @@ pub(crate) struct Outside<'a> {
     changes: &'a [(Ns, Kernel)],
     /// Changes of groups and tasks, in order.
     later: VecDeque<(u64, Later)>,
+    /// The earliest time of the first of these, whose task had its locks held.
+    held_until: u64,
 }
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone() }
+        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone(), held_until: 0 }
     }
     /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {
         let first = self.changes.first().map_or(NEVER, |(at, _)| at.0);
-        self.measure_from.min(first).min(self.later.front().map_or(NEVER, |(at, _)| *at))
+        let later = self.later.front().map_or(NEVER, |(at, _)| (*at).max(self.held_until));
+        self.measure_from.min(first).min(later)
+    }
+    /// The time of the first change that has not been made.
+    pub(crate) fn left(&self) -> Option<Ns> {
+        let kernel = self.changes.first().map(|(at, _)| *at);
+        let later = self.later.front().map(|(at, _)| Ns(*at));
+        kernel.into_iter().chain(later).min()
     }
     /// Handles the events that are due.
     pub(crate) fn act(&mut self, sys: &mut System<'_>) {
@@ -42,10 +51,12 @@ impl<'a> Outside<'a> {
             self.changes = rest;
         }
         sys.from_outside = true;
-        while let Some((at, later)) = self.later.front_mut().filter(|(at, _)| *at <= sys.now) {
+        while let Some((_, later)) =
+            self.later.front().filter(|(at, _)| (*at).max(self.held_until) <= sys.now)
+        {
             if !sys.change(*later) {
                 // Those behind it wait, too.
-                *at = sys.now + HELD_NS;
+                self.held_until = sys.now + HELD_NS;
                 break;
             }
             self.later.pop_front();

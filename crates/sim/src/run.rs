@@ -3,7 +3,7 @@
 use crate::background::Arrivals;
 use crate::cache::Reuse;
 use crate::channel::state::Channels;
-use crate::engine::WinnerTree;
+use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
@@ -82,7 +82,7 @@ pub fn run(
     sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
     let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
-    let clock = Clock { end, look_at: look_every, stopped: false };
+    let clock = Clock { end, look_at: look_every, stopped: false, missed: None };
     let mut clock = match sys.turns {
         Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
         None => drive(&mut sys, seed, clock, &how)?,
@@ -251,6 +251,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         background: new.background,
         waits_at_end: new.waits_at_end,
         counts: new.counts,
+        ended: NEVER,
         program: new.program,
         outcome: Outcome::Done,
         class: Class::of(new.attr, sys.fixed.fair),
@@ -320,6 +321,8 @@ pub(crate) struct Clock {
     /// The number of steps at which to look up next.
     pub(crate) look_at: u64,
     stopped: bool,
+    /// The time of the first change from outside that was not made.
+    pub(crate) missed: Option<Ns>,
 }
 
 /// Lets CPUs act in the order of their next events until the end.
@@ -360,6 +363,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
             None => break,
         }
     }
+    clock.missed = outside.left();
     Ok(clock)
 }
 
@@ -378,7 +382,7 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
 /// is over.
 ///
 /// The key is read before the CPU acts, and not from the tree afterwards, so that a processor need not wait for the
-/// CPU's new time to go on with the next.
+/// CPU's new time to continue with the next.
 #[inline]
 fn turn(
     sys: &mut System<'_>,
@@ -441,7 +445,7 @@ fn remote_turn(
     Ok(Some(tree.least()))
 }
 
-/// Whether a run ends after a step at `at`: a fault, no task left, told to stop.
+/// Whether a run ends after a step at `at`: a fault, no task left, a stop from outside.
 #[cold]
 pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
     if let Some(fault) = sys.fault.take() {
@@ -488,6 +492,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     crate::invariants::accounts_agree(&sys)?;
     let mut report =
         SimReport { end: Ns(clock.end), events: sys.steps, stopped: clock.stopped, ..SimReport::default() };
+    report.missed = clock.missed.map(|at| at.since(Ns(sys.measure_from)));
     report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
     report.wakeups = sys.stats.wakeups;
     for own in std::mem::take(&mut sys.nested) {
@@ -527,6 +532,7 @@ pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
     TaskAccount {
         name: task.name.clone(),
         background: task.background,
+        ended: (task.state != State::Unborn).then_some(Ns(task.ended)),
         cpu_time_ns: sys.entities[task.entity].sum_exec - task.before.1,
         work_ns: task.work_ns - task.before.0,
     }

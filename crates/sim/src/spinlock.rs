@@ -28,7 +28,7 @@ impl System<'_> {
         self.start_user(cpu);
     }
 
-    /// The current task, in user mode again, takes the lock if it is free, or goes on spinning.
+    /// The current task, in user mode again, takes the lock if it is free, or continues to spin.
     pub(crate) fn spin_on(&mut self, cpu: CpuId, curr: TaskId, word: WordId, speed_pct: u64) {
         let taken = self.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok();
         let ends = if taken {

@@ -169,6 +169,7 @@ impl System<'_> {
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
         self.tasks[curr].state = State::Dead;
+        self.tasks[curr].ended = self.now;
         self.alive -= usize::from(self.tasks[curr].counts);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);

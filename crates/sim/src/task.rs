@@ -124,6 +124,8 @@ pub struct Task {
     pub class: Class,
     /// The run lasts as long as it and others that count.
     pub counts: bool,
+    /// The time of its end, ns; `u64::MAX` before it.
+    pub ended: u64,
     /// Its task group.
     pub group: GroupId,
     /// CPU of record (`task_cpu`).

@@ -125,6 +125,8 @@ pub struct Built {
     pub to_the_end: bool,
     /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
     pub processes: bool,
+    /// The names of the parts that run beside the workload; part 1 is the first.
+    pub beside: Vec<String>,
     /// Task groups by id; the first is the root. Parents come before their children.
     pub groups: Vec<GroupDecl>,
     /// Virtual machines that tasks run in; simulated only.
@@ -175,6 +177,10 @@ pub struct Builder {
     stream: Stream,
     seed: u64,
     part: u64,
+    /// In front of the part's series that the workload itself has, too.
+    prefix: String,
+    /// By series, the part that declared it.
+    series_of: Vec<u64>,
     /// By end of a channel: the part of the workload that uses it, and whether that is the part's client side.
     pub(crate) ends: Vec<(u64, bool)>,
     /// The client side of each part that has one.
@@ -211,13 +217,23 @@ impl Builder {
             warmup: Ns::ZERO,
             to_the_end: false,
             processes: false,
+            beside: Vec::new(),
             groups: vec![GroupDecl::root()],
             nested: Vec::new(),
             remotes: Vec::new(),
             ends: Vec::new(),
         };
         let stream = Stream::new(seed).purpose("workload");
-        Builder { built, stream, seed, part: 0, ends: Vec::new(), sides: BTreeMap::new() }
+        Builder {
+            built,
+            stream,
+            seed,
+            part: 0,
+            prefix: String::new(),
+            series_of: Vec::new(),
+            ends: Vec::new(),
+            sides: BTreeMap::new(),
+        }
     }
     /// Declares a task. Its id is its place in the order of declaration.
     ///
@@ -300,15 +316,16 @@ impl Builder {
         self.built.sets.push(ends);
         SetId(self.built.sets.len() as u32 - 1)
     }
-    /// A series of values; the same name gives the same series.
+    /// A series of values; the same name gives the same series. A part beside the workload does not add to the
+    /// workload's own results: its series of such a name has the part's name in front.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
+        let mut all = self.built.series.iter().zip(&self.series_of);
+        let is_own = self.part != 0 && all.any(|(s, part)| *part == 0 && s.name == name);
+        let name = if is_own { format!("{}.{name}", self.prefix) } else { name.to_owned() };
         let known = self.built.series.iter().position(|s| s.name == name);
         let at = known.unwrap_or_else(|| {
-            self.built.series.push(SeriesDecl {
-                name: name.into(),
-                unit: unit.into(),
-                better: better.into(),
-            });
+            self.series_of.push(self.part);
+            self.built.series.push(SeriesDecl { name, unit: unit.into(), better: better.into() });
             self.built.series.len() - 1
         });
         SeriesId(at as u32)
@@ -362,8 +379,18 @@ impl Builder {
         let Settings { duration, warmup, to_the_end, processes } = settings;
         (b.duration, b.warmup, b.to_the_end, b.processes) = (duration, warmup, to_the_end, processes);
     }
+    /// What follows is a part beside the workload; its tasks may be `called` by a name of their own.
+    pub(crate) fn begin_beside(&mut self, name: &str, called: Option<&str>) {
+        self.built.beside.push(called.unwrap_or(name).to_owned());
+        self.prefix = called.unwrap_or("beside").to_owned();
+        self.draws_as(self.built.beside.len() as u64);
+    }
+    /// What follows is the workload itself again.
+    pub(crate) fn end_beside(&mut self) {
+        self.draws_as(0);
+    }
     /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
-    pub(crate) fn draws_as(&mut self, part: u64) {
+    fn draws_as(&mut self, part: u64) {
         self.part = part;
         let whole = Stream::new(self.seed);
         self.stream = match part {

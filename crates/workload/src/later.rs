@@ -46,6 +46,10 @@ fn of_group(built: &mut Built, change: &GroupChange, later: &mut Vec<Later>) -> 
     if group == ROOT_GROUP && own {
         return Err(Error::input("the root group '/' has neither shares nor a quota"));
     }
+    if change.shares.is_some() && built.groups[group.index()].idle {
+        let text = format!("group '{}' is idle: it has no shares, and the kernel takes none", change.path);
+        return Err(Error::input(text).help("an idle group gives way to all others; leave idle out"));
+    }
     later.extend(change.shares.map(|shares| Later::Shares(group, shares)));
     later.extend(change.limit.map(|limit| Later::Limited(group, limit)));
     if let Some(cpus) = &change.cpus {
@@ -142,6 +146,11 @@ mod tests {
         assert!(wrong(at(Some(group("/d")), None)).contains("unknown group '/d'"));
         assert!(wrong(at(Some(group("/d")), None)).contains("[[group]] with path = \"/d\" makes it"));
         assert!(wrong(at(Some(group("/")), None)).contains("root group"));
+        let mut idle = built();
+        idle.groups[1].idle = true;
+        let refused = note(&mut idle, &[at(Some(group("/a")), None)]).unwrap_err().to_string();
+        assert!(refused.contains("group '/a' is idle"), "{refused}");
+        note(&mut idle, &[at(Some(group("/b")), None)]).unwrap();
         let task = TaskChange { name: "hgo".into(), group: Some("/a".into()), cpus: None };
         let text = wrong(at(None, Some(task)));
         assert!(text.contains("unknown task 'hgo'") && text.contains("'hog'"), "{text}");

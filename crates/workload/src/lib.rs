@@ -5,6 +5,7 @@
 //! `bench/` and one row of [`BENCHMARKS`]: its parameters, and a pure function that builds its tasks.
 
 pub mod bench;
+pub mod beside;
 pub mod build;
 pub mod command;
 mod gather;

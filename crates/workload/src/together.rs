@@ -4,6 +4,7 @@
 //! One that ends by itself runs once, whatever is left of the time. Tasks go into
 //! groups by the names of their programs (`hog` of `hog/3`), or by the name that a workload beside was given.
 
+use crate::bench::MODE;
 use crate::build::{Builder, TaskDecl};
 use crate::group::{self, GroupSpec, ROOT_GROUP, shares_of_weight};
 use crate::nested::{self, NestedSpec};
@@ -44,9 +45,7 @@ pub fn build(
     b: &mut Builder,
 ) -> Result<()> {
     base.build_into(b)?;
-    for (number, other) in beside.iter().enumerate() {
-        one(other, number as u64 + 1, b)?;
-    }
+    beside.iter().try_for_each(|other| one(other, base, b))?;
     nested::build(nested, b)?;
     remote::build(remotes, b)?;
     place::settle(b)?;
@@ -87,9 +86,9 @@ fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
 }
 
 /// Builds a workload beside the others: its length is theirs. One that ends by itself runs once.
-fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
+fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     let (first, settings, length) = (b.next_task().index(), b.settings(), b.whole_length());
-    b.draws_as(number);
+    b.begin_beside(&other.name, other.called.as_deref());
     match &other.rtapp {
         Some(text) => rtapp::build(&other.name, text, Some(length), b)?,
         None => {
@@ -103,10 +102,9 @@ fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
             (bench.build)(&params, b)?;
         }
     }
-    b.draws_as(0);
+    b.end_beside();
     if b.settings().processes != settings.processes {
-        let text = format!("{} has processes, and the workload beside it threads of one", other.name);
-        return Err(Error::input(text).help("mode = \"thread\" in [[beside]], or a workload of processes"));
+        return Err(unlike(other, base));
     }
     b.settle(settings);
     if let Some(called) = &other.called {
@@ -115,6 +113,23 @@ fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The error about a benchmark of processes beside a workload of threads. Either may have a choice; the other way round,
+/// the workload's processes take the threads in.
+fn unlike(other: &Beside, base: &Spec) -> Error {
+    let (own, other) = (base.name(), &other.name);
+    let text = format!(
+        "the tasks of {own} are threads of one process, and those of {other} beside it are processes: in one run all \
+         are the same"
+    );
+    let chooses = |name: &str| find(name).is_ok_and(|bench| bench.params.iter().any(|p| p.name == MODE));
+    let help = match base.bare() {
+        _ if chooses(other) => "mode = \"thread\" in [[beside]]".to_owned(),
+        Spec::Bench { name, .. } if chooses(name) => "mode = \"process\" in [workload]".to_owned(),
+        _ => format!("make {other} the workload, with {own} in [[beside]]"),
+    };
+    Error::input(text).help(help)
 }
 
 /// How closely a name of `[[group]]` tasks names a task; the closest name decides.
@@ -274,6 +289,46 @@ mod tests {
             Spec::Together { base, beside: vec![hogs("a")], groups: none.0, nested: none.1, remotes: none.2 };
         let built = ends.build(1).unwrap();
         assert_eq!((built.to_the_end, built.duration, counting(&built)), (true, Ns::secs(600), 2));
+    }
+
+    #[test]
+    fn the_same_benchmark_beside_has_series_of_its_own() {
+        let names = |called: Option<&str>| {
+            let Spec::Bench { name, params } = Spec::bench("pipe", &Params::default()).unwrap() else {
+                panic!()
+            };
+            let beside = vec![Beside { name, params, rtapp: None, called: called.map(str::to_owned) }];
+            let pipe = Spec::bench("pipe", &Params::default()).unwrap();
+            let built = pipe.together(beside, vec![], (vec![], vec![])).unwrap().build(1).unwrap();
+            built.series.into_iter().map(|s| s.name).collect::<Vec<_>>()
+        };
+        let own = ["pipe.round_trip", "pipe.elapsed"];
+        assert_eq!(names(None), [own[0], own[1], "beside.pipe.round_trip", "beside.pipe.elapsed"]);
+        assert_eq!(names(Some("x")), [own[0], own[1], "x.pipe.round_trip", "x.pipe.elapsed"]);
+    }
+
+    #[test]
+    fn processes_and_threads_don_t_mix_and_the_one_that_can_change_is_named() {
+        let refused = |base: &str, mode: Option<u64>, other: &str, others: Option<u64>| {
+            let params = |mode: Option<u64>| Params(mode.map(|m| (MODE.to_owned(), m)).into_iter().collect());
+            let Spec::Bench { name, params: own } = Spec::bench(other, &params(others)).unwrap() else {
+                panic!()
+            };
+            let beside = vec![Beside { name, params: own, rtapp: None, called: None }];
+            let base = Spec::bench(base, &params(mode)).unwrap();
+            let error = base.together(beside, vec![], (vec![], vec![])).unwrap_err();
+            (error.message().to_owned(), error.remedy().unwrap_or_default().to_owned())
+        };
+        let (text, help) = refused("schbench", None, "embedded-db", None);
+        assert!(
+            text.contains("schbench are threads") && text.contains("embedded-db beside it are processes"),
+            "{text}"
+        );
+        assert_eq!(help, "make embedded-db the workload, with schbench in [[beside]]");
+        let (_, help) = refused("nanosleep", Some(1), "embedded-db", None);
+        assert_eq!(help, "mode = \"process\" in [workload]");
+        let (_, help) = refused("schbench", None, "nanosleep", Some(0));
+        assert_eq!(help, "mode = \"thread\" in [[beside]]");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The record of a live run, here or in a guest, from its outcome.
 
-use super::beside;
 use crate::cell::Cell;
 use crate::command;
 use schedlab_base::{Origin, Result};
@@ -20,8 +19,6 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
     if let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) {
         found.add(command::findings(spec, said)?);
     }
-    let early = beside::ended_early(cell, &found);
-    found.warnings.extend(early);
     let backend = Origin::from(cell.backend);
     Ok(Some(Record {
         schema: RECORD_SCHEMA.to_owned(),

@@ -6,7 +6,6 @@
 //! the others.
 
 mod any;
-mod beside;
 mod host;
 mod keep;
 mod live;

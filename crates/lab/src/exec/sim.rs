@@ -1,6 +1,5 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
-use super::beside;
 use super::keep::Kept;
 use super::{Executor, Made, guessed};
 use crate::cell::Cell;
@@ -14,6 +13,7 @@ use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, Ta
 use schedlab_sim::booted;
 use schedlab_sim::{Setup, simulate, simulate_walking};
 use schedlab_trace::Cast;
+use schedlab_workload::beside::Parts;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
 use schedlab_workload::{Later, later};
@@ -36,6 +36,11 @@ impl Executor for Sim {
     fn parallel(&self, _: &Cell) -> bool {
         true
     }
+}
+
+/// The warning about a change that the run did not live to see, as a live run gives it.
+fn missed(at: Ns) -> Warning {
+    Warning::new("settings.missed", format!("the run was over before its change at {at} was made"))
 }
 
 /// Warns of a run that measures a kernel whose slow state does not follow the load yet: half of the measured time or
@@ -96,7 +101,7 @@ impl Sim {
         let policies: Vec<Policy> =
             workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
         let (warmup, duration) = (workload.warmup, workload.duration);
-        let to_the_end = workload.to_the_end;
+        let (to_the_end, beside) = (workload.to_the_end, Parts::of(&workload));
         let (names, series) = (names(&machine, &workload), series(&workload)?);
         let cast = keep_in.map(|_| cast(&machine, &workload, &names, cell.kernel.clone(), Ns::ZERO));
         let mut analyser =
@@ -144,7 +149,9 @@ impl Sim {
             warnings.extend(too_short(&machine, &kernel, warmup, duration));
         }
         found.environment = environment::simulated();
-        warnings.extend(beside::ended_early(cell, &found));
+        let ends: Vec<Option<Ns>> = report.tasks.iter().map(|t| t.ended).collect();
+        warnings.extend(beside.ended_early(&ends, warmup, report.end));
+        warnings.extend(report.missed.map(missed));
         found.warnings.splice(..0, warnings);
         let record = Record {
             schema: RECORD_SCHEMA.to_owned(),

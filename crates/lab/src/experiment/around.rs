@@ -119,26 +119,33 @@ impl<'t> Around<'t> {
             beside.push(value.beside(table, &spec, cpus)?);
         }
         let load = (of.as_str(), load);
-        let all = |groups, nested, remotes| spec.clone().together(beside.clone(), groups, (nested, remotes));
+        let with = |beside: &[Beside], rest: (_, _, _)| {
+            spec.clone().together(beside.to_vec(), rest.0, (rest.1, rest.2))
+        };
+        let all = |groups, nested, remotes| with(&beside, (groups, nested, remotes));
         let (nested, remotes) = (chosen(&self.nested, load), chosen(&self.remotes, load));
         let groups = chosen(&self.groups, load);
         all(groups, nested.clone(), remotes.clone()).map_err(|e| {
             // The first table that does not go with those before it has the fault.
+            let alone = |n: &usize| with(&beside[..*n], (vec![], vec![], vec![])).is_err();
+            if let Some(n) = (1..=beside.len()).find(alone) {
+                return place(&self.beside, load, (n - 1, "mode"), e);
+            }
             let fails = |n: (usize, usize, usize)| {
                 let groups = chosen(&self.groups, load);
                 all(groups[..n.2].to_vec(), nested[..n.0].to_vec(), remotes[..n.1].to_vec()).is_err()
             };
             let (of_nested, of_remotes) = (nested.len(), remotes.len());
             if let Some(n) = (1..=of_nested).find(|n| fails((*n, 0, 0))) {
-                return place(&self.nested, load, n - 1, e);
+                return place(&self.nested, load, (n - 1, "tasks"), e);
             }
             if let Some(n) = (1..=of_remotes).find(|n| fails((of_nested, *n, 0))) {
-                return place(&self.remotes, load, n - 1, e);
+                return place(&self.remotes, load, (n - 1, "tasks"), e);
             }
             match (1..=self.groups.len())
                 .find(|n| *n <= chosen(&self.groups, load).len() && fails((of_nested, of_remotes, *n)))
             {
-                Some(n) => place(&self.groups, load, n - 1, e),
+                Some(n) => place(&self.groups, load, (n - 1, "tasks"), e),
                 None => e,
             }
         })
@@ -188,10 +195,15 @@ impl Other {
     }
 }
 
-/// Gives an error the place of a table: of the `n`th that is for this load.
-fn place<T>(all: &[For<'_, T>], (workload, load): (&str, &str), n: usize, error: Error) -> Error {
+/// Gives an error the place of a key in a table: in the `n`th that is for this load.
+fn place<T>(
+    all: &[For<'_, T>],
+    (workload, load): (&str, &str),
+    (n, key): (usize, &str),
+    error: Error,
+) -> Error {
     match all.iter().filter(|of| of.is_for(workload, load)).nth(n) {
-        Some(of) => of.table.place("tasks", error),
+        Some(of) => of.table.place(key, error),
         None => error,
     }
 }

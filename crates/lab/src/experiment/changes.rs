@@ -19,7 +19,11 @@ const MAX: &str = "max";
 /// The groups of a variant, as they stand before a dial is turned, and the dials of all of them.
 pub fn groups<'t>(table: &Table<'t>) -> Result<(Vec<GroupSpec>, Vec<Table<'t>>, Vec<Dial<'t>>)> {
     let own: Vec<&str> = keys::GROUP.names().into_iter().filter(|key| *key != "loads").collect();
-    let tables = table.tables("group", &own)?;
+    let tables = table.open_tables("group")?;
+    let loads = |key: &str| {
+        (key == "loads").then(|| "[[load]] has variants = [...]: the load then runs under these".to_owned())
+    };
+    tables.iter().try_for_each(|inner| inner.only("key in [[variant.group]]", &own, loads))?;
     let (mut groups, mut dials) = (Vec::new(), Vec::new());
     for (i, inner) in tables.iter().enumerate() {
         let path = path(inner, "path")?;

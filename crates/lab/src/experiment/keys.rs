@@ -243,7 +243,7 @@ pub const VARIANT: Section = Section {
         key(
             "group",
             "",
-            "[[variant.group]]: task groups of this variant only, as [[group]]; one of the same path replaces that",
+            "[[variant.group]]: task groups of this variant only, as [[group]] without loads; one of the same path replaces that",
         ),
         key("at", "", "[[variant.at]]: a change in the middle of a run"),
     ],

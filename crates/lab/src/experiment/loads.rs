@@ -207,6 +207,9 @@ const RUNS: Ns = Ns::secs(1);
 
 /// The rt-app text of a `[[beside]]`, with its name.
 pub fn rtapp_beside(table: &Table<'_>, folder: &Path) -> Result<Option<(String, String)>> {
+    if table.get("rtapp_text").is_some() && table.get("rtapp").is_some() {
+        return Err(table.error_at("rtapp", "[[beside]] has rtapp or rtapp_text, not both"));
+    }
     if let Some(text) = table.string("rtapp_text")? {
         let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime: Some(RUNS) };
         spec.build(0).map_err(|e| e.context("rtapp_text"))?;

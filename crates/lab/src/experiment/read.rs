@@ -52,7 +52,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
     check_narrowed(&top, &mut loads, &families, Some(&baseline))?;
     check_narrowed(&top, &mut host_loads, &families, None)?;
-    variants::check_loads(&families, &loads, &host_loads)?;
+    variants::check_loads(&families, (&loads, &machines), &host_loads)?;
     let whole = Experiment {
         baseline,
         min_effect_pct: min_effect(&top)?,
@@ -101,7 +101,7 @@ fn in_guests(
     let named = if real { vm } else { of(&["baseline"]) };
     let baseline = baseline(named, &families)?;
     check_narrowed(of(&["load"]), &mut loads, &families, Some(&baseline))?;
-    variants::check_loads(&families, &loads, &[])?;
+    variants::check_loads(&families, (&loads, &machines), &[])?;
     Ok(Experiment {
         runs: bounded(vm, "runs", whole.runs, 1, MAX_RUNS)?,
         seed: bounded(vm, "seed", whole.seed, 0, u64::MAX >> 1)?,

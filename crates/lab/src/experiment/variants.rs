@@ -16,6 +16,7 @@ use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::{
     AttrChange, Change, Kernel, Policy, Scx, Toggle, Variant, preempt, tunable, variant::RUNNING,
 };
+use schedlab_machine::Machine;
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
 use schedlab_sim::memory;
@@ -87,7 +88,11 @@ pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
 }
 
 /// Checks the tasks and times of variants against the loads that run under them.
-pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load]) -> Result<()> {
+pub fn check_loads(
+    families: &[Family<'_>],
+    (loads, machines): (&[Load], &[Machine]),
+    host_loads: &[Load],
+) -> Result<()> {
     let all = || families.iter().flat_map(|f| &f.variants);
     let live = || all().filter(|v| v.kernel == RUNNING).map(|v| v.name.as_str());
     for family in families {
@@ -102,6 +107,11 @@ pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load])
                 .try_for_each(|spec| fits::with_groups(variant, spec))
                 .map_err(|e| family.place_group(variant, specs(), e))?;
             for change in &variant.at {
+                let places = loads.iter().filter(runs).filter(|_| !is_live);
+                places
+                    .filter_map(|l| machines.get(l.machine))
+                    .try_for_each(|machine| fits::cpus(change, machine))
+                    .map_err(|e| family.place_of(change, "cpus", e))?;
                 specs()
                     .try_for_each(|spec| fits::in_time(change, spec))
                     .map_err(|e| family.place_of(change, "time", e))?;

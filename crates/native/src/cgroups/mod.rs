@@ -62,6 +62,7 @@ pub fn of(files: &dyn Files, spec: &Spec, later: &[Change], seed: u64, me: Owner
     if built.warmup > Ns::ZERO {
         groups.limited.clear();
     }
+    groups.warnings.extend(writes::later_inexact(hierarchy.version, later)?);
     groups.warnings.extend(autogrouped(files, &hierarchy, &built));
     Ok(Some(groups))
 }

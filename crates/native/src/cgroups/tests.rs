@@ -255,4 +255,13 @@ fn changes_in_mid_run_are_files_of_either_version() {
     assert_eq!(shown(Version::V2, Later::Limited(group, Limit::default()), false), ["/g/cpu.max max 100000"]);
     let e = later_writes(Version::V2, Path::new("/g"), "/g", &Later::Shares(group, 2), false).unwrap_err();
     assert!(e.to_string().contains("no weight for 2 shares"), "{e}");
+    let shares = |shares| {
+        let group =
+            schedlab_kernel::GroupChange { path: "/g".into(), shares: Some(shares), ..Default::default() };
+        [schedlab_kernel::Change { group: Some(group), ..Default::default() }]
+    };
+    let said = writes::later_inexact(Version::V2, &shares(333)).unwrap();
+    assert!(said[0].code == "cgroup.weight" && said[0].message.contains("333 shares"), "{said:?}");
+    assert!(writes::later_inexact(Version::V2, &shares(2048)).unwrap().is_empty());
+    assert!(writes::later_inexact(Version::V1, &shares(333)).unwrap().is_empty());
 }

@@ -12,6 +12,7 @@ use super::remove::OURS;
 use crate::owner::Owner;
 use crate::settings::{Files, Form, MADE, Write};
 use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_kernel::Change;
 use schedlab_workload::group::{DEFAULT_PERIOD, DEFAULT_SHARES, WEIGHTS, shares_of_weight};
 use schedlab_workload::{GroupDecl, Later};
 use std::path::{Path, PathBuf};
@@ -115,15 +116,7 @@ fn values(version: Version, folder: &Path, group: &GroupDecl, made: &mut Groups)
         Version::V2 => {
             let weight = weight_of(&group.path, shares)?;
             put("cpu.weight", weight.to_string());
-            let exact = shares_of_weight(weight);
-            if exact != shares {
-                let text = format!(
-                    "group '{}': {shares} shares are no whole weight of cgroup v2; it has weight {weight}, which is \
-                     {exact} shares",
-                    group.path
-                );
-                made.warnings.push(Warning::new("cgroup.weight", text));
-            }
+            made.warnings.extend(inexact(&group.path, shares, weight));
         }
     }
     let mut put = |file: &str, value: String| made.within.push(write(folder.join(file), Form::Plain, value));
@@ -186,6 +179,29 @@ pub fn later_writes(
         (Later::Confined(..) | Later::Moved(..) | Later::Allowed(..), _) => {}
     }
     Ok(all)
+}
+
+/// The warning about shares that no weight of v2 stands for.
+fn inexact(path: &str, shares: u64, weight: u64) -> Option<Warning> {
+    let exact = shares_of_weight(weight);
+    (exact != shares).then(|| {
+        let text = format!(
+            "group '{path}': {shares} shares are not a whole weight of cgroup v2; it has weight {weight}, which is \
+             {exact} shares"
+        );
+        Warning::new("cgroup.weight", text)
+    })
+}
+
+/// The warnings about new shares in the middle of the run, as for those of the beginning.
+///
+/// # Errors
+/// For shares without a weight.
+pub fn later_inexact(version: Version, later: &[Change]) -> Result<Vec<Warning>> {
+    let all = later.iter().filter_map(|c| c.group.as_ref()).filter(|_| version == Version::V2);
+    let one = |(path, shares): (&str, u64)| Ok(inexact(path, shares, weight_of(path, shares)?));
+    let found = all.filter_map(|g| Some((g.path.as_str(), g.shares?))).map(one);
+    found.filter_map(Result::transpose).collect()
 }
 
 /// The weight of v2 for that many shares, the nearest one.

@@ -20,7 +20,7 @@ impl Waits {
     }
 }
 
-/// The waits of every group. The first place is that of tasks whose groups are not told apart.
+/// The waits of every group. The first place is that of tasks whose groups are not distinguished.
 pub(super) struct ByGroup([Option<Box<Waits>>; MAX_GROUPS + 1]);
 
 /// What is left of them at the end.

@@ -1,6 +1,6 @@
 //! Groups of tasks in the analyser: the preemptions by each group, and its stays on each CPU.
 //!
-//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not told apart. All
+//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not distinguished. All
 //! counters are laid out beforehand, so that an event only adds to a number.
 
 use super::{MAX_GROUPS, TaskName};

@@ -44,7 +44,7 @@ use worst::{LongWait, Worst};
 /// Number of longest waits that are kept: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
 
-/// Number of groups of tasks that are told apart, in the order of their first task.
+/// Number of groups of tasks that are distinguished, in the order of their first task.
 pub const MAX_GROUPS: usize = 64;
 
 /// A task as the analyser knows it.

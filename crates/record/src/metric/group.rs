@@ -176,7 +176,7 @@ impl GroupQuery {
             Some(Value::Number(n)) => Ok(n),
             Some(Value::Missing(why)) => Err(why),
             None if groups(&found.tasks).len() >= MAX_GROUPS => {
-                Err(format!("no samples, or not one of the {MAX_GROUPS} groups that are told apart"))
+                Err(format!("no samples, or not one of the {MAX_GROUPS} groups that are distinguished"))
             }
             None if found.delays.is_empty()
                 && found.series.get("run_delay").is_some_and(|s| s.count() > 0) =>

@@ -157,7 +157,7 @@ pub const METRICS: &[Metric] = &[
     events(rows(ends, row("slice.<reason>.<stat>", "ns", Neither, ALL, "stays that ended for this reason"))),
     row("slice.preempted_by.<group>", "", Neither, SIM,
         "stays ended by a task of this group that woke up, or arrived by balancing or fork (reasons `wakeup`, `arrived`), \
-         the machine's own tasks included; a group's name is its tasks' without their number; the first 64 groups are told apart"),
+         the machine's own tasks included; a group's name is its tasks' without their number; the first 64 groups are distinguished"),
     events(row("cpu<k>.slice.mean", "ns", Neither, ALL, "mean of the stays on one CPU")),
     row("task.<group>.cpu_time", "ns", Neither, ALL, "time the tasks of a group were on a CPU (`task.hog.cpu_time`)"),
     row("task.<group>.switches.voluntary", "", Neither, ALL, "switches.voluntary of a group's tasks"),
@@ -170,9 +170,9 @@ pub const METRICS: &[Metric] = &[
     events(row("task.<group>.cpu<k>.slice.mean", "ns", Neither, ALL,
         "mean of the stays of a group's tasks on one CPU (`task.hog.cpu0.slice.mean`)")),
     events(row("task.<group>.wakeup_delay.<stat>", "ns", Lower, ALL,
-        "wakeup_delay of a group's tasks (`task.hog.wakeup_delay.p99`); the first 64 groups are told apart")),
+        "wakeup_delay of a group's tasks (`task.hog.wakeup_delay.p99`); the first 64 groups are distinguished")),
     events(row("task.<group>.run_delay.<stat>", "ns", Lower, ALL,
-        "run_delay of a group's tasks (`task.hog.run_delay.max`); the first 64 groups are told apart")),
+        "run_delay of a group's tasks (`task.hog.run_delay.max`); the first 64 groups are distinguished")),
     events(row("task.<group>.run_delay.total", "ns", Lower, ALL, "all those waits, summed")),
     row("group.crowded_time", "ns", Lower, SIM,
         "time in which two tasks of a group were queued on a CPU while another CPU of its cache had a shorter queue, by ticks"),
@@ -201,8 +201,8 @@ pub const METRICS: &[Metric] = &[
         "wakeups for which `wake_affine` was asked and chose the waker's CPU or the previous one for this reason")),
     events(row("woken", "", Neither, ALL,
         "sleeping tasks that were woken and queued, and whose last CPU is known: what the `woken.` classes are parts of")),
-    events(rows(woken, row("woken.<class>", "", Neither, ALL, "of those, the ones that were put there; `idle` and `busy` are \
-        told apart from the other classes, which exclude each other"))),
+    events(rows(woken, row("woken.<class>", "", Neither, ALL, "of those, the ones that were put there; `idle` and `busy` \
+        stand apart from the other classes, which exclude each other"))),
     events(formula("woken.prev.share", "%", Neither, ALL, |r| ratio(r, "woken.prev", "woken", 100.0),
         "woken.prev as a part of woken")),
     events(formula("woken.waker.share", "%", Neither, ALL, |r| ratio(r, "woken.waker", "woken", 100.0),

@@ -40,6 +40,7 @@ pub fn part(whole: &mut Built, place: Place) -> Built {
         warmup: whole.warmup,
         to_the_end: whole.to_the_end,
         processes: whole.processes,
+        beside: Vec::new(),
         groups: whole.groups[..1].to_vec(),
         nested: Vec::new(),
         remotes: Vec::new(),

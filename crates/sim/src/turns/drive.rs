@@ -126,14 +126,15 @@ pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Cl
             Next::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
             Next::Turn { cpu, until } => {
                 sys.take_turn(cpu);
-                let goes_on = run.turn(sys, &mut clock, cpu, until, how)?;
+                let continues = run.turn(sys, &mut clock, cpu, until, how)?;
                 sys.leave_turn(cpu);
-                if !goes_on {
+                if !continues {
                     break;
                 }
             }
         }
     }
+    clock.missed = run.outside.left();
     Ok(clock)
 }
 
