@@ -160,7 +160,7 @@ fn errors_have_their_place() {
             "e.toml:25:12",
             "can't change in the middle",
         ),
-        ("[[variant.at]]\ntime = \"1ms\"\ntunables = { hz = 100 }", "e.toml:23", "hz can't change"),
+        ("[[variant.at]]\ntime = \"1ms\"\ntunables = { hz = 100 }", "e.toml:24", "hz can't change"),
         (
             "[[variant.at]]\ntime = \"2ms\"\nfeatures = [\"NO_LAST_BUDDY\"]\n[[variant.at]]\ntime = \"1ms\"\nfeatures = [\"LAST_BUDDY\"]",
             "e.toml:27:8",

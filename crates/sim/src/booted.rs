@@ -1,12 +1,12 @@
 //! Slow state: what a kernel remembers for longer than a short run takes, as it is on a machine that was up and idle
 //! when the run began.
 //!
-//! - When domains are due (`sd->last_balance`, `rq->next_balance`): all at the first tick, since no CPU has balanced for
-//!   longer than the longest interval.
+//! - When domains are due (`sd->last_balance`, `rq->next_balance`): all at the first tick, since no CPU has balanced
+//!   for longer than the longest interval.
 //! - A domain's interval (`sd->balance_interval`): the longest. Passes that found nothing to move have doubled it.
 //! - Failed passes of a domain (`sd->nr_balance_failed`): none. A pass that finds balance forgets them.
-//! - The most expensive newidle pass (`sd->max_newidle_lb_cost`): forgotten, at 1 % a second. In a deterministic guest it
-//!   is drawn from what guests have after their boot.
+//! - The most expensive newidle pass (`sd->max_newidle_lb_cost`): forgotten, at 1 % a second. In a deterministic guest
+//!   it is drawn from what guests have after their boot.
 //! - Mean idle time (`rq->avg_idle`): its upper bound, twice the longest pass.
 //! - CPUs that SIS_UTIL scans (`nr_idle_scan`): all of the cache, and with SMT a core is idle (`has_idle_cores`); see
 //!   [`crate::wakeup::llc::LlcShared::new`].

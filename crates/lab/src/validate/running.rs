@@ -1,8 +1,8 @@
 //! The configuration of the running kernel, read or measured, so that a host case simulates this kernel.
 //!
 //! The length of a tick is the resolution of the coarse clock. The slice and the preemption model are read in debugfs
-//! if it has them (from 5.13 on). Else the model is read from the command line (`preempt=`), from the config, if there is
-//! a text file of it, and from the version's text, which names the full model of kernels without a choice. Values that
+//! if it has them (from 5.13 on). Else the model is read from the command line (`preempt=`), from the config, if there
+//! is a text file of it, and from the version's text, which names the full model of kernels without a choice. Values that
 //! can't be known are the profile's.
 
 use schedlab_kernel::preempt::Preempt;

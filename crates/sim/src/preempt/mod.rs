@@ -7,7 +7,8 @@
 //!
 //! A task that holds the lock of a channel, or waits for it, gives way only after it. That, and the point of the
 //! voluntary model at a pipe's mutex, need a machine that states how long a call holds the lock (`pipe_lock_ns`,
-//! `unix_lock_ns`): elsewhere a writer may be left in the middle of its copy, and voluntary is none but at fork and exec.
+//! `unix_lock_ns`): elsewhere a writer may be left in the middle of its copy, and voluntary is none but at fork and
+//! exec.
 //!
 //! Not modelled: a vCPU's thread gives way only at its return; `cond_resched` in long loops.
 
