@@ -4,14 +4,21 @@ mod common;
 
 use common::experiment;
 use schedlab_lab::experiment::parse;
+use schedlab_lab::{Backend, Executor, Options, Sim, plan};
+use schedlab_record::Findings;
 use schedlab_workload::Spec;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 const HOGS: &str = "name = 'g'\nruns = 1\nmachine = 'smp-1'\n[workload]\nname = 'hogs'\nruntime = '5s'\n\
                     [[beside]]\nname = 'hogs'\ntasks = 3\ncalled = 'other'\n\
                     [[group]]\npath = '/a'\nshares = 1024\ntasks = ['hog']\n\
                     [[group]]\npath = '/b'\nweight = 300\ntasks = 'other'\n\
                     [[variant]]\nkernel = 'v6.1'\n";
+
+/// The places in [`HOGS`] of changes, and of a variant's own tables.
+const AT: &str = "[[variant]]";
+const KERNEL: &str = "kernel = 'v6.1'\n";
 
 fn error(text: &str) -> String {
     parse(Path::new("e.toml"), text, 4)
@@ -49,10 +56,104 @@ fn faults_are_placed() {
         ("called = 'other'", "caled = 'other'", "unknown hogs parameter 'caled'"),
         ("name = 'hogs'\ntasks", "name = 'hgos'\ntasks", "did you mean 'hogs'"),
         ("tasks = 3", "tasks = { sweep = [1, 2] }", "not swept"),
+        (
+            AT,
+            "[[at]]\ntime = '1s'\ntask = 'hog'\ncpus = '5'\n[[variant]]",
+            "task 'hog' may run on CPUs 5 only from 1s",
+        ),
+        (AT, "[[at]]\ntime = '1s'\ngroup = '/b'\ncpus = '5'\n[[variant]]", "but smp-1 has 0"),
+        (
+            "weight = 300",
+            "idle = true\n[[at]]\ntime = '1s'\ngroup = '/b'\nweight = 9\n[[group]]\npath = '/c'",
+            "group '/b' is idle",
+        ),
+        (
+            KERNEL,
+            "kernel = 'v6.1'\n[[variant.group]]\npath = '/b'\nidle = true\n[[variant.at]]\ntime = '1s'\ngroup = '/b'\nshares = 9\n",
+            "group '/b' is idle",
+        ),
+        (
+            KERNEL,
+            "kernel = 'v6.1'\n[[variant.group]]\npath = '/b'\nqota = 'max'\n",
+            "unknown key in [[variant.group]] 'qota'",
+        ),
+        (KERNEL, "kernel = 'v6.1'\n[[variant.group]]\npath = '/b'\nloads = ['x']\n", "[[load]] has variants"),
+        (
+            "name = 'hogs'\ntasks = 3",
+            "rtapp = 'none.json'\nrtapp_text = '{}'",
+            "rtapp or rtapp_text, not both",
+        ),
     ] {
         let text = HOGS.replacen(from, to, 1);
         assert_ne!(text, HOGS, "{from}");
         let error = error(&text);
         assert!(error.contains(wanted) && error.contains("e.toml:"), "{from}: {error}");
+    }
+}
+
+#[test]
+fn a_benchmark_that_can_t_run_beside_is_placed_at_its_own_table() {
+    let text = "name = 'g'\nruns = 1\nmachine = 'smp-2'\n[workload]\nname = 'schbench'\n\
+                [[beside]]\nname = 'embedded-db'\n[[variant]]\nkernel = 'v6.1'\n";
+    let error = error(text);
+    assert!(error.contains("e.toml:6") && error.contains("make embedded-db the workload"), "{error}");
+}
+
+/// The findings of the only run of an experiment.
+fn found(text: &str) -> Findings {
+    let p = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
+    let made = Sim::default().run(&p.cells[0], 1, &AtomicBool::new(false)).unwrap();
+    made.unwrap().record.found
+}
+
+/// The texts of its warnings of that code.
+fn warned<'f>(found: &'f Findings, code: &str) -> Vec<&'f str> {
+    found.warnings.iter().filter(|w| w.code == code).map(|w| w.message.as_str()).collect()
+}
+
+#[test]
+fn results_of_the_same_benchmark_beside_stay_apart_and_its_end_is_reported() {
+    let found = found(
+        "name = 'p'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'pipe'\nloops = 5000\n\
+         [[beside]]\nname = 'pipe'\nloops = 100\n[[variant]]\nkernel = 'v6.1'\n",
+    );
+    let elapsed = |name: &str| {
+        let series = &found.series[name];
+        (series.count(), series.max().unwrap())
+    };
+    let (own, other) = (elapsed("pipe.elapsed"), elapsed("beside.pipe.elapsed"));
+    assert!(own.0 == 1 && other.0 == 1 && own.1 > 10 * other.1, "{own:?} {other:?}");
+    let early = warned(&found, "beside.ended");
+    assert!(early.len() == 1 && early[0].starts_with("pipe beside the workload was done after"), "{early:?}");
+}
+
+#[test]
+fn the_end_of_each_part_beside_is_that_of_its_tasks_in_the_measured_time() {
+    let found = found(
+        "name = 'w'\nruns = 1\nmachine = 'smp-4'\n[workload]\nname = 'schbench-modern'\nruntime = '1s'\n\
+         warmup = '500ms'\n[[beside]]\nname = 'pipe'\nloops = 10\n\
+         [[beside]]\nname = 'pipe'\nloops = 20000000\n\
+         [[beside]]\nrtapp_text = '{ \"tasks\": { \"a\": { \"loop\": 1, \"sleep\": 800000 } } }'\ncalled = 'x'\n\
+         [[beside]]\nname = 'hogs'\n[[variant]]\nkernel = 'v6.1'\n",
+    );
+    let early = warned(&found, "beside.ended");
+    assert_eq!(early.len(), 2, "{early:?}");
+    assert!(early[0].starts_with("pipe beside the workload was done before the measured time"), "{early:?}");
+    assert!(
+        early[1].starts_with("x beside the workload was done after") && early[1].contains("of 1s"),
+        "{early:?}"
+    );
+}
+
+#[test]
+fn a_change_that_the_run_ended_before_is_reported() {
+    for change in ["group = '/a'\nshares = 9", "features = ['NO_WAKEUP_PREEMPTION']"] {
+        let found = found(&format!(
+            "name = 'c'\nruns = 1\nmachine = 'smp-2'\n[workload]\nname = 'pipe'\nloops = 100\n\
+             [[group]]\npath = '/a'\ntasks = ['*']\n[[at]]\ntime = '20s'\n{change}\n\
+             [[variant]]\nkernel = 'v6.1'\n"
+        ));
+        let missed = warned(&found, "settings.missed");
+        assert_eq!(missed, ["the run was over before its change at 20s was made"], "{change}");
     }
 }

@@ -148,3 +148,27 @@ fn unless_gone(made: std::io::Result<()>, what: &str, task: usize, shared: &Shar
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_workload::{Params, ROOT_GROUP, Spec};
+
+    #[test]
+    fn a_task_that_has_not_begun_is_not_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("cgroup.threads");
+        let hogs = Spec::bench("hogs", &Params([("tasks".to_owned(), 2)].into())).unwrap();
+        let group = schedlab_workload::GroupSpec::at("/a");
+        let built = hogs.together(vec![], vec![group], (vec![], vec![])).unwrap().build(1).unwrap();
+        let places = Places(vec![folder.path().join("root/cgroup.threads"), list.clone()]);
+        let laters = Laters::of(&built, &places).unwrap();
+        let shared = Shared::new(built, &places).unwrap();
+        shared.arena.thread(1).store(7, SeqCst);
+        for task in [TaskId(0), TaskId(1)] {
+            laters.make(&Act::Move(task, GroupId(1)), &shared).unwrap();
+        }
+        assert_eq!(*laters.of_tasks.borrow(), [ROOT_GROUP, GroupId(1)]);
+        assert_eq!(fs::read_to_string(list).unwrap(), "7");
+    }
+}

@@ -37,7 +37,7 @@ const FORMS: &[(&str, &[&str])] = &[
             "bench --backend sim --machine smp-2 --json schbench-modern -r 2s",
         ],
     ),
-    ("record", &["@record.json"]),
+    ("record", &["@CELL/1/record.json", "@LONE/1/record.json"]),
     ("runs", &["runs --json", "runs --json --out drawn"]),
     ("stored", &["runs show CELL --json", "runs show CELL/1 --json"]),
     ("removal", &["runs rm CELL --json --out rest"]),
@@ -121,10 +121,10 @@ fn folder() -> PathBuf {
 }
 
 /// What a line of [`FORMS`] gives; `None` where it cannot work here, or is not asked for.
-fn output(lab: &Lab, cell: &str, form: &str, line: &str) -> Option<Value> {
-    let line = line.replace("CELL", cell);
+fn output(lab: &Lab, (cell, lone): (&str, &str), form: &str, line: &str) -> Option<Value> {
+    let line = line.replace("CELL", cell).replace("LONE", lone);
     let text = match (line.strip_prefix('@'), line.strip_prefix("live ")) {
-        (Some(file), _) => std::fs::read_to_string(lab.path().join(format!("{cell}/1/{file}"))).unwrap(),
+        (Some(file), _) => std::fs::read_to_string(lab.path().join(file)).unwrap(),
         (_, Some(_)) if std::env::var_os("SCHEDLAB_TEST_LIVE").is_none() => return None,
         (_, live) => {
             let words: Vec<&str> = live.unwrap_or(&line).split(' ').collect();
@@ -273,6 +273,18 @@ fn fault(schema: &Value, value: &Value, place: &str) -> Option<String> {
 
 const PUBLISHED: &str = "\n[[published]]\nvariant = \"v4.5\"\nmetric = \"schbench.latency.p50\"\nvalue = \"70us\"\nsource = \"D000\"\n";
 
+/// A run whose tasks are of one name: records leave out what there is by group.
+const LONE: &str = r#"
+name = "lone"
+runs = 1
+machines = ["smp-2"]
+[workload]
+name = "nanosleep"
+runtime = "50ms"
+[[variant]]
+kernel = "v4.5"
+"#;
+
 const TINY: &str = r#"
 name = "tiny"
 about = "spinning processes, for a moment"
@@ -307,6 +319,7 @@ fn furnished() -> Lab {
     }
     lab.write("published.toml", &(crate::common::SMALL.to_owned() + PUBLISHED));
     lab.write("tiny.toml", TINY);
+    lab.write("lone.toml", LONE);
     lab.write("recording.txt", include_str!("../cases/files/ftrace-waking-and-wakeup.txt"));
     lab.write("counters", include_str!("../../../record/tests/data/schedstat.v15-sg-scan"));
     fake_tree(&lab);
@@ -320,12 +333,15 @@ fn schemas_are_those_of_the_commands() {
     let cell = first["cells"][0]["folders"][0].as_str().unwrap().to_owned();
     let rest = first["cells"][1]["folders"][0].as_str().unwrap().replace("runs/", "rest/");
     lab.ok(&["run", "small.toml", "--quiet", "--out", "rest"]);
+    let lone = lab.json(&["run", "lone.toml", "--json", "--quiet", "--out", "lone"]);
+    let lone = lone["cells"][0]["folders"][0].as_str().unwrap().to_owned();
     for (name, commands) in FORMS {
         let cell = if commands.iter().any(|c| c.contains("--out rest")) { &rest } else { &cell };
         let made = values::of(name);
         assert_eq!(made.is_some(), commands.is_empty(), "{name}: commands or values");
-        let outputs = made
-            .unwrap_or_else(|| commands.iter().filter_map(|line| output(&lab, cell, name, line)).collect());
+        let outputs = made.unwrap_or_else(|| {
+            commands.iter().filter_map(|line| output(&lab, (cell, &lone), name, line)).collect()
+        });
         // Without an output of each command a key may seem to be required that is not.
         check(name, &outputs, commands.is_empty() || outputs.len() == commands.len());
     }
