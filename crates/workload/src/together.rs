@@ -116,8 +116,7 @@ fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
 }
 
 /// The error about a benchmark of processes beside a workload of threads. Either may have a choice; the other way
-/// round,
-/// the workload's processes take the threads in.
+/// round, the workload's processes take the threads in.
 fn unlike(other: &Beside, base: &Spec) -> Error {
     let (own, other) = (base.name(), &other.name);
     let text = format!(

@@ -2,8 +2,8 @@
 //!
 //! The length of a tick is the resolution of the coarse clock. The slice and the preemption model are read in debugfs
 //! if it has them (from 5.13 on). Else the model is read from the command line (`preempt=`), from the config, if there
-//! is a text file of it, and from the version's text, which names the full model of kernels without a choice. Values that
-//! can't be known are the profile's.
+//! is a text file of it, and from the version's text, which names the full model of kernels without a choice. Values
+//! that can't be known are the profile's.
 
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Kernel, Variant};
