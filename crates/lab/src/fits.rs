@@ -101,12 +101,11 @@ pub fn cpus(change: &Change, machine: &Machine) -> Result<()> {
         change.group.as_ref().and_then(|g| Some((format!("group '{}'", g.path), g.cpus.as_ref()?)));
     let of_task = change.task.as_ref().and_then(|t| Some((format!("task '{}'", t.name), t.cpus.as_ref()?)));
     let all = CpuSet::first(machine.topology.nr_cpus());
-    for (who, cpus) in of_group.into_iter().chain(of_task).filter(|(_, cpus)| cpus.and(&all).is_empty()) {
-        let text =
-            format!("{who} may run on CPUs {cpus} only from {}, but {} has {all}", change.time, machine.name);
-        return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
-    }
-    Ok(())
+    let none = of_group.into_iter().chain(of_task).find(|(_, cpus)| cpus.and(&all).is_empty());
+    let Some((who, cpus)) = none else { return Ok(()) };
+    let text =
+        format!("{who} may run on CPUs {cpus} only from {}, but {} has {all}", change.time, machine.name);
+    Err(Error::input(text).help("choose a larger machine, or change the CPUs"))
 }
 
 /// Checks that a workload can be watched as it was asked for.

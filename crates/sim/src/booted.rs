@@ -89,7 +89,7 @@ pub fn slow(machine: &Machine, kernel: &Kernel) -> Vec<Slow> {
     };
     let domains = Domains::build(&machine.topology, kernel.version);
     let own = domains.of_cpu.iter().next();
-    own.and_then(|levels| levels.iter().filter(cache).next_back())
+    own.and_then(|levels| levels.iter().rfind(cache))
         .filter(|_| scans)
         .map(|domain| {
             let p = &domain.params;

@@ -85,11 +85,8 @@ fn every_series_is_on_the_page() {
     for spec in specs {
         for series in spec.build(1).unwrap().series {
             let row = format!("`{}`", series.name);
-            let line = page
-                .lines()
-                .find(|l| l.starts_with('|') && l.contains(&row))
-                .unwrap_or_else(|| panic!("{row} is not documented"));
-            assert!(line.contains(&series.better), "{line}");
+            let said = page.lines().any(|l| l.contains(&row) && l.contains(&series.better));
+            assert!(said, "{row} is not documented, or not that {} is better", series.better);
         }
     }
 }

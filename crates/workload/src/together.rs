@@ -115,8 +115,8 @@ fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// The error about a benchmark of processes beside a workload of threads. Either may have a choice; the other way
-/// round, the workload's processes take the threads in.
+/// The error about a benchmark of processes beside a workload of threads. Either may have a choice. The other way
+/// round the threads become processes, too.
 fn unlike(other: &Beside, base: &Spec) -> Error {
     let (own, other) = (base.name(), &other.name);
     let text = format!(
