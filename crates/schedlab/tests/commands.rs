@@ -524,7 +524,7 @@ fn the_chronology_tells_all_mechanisms_what_one_version_does_or_one_mechanism() 
     let v45 = lab.ok(&["kernel", "history", "v4.5"]);
     narrow(&v45);
     assert!(
-        v45.contains("- eevdf                   comes with v6.6") && v45.contains("+ group-types"),
+        v45.contains("- eevdf                        comes with v6.6") && v45.contains("+ group-types"),
         "{v45}"
     );
     let of = lab.json(&["kernel", "history", "6.5", "--json"]);

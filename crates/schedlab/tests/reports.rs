@@ -108,7 +108,7 @@ fn wrong_changes_and_groups_are_refused_with_their_place() {
         ("[[at]]\ntime = '100ms'\ngroup = '/a'\nquota = '100us'\n", "a quota is at least 1 ms"),
         ("[[at]]\ntime = '100ms'\ngroup = '/a'\nshares = 2\nweight = 2\n", "shares or a weight, not both"),
         ("[[at]]\ntime = '100ms'\ngroup = '/'\nweight = 2\n", "root group"),
-        ("[[at]]\ntime = '100ms'\ntask = 'hog'\ncpus = '9'\n", "CPUs 9 only, but smp-2 has 0-1"),
+        ("[[at]]\ntime = '100ms'\ntask = 'hog'\ncpus = '9'\n", "CPUs 9 only from 100ms, but smp-2 has 0-1"),
     ] {
         let lab = Lab::new();
         lab.write("x.toml", &text(&format!("{at}{kernel}")));
