@@ -106,7 +106,7 @@ struct Own {
     warnings: Vec<Warning>,
 }
 
-/// The record as its row tells it: without waits, intervals, tasks, stays, delays and schedstat, its series digests.
+/// The record as its row has it: without waits, intervals, tasks, stays, delays and schedstat, its series digests.
 pub fn digest(record: Record) -> Record {
     let Findings { duration, series, counters, figures, environment, warnings, .. } = record.found;
     let series = series.into_iter().map(|(name, s)| (name, s.digest())).collect();

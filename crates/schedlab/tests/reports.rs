@@ -45,7 +45,7 @@ fn a_build_beside_a_desktop_is_held_back_by_a_group_of_one_variant() {
     assert!(built("free") > 900, "{} ms of 960", built("free"));
     let limited = built("limited");
     assert!((450..=540).contains(&limited), "half a CPU: {limited} ms");
-    // Two rt-app texts beside each other are told apart by name, and so are their waits.
+    // Two rt-app texts beside each other differ by name, and so do their waits.
     let groups = |r: &Value| {
         let delays = r["delays"].as_array().unwrap();
         delays.iter().map(|d| d["group"].as_str().unwrap().to_owned()).collect::<Vec<String>>()

@@ -142,7 +142,7 @@ fn a_figure_or_a_variant_that_is_missing_is_unclear() {
     );
     let xml = std::fs::read_to_string(lab.path().join("out.xml")).unwrap();
     assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.contains("<failure type=\"unclear\""), "{xml}");
-    // The load that is not judged is no row of the total.
+    // The load that is not judged does not count in the total.
     let err = judge("same", 1);
     assert!(err.contains("--fail-on same: 1 of 1 row\n"), "{err}");
     // A percentile without samples enough is not measured, in no run, and is not compared.

@@ -55,7 +55,7 @@ type OfStat = fn(Stat) -> What;
 const DELAYS: &[(&str, OfStat)] = &[(".wakeup_delay.", What::WakeupDelay), (".run_delay.", What::RunDelay)];
 const TOTAL: &str = ".run_delay.total";
 
-/// A group's name and the statistic of its waits; the series' name alone is no statistic.
+/// A group's name and the statistic of its waits; the series' name alone is not a statistic.
 fn delay(rest: &str) -> Option<(&str, What)> {
     if let Some(group) = rest.strip_suffix(TOTAL) {
         return Some((group, What::RunDelayTotal));

@@ -176,7 +176,7 @@ fn a_real_time_task_and_one_without_quota_move_too() {
         let (limited, free) = (run.cpu_ns(tasks[0]) / MS, run.cpu_ns(tasks[1]) / MS);
         assert!((270..=330).contains(&limited), "{profile}: {limited} of 45 + 45 + 203 ms");
         assert!((560..=630).contains(&free), "{profile}: {free}");
-        assert!(run.cpu_ns(rt) / MS >= 95, "{profile}: the real-time task goes on");
+        assert!(run.cpu_ns(rt) / MS >= 95, "{profile}: the real-time task continues");
     }
 }
 

@@ -38,7 +38,8 @@ impl Exchange {
     pub fn new(latency: SeriesId) -> Exchange {
         Exchange { latency, begun: Ns::ZERO, state: State::Begin }
     }
-    /// Ends an exchange whose response has come, so that what follows is no part of it. Returns whether there was one.
+    /// Ends an exchange whose response has come, so that what follows does not belong to it. Returns whether there was
+    /// one.
     pub fn close(&mut self, env: &mut dyn Env) -> bool {
         let answered = matches!(self.state, State::Answered);
         if answered {

@@ -114,8 +114,8 @@ impl Bandwidth {
         })
     }
 
-    /// The limit changes, or ends. Throttled queues stay on the list until they are unthrottled; a timer that runs goes
-    /// on, and stops by itself.
+    /// The limit changes, or ends. Throttled queues stay on the list until they are unthrottled; a timer that runs
+    /// continues, and stops by itself.
     pub fn become_limited(&mut self, new: Option<Bandwidth>) {
         match new {
             Some(new) => {
