@@ -101,6 +101,8 @@ pub struct Cpu {
     pub carried: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
     /// A running task that must go elsewhere, with its destination.
     pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
+    /// The CPU that it chose last among equally good ones of a mask (`distribute_cpu_mask_prev`).
+    pub distributed: CpuId,
     /// Wakeups in task context and in hardirq context.
     pub waking: [Waking; 2],
     /// Queues that have been given quota, and that it is to unthrottle (`cfsb_csd_list`).
@@ -156,6 +158,7 @@ impl Cpu {
             governor: Governor::default(),
             haltpoll: Haltpoll::default(),
             push: None,
+            distributed: CpuId(0),
             carried: None,
             freed: Vec::new(),
             mm: 0,

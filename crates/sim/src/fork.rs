@@ -94,9 +94,10 @@ impl System<'_> {
         self.cpus[cpu].walk = walk;
         match chosen {
             Err(at) => self.cpus[cpu].task.ends = at,
-            Ok(to) if to == cpu => self.return_to_user(cpu),
+            Ok(to) if to == cpu || !self.tasks[curr].may_run_on(to) => self.return_to_user(cpu),
             Ok(to) => {
-                self.cpus[cpu].push = Some((curr, to, MoveReason::Exec));
+                // The stopper does first what it was asked first.
+                self.cpus[cpu].push.get_or_insert((curr, to, MoveReason::Exec));
                 self.schedule(cpu, SwitchReason::Moved);
             }
         }

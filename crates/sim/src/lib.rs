@@ -1,5 +1,6 @@
 //! The kernel, simulated: fair and real-time classes by version, on any machine, deterministic.
 
+mod affinity;
 mod background;
 pub mod balance;
 pub mod booted;

@@ -109,9 +109,13 @@ impl System<'_> {
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
         self.tell(cpu, EventKind::Stay);
-        if !self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
-            self.start_user(cpu);
+        if self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
+            return;
         }
+        if self.limits && self.throttle_on_return(cpu) {
+            return self.schedule(cpu, SwitchReason::Throttled);
+        }
+        self.start_user(cpu);
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {

@@ -19,7 +19,6 @@ use crate::system::System;
 use crate::task::{Class, Own};
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
-use schedlab_trace::{MoveReason, SwitchReason};
 use schedlab_workload::ROOT_GROUP;
 
 /// A call that a new task has yet to make.
@@ -122,20 +121,6 @@ impl System<'_> {
             return Some(Call::Cpus(own.allowed.take()));
         }
         (own.attr != t.attr).then_some(Call::Attr(own.attr))
-    }
-
-    /// The running task takes other CPUs, and leaves for the first of them if it runs on none of them.
-    pub(crate) fn take_cpus(&mut self, cpu: CpuId, curr: TaskId, allowed: Option<CpuSet>) {
-        self.tasks[curr].allowed = allowed;
-        self.set_cpus_allowed(curr);
-        let first = self.tasks[curr].allowed.as_ref().and_then(CpuSet::lowest);
-        match first {
-            Some(to) if !self.tasks[curr].may_run_on(cpu) => {
-                self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));
-                self.schedule(cpu, SwitchReason::Moved);
-            }
-            _ => self.return_to_user(cpu),
-        }
     }
 
     /// A queued or running task of `cpu` moves to another group (`sched_move_task`). Its load leaves the old queue and

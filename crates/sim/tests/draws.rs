@@ -1,7 +1,8 @@
 //! Drawn workloads whose tasks change all that the scheduler knows of them while they run: policy, nice value,
 //! priority, slice, CPUs. They are in groups with weights and quotas, they sleep, wait, wake each other, yield, fork
-//! and end. Every draw runs under one of the profiles, on one of a few machines, with all invariants walked after
-//! every step, and its events must make sense.
+//! and end, talk through channels and spin for a lock. Changes from outside move them between groups, and change
+//! groups and CPUs. Every draw runs under one of the profiles and one of its preemption models, on one of a few
+//! machines, with all invariants walked after every step, and its events must make sense.
 //!
 //! A draw is small, so that it takes milliseconds. The same draws are made each time, unless `SCHEDLAB_DRAWS` gives
 //! their number (`.ci/run slow`): then they are new ones. The seed of a drawn run is printed, and `SCHEDLAB_DRAW_SEED`
@@ -12,11 +13,12 @@ mod support;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{RngSeed, TestRunner};
-use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
+use schedlab_base::{CpuId, CpuSet, GroupId, Ns, TaskId, Version};
 use schedlab_kernel::feature::FEATURES;
-use schedlab_kernel::{Attr, Kernel, PROFILES, Policy};
+use schedlab_kernel::preempt::Preempt;
+use schedlab_kernel::{Attr, Kernel, Limit, PROFILES, Policy};
 use schedlab_machine::Machine;
-use schedlab_workload::{Builder, Built, Env, Op, Program, WordId};
+use schedlab_workload::{Builder, Built, ChannelKind, Env, Later, Op, PortId, Program, ROOT_GROUP, WordId};
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Instant, SystemTime};
@@ -27,6 +29,10 @@ use support::{machine, simulated};
 const DRAWS: u32 = 8_000;
 /// Words that the tasks of a draw wait on.
 const WORDS: u32 = 2;
+/// The word that is a lock, after those.
+const LOCK: WordId = WordId(WORDS);
+/// Channels that tasks talk through.
+const CHANNELS: usize = 2;
 /// CPU masks that tasks may take.
 const MASKS: usize = 3;
 /// Profiles of EEVDF, the last ones of the table.
@@ -43,11 +49,83 @@ static MACHINES: LazyLock<Vec<Machine>> =
 enum Act {
     Run(u64),
     Sleep(u64),
-    Wait { word: u32, for_us: u64 },
-    Wake { word: u32, count: u32 },
+    Wait {
+        word: u32,
+        for_us: u64,
+    },
+    Wake {
+        word: u32,
+        count: u32,
+    },
     Yield,
     Set(Attr),
     Pin(u32),
+    /// Takes the lock for so long, us.
+    Lock(u64),
+    Send {
+        channel: u32,
+        bytes: u32,
+    },
+    Recv {
+        channel: u32,
+        bytes: u32,
+    },
+}
+
+impl Act {
+    /// The operations of which it is made.
+    fn steps(self) -> Vec<Step> {
+        let op = match self {
+            Act::Run(us) => Op::Run { work: Ns::us(us) },
+            Act::Sleep(us) => Op::Sleep { length: Ns::us(us) },
+            Act::Wait { word, for_us } => return vec![Step::Wait { word: WordId(word), for_us }],
+            Act::Wake { word, count } => Op::Wake { word: WordId(word), count },
+            Act::Yield => Op::Yield,
+            Act::Set(attr) => Op::SetAttr { attr },
+            Act::Pin(mask) => Op::SetAffinity { mask },
+            Act::Lock(us) => {
+                let all = [
+                    Op::SpinLock { word: LOCK },
+                    Op::Run { work: Ns::us(us) },
+                    Op::SpinUnlock { word: LOCK },
+                ];
+                return all.map(Step::Op).into();
+            }
+            Act::Send { channel, bytes } => Op::Send { port: PortId(2 * channel + 1), bytes },
+            Act::Recv { channel, bytes } => Op::Recv { port: PortId(2 * channel), bytes },
+        };
+        vec![Step::Op(op)]
+    }
+}
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Op(Op),
+    Wait { word: WordId, for_us: u64 },
+}
+
+/// A change from outside.
+#[derive(Clone, Debug)]
+enum Change {
+    Shares(Index, u64),
+    /// Quota and period, us.
+    Limit(Index, Option<(u64, u64)>),
+    Confine(Index, u32),
+    Move(Index, Index),
+    Allow(Index, u32),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let (at, mask) = (any::<Index>(), 0..MASKS as u32);
+    let limit = prop::option::weighted(0.7, (1_000u64..6_000, 1_000u64..10_000));
+    prop_oneof![
+        1 => (at.clone(), 2u64..20_000).prop_map(|(group, shares)| Change::Shares(group, shares)),
+        2 => (at.clone(), limit).prop_map(|(group, limit)| Change::Limit(group, limit)),
+        1 => (at.clone(), mask.clone()).prop_map(|(group, mask)| Change::Confine(group, mask)),
+        4 => (at.clone(), at.clone()).prop_map(|(task, group)| Change::Move(task, group)),
+        2 => (at, mask).prop_map(|(task, mask)| Change::Allow(task, mask)),
+    ]
 }
 
 fn attr() -> impl Strategy<Value = Attr> {
@@ -76,6 +154,9 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Yield),
         3 => attr().prop_map(Act::Set),
         2 => (0..MASKS as u32).prop_map(Act::Pin),
+        1 => (1u64..500).prop_map(Act::Lock),
+        2 => (0..CHANNELS as u32, 1u32..9_000).prop_map(|(channel, bytes)| Act::Send { channel, bytes }),
+        2 => (0..CHANNELS as u32, 1u32..3_000).prop_map(|(channel, bytes)| Act::Recv { channel, bytes }),
     ]
 }
 
@@ -136,12 +217,16 @@ struct Draw {
     profile: Index,
     toggles: Vec<(Index, bool)>,
     hz: u64,
+    model: Index,
     autogroup: bool,
     seed: u64,
     ms: u64,
     processes: bool,
     masks: Vec<u32>,
+    channels: Vec<ChannelKind>,
     groups: Vec<Group>,
+    /// Changes, each with the part of the run after which it comes, per mille.
+    changes: Vec<(u64, Change)>,
     tasks: Vec<Plan>,
 }
 
@@ -160,7 +245,8 @@ fn crowd() -> impl Strategy<Value = Draw> {
     (draw_of(plan()), hogs, prop::collection::vec(sleeper, 1..3), 250u64..600).prop_map(
         |(draw, hogs, mut plans, ms)| {
             plans.push(hogs);
-            Draw { tasks: copied(&plans), groups: Vec::new(), toggles: Vec::new(), ms, ..draw }
+            let (groups, changes) = (Vec::new(), Vec::new());
+            Draw { tasks: copied(&plans), groups, changes, toggles: Vec::new(), ms, ..draw }
         },
     )
 }
@@ -172,23 +258,35 @@ fn draw() -> impl Strategy<Value = Draw> {
 fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
     let hz = prop_oneof![Just(100u64), Just(250), Just(1000)];
     let toggles = prop::collection::vec((any::<Index>(), any::<bool>()), 0..4);
-    let kernel = (any::<Index>(), any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
+    let kernel = (any::<Index>(), any::<Index>(), toggles, hz, any::<Index>(), prop::bool::weighted(0.2));
+    let kinds = [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp];
+    let channels = prop::collection::vec(prop::sample::select(kinds.to_vec()), CHANNELS);
+    let changes = prop::collection::vec((0u64..1_000, change()), 1..6);
+    let changes = prop_oneof![2 => Just(Vec::new()), 1 => changes];
     let groups = prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(group(), 1..4)];
-    let load = (prop::collection::vec(plan, 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
+    let masks = prop::collection::vec(any::<u32>(), MASKS);
+    let load = (prop::collection::vec(plan, 1..9), groups, masks, channels, changes);
     let ms = prop_oneof![3 => 2u64..25, 1 => 25u64..60];
     (kernel, load, any::<u64>(), ms, any::<bool>()).prop_map(
-        |((machine, profile, toggles, hz, autogroup), (plans, groups, masks), seed, ms, processes)| Draw {
-            machine,
-            profile,
-            toggles,
-            hz,
-            autogroup,
-            seed,
-            ms,
-            processes,
-            masks,
-            groups,
-            tasks: copied(&plans),
+        |(kernel, (plans, groups, masks, channels, changes), seed, ms, processes)| {
+            let (machine, profile, toggles, hz, model, autogroup) = kernel;
+            let tasks = copied(&plans);
+            Draw {
+                machine,
+                profile,
+                toggles,
+                hz,
+                model,
+                autogroup,
+                seed,
+                ms,
+                processes,
+                masks,
+                channels,
+                groups,
+                changes,
+                tasks,
+            }
         },
     )
 }
@@ -208,6 +306,9 @@ impl Draw {
         }
         kernel.tunables.hz = self.hz;
         kernel.tunables.autogroup = u64::from(self.autogroup);
+        let models = [Preempt::None, Preempt::Voluntary, Preempt::Full, Preempt::Lazy];
+        let has: Vec<Preempt> = models.into_iter().filter(|m| m.releases().has(kernel.version)).collect();
+        kernel.tunables.preempt = has[self.model.index(has.len())] as u64;
         kernel
     }
 
@@ -225,7 +326,11 @@ impl Draw {
     fn allowed(&self, task: usize) -> Option<CpuSet> {
         let plan = &self.tasks[task];
         let later = plan.acts.iter().filter_map(|a| if let Act::Pin(m) = a { Some(*m) } else { None });
-        let own = later.fold(self.mask(plan.mask?), |all, m| all.or(&self.mask(m)));
+        let outside = self.changes.iter().filter_map(|(_, change)| match change {
+            Change::Confine(_, m) | Change::Allow(_, m) => Some(*m),
+            _ => None,
+        });
+        let own = later.chain(outside).fold(self.mask(plan.mask?), |all, m| all.or(&self.mask(m)));
         match self.parent_of(task) {
             Some(parent) => Some(own.or(&self.allowed(parent)?)),
             None => Some(own),
@@ -233,7 +338,7 @@ impl Draw {
     }
 
     /// Declares the groups, each with what the kernel knows of it.
-    fn declare_groups(&self, b: &mut Builder) -> Vec<schedlab_base::GroupId> {
+    fn declare_groups(&self, b: &mut Builder) -> Vec<GroupId> {
         let version = self.kernel().version;
         let (mut ids, mut paths) = (Vec::new(), Vec::<String>::new());
         for (i, group) in self.groups.iter().enumerate() {
@@ -253,14 +358,46 @@ impl Draw {
         ids
     }
 
+    /// The changes from outside that this kernel and its groups can have.
+    fn later(&self, groups: &[GroupId]) -> Vec<(Ns, Later)> {
+        let version = self.kernel().version;
+        let settable: Vec<GroupId> =
+            groups.iter().zip(&self.groups).filter(|(_, g)| !g.idle).map(|(id, _)| *id).collect();
+        let one = |at: &Index, of: &[GroupId]| (!of.is_empty()).then(|| of[at.index(of.len())]);
+        let task = |at: &Index| TaskId::from(at.index(self.tasks.len()));
+        let later = |change: &Change| match change {
+            Change::Shares(group, shares) => Some(Later::Shares(one(group, &settable)?, *shares)),
+            Change::Limit(group, limit) => {
+                let group = one(group, groups).filter(|_| version >= Version::new(3, 2))?;
+                let (quota, period) = limit.unzip();
+                let period = period.map_or(Limit::default().period, Ns::us);
+                Some(Later::Limited(group, Limit { quota: quota.map(Ns::us), period, ..Limit::default() }))
+            }
+            Change::Confine(group, mask) => Some(Later::Confined(one(group, groups)?, *mask)),
+            Change::Move(at, group) => {
+                let any: Vec<GroupId> = groups.iter().copied().chain([ROOT_GROUP]).collect();
+                (!groups.is_empty()).then(|| Later::Moved(task(at), any[group.index(any.len())]))
+            }
+            Change::Allow(at, mask) => Some(Later::Allowed(task(at), *mask)),
+        };
+        let mut all: Vec<(Ns, Later)> = (self.changes.iter())
+            .filter_map(|(part, change)| Some((Ns::us(self.ms * part), later(change)?)))
+            .collect();
+        all.sort_by_key(|(at, _)| *at);
+        all
+    }
+
     fn workload(&self) -> Built {
         let mut b = Builder::new(self.seed);
         b.lasts(Ns::ms(self.ms), Ns::ZERO);
         if self.processes {
             b.as_processes();
         }
-        (0..WORDS).for_each(|_| {
+        (0..=LOCK.0).for_each(|_| {
             b.word();
+        });
+        self.channels.iter().for_each(|kind| {
+            b.channel(*kind);
         });
         (0..MASKS as u32).for_each(|m| {
             b.mask(self.mask(m));
@@ -269,7 +406,8 @@ impl Draw {
         for (i, plan) in self.tasks.iter().enumerate() {
             let children = (0..self.tasks.len()).filter(|c| self.parent_of(*c) == Some(i));
             let children = children.map(TaskId::from).collect();
-            let program = Script { acts: plan.acts.clone(), at: 0, children };
+            let steps = plan.acts.iter().flat_map(|act| act.steps()).collect();
+            let program = Script { steps, at: 0, children };
             let id = b.task(format!("t{i}"), Box::new(program)).expect("few tasks");
             let task = b.edit(id);
             task.attr = plan.attr;
@@ -279,26 +417,29 @@ impl Draw {
                 task.group = groups[group.index(groups.len())];
             }
         }
-        b.finish().expect("the first task starts by itself")
+        let mut built = b.finish().expect("the first task starts by itself");
+        built.later = self.later(&groups);
+        built
     }
 
     /// Runs it; the error names what is wrong.
     fn run(&self) -> Result<(), String> {
         let mut checker = Checker::new(self.machine());
-        checker.limited = self.groups.iter().any(|g| g.limit.is_some());
         for task in 0..self.tasks.len() {
             if let Some(allowed) = self.allowed(task) {
                 checker.restrict(TaskId::from(task), allowed);
             }
         }
-        let report = simulated(self.machine(), self.kernel(), self.seed, self.workload(), &mut checker);
+        let workload = self.workload();
+        checker.limit(&workload);
+        let report = simulated(self.machine(), self.kernel(), self.seed, workload, &mut checker);
         checker.verdict(&report.map_err(|e| e.to_string())?)
     }
 }
 
 /// A plan, carried out again and again.
 struct Script {
-    acts: Vec<Act>,
+    steps: Vec<Step>,
     at: u32,
     children: Vec<TaskId>,
 }
@@ -312,17 +453,11 @@ impl Program for Script {
             return Op::Exit;
         }
         self.at += 1;
-        match self.acts[(self.at as usize - 1) % self.acts.len()] {
-            Act::Run(us) => Op::Run { work: Ns::us(us) },
-            Act::Sleep(us) => Op::Sleep { length: Ns::us(us) },
-            Act::Wait { word, for_us } => {
-                let word = WordId(word);
+        match self.steps[(self.at as usize - 1) % self.steps.len()] {
+            Step::Op(op) => op,
+            Step::Wait { word, for_us } => {
                 Op::Wait { word, value: env.word(word).load(SeqCst), until: env.now() + Ns::us(for_us) }
             }
-            Act::Wake { word, count } => Op::Wake { word: WordId(word), count },
-            Act::Yield => Op::Yield,
-            Act::Set(attr) => Op::SetAttr { attr },
-            Act::Pin(mask) => Op::SetAffinity { mask },
         }
     }
 }

@@ -63,8 +63,6 @@ pub struct RtRq {
     server: Server,
     /// Time that real-time tasks take of the CPU.
     taken: Taken,
-    /// The CPU chosen last among equally good ones (`distribute_cpu_mask_prev`).
-    distributed: Option<CpuId>,
 }
 
 impl RtRq {

@@ -31,19 +31,9 @@ pub fn lowest(own: Rank, cpus: impl Iterator<Item = (CpuId, Rank)> + Clone) -> C
     set
 }
 
-/// The first CPU of `set` after the one chosen last, wrapped around (`cpumask_any_and_distribute`).
-pub fn after(set: &CpuSet, last: Option<CpuId>) -> Option<CpuId> {
-    let next = last.and_then(|last| set.iter().find(|c| *c > last));
-    next.or_else(|| set.lowest())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn set(cpus: &[u32]) -> CpuSet {
-        cpus.iter().map(|c| CpuId(*c)).collect()
-    }
 
     fn lowest_of(own: u8, ranks: &[u8]) -> Vec<u32> {
         let cpus = ranks.iter().enumerate().map(|(c, r)| (CpuId::from(c), Rank(*r)));
@@ -70,14 +60,5 @@ mod tests {
         assert!(looks_elsewhere(Waking { curr_is_pinned: true, ..on(Some(60)) }), "it cannot be");
         assert!(looks_elsewhere(on(Some(50))) && looks_elsewhere(on(Some(40))));
         assert!(looks_elsewhere(Waking { compares: false, ..on(Some(60)) }), "before 2.6.37");
-    }
-
-    #[test]
-    fn equally_good_cpus_take_turns() {
-        let four = set(&[1, 3, 5]);
-        assert_eq!(after(&four, None), Some(CpuId(1)));
-        assert_eq!(after(&four, Some(CpuId(3))), Some(CpuId(5)));
-        assert_eq!(after(&four, Some(CpuId(5))), Some(CpuId(1)));
-        assert_eq!(after(&set(&[]), Some(CpuId(5))), None);
     }
 }

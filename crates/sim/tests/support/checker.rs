@@ -5,10 +5,12 @@
 //! task that leaves a CPU is the one that was on it. A halted CPU does not keep queued tasks. CPU time from switches
 //! equals the report's, except for the lag of a runqueue's clock behind the switch.
 
-use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
+use schedlab_base::{CpuId, CpuSet, GroupId, Ns, TaskId, Version};
 use schedlab_machine::Machine;
 use schedlab_sim::SimReport;
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
+use schedlab_workload::{Built, Later};
+use std::collections::BTreeSet;
 
 /// The place of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +52,8 @@ pub struct Checker {
     behind_ns: u64,
     /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
     pub longest_wait_ns: u64,
-    /// Groups have quotas: events do not say which tasks wait for time and not for a CPU.
-    pub limited: bool,
+    /// Tasks that are ever in a group with a quota: events do not say whether they wait for time or for a CPU.
+    limited: BTreeSet<TaskId>,
     events: u64,
     error: Option<String>,
 }
@@ -87,7 +89,7 @@ impl Checker {
                 exit + turns + call + 20_000 + schedule + signal + others
             },
             longest_wait_ns: u64::MAX,
-            limited: false,
+            limited: BTreeSet::new(),
             events: 0,
             error: None,
         }
@@ -100,6 +102,40 @@ impl Checker {
     /// The task may run on these CPUs only.
     pub fn restrict(&mut self, task: TaskId, allowed: CpuSet) {
         self.task(task).allowed = Some(allowed);
+    }
+
+    /// Notes which tasks of a workload may have to wait for quota, now or after a change.
+    pub fn limit(&mut self, built: &Built) {
+        let mut groups: BTreeSet<GroupId> = (0..built.groups.len())
+            .map(GroupId::from)
+            .filter(|g| built.groups[g.index()].quota.is_some())
+            .collect();
+        groups.extend(built.later.iter().filter_map(|(_, later)| match later {
+            Later::Limited(group, limit) if limit.quota.is_some() => Some(*group),
+            _ => None,
+        }));
+        let is_limited = |group: GroupId| {
+            let mut level = Some(group);
+            while let Some(at) = level {
+                if groups.contains(&at) {
+                    return true;
+                }
+                level = built.groups[at.index()].parent;
+            }
+            false
+        };
+        let mut of_tasks: Vec<bool> = built.tasks.iter().map(|task| is_limited(task.group)).collect();
+        for (_, later) in &built.later {
+            if let Later::Moved(task, group) = later {
+                of_tasks[task.index()] |= is_limited(*group);
+            }
+        }
+        // A child begins in its parent's group.
+        for (id, task) in built.tasks.iter().enumerate() {
+            of_tasks[id] |= task.spawned_by.is_some_and(|parent| of_tasks[parent.index()]);
+        }
+        let ids = of_tasks.iter().enumerate().filter(|(_, limited)| **limited);
+        self.limited.extend(ids.map(|(id, _)| TaskId::from(id)));
     }
 
     fn task(&mut self, id: TaskId) -> &mut Task {
@@ -155,8 +191,8 @@ impl Checker {
         if forbidden {
             self.fail(format!("{cpu} runs {next:?}, which may not run there"));
         }
-        if !self.limited && self.running[cpu.index()].is_none() && waited.min(now - idle_since) > FORGOTTEN_NS
-        {
+        let limited = self.limited.contains(&next);
+        if !limited && self.running[cpu.index()].is_none() && waited.min(now - idle_since) > FORGOTTEN_NS {
             self.fail(format!("{cpu} was idle while {next:?} waited on it for {waited} ns"));
         }
         let most = self.behind_ns;
@@ -197,8 +233,8 @@ impl Checker {
                 let stayed = self.now.saturating_sub(from);
                 self.tasks[t.index()].cpu_ns += stayed;
                 self.tasks[t.index()].late_ns += stayed.min(self.behind_ns);
-            } else if let Some(at) = self.tasks.iter().position(|t| {
-                !self.limited
+            } else if let Some(at) = self.tasks.iter().enumerate().position(|(id, t)| {
+                !self.limited.contains(&TaskId::from(id))
                     && t.place == Place::Queued(cpu)
                     && self.now - t.since.max(self.idle_since[c]) > FORGOTTEN_NS
             }) {
@@ -242,9 +278,13 @@ impl Sink for Checker {
                 }
                 self.put(task, Place::Queued(e.cpu));
                 let here = [Place::Queued(e.cpu), Place::Running(e.cpu)];
-                let most = self.tasks.iter().filter(|t| here.contains(&t.place)).count();
+                let (mut most, mut throttled) = (0, 0);
+                for (id, _) in self.tasks.iter().enumerate().filter(|(_, t)| here.contains(&t.place)) {
+                    most += 1;
+                    throttled += usize::from(self.limited.contains(&TaskId::from(id)));
+                }
                 // A task that goes to sleep no longer counts while its CPU looks for other work.
-                let few = usize::from(nr_running) + 1 < most && !self.limited;
+                let few = usize::from(nr_running) + 1 + throttled < most;
                 if usize::from(nr_running) > most || few {
                     self.fail(format!("{nr_running} are runnable on {}, but {most} were seen", e.cpu));
                 }

@@ -11,7 +11,7 @@ use schedlab_kernel::{Attr, Kernel, tunable, variant::Toggle};
 use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, EventKind, Keep, PlaceReason, Sink};
-use schedlab_workload::{Builder, Built, Env, Later, Op, Program, TaskDecl};
+use schedlab_workload::{Builder, Built, Env, Op, Program, TaskDecl};
 
 /// A program that is a closure.
 struct Closure<F>(F);
@@ -170,9 +170,7 @@ pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> 
     for (id, task) in built.tasks.iter().enumerate().filter(|(_, task)| stays(task)) {
         task.affinity.iter().for_each(|allowed| checker.restrict(TaskId::from(id), allowed.clone()));
     }
-    let later =
-        built.later.iter().any(|(_, l)| matches!(l, Later::Limited(_, limit) if limit.quota.is_some()));
-    checker.limited |= later || built.groups.iter().any(|group| group.quota.is_some());
+    checker.limit(&built);
     let mut sink = (checker, Keep::default());
     let report = simulated(machine, kernel, seed, built, &mut Both(&mut sink)).expect("the run ends well");
     sink.0.verdict(&report).expect("the events make sense");

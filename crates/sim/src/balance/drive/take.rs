@@ -7,13 +7,11 @@ use crate::balance::era::{Balancer, Pass as Kind};
 use crate::balance::reasons::walked_in_vain;
 use crate::balance::settle::{Active, Outcome};
 use crate::balance::state::Pass;
-use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
-use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Policy};
-use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind, MoveReason, SwitchReason};
+use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason};
 
 /// Affinity of the tasks that a walk over a source has seen.
 #[derive(Clone, Copy)]
@@ -148,7 +146,7 @@ impl System<'_> {
 
     /// Moves a task to the destination, and counts it.
     pub(crate) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
-        self.pull(by, task, p.dst, move_reason(p.trigger));
+        self.move_queued_task(by, task, p.dst, move_reason(p.trigger));
         p.moved += 1;
         let lb = self.lb(p);
         lb.lb_gained += 1;
@@ -160,31 +158,6 @@ impl System<'_> {
         if let Some(parent) = self.fixed.domains.of_cpu[p.dst].get(p.level + 1) {
             self.group_flags[parent.groups[0] as usize] = flag;
         }
-    }
-
-    /// Moves a queued task.
-    fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
-        let from = self.tasks[task].cpu;
-        self.update_rq_clock(from);
-        let sleeps = self.is_delayed(task);
-        if sleeps {
-            self.take_off_delayed(task);
-        } else {
-            self.deactivate_task(task, Dequeue::Move);
-        }
-        self.migrate_task(task, dst);
-        self.emit(dst, EventKind::Migrate { task, from, why });
-        let begun = self.begin_enqueue(dst, self.now);
-        if sleeps {
-            self.put_on_delayed(dst, task);
-        } else {
-            self.tasks[task].state = State::Runnable;
-            self.activate_task(dst, task, Enqueue::Moved);
-        }
-        if self.wakeup_preempt(dst, Arrival { task, how: Enqueue::Moved, sync: false }) {
-            self.resched_fair(by, dst, SwitchReason::Arrived);
-        }
-        self.end_enqueue(dst, begun);
     }
 
     /// No task could be moved: pushes the source's running task if that is due.

@@ -1,18 +1,19 @@
 //! Changes of task groups and of tasks in the middle of a run: shares (`sched_group_set_shares`), quotas
-//! (`tg_set_cfs_bandwidth`), a task's move to another group (`sched_move_task`) and other CPUs for a task
-//! (`__set_cpus_allowed_ptr`).
+//! (`tg_set_cfs_bandwidth`), a task's move to another group (`sched_move_task`) and other CPUs for a group's tasks
+//! ([`crate::affinity`]).
 //!
 //! They come from outside, like the writes of a program that is not simulated, and take no CPU time. A task in the
 //! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
 
 use super::bandwidth::Bandwidth;
-use crate::class::{Dequeue, Enqueue};
+use crate::affinity::Queued;
+use crate::class::Enqueue;
 use crate::engine::NEVER;
 use crate::system::System;
 use crate::task::{Class, State};
 use schedlab_base::{GroupId, TaskId};
 use schedlab_kernel::Limit;
-use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_trace::SwitchReason;
 use schedlab_workload::{GroupDecl, Later};
 
 impl System<'_> {
@@ -20,6 +21,7 @@ impl System<'_> {
     pub(crate) fn change(&mut self, later: Later) -> bool {
         match later {
             Later::Shares(group, shares) => self.set_shares(group, shares),
+            Later::Limited(group, _) if self.switches_within(group) => return false,
             Later::Limited(group, limit) => self.set_limit(group, limit),
             Later::Confined(group, mask) => {
                 let inside = |t: &TaskId| self.is_within(self.tasks[*t].group, group);
@@ -47,6 +49,12 @@ impl System<'_> {
         !t.background && !matches!(t.state, State::Unborn | State::Dead)
     }
 
+    /// Whether a CPU is about to switch from a task of the group, or of one below it: it has its runqueue locked.
+    fn switches_within(&self, group: GroupId) -> bool {
+        let mut running = self.cpus.ids().filter_map(|cpu| self.cpus[cpu].curr);
+        running.any(|t| self.is_within(self.tasks[t].group, group) && self.is_on_its_way(t))
+    }
+
     /// Whether another CPU has the locks of a task: it is being woken, leaves its CPU, or is carried to another one.
     fn is_on_its_way(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
@@ -55,27 +63,6 @@ impl System<'_> {
         }
         let c = &self.cpus[t.cpu];
         t.on_cpu && (c.curr != Some(task) || c.push.is_some() || !t.on_rq || c.task.step.schedules())
-    }
-
-    /// Takes a task off its queue, from among those that wait for quota, or from those that only work off their lag.
-    /// Returns how it was there.
-    fn take_off(&mut self, task: TaskId) -> Queued {
-        let queue = self.entity(task).cfs_rq;
-        if self.is_delayed(task) {
-            self.take_off_delayed(task);
-            return Queued::No;
-        }
-        let limbo = &mut self.group_rqs[queue].limbo;
-        if let Some(at) = limbo.iter().position(|t| *t == task) {
-            limbo.remove(at);
-            return Queued::Yes;
-        }
-        if !self.tasks[task].on_rq {
-            return Queued::No;
-        }
-        let runs = self.cpus[self.tasks[task].cpu].curr == Some(task);
-        self.deactivate_task(task, Dequeue::Move);
-        if runs { Queued::Runs } else { Queued::Yes }
     }
 
     fn set_shares(&mut self, group: GroupId, shares: u64) {
@@ -139,7 +126,8 @@ impl System<'_> {
         match queued {
             Queued::No if fair => self.attach_at_once(task),
             Queued::No => {}
-            Queued::Yes | Queued::Runs => self.activate_task(cpu, task, Enqueue::Moved),
+            Queued::Delayed => self.put_on_delayed(cpu, task),
+            Queued::Waits | Queued::Runs => self.activate_task(cpu, task, Enqueue::Moved),
         }
         if queued == Queued::Runs {
             self.set_next_task(cpu, task);
@@ -152,40 +140,4 @@ impl System<'_> {
             self.resched(self.acting, cpu, SwitchReason::PolicyChanged);
         }
     }
-
-    fn allow(&mut self, task: TaskId, mask: u32) {
-        let allowed = self.fixed.masks[mask as usize].clone();
-        let (cpu, first) = (self.tasks[task].cpu, allowed.lowest());
-        let stays = allowed.contains(cpu);
-        self.tasks[task].allowed = Some(allowed);
-        self.tell(cpu, EventKind::Allowed { task, mask });
-        self.set_cpus_allowed(task);
-        let queued = self.tasks[task].on_rq || self.is_delayed(task);
-        let Some(to) = first.filter(|_| !stays && queued) else { return };
-        if self.cpus[cpu].curr == Some(task) {
-            // The stopper takes it off.
-            self.cpus[cpu].push = Some((task, to, MoveReason::Affinity));
-            self.resched(self.acting, cpu, SwitchReason::Moved);
-            return;
-        }
-        let begun = self.begin_enqueue(cpu, self.now);
-        let queued = self.take_off(task);
-        self.end_enqueue(cpu, begun);
-        self.migrate_task(task, to);
-        self.emit(to, EventKind::Migrate { task, from: cpu, why: MoveReason::Affinity });
-        if queued != Queued::No {
-            self.activate((self.acting, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
-        }
-    }
-}
-
-/// How a task was on its queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Queued {
-    /// It was not, or only for its lag.
-    No,
-    /// It waited.
-    Yes,
-    /// It runs.
-    Runs,
 }

@@ -1,5 +1,6 @@
 //! Drives `select`: finds the CPU of a real-time task that wakes up or is pushed.
 
+use crate::affinity;
 use crate::class::Select;
 use crate::rt::Rank;
 use crate::rt::select::*;
@@ -38,20 +39,21 @@ impl System<'_> {
         if mask.is_empty() || mask.contains(prev) {
             return mask.contains(prev).then_some(prev);
         }
-        let last = self.rt[by].distributed.filter(|_| self.fixed.history.rt_distributes);
+        let last = self.fixed.history.rt_distributes.then_some(self.cpus[by].distributed);
+        let after = |set: &CpuSet| last.map_or_else(|| set.lowest(), |last| affinity::after(set, last));
         let near = |d: &schedlab_machine::Domain| match mask.contains(by) && d.span.contains(by) {
             true => Some((by, false)),
-            false => after(&mask.and(&d.span), last).map(|c| (c, true)),
+            false => after(&mask.and(&d.span)).map(|c| (c, true)),
         };
         let domains = self.fixed.domains.of_cpu[prev].iter().filter(|d| d.params.wake_affine);
         let found = domains.into_iter().find_map(near);
         let (cpu, distributed) = match found {
             Some(found) => found,
             None if mask.contains(by) => (by, false),
-            None => (after(&mask, last)?, true),
+            None => (after(&mask)?, true),
         };
         if distributed {
-            self.rt[by].distributed = Some(cpu);
+            self.cpus[by].distributed = cpu;
         }
         Some(cpu)
     }
