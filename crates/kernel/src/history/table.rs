@@ -248,6 +248,9 @@ mechanisms! {
         whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Source("4.15 has it not, 5.4 has it; 5.0 is from memory"),
             with "Each thread of a core has the capacity of a whole CPU."
             without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
+        woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
+            with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
+            without "A task that wakes up on another CPU is as old as the last update of its queue, and so has more load than its sleep has left it."
         contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.5 has it not, 6.8 has it; 6.7 is from memory"),
             with "A CPU renews its contribution to a group's load at most once a millisecond."
             without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."
