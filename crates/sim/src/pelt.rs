@@ -6,6 +6,7 @@
 //! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
 //! times 1024. Mirrors kernels 4.3 to 6.x without scaling of time (fixed frequency, one capacity).
 
+use crate::fair::group::shares::FINE;
 use schedlab_kernel::History;
 
 /// The limit of a sum of periods: 1024 (1 + y + y^2 + ...), in the kernel's integers.
@@ -178,13 +179,14 @@ impl Pelt {
     }
 
     /// The averages of a new task. Its load is that of a task that was always runnable. Its utilisation is the
-    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). In
-    /// kernels before that rule it is full.
+    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). Up to
+    /// 6.9 that is the fine weight, so that the half is what a task gets. In kernels before that rule it is full.
     pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
         let util = if !history.new_task_util {
             1024
         } else {
             let cap = room.capacity.saturating_sub(room.cfs_util_avg) / 2;
+            let weight = if history.new_util_by_fine_weight { weight * FINE } else { weight };
             match room.cfs_util_avg {
                 0 => cap,
                 util => (util * weight / (room.cfs_load_avg + 1)).min(cap),

@@ -230,6 +230,9 @@ mechanisms! {
         new_task_util: [since("4.7")], "post_init_entity_util_avg()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
             without "A new task has the utilisation of a task that always runs."
+        new_util_by_fine_weight in "new-task-util": [between("4.7", "6.10")], "post_init_entity_util_avg()", Source("6.1.192 has it, mainline after 6.8 has it not; the releases are from memory"),
+            with "The weight in a new task's utilisation is the fine one, 1024 times as large: on any queue that was used it gets half the room left."
+            without "A new task's utilisation is its queue's in proportion to its weight."
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
