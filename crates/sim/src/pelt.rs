@@ -179,8 +179,8 @@ impl Pelt {
     }
 
     /// The averages of a new task. Its load is that of a task that was always runnable. Its utilisation is the
-    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). Up to
-    /// 6.9 that is the fine weight, so that the half is what a task gets. In kernels before that rule it is full.
+    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). The
+    /// weight is the fine one up to 6.9, so that the half is what a task gets. In kernels before that rule it is full.
     pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
         let util = if !history.new_task_util {
             1024
@@ -288,8 +288,8 @@ impl Pelt {
         self.util_avg += entity.util_avg;
     }
 
-    /// Loads that were left behind are taken off. Their sums are those that their averages stand for at this point of the
-    /// period. Returns the runnable time that went, without weights.
+    /// Loads that were left behind are taken off. Their sums are those that their averages stand for at this point of
+    /// the period. Returns the runnable time that went, without weights.
     pub fn remove(&mut self, gone: &Removed) -> u64 {
         let of = |avg: u64| avg * self.divider();
         let (load_sum, runnable_sum, util_sum) =

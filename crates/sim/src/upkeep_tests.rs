@@ -1,5 +1,5 @@
-//! State that a system keeps up to date on the side: load averages at birth, by kernel and in wakeups, weights, walks over lists of
-//! tasks.
+//! State that a system keeps up to date on the side: load averages at birth, by kernel and in wakeups, weights, walks
+//! over lists of tasks.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
