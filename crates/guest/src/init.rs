@@ -2,16 +2,16 @@
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
 //! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. If the run has
-//! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It lets the
-//! kernel come to rest and makes the run by the same code as a live run on the host. In a deterministic guest it is
-//! stopped at rest, and reads the job when it goes on ([`crate::wake`]). Then it sends the reply through the second
-//! serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and then the
-//! machine ends.
+//! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has the
+//! kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run on
+//! the host. In a deterministic guest it is stopped at rest, and reads the job when it goes on ([`crate::wake`]). Then
+//! it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the agent
+//! reaps those of its run, and then the machine ends.
 
 use crate::initramfs::BOOT_PATH;
 use crate::job::{Answer, Boot, Job, Reply, joined};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
-use crate::{llc, reply, sys, wake};
+use crate::{llc, reply, sys, wake, warm};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
@@ -49,7 +49,7 @@ const MOUNTS: &[Mount] = &[
     ("tmpfs", "/dev/shm", "", false, "CONFIG_TMPFS"),
     ("debugfs", "/sys/kernel/debug", "", false, "CONFIG_DEBUG_FS"),
     ("tracefs", "/sys/kernel/tracing", "", false, "CONFIG_TRACING"),
-    ("cgroup2", "/sys/fs/cgroup", "", false, "CONFIG_CGROUPS"),
+    ("cgroup2", warm::CGROUPS, "", false, "CONFIG_CGROUPS"),
 ];
 
 /// Files of /proc/sys and the values written to them; files that a kernel lacks are left out.
@@ -120,21 +120,26 @@ fn work(events: &mut Vec<u8>) -> Result<Answer> {
     let job = match boot.job {
         Some(job) => {
             warnings.extend(prepare(&job)?);
+            warm::warm_up(cpus());
             std::thread::sleep(Duration::from_nanos(boot.settle.0));
             job
         }
         None => {
+            warm::warm_up(cpus());
             wake::sleep_until_woken()?;
             let job = wake::read_job()?;
             warnings.extend(prepare(&job)?);
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            wake::scatter(job.request.seed, cpus);
+            wake::scatter(job.request.seed, cpus());
             job
         }
     };
     let mut outcome = made(job, events)?;
     outcome.found.warnings.append(&mut warnings);
     Ok(Answer { outcome, topology: Machine::load("host")?.topology })
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Sets up what the job's run needs of the machine.

@@ -24,6 +24,7 @@ pub mod shape;
 mod symptoms;
 mod sys;
 mod wake;
+mod warm;
 mod watch;
 
 pub use fetch::find_qemu;

@@ -46,11 +46,11 @@ use serde::{Deserialize, Serialize};
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 12;
+pub const MODEL: u32 = 13;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
 /// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
 /// when the model changes.
-pub const WATCHING: u32 = 9;
+pub const WATCHING: u32 = 10;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel.
 pub fn version_of(origin: &Origin) -> u32 {

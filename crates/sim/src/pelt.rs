@@ -6,6 +6,7 @@
 //! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
 //! times 1024. Mirrors kernels 4.3 to 6.x without scaling of time (fixed frequency, one capacity).
 
+use crate::fair::group::shares::FINE;
 use schedlab_kernel::History;
 
 /// The limit of a sum of periods: 1024 (1 + y + y^2 + ...), in the kernel's integers.
@@ -90,6 +91,26 @@ pub struct Pelt {
     pub util_avg: u64,
 }
 
+/// The averages of tasks that have left a runqueue, which it has not taken off yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// How many tasks.
+    pub tasks: u32,
+    load_avg: u64,
+    runnable_avg: u64,
+    util_avg: u64,
+}
+
+impl Removed {
+    /// One more task.
+    pub fn add(&mut self, entity: &Pelt) {
+        self.tasks += 1;
+        self.load_avg += entity.load_avg;
+        self.runnable_avg += entity.runnable_avg;
+        self.util_avg += entity.util_avg;
+    }
+}
+
 /// Facts that give a new task its first utilisation.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
@@ -158,13 +179,14 @@ impl Pelt {
     }
 
     /// The averages of a new task. Its load is that of a task that was always runnable. Its utilisation is the
-    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). In
-    /// kernels before that rule it is full.
+    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). The
+    /// weight is the fine one up to 6.9, so that the half is what a task gets. In kernels before that rule it is full.
     pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
         let util = if !history.new_task_util {
             1024
         } else {
             let cap = room.capacity.saturating_sub(room.cfs_util_avg) / 2;
+            let weight = if history.new_util_by_fine_weight { weight * FINE } else { weight };
             match room.cfs_util_avg {
                 0 => cap,
                 util => (util * weight / (room.cfs_load_avg + 1)).min(cap),
@@ -247,6 +269,15 @@ impl Pelt {
         }
     }
 
+    /// An entity that is attached to this runqueue has another weight, and with it another load.
+    pub fn exchange_load(&mut self, old: &Pelt, new: &Pelt) {
+        let least = LOAD_AVG_MAX - PERIOD;
+        self.load_avg = self.load_avg.saturating_sub(old.load_avg);
+        self.load_sum = self.load_sum.saturating_sub(old.load_sum).max(self.load_avg * least);
+        self.load_avg += new.load_avg;
+        self.load_sum += new.load_sum;
+    }
+
     /// An entity is attached to this runqueue.
     pub fn add(&mut self, entity: &Pelt) {
         self.load_sum += entity.load_sum;
@@ -255,6 +286,17 @@ impl Pelt {
         self.runnable_avg += entity.runnable_avg;
         self.util_sum += entity.util_sum;
         self.util_avg += entity.util_avg;
+    }
+
+    /// Loads that were left behind are taken off. Their sums are those that their averages stand for at this point of
+    /// the period. Returns the runnable time that went, without weights.
+    pub fn remove(&mut self, gone: &Removed) -> u64 {
+        let of = |avg: u64| avg * self.divider();
+        let (load_sum, runnable_sum, util_sum) =
+            (of(gone.load_avg), of(gone.runnable_avg), of(gone.util_avg));
+        let (load_avg, runnable_avg, util_avg) = (gone.load_avg, gone.runnable_avg, gone.util_avg);
+        self.sub(&Pelt { load_sum, runnable_sum, util_sum, load_avg, runnable_avg, util_avg, ..*self });
+        runnable_sum >> 10
     }
 
     /// An entity is detached. Rounding may have left less than the entity brought, so nothing goes below zero. A sum

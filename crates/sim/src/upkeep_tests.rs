@@ -1,10 +1,11 @@
-//! State that a system keeps up to date on the side: load averages at birth and by kernel, weights, walks over lists of
-//! tasks.
+//! State that a system keeps up to date on the side: load averages at birth, by kernel and in wakeups, weights, walks
+//! over lists of tasks.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
 use crate::run::{NewTask, add};
 use crate::system::System;
+use crate::task::State;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
@@ -127,6 +128,63 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
                 (after, 335),
                 "{version}"
             );
+        });
+    }
+}
+
+#[test]
+fn a_new_weight_of_a_sleeping_task_is_its_queues_load_at_once_too() {
+    for (version, after) in [("v4.5", 1024), ("v4.15", 335), ("v6.1", 335), ("v6.5", 335)] {
+        with_system(version, |sys| {
+            let (task, queue) = (born(sys, CpuId(1)), CfsRqId(1));
+            sys.deactivate_task(task, Dequeue::Sleep);
+            sys.tasks[task].attr = Attr::nice(5);
+            sys.prio_changed(task);
+            let q = &sys.queues[queue];
+            assert_eq!((q.avg.load_avg, q.load_weight), (after, 0), "{version}");
+        });
+    }
+}
+
+/// A task that ran on CPU 1, slept for 100 ms and woke up on CPU 0.
+fn woken_elsewhere(sys: &mut System<'_>) -> TaskId {
+    let task = born(sys, CpuId(1));
+    sys.deactivate_task(task, Dequeue::Sleep);
+    sys.now += 100 * MS;
+    sys.tasks[task].state = State::Waking;
+    sys.migrate_task(task, CpuId(0));
+    sys.activate_task(CpuId(0), task, Enqueue::Wakeup);
+    task
+}
+
+#[test]
+fn a_task_that_woke_up_elsewhere_is_as_old_as_the_last_update_of_its_queue() {
+    // A busy CPU that does not look at the queue leaves the task its load; an idle one did so, too, before 6.0.
+    for (version, busy, ages) in [("v4.5", false, false), ("v5.15", false, false), ("v6.1", false, true)]
+        .into_iter()
+        .chain([("v5.15", true, false), ("v6.1", true, false), ("v6.12", true, false)])
+    {
+        with_system(version, |sys| {
+            let other = add(sys, new_hog());
+            sys.cpus[CpuId(1)].curr = busy.then_some(other);
+            let task = woken_elsewhere(sys);
+            let load = sys.entity(task).avg.load_avg;
+            assert_eq!(load < 200, ages, "{version}, busy: {busy}: {load}");
+            assert_eq!(load, sys.queues[CfsRqId(0)].avg.load_avg, "{version}: it joined its new queue");
+        });
+    }
+}
+
+#[test]
+fn the_queue_that_a_woken_task_has_left_takes_its_load_off_at_the_next_update() {
+    for version in ["v4.5", "v5.15", "v6.1", "v6.12"] {
+        with_system(version, |sys| {
+            woken_elsewhere(sys);
+            let queue = CfsRqId(1);
+            assert_eq!(sys.queues[queue].avg.load_avg, 1024, "{version}: nobody has looked at it");
+            sys.update_queue_load(queue);
+            let avg = &sys.queues[queue].avg;
+            assert_eq!((avg.load_avg, avg.util_avg), (0, 0), "{version}");
         });
     }
 }

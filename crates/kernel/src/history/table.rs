@@ -230,6 +230,9 @@ mechanisms! {
         new_task_util: [since("4.7")], "post_init_entity_util_avg()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
             without "A new task has the utilisation of a task that always runs."
+        new_util_by_fine_weight in "new-task-util": [between("4.7", "6.10")], "post_init_entity_util_avg()", Source("6.1.192 has it, mainline after 6.8 has it not; the releases are from memory"),
+            with "The weight in a new task's utilisation is the fine one, 1024 times as large: on any queue that was used it gets half the room left."
+            without "A new task's utilisation is its queue's in proportion to its weight."
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
@@ -248,6 +251,9 @@ mechanisms! {
         whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Source("4.15 has it not, 5.4 has it; 5.0 is from memory"),
             with "Each thread of a core has the capacity of a whole CPU."
             without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
+        woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
+            with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
+            without "A task that wakes up on another CPU is as old as the last update of its queue, and so has more load than its sleep has left it."
         contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.5 has it not, 6.8 has it; 6.7 is from memory"),
             with "A CPU renews its contribution to a group's load at most once a millisecond."
             without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."

@@ -158,7 +158,7 @@ impl<R: Rules> SchedClass for Fair<R> {
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId) {
         let entity = sys.tasks[task].entity;
         R::leave_for_good(sys, entity);
-        sys.detach_load(task);
+        sys.move_load(task);
         sys.set_task_rq(task, to);
         let e = &mut sys.entities[entity];
         if sys.fixed.history.migrated_is_cold {

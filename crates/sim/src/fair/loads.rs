@@ -9,6 +9,7 @@ use super::runqueue::CfsRqId;
 use crate::balance::capacity::SCALE;
 use crate::pelt::{Pelt, Room};
 use crate::system::System;
+use crate::task::State;
 use crate::util_est::cpu_util;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -41,8 +42,10 @@ impl System<'_> {
             Some(below) => u64::from(self.queues[below].h_nr_running),
         };
         let now = if self.limits { self.pelt_clock(queue) } else { self.now };
+        // A task that is between two queues has the load that it took along: its time on neither counts.
+        let between = e.task.is_some_and(|t| self.tasks[t].detached);
         let e = &mut self.entities[entity];
-        if e.avg.update(now, weight, runnable, running) {
+        if !between && e.avg.update(now, weight, runnable, running) {
             e.est.unchanged = false;
         }
         self.update_queue_load(queue);
@@ -55,14 +58,31 @@ impl System<'_> {
             return;
         }
         let (sums, now) = (self.sums_runnable(), self.pelt_clock(queue));
+        let gone = self.take_removed(queue);
         let q = &mut self.queues[queue];
         let ended = q.avg.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         if sums {
             q.runnable.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         }
-        if ended {
+        if ended || gone {
             self.contribute(queue);
         }
+    }
+
+    /// A queue takes off what woken tasks have left behind. Returns whether there was any.
+    #[inline]
+    fn take_removed(&mut self, queue: CfsRqId) -> bool {
+        let own = &mut self.group_rqs[queue];
+        if own.removed.tasks == 0 {
+            return false;
+        }
+        let gone = std::mem::take(&mut own.removed);
+        let runnable = self.queues[queue].avg.remove(&gone);
+        if self.queues[queue].owner.is_some() && self.fixed.history.group_load_follows {
+            own.propagates = true;
+            own.runnable_sum -= runnable as i64;
+        }
+        true
     }
 
     /// Brings the averages of all cfs_rqs of a CPU up to this instant, children before their parents
@@ -135,26 +155,46 @@ impl System<'_> {
             e.avg.align_to(avg);
             avg.add(&e.avg);
             self.note_propagation(entity, true);
+            let queue = self.entities[entity].cfs_rq;
+            self.contribute(queue);
         }
     }
 
-    /// A task's load leaves the queue that the task was on.
+    /// A task moves to another CPU: its load leaves the queue that it was on.
+    pub(super) fn move_load(&mut self, task: TaskId) {
+        let t = &self.tasks[task];
+        let left_behind = t.state == State::Waking && !t.detached && self.tracks_load();
+        if left_behind { self.leave_load(task) } else { self.detach_load(task) }
+    }
+
+    /// A task's load leaves the queue that the task was on, at once.
     pub(super) fn detach_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let old = self.entities[entity].cfs_rq;
-        if self.fixed.history.attached_load_unlisted
-            && !self.group_rqs[old].listed
-            && !self.entities[entity].on_rq
-        {
-            // What leaves is noted as removed, and nobody looks there.
-            let now = self.pelt_clock(old);
-            self.entities[entity].avg.update(now, 0, 0, false);
-        } else {
-            self.update_load(entity);
-        }
+        self.update_load(entity);
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
             self.queues[old].avg.sub(&self.entities[entity].avg);
             self.note_propagation(entity, false);
+            self.contribute(old);
+        }
+    }
+
+    /// A task that wakes up elsewhere leaves its load behind: the waker does not hold the lock of the old queue, which
+    /// takes the load off at its next update (`remove_entity_load_avg`). So the task has aged up to the last update of
+    /// that queue, and no further. On an idle CPU that may be long ago: newer kernels age it up to now
+    /// (`migrate_se_pelt_lag`).
+    fn leave_load(&mut self, task: TaskId) {
+        let entity = self.tasks[task].entity;
+        let old = self.entities[entity].cfs_rq;
+        let (cpu, seen_ns) = (self.queues[old].cpu, self.queues[old].avg.last_update_ns);
+        let catches_up = self.fixed.history.woken_load_catches_up && self.cpus[cpu].curr.is_none();
+        let now = self.pelt_clock(old);
+        self.tasks[task].detached = true;
+        let avg = &mut self.entities[entity].avg;
+        avg.update(seen_ns, 0, 0, false);
+        self.group_rqs[old].removed.add(avg);
+        if catches_up {
+            avg.update(now, 0, 0, false);
         }
     }
 
@@ -182,17 +222,19 @@ impl System<'_> {
             e.set_line_weight(fine);
         }
         let weight = e.weight;
-        if at_once {
-            e.avg.reweight(old, weight);
-        }
         if on_rq {
             q.load_weight = q.load_weight - old + weight;
-            for sum in
-                [Some(&mut q.avg), sums.then_some(&mut q.runnable)].into_iter().flatten().filter(|_| at_once)
-            {
-                sum.sub(&before);
-                sum.add(&e.avg);
-            }
+        }
+        if !at_once {
+            return;
+        }
+        e.avg.reweight(old, weight);
+        // A queue's load has that of its sleeping entities, too: a group that leaves takes a smaller weight at once.
+        if e.task.is_none_or(|t| !self.tasks[t].detached) {
+            q.avg.exchange_load(&before, &e.avg);
+        }
+        if on_rq && sums {
+            q.runnable.exchange_load(&before, &e.avg);
         }
     }
 

@@ -22,6 +22,7 @@ mod throttle;
 mod tree;
 pub mod window;
 
+use crate::pelt::Removed;
 use bandwidth::Bandwidth;
 use schedlab_base::{Error, GroupId, Ns, Result, TaskId};
 use schedlab_kernel::History;
@@ -92,6 +93,8 @@ pub struct GroupRq {
     pub propagates: bool,
     /// The runnable time that came with it or went, without weights (`prop_runnable_sum`).
     pub runnable_sum: i64,
+    /// Loads of tasks that woke up elsewhere, which it has yet to take off (`removed`).
+    pub removed: Removed,
     /// Average of its weight over the share window (before 3.8).
     pub window: Window,
     /// Its group has a quota (`runtime_enabled`).
