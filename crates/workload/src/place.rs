@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_group_of_a_machine_holds_its_packets_thread_unless_another_names_it() {
-        let group = |path: &str, task: &str| GroupSpec { tasks: vec![task.to_owned()], ..GroupSpec::at(path) };
+        let group =
+            |path: &str, task: &str| GroupSpec { tasks: vec![task.to_owned()], ..GroupSpec::at(path) };
         let of_vhost = |groups: Vec<GroupSpec>| {
             let base = Spec::bench("rr", &Params::default()).unwrap();
             let machines = (vec![vm("vm", &["server"])], vec![clients(&["client"])]);
