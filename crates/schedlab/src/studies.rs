@@ -13,7 +13,7 @@ macro_rules! study_files {
     };
 }
 
-study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "migration-cost" }
+study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-rq-readings" "migration-cost" }
 
 /// The study of that name.
 ///

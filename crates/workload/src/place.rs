@@ -12,6 +12,14 @@ use std::collections::BTreeMap;
 /// The part that the threads of virtual machines belong to; they are always on the machine itself.
 pub(crate) const MACHINES: u64 = u64::MAX;
 
+/// The virtual machine whose thread this task is, by name.
+pub(crate) fn machine_of(task: &TaskDecl) -> Option<&str> {
+    if task.part != MACHINES {
+        return None;
+    }
+    task.name.rsplit_once('/').map(|(machine, _)| machine)
+}
+
 /// The place where a task runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
@@ -118,7 +126,7 @@ mod tests {
     use crate::bench::BENCHMARKS;
     use crate::op::PortId;
     use crate::remote::RemoteSpec;
-    use crate::{Beside, Built, NestedSpec, Params, Spec};
+    use crate::{Beside, Built, GroupSpec, NestedSpec, Params, Spec};
     use schedlab_base::Ns;
 
     fn vm(name: &str, tasks: &[&str]) -> NestedSpec {
@@ -160,6 +168,22 @@ mod tests {
         assert_eq!(place("client-0"), Some(Place::Remote(0)));
         assert_eq!([place("hog/0"), place("vm/0"), place("vm/vhost")], [Some(Place::Host); 3]);
         assert_eq!((built.remotes[0].cpus, built.nested[0].vcpus.len()), (1, 2));
+    }
+
+    #[test]
+    fn a_group_of_a_machine_holds_its_packets_thread_unless_another_names_it() {
+        let group =
+            |path: &str, task: &str| GroupSpec { tasks: vec![task.to_owned()], ..GroupSpec::at(path) };
+        let of_vhost = |groups: Vec<GroupSpec>| {
+            let base = Spec::bench("rr", &Params::default()).unwrap();
+            let machines = (vec![vm("vm", &["server"])], vec![clients(&["client"])]);
+            let built = base.together(vec![], groups, machines).unwrap().build(1).unwrap();
+            let vhost = built.tasks.iter().find(|t| t.name == "vm/vhost").unwrap();
+            built.groups[vhost.group.index()].path.clone()
+        };
+        assert_eq!(of_vhost(vec![group("/vm", "vm")]), "/vm");
+        assert_eq!(of_vhost(vec![group("/vm", "vm"), group("/", "vm/vhost")]), "/");
+        assert_eq!(of_vhost(vec![group("/vm", "vm/0")]), "/");
     }
 
     #[test]

@@ -132,11 +132,12 @@ fn unlike(other: &Beside, base: &Spec) -> Error {
     Error::input(text).help(help)
 }
 
-/// How closely a name of `[[group]]` tasks names a task; the closest name decides.
-fn closeness(name: &str, task: &str) -> Option<u8> {
+/// How closely a name of `[[group]]` tasks names a task; the closest name decides. The name of a virtual machine names
+/// all of its threads: the one that moves its packets joins its groups, too (`cgroup_attach_task_all`, 2.6.35).
+fn closeness(name: &str, task: &TaskDecl) -> Option<u8> {
     match () {
-        () if task == name => Some(2),
-        () if group_of(task) == name => Some(1),
+        () if task.name == name => Some(2),
+        () if place::machine_of(task).unwrap_or_else(|| group_of(&task.name)) == name => Some(1),
         () if name == EVERY_TASK => Some(0),
         () => None,
     }
@@ -150,7 +151,7 @@ fn join_all(groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
     for task in b.tasks_from(0).iter_mut().filter(|t| t.place == Place::Host) {
         let mut best: Option<(u8, &GroupSpec)> = None;
         for (name, spec, id) in named() {
-            let Some(close) = closeness(name, &task.name) else { continue };
+            let Some(close) = closeness(name, task) else { continue };
             match best {
                 Some((found, other)) if found == close && other.path != spec.path => {
                     let text = format!(
@@ -172,7 +173,7 @@ fn join_all(groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
 
 /// Refuses a name that no task of this machine has.
 fn is_there(name: &str, tasks: &[TaskDecl]) -> Result<()> {
-    let has_name = |t: &&TaskDecl| closeness(name, &t.name).is_some();
+    let has_name = |t: &&TaskDecl| closeness(name, t).is_some();
     let here = |t: &&TaskDecl| t.place == Place::Host;
     if tasks.iter().filter(here).any(|t| has_name(&t)) {
         return Ok(());

@@ -113,7 +113,7 @@ fn list(json: bool) -> Result<()> {
         return output::json_as("schedlab/studies/1", &serde_json::json!({ "studies": rows }));
     }
     output::result(|out| {
-        let line = |name: &str, about: &str| wrap(&format!("{name:<16} "), about);
+        let line = |name: &str, about: &str| wrap(&format!("{name:<20} "), about);
         all.iter().try_for_each(|s| write!(out, "{}", line(&s.name, &first_sentence(&s.about))))?;
         write!(out, "{}", line(reports::NAME, reports::ABOUT))
     })
