@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod hrtick;
+pub mod pelt_clock;
 mod sched_idle;
 
 use crate::rq::clock::Enqueuing;

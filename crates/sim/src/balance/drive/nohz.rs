@@ -89,6 +89,10 @@ impl System<'_> {
             capacity: old.capacity,
             capacity_orig: old.capacity_orig,
             imbalance_pct: old.imbalance_pct,
+            misfit: self.fixed.domains.asym[cpu].map(|at| {
+                let domain = &self.fixed.domains.of_cpu[cpu][at];
+                self.misfit_kicks(cpu, domain.params.imbalance_pct)
+            }),
         };
         let asks = match spare_nohz::kick(&facts) {
             Ok(asks) => asks,
