@@ -25,7 +25,7 @@ use crate::net::{Nic, remote::Remote};
 use crate::o1::state::O1Rq;
 use crate::observe::{Intervals, Stats};
 use crate::preempt::Parked;
-use crate::rq::pelt_clock::PeltLag;
+use crate::rq::pelt_lag::PeltLag;
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
 use crate::task::Task;

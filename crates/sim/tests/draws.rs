@@ -15,7 +15,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_kernel::feature::FEATURES;
 use schedlab_kernel::{Attr, Kernel, PROFILES, Policy};
-use schedlab_machine::Machine;
+use schedlab_machine::{Cpu, Machine, Topology};
 use schedlab_workload::{Builder, Built, Env, Op, Program, WordId};
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::SeqCst;
@@ -34,9 +34,44 @@ const EEVDF: usize = 4;
 /// Operations of a task. Then it leaves, so that no draw takes for ever.
 const MOST_OPS: u32 = 2_000;
 
-/// One CPU, several, two threads of a core, several caches.
+/// One CPU, several, two threads of a core, several caches; others are drawn ([`kinds`]).
 static MACHINES: LazyLock<Vec<Machine>> =
     LazyLock::new(|| ["smp-1", "smp-2", "smp-4", "x5570-2x4-smt", "epyc-2x4"].map(machine).into());
+
+/// Cores of one kind: how many, threads of each, their capacity, and whether they begin a cache of their own.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    cores: u32,
+    threads: u32,
+    capacity: u32,
+    own_cache: bool,
+}
+
+fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    let capacity = prop_oneof![2 => Just(1024u32), 3 => 100u32..1024];
+    let kind = (1u32..5, 1u32..3, capacity, any::<bool>())
+        .prop_map(|(cores, threads, capacity, own_cache)| Kind { cores, threads, capacity, own_cache });
+    prop::collection::vec(kind, 2..4)
+}
+
+/// A machine of unlike cores and caches.
+fn uneven(kinds: &[Kind]) -> Machine {
+    let (mut cpus, mut capacity) = (Vec::new(), Vec::new());
+    let (mut llc, mut core) = (0, 0);
+    for (at, kind) in kinds.iter().enumerate() {
+        llc += u32::from(kind.own_cache && at > 0);
+        for _ in 0..kind.cores {
+            let row = |thread| Cpu { package: 0, node: 0, llc, cluster: core, core, thread };
+            cpus.extend((0..kind.threads).map(row));
+            capacity.extend((0..kind.threads).map(|_| kind.capacity));
+            core += 1;
+        }
+    }
+    let mut topology = Topology::plain(cpus, vec![vec![10]]);
+    topology.capacity = capacity;
+    topology.check().expect("a topology");
+    Machine { name: "uneven".to_owned(), topology, ..machine("smp-4") }
+}
 
 /// One act of a task.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +168,8 @@ fn group() -> impl Strategy<Value = Group> {
 #[derive(Clone, Debug)]
 struct Draw {
     machine: Index,
+    /// Its own machine, in place of one of the few.
+    uneven: Option<Vec<Kind>>,
     profile: Index,
     toggles: Vec<(Index, bool)>,
     hz: u64,
@@ -172,13 +209,21 @@ fn draw() -> impl Strategy<Value = Draw> {
 fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
     let hz = prop_oneof![Just(100u64), Just(250), Just(1000)];
     let toggles = prop::collection::vec((any::<Index>(), any::<bool>()), 0..4);
-    let kernel = (any::<Index>(), any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
+    let machine = (any::<Index>(), prop::option::weighted(0.3, kinds()));
+    let kernel = (machine, any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
     let groups = prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(group(), 1..4)];
     let load = (prop::collection::vec(plan, 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
     let ms = prop_oneof![3 => 2u64..25, 1 => 25u64..60];
     (kernel, load, any::<u64>(), ms, any::<bool>()).prop_map(
-        |((machine, profile, toggles, hz, autogroup), (plans, groups, masks), seed, ms, processes)| Draw {
+        |(
+            ((machine, uneven), profile, toggles, hz, autogroup),
+            (plans, groups, masks),
+            seed,
+            ms,
+            processes,
+        )| Draw {
             machine,
+            uneven,
             profile,
             toggles,
             hz,
@@ -194,8 +239,18 @@ fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
 }
 
 impl Draw {
-    fn machine(&self) -> &'static Machine {
-        &MACHINES[self.machine.index(MACHINES.len())]
+    fn machine(&self) -> Machine {
+        match &self.uneven {
+            Some(kinds) => uneven(kinds),
+            None => MACHINES[self.machine.index(MACHINES.len())].clone(),
+        }
+    }
+
+    fn nr_cpus(&self) -> usize {
+        match &self.uneven {
+            Some(kinds) => kinds.iter().map(|kind| (kind.cores * kind.threads) as usize).sum(),
+            None => MACHINES[self.machine.index(MACHINES.len())].topology.nr_cpus(),
+        }
     }
 
     fn kernel(&self) -> Kernel {
@@ -213,7 +268,7 @@ impl Draw {
 
     /// CPUs of a mask: at least one of the machine's.
     fn mask(&self, at: u32) -> CpuSet {
-        let (n, bits) = (self.machine().topology.nr_cpus() as u32, self.masks[at as usize]);
+        let (n, bits) = (self.nr_cpus() as u32, self.masks[at as usize]);
         (0..n).filter(|c| bits >> (c % 32) & 1 == 1 || *c == bits % n).map(CpuId).collect()
     }
 
@@ -284,14 +339,15 @@ impl Draw {
 
     /// Runs it; the error names what is wrong.
     fn run(&self) -> Result<(), String> {
-        let mut checker = Checker::new(self.machine());
+        let machine = self.machine();
+        let mut checker = Checker::new(&machine);
         checker.limited = self.groups.iter().any(|g| g.limit.is_some());
         for task in 0..self.tasks.len() {
             if let Some(allowed) = self.allowed(task) {
                 checker.restrict(TaskId::from(task), allowed);
             }
         }
-        let report = simulated(self.machine(), self.kernel(), self.seed, self.workload(), &mut checker);
+        let report = simulated(&machine, self.kernel(), self.seed, self.workload(), &mut checker);
         checker.verdict(&report.map_err(|e| e.to_string())?)
     }
 }

@@ -97,6 +97,7 @@ impl From<Kick> for KickReason {
             Kick::TwoTasks => KickReason::TwoTasks,
             Kick::BusyCache => KickReason::BusyCache,
             Kick::ReducedCapacity => KickReason::ReducedCapacity,
+            Kick::Misfit => KickReason::Misfit,
         }
     }
 }

@@ -76,7 +76,7 @@ fn upmigration(machine: &Machine, kernel: &str) -> Option<(u64, MoveReason)> {
 fn a_task_too_large_for_a_slow_cpu_is_pushed_to_a_fast_one_since_4_20() {
     for one_cache in [false, true] {
         let machine = phone(one_cache);
-        for kernel in ["v5.10", "v6.1", "v6.12", "v7.3"] {
+        for kernel in ["v5.4", "v5.10", "v6.1", "v6.12", "v7.3"] {
             let moved = upmigration(&machine, kernel);
             let Some((at, MoveReason::Active)) = moved else { panic!("{kernel} {one_cache}: {moved:?}") };
             assert!(at < 300 * MS, "{kernel} {one_cache}: {at}");
