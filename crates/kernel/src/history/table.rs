@@ -441,7 +441,10 @@ mechanisms! {
         util_shrinks in "spare-capacity": [between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("6.1.192, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
-        misfit_to_idle_cores in "misfit": [between("6.1", "6.2"), since("7.1")], "update_sd_pick_busiest(), dst_core_idle", Source("6.1.192 has it by backport; the release is from mails of 2026"),
+        capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
+            with "A group whose tasks have each a faster CPU than the balancing one is left alone, whatever was found before."
+            without "Such a group is left alone only if one of its type or a higher one was found before, or if it has room."
+        misfit_to_idle_cores in "misfit": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest(), dst_core_idle", Source("6.1.192 has it by backport, and 6.12.111 by its log; commit bf6aa722198d is of May 2026"),
             with "A misfit goes to a CPU whose core is wholly idle only."
             without "A misfit goes to an idle CPU, whatever the other thread of its core does."
         walks_past_pinned in "spare-capacity": [between("6.2", "6.6"), between("6.7", "6.10")], "detach_tasks()", Source("6.1.192 and 6.12.117 have it not; the releases between are commits'"),

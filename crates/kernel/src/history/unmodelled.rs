@@ -46,6 +46,8 @@ pub const UNMODELLED: &[Unmodelled] = &[
         text: "Clamps of utilisation (uclamp) decide which CPUs a task fits; real-time tasks prefer the fastest CPUs." },
     Unmodelled { subject: Subject::Wakeup, span: since("6.7"), function: "select_idle_cpu(), sched_cluster_active", read: "6.5 has it not, 6.8 has it; 6.7 is from memory",
         text: "The scan for an idle CPU begins with the cluster of the target, on machines that have clusters." },
+    Unmodelled { subject: Subject::Wakeup, span: since("7.2"), function: "select_idle_capacity()", read: "6.1.192 has it not; commits 25a32e400a14 and 61ea17a63719 of May 2026",
+        text: "The search by capacity prefers cores that are wholly idle, and SIS_UTIL bounds it." },
     Unmodelled { subject: Subject::Fork, span: between("4.10", "5.5"), function: "find_idlest_group()", read: "4.4 has it not, 4.15 and 5.4 have it, 5.10 has it not",
         text: "Groups are compared by runnable load first, and by average load if that is near." },
     Unmodelled { subject: Subject::Fork, span: between("4.17", "5.5"), function: "find_idlest_group()", read: "4.15 has it not, 5.4 has it, 5.10 has it not; 4.17 is from memory",

@@ -1,9 +1,9 @@
 //! Domains whose CPUs differ in capacity (SD_ASYM_CPUCAPACITY).
 //!
-//! The kernel finds them by itself since 4.20. Up to 5.13 one level has the flag: the lowest on which every CPU's domain
-//! has a CPU of the highest capacity that any domain of it sees (`asym_cpu_capacity_level`). Since 5.14 each domain has
-//! it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all (`asym_cpu_capacity_classify`; read in
-//! 6.1.192). The child of such a domain spreads no tasks over siblings.
+//! The kernel finds them by itself since 4.20. Up to 5.13 one level has the flag: the lowest on which every CPU's
+//! domain has a CPU of the highest capacity that any domain of it sees (`asym_cpu_capacity_level`; from memory). Since
+//! 5.14 each domain has it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all
+//! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings.
 
 use super::DomainParams;
 use super::levels::Spans;

@@ -22,6 +22,8 @@ pub struct Asymmetry {
     pub marked: bool,
     /// Groups are compared with the balancing CPU, not with its group (5.13).
     pub by_target: bool,
+    /// Tasks stay on faster CPUs whatever group was found before (2026, and backports).
+    pub before_types: bool,
     /// Capacity of the balancing CPU.
     pub dst_capacity: u64,
     /// Misfits do not go to a CPU whose core is busy.
@@ -41,8 +43,13 @@ pub struct Kinds {
 
 impl Asymmetry {
     /// That of a domain whose CPUs are alike.
-    pub const NONE: Asymmetry =
-        Asymmetry { marked: false, by_target: false, dst_capacity: 0, dst_core_busy: false };
+    pub const NONE: Asymmetry = Asymmetry {
+        marked: false,
+        by_target: false,
+        before_types: false,
+        dst_capacity: 0,
+        dst_core_busy: false,
+    };
 
     /// Whether a group's misfit can't be helped: the balancing CPU's side is no faster.
     pub fn is_in_vain(&self, local: &Kinds, group: &Kinds) -> bool {
@@ -82,7 +89,7 @@ mod tests {
     fn capacities_differ_by_a_twentieth_or_by_a_fifth() {
         assert!(is_greater(1024, 972) && !is_greater(1024, 973));
         let kinds = |capacity| Kinds { misfit_load: 1, min_capacity: capacity, max_capacity: capacity };
-        let to = |by_target| Asymmetry { marked: true, by_target, dst_capacity: 1024, dst_core_busy: false };
+        let to = |by_target| Asymmetry { marked: true, by_target, dst_capacity: 1024, ..Asymmetry::NONE };
         let of = |by_target, small| {
             let a = to(by_target);
             (a.is_in_vain(&kinds(1024), &kinds(small)), a.spares(small))

@@ -57,8 +57,8 @@ impl DomainStats {
     }
 
     /// Whether a group is left alone because its CPUs are of another kind (4.20): a misfit that can't be helped, a
-    /// smaller misfit than the one found, or tasks that have each a faster CPU. The last two only weigh between groups of
-    /// one type.
+    /// smaller misfit than the one found, or tasks that have each a faster CPU. The last two only weigh between groups
+    /// of one type.
     fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         let (asym, local) = (&domain.later.asym, &self.local);
         if !asym.marked {

@@ -60,6 +60,7 @@ impl System<'_> {
         Asymmetry {
             marked: true,
             by_target: history.misfit_by_target,
+            before_types: history.capacity_before_types,
             dst_capacity: self.capacity_of(dst),
             dst_core_busy: history.misfit_to_idle_cores
                 && !self.fixed.siblings[dst].iter().all(|s| self.idle[*s]),

@@ -4,8 +4,8 @@
 //! whenever another CPU acts. So the loop continues a pass where it lies, without a copy of it; it borrows the state
 //! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
 //! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
-//! to be read at one instant, domains whose CPUs differ in capacity, passes that D001's shortcuts may end or give statistics to, and every group once a
-//! real-time task has come.
+//! to be read at one instant, domains whose CPUs differ in capacity, passes that D001's shortcuts
+//! may end or give statistics to, and every group once a real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;

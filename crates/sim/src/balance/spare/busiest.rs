@@ -65,8 +65,8 @@ impl DomainStats {
     }
 
     /// Whether a group is left alone because its CPUs are of another kind: a misfit that can't be helped, or tasks that
-    /// have each a faster CPU. Before 5.13 a group of a higher type than the busiest so far is not left for the second
-    /// reason.
+    /// have each a faster CPU. In some kernels a group of a higher type than the busiest so far is not left for the
+    /// second reason.
     fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         let (asym, local) = (&domain.asym, &self.local);
         if group.group_type == SpareType::Misfit {
@@ -76,7 +76,7 @@ impl DomainStats {
         }
         let best = self.busiest.map_or(SpareType::HasSpare, |(_, best)| best.group_type);
         group.group_type <= SpareType::FullyBusy
-            && (asym.by_target || group.group_type <= best)
+            && (asym.before_types || group.group_type <= best)
             && asym.is_slower_than(&local.kinds, &group.kinds)
     }
 

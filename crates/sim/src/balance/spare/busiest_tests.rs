@@ -229,7 +229,13 @@ fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
     let kinds = |capacity, misfit_load| Kinds { misfit_load, min_capacity: capacity, max_capacity: capacity };
     let of = |kind, nr, capacity, misfit| GroupStats { kinds: kinds(capacity, misfit), ..group(kind, 4, nr) };
     let to = |capacity, local: GroupStats, others: &[GroupStats]| {
-        let asym = Asymmetry { marked: true, by_target: true, dst_capacity: capacity, dst_core_busy: false };
+        let asym = Asymmetry {
+            marked: true,
+            by_target: true,
+            before_types: true,
+            dst_capacity: capacity,
+            ..Asymmetry::NONE
+        };
         let domain = DomainFacts { asym, ..PLAIN };
         let s = seen(&domain, local, others);
         (s.busiest.map(|(i, _)| i), s.decide(&domain, Pass::Newidle))
