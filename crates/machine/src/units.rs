@@ -93,8 +93,7 @@ fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topo
     };
     // One for all, or one for each entry of cores.
     let each = |key: &str, default: u32| -> Result<Vec<u32>> {
-        let listed = list(key)?;
-        Ok(listed.map_or_else(|| Ok(vec![table.number(key)?.unwrap_or(default); groups]), Ok)?)
+        list(key)?.map_or_else(|| Ok(vec![table.number(key)?.unwrap_or(default); groups]), Ok)
     };
     let llcs = match list("llcs")? {
         Some(each) => each,
