@@ -202,6 +202,14 @@ fn crowd() -> impl Strategy<Value = Draw> {
     )
 }
 
+/// Draws on machines of unlike cores and caches, without quotas.
+fn on_uneven() -> impl Strategy<Value = Draw> {
+    (draw_of(plan()), kinds()).prop_map(|(mut draw, kinds)| {
+        draw.groups.iter_mut().for_each(|group| group.limit = None);
+        Draw { uneven: Some(kinds), ..draw }
+    })
+}
+
 fn draw() -> impl Strategy<Value = Draw> {
     prop_oneof![39 => draw_of(plan()), 1 => crowd()]
 }
@@ -209,21 +217,14 @@ fn draw() -> impl Strategy<Value = Draw> {
 fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
     let hz = prop_oneof![Just(100u64), Just(250), Just(1000)];
     let toggles = prop::collection::vec((any::<Index>(), any::<bool>()), 0..4);
-    let machine = (any::<Index>(), prop::option::weighted(0.3, kinds()));
-    let kernel = (machine, any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
+    let kernel = (any::<Index>(), any::<Index>(), toggles, hz, prop::bool::weighted(0.2));
     let groups = prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(group(), 1..4)];
     let load = (prop::collection::vec(plan, 1..9), groups, prop::collection::vec(any::<u32>(), MASKS));
     let ms = prop_oneof![3 => 2u64..25, 1 => 25u64..60];
     (kernel, load, any::<u64>(), ms, any::<bool>()).prop_map(
-        |(
-            ((machine, uneven), profile, toggles, hz, autogroup),
-            (plans, groups, masks),
-            seed,
-            ms,
-            processes,
-        )| Draw {
+        |((machine, profile, toggles, hz, autogroup), (plans, groups, masks), seed, ms, processes)| Draw {
             machine,
-            uneven,
+            uneven: None,
             profile,
             toggles,
             hz,
@@ -388,13 +389,13 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-#[test]
-fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+/// Runs so many draws, a usual run's unless `SCHEDLAB_DRAWS` says otherwise.
+fn hold(usual: u32, draws_of: impl Strategy<Value = Draw>) {
     let draws = number("SCHEDLAB_DRAWS");
     let drawn =
         || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
     let seed = number("SCHEDLAB_DRAW_SEED").unwrap_or_else(|| draws.map_or(1, |_| drawn()));
-    let cases = draws.map_or(DRAWS, |n| n.try_into().expect("fewer than 4 billion draws"));
+    let cases = draws.map_or(usual, |n| n.try_into().expect("fewer than 4 billion draws"));
     let config = ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(seed),
@@ -404,7 +405,17 @@ fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
     };
     let begun = Instant::now();
     println!("{cases} draws; SCHEDLAB_DRAWS={cases} SCHEDLAB_DRAW_SEED={seed} makes them again");
-    let result = TestRunner::new(config).run(&draw(), |draw| draw.run().map_err(TestCaseError::fail));
+    let result = TestRunner::new(config).run(&draws_of, |draw| draw.run().map_err(TestCaseError::fail));
     println!("done after {:?}", begun.elapsed());
     result.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
+
+#[test]
+fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+    hold(DRAWS, draw());
+}
+
+#[test]
+fn they_hold_on_machines_whose_cpus_are_unlike() {
+    hold(DRAWS / 4, on_uneven());
 }
