@@ -39,6 +39,8 @@ const TOPOLOGY: &[&str] = &[
     "clusters",
     "cores",
     "threads_per_core",
+    "capacity",
+    "memoryless",
     "numbering",
     "distance",
     "distances",

@@ -3,7 +3,7 @@
 //! All counts are of the whole machine, except the threads, which are per core. Every unit divides evenly; an irregular
 //! machine is read from sysfs instead. Firmware decides the numbering; the common orders are here.
 
-use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};
+use crate::topology::{Cpu, Topology};
 use schedlab_base::{Error, Result, cpuset::MAX_CPUS};
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ impl Shape {
         let distance = |a, b| if a == b { 10 } else { self.remote_distance };
         let matrix = |a| (0..self.nodes).map(|b| distance(a, b)).collect();
         let node_distance = (0..self.nodes).map(matrix).collect();
-        let topology = Topology { cpus, node_distance, reclaim_distance: RECLAIM_DISTANCE, arch: Arch::X86 };
+        let topology = Topology::plain(cpus, node_distance);
         topology.check().map(|()| topology)
     }
 

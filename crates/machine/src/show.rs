@@ -72,6 +72,19 @@ fn topology(page: &mut Page, machine: &Machine) {
         page.units("cluster", &clusters);
     }
     page.units("core", &cores);
+    if !t.capacity.is_empty() {
+        let mut units: BTreeMap<u32, CpuSet> = BTreeMap::new();
+        for (cpu, capacity) in t.capacity.iter().enumerate() {
+            units.entry(*capacity).or_default().insert(CpuId::from(cpu));
+        }
+        let listed: Vec<String> = units.iter().rev().map(|(c, cpus)| format!("{c}: {cpus}")).collect();
+        page.wrapped("  ", &format!("capacity {}", listed.join("; ")));
+    }
+    if !t.memoryless.is_empty() {
+        let listed: Vec<String> =
+            t.memoryless.iter().map(|n| format!("{n} (that of node {})", t.memory_of(*n))).collect();
+        page.wrapped("  ", &format!("nodes without memory: {}", listed.join(", ")));
+    }
     if !machine.os_cpu.is_empty() {
         let numbers: Vec<String> = machine.os_cpu.iter().map(u32::to_string).collect();
         page.wrapped("  ", &format!("renumbered; the kernel calls them {}", numbers.join(" ")));
@@ -160,6 +173,8 @@ fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
         (p.prefer_sibling, "PREFER_SIBLING"),
         (p.serialize, "SERIALIZE"),
         (p.numa, "NUMA"),
+        (p.asym_capacity, "ASYM_CPUCAPACITY"),
+        (p.asym_full, "ASYM_CPUCAPACITY_FULL"),
     ];
     let on: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
     page.wrapped("      ", &on.join(" "));

@@ -5,7 +5,7 @@
 //! `Machine::os_cpu` then maps back. A missing topology entry means a CPU of its own; a missing node directory means
 //! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
 
-use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};
+use crate::topology::{Cpu, FULL_CAPACITY, Topology};
 use crate::{CacheLevel, CostNote, IdleGovernor, IdleState, Machine, Sharing, presets};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
 use std::collections::BTreeMap;
@@ -28,12 +28,9 @@ pub fn read(root: &Path) -> Result<Machine> {
     let online: Vec<CpuId> = parse_list(&list, &text)?.iter().collect();
     let nodes = Nodes::read(&root.join("devices/system/node"))?;
     let rows = online.iter().map(|c| row(&cpus, &nodes, *c)).collect::<Result<Vec<Row>>>()?;
-    let topology = Topology {
-        cpus: dense(&rows),
-        node_distance: nodes.distances(&rows),
-        reclaim_distance: RECLAIM_DISTANCE,
-        arch: Arch::X86,
-    };
+    let mut topology = Topology::plain(dense(&rows), nodes.distances(&rows));
+    topology.capacity = capacities(&cpus, &online)?;
+    topology.memoryless = nodes.memoryless(&rows);
     topology.check().map_err(|e| e.at(Spot::file(&cpus)))?;
     let mut machine = presets::no_make()?;
     let gaps = online.iter().enumerate().any(|(i, c)| c.index() != i);
@@ -78,6 +75,16 @@ fn halt(machine: &mut Machine, root: &Path) {
 
 fn note(name: &str, root: &Path) -> CostNote {
     CostNote { name: name.into(), range: None, source: format!("read from {}", root.display()) }
+}
+
+/// The capacities of the CPUs (`cpu_capacity`, which not every architecture shows); empty where all are the fastest.
+fn capacities(cpus: &Path, online: &[CpuId]) -> Result<Vec<u32>> {
+    let of = |cpu: &CpuId| {
+        let file = cpus.join(format!("cpu{}/cpu_capacity", cpu.0));
+        text(&file)?.map_or(Ok(FULL_CAPACITY), |t| number(&file, &t))
+    };
+    let all = online.iter().map(of).collect::<Result<Vec<u32>>>()?;
+    Ok(if all.iter().all(|c| *c == FULL_CAPACITY) { Vec::new() } else { all })
 }
 
 /// A CPU's units, each named by something that all its CPUs have in common.
@@ -157,6 +164,8 @@ fn nodes_in_use(rows: &[Row]) -> Vec<u32> {
 /// The content of the node directory; empty where there is none.
 struct Nodes {
     dir: PathBuf,
+    /// The nodes with memory; `None` where the kernel does not list them.
+    memory: Option<CpuSet>,
     /// Number, CPUs, distances to all online nodes in their order.
     all: Vec<(u32, CpuSet, Vec<u32>)>,
 }
@@ -171,7 +180,8 @@ impl Nodes {
             let row = row.split_whitespace().map(|d| number(&distance, d)).collect::<Result<Vec<u32>>>()?;
             Ok((n, list(&cpus)?.unwrap_or_default(), row))
         };
-        Ok(Nodes { dir: dir.into(), all: online.iter().map(one).collect::<Result<_>>()? })
+        let memory = list(&dir.join("has_memory"))?;
+        Ok(Nodes { dir: dir.into(), memory, all: online.iter().map(one).collect::<Result<_>>()? })
     }
     fn of(&self, cpu: CpuId) -> Result<u32> {
         if self.all.is_empty() {
@@ -182,6 +192,14 @@ impl Nodes {
             .find(|(_, cpus, _)| cpus.contains(cpu))
             .map(|(n, ..)| *n)
             .ok_or_else(|| Error::machine(format!("{cpu} is in no node")).at(Spot::file(&self.dir)))
+    }
+    /// The nodes in use that have no memory, by their dense numbers; none where no node in use has any.
+    fn memoryless(&self, rows: &[Row]) -> Vec<u32> {
+        let Some(memory) = &self.memory else { return Vec::new() };
+        let used = nodes_in_use(rows);
+        let without = (0..).zip(&used).filter(|(_, n)| !memory.contains(CpuId(**n))).map(|(at, _)| at);
+        let all: Vec<u32> = without.collect();
+        if all.len() == used.len() { Vec::new() } else { all }
     }
     /// Distances of the nodes in use; 10 and 20 where the kernel gives none.
     fn distances(&self, rows: &[Row]) -> Vec<Vec<u32>> {

@@ -77,7 +77,16 @@ pub struct Topology {
     /// The architecture.
     #[serde(default, skip_serializing_if = "Arch::is_x86")]
     pub arch: Arch,
+    /// The speed of each CPU by the kernel's measure (`cpu_capacity`): 1024 is the fastest. Empty: all have 1024.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacity: Vec<u32>,
+    /// Nodes that have CPUs and no memory, ascending: their memory is that of the nearest node that has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memoryless: Vec<u32>,
 }
+
+/// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
+pub const FULL_CAPACITY: u32 = 1024;
 
 /// `RECLAIM_DISTANCE`, as x86 has it.
 pub const RECLAIM_DISTANCE: u32 = 30;
@@ -95,6 +104,30 @@ impl Topology {
     #[inline]
     pub fn cpu(&self, cpu: CpuId) -> &Cpu {
         &self.cpus[cpu.index()]
+    }
+    /// A topology of one architecture whose CPUs are all as fast, and whose nodes all have memory.
+    pub fn plain(cpus: Vec<Cpu>, node_distance: Vec<Vec<u32>>) -> Topology {
+        let (capacity, memoryless) = Default::default();
+        let arch = Arch::X86;
+        Topology { cpus, node_distance, reclaim_distance: RECLAIM_DISTANCE, arch, capacity, memoryless }
+    }
+    /// A CPU's capacity.
+    #[inline]
+    pub fn capacity_of(&self, cpu: CpuId) -> u32 {
+        self.capacity.get(cpu.index()).copied().unwrap_or(FULL_CAPACITY)
+    }
+    /// Whether CPUs differ in capacity.
+    pub fn is_asymmetric(&self) -> bool {
+        self.capacity.windows(2).any(|pair| pair[0] != pair[1])
+    }
+    /// The node whose memory a node's CPUs use: its own, or the nearest that has some, of several the lowest.
+    pub fn memory_of(&self, node: u32) -> u32 {
+        if !self.memoryless.contains(&node) {
+            return node;
+        }
+        let far = |to: &u32| self.node_distance[node as usize][*to as usize];
+        let with_memory = (0..self.node_distance.len() as u32).filter(|n| !self.memoryless.contains(n));
+        with_memory.min_by_key(far).unwrap_or(node)
     }
     /// All CPUs for which `same` holds against `cpu`.
     fn alike(&self, cpu: CpuId, same: impl Fn(&Cpu, &Cpu) -> bool) -> CpuSet {
@@ -128,10 +161,36 @@ impl Topology {
             )));
         }
         check_distances(&self.node_distance).map_err(|(_, message)| Error::input(message))?;
+        self.check_capacity()?;
+        self.check_memory()?;
         self.check_nesting("core", |c| c.core, "cluster", |c| c.cluster)?;
         self.check_nesting("cluster", |c| c.cluster, "LLC", |c| c.llc)?;
         self.check_nesting("LLC", |c| c.llc, "node", |c| c.node)?;
         self.check_nesting("LLC", |c| c.llc, "package", |c| c.package)
+    }
+
+    fn check_capacity(&self) -> Result<()> {
+        if !self.capacity.is_empty() && self.capacity.len() != self.nr_cpus() {
+            let what =
+                format!("capacities of {} CPUs, and there are {}", self.capacity.len(), self.nr_cpus());
+            return Err(Error::input(what));
+        }
+        match self.capacity.iter().find(|c| !(1..=FULL_CAPACITY).contains(*c)) {
+            Some(odd) => Err(Error::input(format!("a capacity of {odd}"))
+                .help("capacities are 1 to 1024, the kernel's cpu_capacity; the fastest CPUs have 1024")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_memory(&self) -> Result<()> {
+        let nodes = self.node_distance.len();
+        if let Some(node) = self.memoryless.iter().find(|n| **n as usize >= nodes) {
+            return Err(Error::input(format!("node {node} has no memory, and there are {nodes} nodes")));
+        }
+        match (0..nodes as u32).all(|n| self.memoryless.contains(&n)) && nodes > 0 {
+            true => Err(Error::input("no node has memory").help("memoryless lists those that have none")),
+            false => Ok(()),
+        }
     }
 
     /// No unit of the kind `inner` lies in two of the kind `outer`.

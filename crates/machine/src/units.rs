@@ -1,8 +1,8 @@
-//! `[topology]` of a machine file: counts where all units divide evenly, lists of the caches where they do not.
+//! `[topology]` of a machine file: counts where all units divide evenly, lists where they do not.
 
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
-use crate::topology::{Arch, Topology, check_distances};
+use crate::topology::{Arch, FULL_CAPACITY, Topology, check_distances};
 use crate::uneven::Uneven;
 use schedlab_base::{Error, Result};
 
@@ -26,6 +26,12 @@ pub(crate) fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology
         Some(_) => uneven(table, packages, numbering)?,
         None => regular(table, packages, numbering)?,
     };
+    if let Some(nodes) = table.numbers("memoryless")? {
+        topology.memoryless = nodes;
+        topology.memoryless.sort_unstable();
+        topology.memoryless.dedup();
+        topology.check().map_err(|e| table.place("memoryless", e))?;
+    }
     let nodes = topology.node_distance.len();
     if let Some((rows, spans)) = table.matrix("distances")? {
         if rows.len() != nodes {
@@ -57,6 +63,10 @@ pub(crate) fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology
 /// A machine whose units all divide evenly.
 fn regular(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
     let count = |key| table.number::<u32>(key);
+    if table.get("capacity").is_some() {
+        let what = "capacity goes with a list of cores, which has an entry for each kind";
+        return Err(table.error_at("capacity", what).help("cores = [4, 2] and capacity = [446, 1024]"));
+    }
     let nodes = count("nodes")?.unwrap_or(packages);
     let shape = Shape {
         packages,
@@ -71,25 +81,31 @@ fn regular(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Top
     shape.topology().map_err(|e| table.place("cores", e))
 }
 
-/// A machine whose cores are listed by cache.
+/// A machine whose cores are listed by kind and cache.
 fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topology> {
-    if let Some(key) = ["llcs", "clusters"].into_iter().find(|key| table.get(key).is_some()) {
-        let what =
-            format!("{key} does not go with a list of cores, which has an entry for each last-level cache");
-        return Err(table.error_at(key, what));
-    }
+    let cores = table.required("cores", table.numbers::<u32>("cores")?)?;
+    let groups = cores.len();
     let list = |key: &str| -> Result<Option<Vec<u32>>> {
         match table.get(key).and_then(|value| value.get_ref().as_array()) {
             Some(_) => table.numbers(key),
             None => Ok(None),
         }
     };
-    let cores = table.required("cores", table.numbers::<u32>("cores")?)?;
-    let caches = cores.len();
-    let threads = match list("threads_per_core")? {
-        Some(each) => each,
-        None => vec![table.number("threads_per_core")?.unwrap_or(1); caches],
+    // One for all, or one for each entry of cores.
+    let each = |key: &str, default: u32| -> Result<Vec<u32>> {
+        list(key)?.map_or_else(|| Ok(vec![table.number(key)?.unwrap_or(default); groups]), Ok)
     };
+    let llcs = match list("llcs")? {
+        Some(each) => each,
+        None if table.get("llcs").is_some() => {
+            let what = "llcs does not go with a list of cores unless it is a list";
+            return Err(table
+                .error_at("llcs", what)
+                .help("llcs = [2, 1]: the entries of cores in each cache"));
+        }
+        None => vec![1; groups],
+    };
+    let caches = llcs.len();
     let nodes = match list("nodes")? {
         Some(each) => each,
         None => {
@@ -101,7 +117,16 @@ fn uneven(table: &Table<'_>, packages: u32, numbering: Numbering) -> Result<Topo
             vec![caches as u32 / nodes; nodes as usize]
         }
     };
-    let remote_distance = table.number("distance")?.unwrap_or(21);
-    let own = Uneven { cores, threads, nodes, packages, numbering, remote_distance };
+    let own = Uneven {
+        threads: each("threads_per_core", 1)?,
+        clusters: each("clusters", 0)?,
+        capacity: each("capacity", FULL_CAPACITY)?,
+        cores,
+        llcs,
+        nodes,
+        packages,
+        numbering,
+        remote_distance: table.number("distance")?.unwrap_or(21),
+    };
     own.topology().map_err(|e| table.place("cores", e))
 }

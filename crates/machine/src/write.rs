@@ -124,7 +124,11 @@ fn topology(topology: &Topology) -> Result<String> {
         let several = topology.node_distance.len() > 1;
         let distances =
             if several { format!("distances = {:?}\n", topology.node_distance) } else { String::new() };
-        format!("{text}{distances}reclaim_distance = {}\n", topology.reclaim_distance)
+        let memoryless = match topology.memoryless.is_empty() {
+            true => String::new(),
+            false => format!("memoryless = {:?}\n", topology.memoryless),
+        };
+        format!("{text}{distances}{memoryless}reclaim_distance = {}\n", topology.reclaim_distance)
     })
 }
 
@@ -134,10 +138,20 @@ fn lists(topology: &Topology) -> Option<String> {
     let (word, own) = known
         .filter(|(_, numbering)| *numbering != Numbering::Alternating)
         .find_map(|(word, numbering)| Some((*word, Uneven::of(topology, *numbering)?)))?;
-    Some(format!(
+    let mut text = format!(
         "\n[topology]\npackages = {}\nnodes = {:?}\ncores = {:?}\nthreads_per_core = {:?}\nnumbering = \"{word}\"\n",
         own.packages, own.nodes, own.cores, own.threads
-    ))
+    );
+    if !own.has_one_kind_a_cache() {
+        let _ = writeln!(text, "llcs = {:?}", own.llcs);
+    }
+    if own.clusters.iter().any(|c| *c > 0) {
+        let _ = writeln!(text, "clusters = {:?}", own.clusters);
+    }
+    if !topology.capacity.is_empty() {
+        let _ = writeln!(text, "capacity = {:?}", own.capacity);
+    }
+    Some(text)
 }
 
 /// The counts of a regular machine.
@@ -158,7 +172,9 @@ fn counts(topology: &Topology) -> Result<String> {
         };
         (*word, shape)
     });
-    let regular = |(_, shape): &(&str, Shape)| shape.topology().is_ok_and(|made| made.cpus == topology.cpus);
+    let alike = topology.capacity.is_empty();
+    let regular =
+        |(_, shape): &(&str, Shape)| alike && shape.topology().is_ok_and(|made| made.cpus == topology.cpus);
     let (word, shape) = shapes.clone().find(regular).ok_or_else(|| {
         let sorted = sorted(topology);
         let is_even = shapes.clone().any(|(_, s)| {
@@ -292,23 +308,35 @@ mod tests {
     #[test]
     fn caches_and_nodes_of_unlike_size_are_written_as_lists() {
         let sizes = Uneven {
-            cores: vec![2, 4, 1],
-            threads: vec![2, 1, 1],
-            nodes: vec![2, 1],
             packages: 2,
             numbering: Numbering::Adjacent,
             remote_distance: 25,
+            ..Uneven::caches(vec![2, 4, 1], vec![2, 1, 1], vec![2, 1])
         };
-        let machine = Machine { topology: sizes.topology().unwrap(), ..Machine::load("smp-2").unwrap() };
+        let kinds = Uneven {
+            llcs: vec![2, 1],
+            nodes: vec![2],
+            packages: 1,
+            clusters: vec![0, 2, 0],
+            capacity: vec![1024, 300, 700],
+            ..sizes.clone()
+        };
+        for own in [sizes, kinds] {
+            let machine = Machine { topology: own.topology().unwrap(), ..Machine::load("smp-2").unwrap() };
+            assert_eq!(again(&machine).topology, machine.topology);
+        }
+        let mut machine = Machine::load("nodes-2x4").unwrap();
+        machine.topology.memoryless = vec![1];
         assert_eq!(again(&machine).topology, machine.topology);
     }
 
     #[test]
     fn an_irregular_topology_is_refused_with_its_reason() {
         let mut machine = Machine::load("smp-4").unwrap();
-        machine.topology.cpus[3].core = 2;
-        machine.topology.cpus[3].cluster = 2;
-        machine.topology.cpus[3].thread = 1;
+        // The second thread of the first core has a number between those of other cores.
+        let cpus = &mut machine.topology.cpus;
+        (cpus[2].core, cpus[2].cluster, cpus[2].thread) = (0, 0, 1);
+        (cpus[3].core, cpus[3].cluster) = (2, 2);
         let e = machine.text("odd", "").unwrap_err().to_string();
         assert!(e.contains("4 CPUs, 3 cores") && e.contains("not divided"), "{e}");
         let shape = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 1) };

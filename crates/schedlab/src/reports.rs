@@ -28,7 +28,7 @@ macro_rules! report_files {
 report_files! {
     "group-imbalance" "overload-on-wakeup" "nice-across-sessions" "half-sleeper" "half-sleeper-long" "short-slice"
     "heavy-task" "yield-loop" "yield-runaway" "rt-throttle" "rt-throttle-alone" "sis-util" "lazy-pipe" "numa-pair"
-    "preempt-none" "load-left-behind" "quota-unused" "quota-starvation"
+    "preempt-none" "load-left-behind" "quota-unused" "quota-starvation" "idle-little" "idle-little-4-2"
 }
 
 /// Runs the experiments of the reports that are named, of all if none is, and judges each.

@@ -107,6 +107,10 @@ const RUNS: &[(&str, &[&str])] = &[
         &["affine.both_idle", "affine.waker_idle"],
     ),
     (
+        "slice --tasks 3 --wakers 1 --rate 1000 -r 400ms --machine juno-4-2 --kernel v6.12 --seed 1",
+        &["balance.active.misfit", "balance.kick.misfit"],
+    ),
+    (
         "hackbench -g 2 -f 4 -l 8 -P --machine spr-2x56 --kernel v7.3 --policy batch --seed 8",
         &["balance.locked"],
     ),

@@ -25,6 +25,8 @@ const GUARDS: &[&str] = &[
     "load-left-behind",
     "quota-unused",
     "quota-starvation",
+    "idle-little",
+    "idle-little-4-2",
 ];
 
 #[test]

@@ -160,13 +160,13 @@ pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_machine::{Arch, Cpu, Machine, topology::RECLAIM_DISTANCE};
+    use schedlab_machine::{Cpu, Machine};
 
     fn two_sockets() -> Topology {
         let cpu = |c: u32| Cpu { package: c / 2, node: c / 2, llc: c / 2, cluster: c, core: c, thread: 0 };
         let node_distance = vec![vec![10, 21], vec![21, 10]];
         let cpus = (0..4).map(cpu).collect();
-        Topology { cpus, node_distance, reclaim_distance: RECLAIM_DISTANCE, arch: Arch::X86 }
+        Topology::plain(cpus, node_distance)
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod run;
 mod schedstat;
 mod schedule;
 mod set_up;
+mod speed;
 mod spinlock;
 mod syscall;
 mod system;

@@ -4,8 +4,10 @@
 //! Time is cut into periods of 1024 us, where a microsecond is 1024 ns; a period's share decays by y per period with
 //! y^32 = 1/2. A sum is capped at 47742; an average is a sum over its largest possible value by now. `load` is the time
 //! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
-//! times 1024. Mirrors kernels 4.3 to 6.x without scaling of time (fixed frequency, one capacity).
+//! times 1024. Mirrors kernels 4.3 to 6.x at a fixed frequency. CPUs of less capacity have a clock of their own
+//! ([`crate::rq::pelt_clock`]), or scale utilisation ([`Pelt::update_by`]).
 
+use crate::balance::capacity::SCALE;
 use crate::fair::group::shares::FINE;
 use schedlab_kernel::History;
 
@@ -127,6 +129,13 @@ impl Pelt {
     /// number runnable (0 or 1 for a task). Returns whether a period ended, that is, whether the averages changed.
     #[inline]
     pub fn update(&mut self, now_ns: u64, load_weight: u64, runnable: u64, running: bool) -> bool {
+        self.update_by(now_ns, load_weight, runnable, if running { SCALE } else { 0 })
+    }
+
+    /// The same; `running` is the capacity that counts as used: 0 while it does not run, and 1024 unless utilisation
+    /// alone is scaled by the CPU's capacity (before 5.1).
+    #[inline]
+    pub fn update_by(&mut self, now_ns: u64, load_weight: u64, runnable: u64, running: u64) -> bool {
         let units = now_ns.saturating_sub(self.last_update_ns) >> UNIT_SHIFT;
         if units == 0 {
             return false;
@@ -139,7 +148,7 @@ impl Pelt {
         // A running task is runnable: weight 0 means off the runqueue.
         self.load_sum += load_weight * contribution;
         self.runnable_sum += (runnable * contribution) << 10;
-        self.util_sum += if running { contribution << 10 } else { 0 };
+        self.util_sum += contribution * running;
         if crossed {
             self.refresh();
         }
@@ -156,6 +165,12 @@ impl Pelt {
         let first = decay(PERIOD - self.period_contrib, periods);
         let between = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - PERIOD;
         first + between + total % PERIOD
+    }
+
+    /// Whether so much utilisation leaves no idle time to catch up with (`update_idle_rq_clock_pelt`). `other`: the sum
+    /// of other classes.
+    pub fn is_saturated(&self, other: u64) -> bool {
+        self.util_sum + other >= (self.divider() << 10) - LOAD_AVG_MAX
     }
 
     /// The largest value by now of a sum of weight one.

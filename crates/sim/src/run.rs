@@ -472,8 +472,8 @@ pub(crate) fn settle_accounts(sys: &mut System<'_>) {
         let runs = sys.cpus[c].in_user();
         sys.account_user(c);
         if let Some(vcpu) = sys.cpus[c].curr.filter(|_| runs).and_then(|t| sys.vcpu_of(t)) {
-            let speed_pct = sys.speed_pct(c);
-            sys.enter_vcpu(c, vcpu, speed_pct);
+            let speed = sys.speed(c);
+            sys.enter_vcpu(c, vcpu, speed);
         }
         sys.charge_curr(c);
         let cpu = &mut sys.cpus[c];

@@ -144,6 +144,10 @@ impl System<'_> {
         c.clock.release();
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
         c.curr = next;
+        if prev.is_some() != next.is_some() {
+            self.switch_pelt_clock(cpu, next.is_some());
+        }
+        let c = &mut self.cpus[cpu];
         match prev {
             Some(_) => c.busy_ns += stayed,
             // Since 4.17 the tick may still be on after a short nap, and may be pending by now.

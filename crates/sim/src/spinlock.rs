@@ -7,6 +7,7 @@
 
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
+use crate::speed::Speed;
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
@@ -29,12 +30,12 @@ impl System<'_> {
     }
 
     /// The current task, in user mode again, takes the lock if it is free, or continues to spin.
-    pub(crate) fn spin_on(&mut self, cpu: CpuId, curr: TaskId, word: WordId, speed_pct: u64) {
+    pub(crate) fn spin_on(&mut self, cpu: CpuId, curr: TaskId, word: WordId, speed: Speed) {
         let taken = self.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok();
         let ends = if taken {
             self.spinners[word.index()].retain(|t| *t != curr);
             self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
-            self.now + (ATOMIC_NS * 100).div_ceil(speed_pct.max(1))
+            self.now + speed.time(ATOMIC_NS)
         } else if self.hosted.is_some() || self.turns.is_some() {
             self.now + LOOK_EVERY_NS
         } else {

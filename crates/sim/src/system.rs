@@ -3,7 +3,7 @@
 //! A [`System`] owns neither clock nor queue: the caller asks `next_event(cpu)` when a CPU acts next, and calls
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
 
-use crate::balance::capacity::cpu_capacity;
+use crate::balance::capacity::{SCALE, cpu_capacity};
 use crate::balance::era::Balancer;
 use crate::balance::idlest_cpu::Chooser;
 use crate::balance::members::GroupCpus;
@@ -25,6 +25,7 @@ use crate::net::{Nic, remote::Remote};
 use crate::o1::state::O1Rq;
 use crate::observe::{Intervals, Stats};
 use crate::preempt::Parked;
+use crate::rq::pelt_lag::PeltLag;
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
 use crate::task::Task;
@@ -70,10 +71,20 @@ pub struct Fixed<'s> {
     pub siblings: Arena<CpuId, Vec<CpuId>>,
     /// Any core of the machine has more than one thread.
     pub smt_present: bool,
+    /// Speed of each CPU: its capacity as the machine states it, 1024 for a fastest one.
+    pub speed: Arena<CpuId, u64>,
+    /// CPUs differ in capacity, and the kernel's domains say so (`sched_asym_cpucap_active`).
+    pub asym: bool,
+    /// Load averages count time by capacity.
+    pub scales_time: bool,
+    /// The highest capacity (`rd->max_cpu_capacity`).
+    pub max_capacity: u64,
     /// Capacity of each CPU.
     pub cpu_capacity: Arena<CpuId, u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
+    /// Cores of each group.
+    pub group_cores: Vec<u32>,
     /// The number of the shared state of a CPU's domains, by level.
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
     /// The time for which tasks stay cache hot, by CPU and domain, ns, where the kernel has it by distance.
@@ -141,6 +152,10 @@ pub struct System<'s> {
     pub rt: Arena<CpuId, RtRq>,
     /// The O(1) scheduler's arrays, by CPU; none under kernels without it.
     pub o1: Arena<CpuId, O1Rq>,
+    /// How far the clock of each CPU's load averages is behind.
+    pub pelt_lag: Arena<CpuId, PeltLag>,
+    /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
+    pub misfit: Arena<CpuId, u64>,
     /// State that the real-time runqueues share.
     pub rt_shared: RtShared,
     /// Futex words.
@@ -218,9 +233,18 @@ impl<'s> System<'s> {
             .map(CpuId::from)
             .map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect())
             .collect();
-        let cpu_capacity: Arena<CpuId, u64> =
-            siblings.iter().map(|others| cpu_capacity(&history, others.len() + 1)).collect();
+        let speed: Arena<CpuId, u64> =
+            (0..n).map(CpuId::from).map(|c| u64::from(topology.capacity_of(c))).collect();
+        // Where CPUs differ the architecture states their capacities, and threads share none.
+        let cpu_capacity: Arena<CpuId, u64> = match topology.is_asymmetric() && !history.o1 {
+            true => speed.clone(),
+            false => siblings.iter().map(|others| cpu_capacity(&history, others.len() + 1)).collect(),
+        };
         let of_group = |g: &Group| g.cpus.iter().map(|c| cpu_capacity[*c]).sum();
+        // A core counts once, at the first of its threads in the group.
+        let first = |c: &&CpuId, g: &Group| siblings[**c].iter().all(|s| s > *c || !g.span.contains(*s));
+        let cores_of = |g: &Group| g.cpus.iter().filter(|c| first(c, g)).count() as u32;
+        let group_cores = domains.groups.iter().map(cores_of).collect();
         let group_capacity = domains.groups.iter().map(of_group).collect();
         let cpus = domains
             .of_cpu
@@ -255,6 +279,8 @@ impl<'s> System<'s> {
             idle_groups: false,
             rt: Arena::filled(RtRq::default(), n),
             o1: Arena::filled(O1Rq::default(), if history.o1 { n } else { 0 }),
+            pelt_lag: Arena::filled(PeltLag::default(), n),
+            misfit: Arena::filled(0, n),
             rt_shared: RtShared::default(),
             words: Vec::new(),
             slots: Vec::new(),
@@ -292,8 +318,13 @@ impl<'s> System<'s> {
                 first_jiffy: booted::first_jiffy(&kernel, &history, n),
                 siblings,
                 smt_present: crate::wakeup::llc::smt_present(topology),
+                asym: domains.asym.iter().any(Option::is_some),
+                scales_time: history.pelt_scales_time && speed.iter().any(|s| *s != SCALE),
+                max_capacity: cpu_capacity.iter().copied().max().unwrap_or(SCALE),
+                speed,
                 cpu_capacity,
                 group_capacity,
+                group_cores,
                 shared_of,
                 cutoffs: by_domain(&kernel, topology, &domains),
                 group_cpus: GroupCpus::new(&domains.groups),

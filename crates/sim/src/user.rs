@@ -12,6 +12,7 @@
 
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::Intervals;
+use crate::speed::Speed;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::{State, UserOp};
@@ -66,14 +67,15 @@ impl Env for SimEnv<'_> {
 }
 
 impl System<'_> {
-    /// Speed of `cpu` in per cent: less while a sibling is not halted.
+    /// Speed of `cpu`: less while a sibling is not halted.
     #[inline]
-    pub fn speed_pct(&self, cpu: CpuId) -> u64 {
+    pub fn speed(&self, cpu: CpuId) -> Speed {
         if let Some(hosted) = &self.hosted {
-            return hosted.speed_pct(cpu);
+            return hosted.speed(cpu);
         }
         let beside_busy = self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.active[*s]);
-        if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 }
+        let pct = if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 };
+        Speed::of(pct, self.fixed.speed[cpu])
     }
 
     /// Accounts the user-mode stretch that is running on `cpu`, if one is.
@@ -81,7 +83,7 @@ impl System<'_> {
         if !self.cpus[cpu].in_user() || self.works_without_turn(cpu) || self.stands_still(cpu) {
             return;
         }
-        let speed = self.speed_pct(cpu);
+        let speed = self.speed(cpu);
         let c = &mut self.cpus[cpu];
         let since = std::mem::replace(&mut c.user_since, self.now);
         let elapsed = self.now - since;
@@ -93,17 +95,17 @@ impl System<'_> {
         if elapsed == 0 {
             return;
         }
-        if speed < 100 {
+        if speed.is_shared() {
             self.stats.smt_shared_ns += elapsed;
         }
-        let done = elapsed * speed / 100;
+        let done = speed.work(elapsed);
         let task = &mut self.tasks[curr];
         let refill = done.min(task.refill_ns);
         task.refill_ns -= refill;
         self.stats.refill_ns += refill;
         let work = done - refill;
         // A stretch that an interrupt had stopped when the warm-up ended counts from the end of the warm-up.
-        let early = self.counted_from.saturating_sub(since) * speed / 100;
+        let early = speed.work(self.counted_from.saturating_sub(since));
         match &mut task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 task.work_ns += work.min(*left_ns).saturating_sub(early);
@@ -128,7 +130,7 @@ impl System<'_> {
 
     /// (Re)starts user mode on `cpu` at this instant: computes when the current operation ends.
     pub fn start_user(&mut self, cpu: CpuId) {
-        let speed = self.speed_pct(cpu);
+        let speed = self.speed(cpu);
         let by_clock = self.turns.is_none() && self.fixed.machine.costs.cpu_clock_ns > 0;
         let c = &mut self.cpus[cpu];
         let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
@@ -152,8 +154,8 @@ impl System<'_> {
         c.task.step = Step::User;
         c.task.ends = match task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
-                let wanted = task.refill_ns.saturating_add(left_ns.min(chunk_ns)).saturating_mul(100);
-                self.now.saturating_add(wanted.div_ceil(speed))
+                let wanted = task.refill_ns.saturating_add(left_ns.min(chunk_ns));
+                self.now.saturating_add(speed.time(wanted))
             }
             UserOp::Spin { until } => until.max(self.now),
             UserOp::Ask

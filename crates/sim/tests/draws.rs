@@ -17,7 +17,7 @@ use schedlab_base::{CpuId, CpuSet, GroupId, Ns, TaskId, Version};
 use schedlab_kernel::feature::FEATURES;
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, Kernel, Limit, PROFILES, Policy};
-use schedlab_machine::Machine;
+use schedlab_machine::{Cpu, Machine, Topology};
 use schedlab_workload::{Builder, Built, ChannelKind, Env, Later, Op, PortId, Program, ROOT_GROUP, WordId};
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::SeqCst;
@@ -40,9 +40,44 @@ const EEVDF: usize = 4;
 /// Operations of a task. Then it leaves, so that no draw takes for ever.
 const MOST_OPS: u32 = 2_000;
 
-/// One CPU, several, two threads of a core, several caches.
+/// One CPU, several, two threads of a core, several caches; others are drawn ([`kinds`]).
 static MACHINES: LazyLock<Vec<Machine>> =
     LazyLock::new(|| ["smp-1", "smp-2", "smp-4", "x5570-2x4-smt", "epyc-2x4"].map(machine).into());
+
+/// Cores of one kind: how many, threads of each, their capacity, and whether they begin a cache of their own.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    cores: u32,
+    threads: u32,
+    capacity: u32,
+    own_cache: bool,
+}
+
+fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    let capacity = prop_oneof![2 => Just(1024u32), 3 => 100u32..1024];
+    let kind = (1u32..5, 1u32..3, capacity, any::<bool>())
+        .prop_map(|(cores, threads, capacity, own_cache)| Kind { cores, threads, capacity, own_cache });
+    prop::collection::vec(kind, 2..4)
+}
+
+/// A machine of unlike cores and caches.
+fn uneven(kinds: &[Kind]) -> Machine {
+    let (mut cpus, mut capacity) = (Vec::new(), Vec::new());
+    let (mut llc, mut core) = (0, 0);
+    for (at, kind) in kinds.iter().enumerate() {
+        llc += u32::from(kind.own_cache && at > 0);
+        for _ in 0..kind.cores {
+            let row = |thread| Cpu { package: 0, node: 0, llc, cluster: core, core, thread };
+            cpus.extend((0..kind.threads).map(row));
+            capacity.extend((0..kind.threads).map(|_| kind.capacity));
+            core += 1;
+        }
+    }
+    let mut topology = Topology::plain(cpus, vec![vec![10]]);
+    topology.capacity = capacity;
+    topology.check().expect("a topology");
+    Machine { name: "uneven".to_owned(), topology, ..machine("smp-4") }
+}
 
 /// One act of a task.
 #[derive(Clone, Copy, Debug)]
@@ -214,6 +249,8 @@ fn group() -> impl Strategy<Value = Group> {
 #[derive(Clone, Debug)]
 struct Draw {
     machine: Index,
+    /// Its own machine, in place of one of the few.
+    uneven: Option<Vec<Kind>>,
     profile: Index,
     toggles: Vec<(Index, bool)>,
     hz: u64,
@@ -251,6 +288,14 @@ fn crowd() -> impl Strategy<Value = Draw> {
     )
 }
 
+/// Draws on machines of unlike cores and caches, without quotas.
+fn on_uneven() -> impl Strategy<Value = Draw> {
+    (draw_of(plan()), kinds()).prop_map(|(mut draw, kinds)| {
+        draw.groups.iter_mut().for_each(|group| group.limit = None);
+        Draw { uneven: Some(kinds), ..draw }
+    })
+}
+
 fn draw() -> impl Strategy<Value = Draw> {
     prop_oneof![39 => draw_of(plan()), 1 => crowd()]
 }
@@ -273,6 +318,7 @@ fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
             let tasks = copied(&plans);
             Draw {
                 machine,
+                uneven: None,
                 profile,
                 toggles,
                 hz,
@@ -292,8 +338,18 @@ fn draw_of(plan: impl Strategy<Value = Plan>) -> impl Strategy<Value = Draw> {
 }
 
 impl Draw {
-    fn machine(&self) -> &'static Machine {
-        &MACHINES[self.machine.index(MACHINES.len())]
+    fn machine(&self) -> Machine {
+        match &self.uneven {
+            Some(kinds) => uneven(kinds),
+            None => MACHINES[self.machine.index(MACHINES.len())].clone(),
+        }
+    }
+
+    fn nr_cpus(&self) -> usize {
+        match &self.uneven {
+            Some(kinds) => kinds.iter().map(|kind| (kind.cores * kind.threads) as usize).sum(),
+            None => MACHINES[self.machine.index(MACHINES.len())].topology.nr_cpus(),
+        }
     }
 
     fn kernel(&self) -> Kernel {
@@ -314,7 +370,7 @@ impl Draw {
 
     /// CPUs of a mask: at least one of the machine's.
     fn mask(&self, at: u32) -> CpuSet {
-        let (n, bits) = (self.machine().topology.nr_cpus() as u32, self.masks[at as usize]);
+        let (n, bits) = (self.nr_cpus() as u32, self.masks[at as usize]);
         (0..n).filter(|c| bits >> (c % 32) & 1 == 1 || *c == bits % n).map(CpuId).collect()
     }
 
@@ -424,7 +480,8 @@ impl Draw {
 
     /// Runs it; the error names what is wrong.
     fn run(&self) -> Result<(), String> {
-        let mut checker = Checker::new(self.machine());
+        let machine = self.machine();
+        let mut checker = Checker::new(&machine);
         for task in 0..self.tasks.len() {
             if let Some(allowed) = self.allowed(task) {
                 checker.restrict(TaskId::from(task), allowed);
@@ -432,7 +489,7 @@ impl Draw {
         }
         let workload = self.workload();
         checker.limit(&workload);
-        let report = simulated(self.machine(), self.kernel(), self.seed, workload, &mut checker);
+        let report = simulated(&machine, self.kernel(), self.seed, workload, &mut checker);
         checker.verdict(&report.map_err(|e| e.to_string())?)
     }
 }
@@ -467,13 +524,13 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-#[test]
-fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+/// Runs so many draws, a usual run's unless `SCHEDLAB_DRAWS` says otherwise.
+fn hold(usual: u32, draws_of: impl Strategy<Value = Draw>) {
     let draws = number("SCHEDLAB_DRAWS");
     let drawn =
         || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
     let seed = number("SCHEDLAB_DRAW_SEED").unwrap_or_else(|| draws.map_or(1, |_| drawn()));
-    let cases = draws.map_or(DRAWS, |n| n.try_into().expect("fewer than 4 billion draws"));
+    let cases = draws.map_or(usual, |n| n.try_into().expect("fewer than 4 billion draws"));
     let config = ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(seed),
@@ -483,7 +540,17 @@ fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
     };
     let begun = Instant::now();
     println!("{cases} draws; SCHEDLAB_DRAWS={cases} SCHEDLAB_DRAW_SEED={seed} makes them again");
-    let result = TestRunner::new(config).run(&draw(), |draw| draw.run().map_err(TestCaseError::fail));
+    let result = TestRunner::new(config).run(&draws_of, |draw| draw.run().map_err(TestCaseError::fail));
     println!("done after {:?}", begun.elapsed());
     result.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+}
+
+#[test]
+fn whatever_tasks_change_in_mid_run_the_invariants_hold() {
+    hold(DRAWS, draw());
+}
+
+#[test]
+fn they_hold_on_machines_whose_cpus_are_unlike() {
+    hold(DRAWS / 4, on_uneven());
 }

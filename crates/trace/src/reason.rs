@@ -49,6 +49,8 @@ reasons! {
         RtStays = "rt_stays", "real-time: the task's own CPU runs nothing that it should not preempt, or no other is better";
         RtLowest = "rt_lowest", "real-time: the nearest of the CPUs that run the least important work";
         StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
+        IdleFits = "idle_fits", "CPUs differ in capacity: an idle one was found that the task fits (5.7 and later)";
+        IdleFastest = "idle_fastest", "CPUs differ in capacity, and the task fits no idle one: the fastest idle one (5.7 and later)";
     }
 }
 
@@ -169,6 +171,7 @@ reasons! {
         NobodyTickless = "nobody_tickless", "not asked: no CPU's tick was stopped";
         TooEarly = "too_early", "not asked: balancing for tickless CPUs was not due";
         NothingToGive = "nothing_to_give", "not asked: one task here, and no other CPU of the cache, or of the core, busy";
+        Misfit = "misfit", "asked: the CPU's task was too large for it, and a faster CPU exists (4.20 and later)";
     }
 }
 
@@ -177,6 +180,7 @@ reasons! {
     ActiveReason {
         Failures = "failures", "too many passes had failed";
         ReducedCapacity = "reduced_capacity", "the source was disturbed, and the idle destination could do more (4.2 and later)";
+        Misfit = "misfit", "the task was too large for the source, and the idle destination is faster (4.20 and later)";
     }
 }
 

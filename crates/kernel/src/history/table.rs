@@ -248,9 +248,15 @@ mechanisms! {
         shares_by_average in "per-entity-load": [since("4.15")], "calc_group_shares()", Source("4.4 to 4.15; 4.15 is from memory"),
             with "A group's part on a CPU is the greater of its weight there and its load average, which sleeping tasks keep up."
             without "A group's part on a CPU is the weight that is runnable there."
+        new_task_by_capacity in "new-task-util": [since("4.19")], "post_init_entity_util_avg()", Memory("6.1.192 has it"),
+            with "A new task's utilisation is at most half the room left of its CPU's capacity."
+            without "A new task's utilisation is at most half the room left of a fastest CPU's capacity."
         whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Source("4.15 has it not, 5.4 has it; 5.0 is from memory"),
             with "Each thread of a core has the capacity of a whole CPU."
             without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
+        pelt_scales_time in "per-entity-load": [since("5.1")], "update_rq_clock_pelt(), update_idle_rq_clock_pelt()", Memory("6.1.192 has it"),
+            with "Load averages count the time of a CPU by its capacity, and catch up when it goes idle."
+            without "Utilisation counts the time of a CPU by its capacity; load does not."
         woken_load_catches_up in "per-entity-load": [since("6.0")], "migrate_se_pelt_lag()", Source("6.1.192; the release is from memory"),
             with "A task that wakes up away from an idle CPU is aged up to now, however long ago its queue there was updated."
             without "A task that wakes up on another CPU is as old as the last update of its queue, and so has more load than its sleep has left it."
@@ -294,6 +300,9 @@ mechanisms! {
         symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Source("3.18 has it not, 4.4 has it; 4.3 is from memory"),
             with "Waker or wakee may be the one with many partners; the smaller count must reach the cache's size."
             without "Only the waker may be the one with many partners; the wakee's count must exceed the cache's size."
+        wake_cap: [between("4.10", "5.7")], "wake_cap()", Memory("5.6 has it, 5.10 and 6.1.192 have it not"),
+            with "A task too large for the smaller of the waker's and the previous CPU gets no affine wakeup, on machines whose CPUs differ in capacity."
+            without "Whether a task fits a CPU is no matter of affine wakeups."
         affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Source("4.4 has it not, 4.15 has it; 4.14 is from memory"),
             with "An idle CPU is preferred (WA_IDLE), then load averages are compared (WA_WEIGHT, WA_BIAS)."
             without "Estimates of cpu_load[] at the domain's wake_idx are compared."
@@ -332,9 +341,15 @@ mechanisms! {
         sched_idle_at_once in "reads-sched-idle": [since("5.7")], "select_idle_cpu(), select_idle_smt(), find_idlest_group_cpu()", Source("6.1.192, and the commit's mail; the release is from memory"),
             with "Scans and new tasks take a CPU that runs SCHED_IDLE tasks only as soon as they meet it."
             without "Such a CPU is taken where the budget ends the scan, where no sibling is idle, or for a new task where no CPU is idle."
+        capacity_scan: [since("5.7")], "select_idle_capacity()", Source("6.1.192 has it; a mail of Feb 2020 brings it; 5.7 is from memory"),
+            with "On machines whose CPUs differ in capacity, the search goes over all kinds of CPUs for an idle one that the task fits, else for the idle one of most capacity."
+            without "The search stays in the target's cache and looks at no capacities."
         queues_while_leaving: [since("5.8")], "ttwu_queue_cond()", Source("5.4 has it not, 5.10 has it; 5.8 is from memory"),
             with "A wakeup may be queued on the CPU that the task is just leaving."
             without "A waker waits until the task is off its old CPU."
+        near_before_capacity in "capacity-scan": [since("5.10")], "select_idle_sibling(), asym_fits_cpu()", Source("6.1.192 has it; it is commit b4c9c9f15649's; the release is from memory"),
+            with "An idle target, previous or recent CPU that the task fits is taken before the search by capacity."
+            without "The search by capacity comes first."
         merged_search in "core-search": [since("5.13")], "select_idle_cpu()", Source("5.11 has it not, 5.14 has it; 5.12 is taken as 5.11"),
             with "An idle sibling of the previous CPU is tried first; then one scan looks for a core, with an idle thread as fallback, or for a CPU."
             without "Cores, CPUs and the target's siblings are searched one after another."
@@ -405,6 +420,9 @@ mechanisms! {
         idle_forces in "group-types": [since("4.15")], "find_busiest_group()", Source("4.4 to 4.15; 4.15 is a commit's"),
             with "Passes of idle CPUs, periodic and newidle, take from a group without capacity whatever the averages are."
             without "Only newidle passes do so."
+        misfit: [since("4.20")], "update_misfit_status(), group_misfit_task", Memory("6.1.192 has it"),
+            with "A running task too large for its CPU marks its group, on machines whose CPUs differ in capacity; an idle larger CPU has it pushed over."
+            without "A task stays on a CPU too small for it."
         kick_skips_busy: [since("5.3")], "find_new_ilb()", Source("4.15 to 5.4; the release is from memory"),
             with "The lowest tickless CPU that is still idle is asked to balance."
             without "The lowest tickless CPU is asked, or none if it has become busy."
@@ -420,6 +438,9 @@ mechanisms! {
         kthreads_set_apart: [since("5.13")], "can_migrate_task(), kthread_is_per_cpu()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),
             with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
             without "A kernel thread of one CPU counts as a pinned task."
+        misfit_by_target in "spare-capacity": [since("5.13")], "update_sd_pick_busiest(), capacity_greater()", Source("6.1.192 has it, a mail of 2021 brings it; 5.13 is from memory"),
+            with "Capacities of groups are compared with the balancing CPU's own, by a twentieth."
+            without "Capacities of groups are compared with the local group's, by a fifth."
         updates_before_idle in "spare-capacity": [since("5.13")], "nohz_newidle_balance(), nohz_run_idle_balance()", Source("5.11 has it not, 5.14 has it; 5.13 is from memory"),
             with "A CPU that goes idle for long brings averages of tickless CPUs up to date before it halts, if they are due."
             without "Only a busy CPU's tick asks for averages of tickless CPUs."
@@ -429,6 +450,12 @@ mechanisms! {
         util_shrinks in "spare-capacity": [between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("6.1.192, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
+        capacity_before_types in "misfit-by-target": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest()", Source("6.1.192 has it by backport, and 6.12.110 by its log; 7.2 is taken from the same months' commits"),
+            with "A group whose tasks have each a faster CPU than the balancing one is left alone, whatever was found before."
+            without "Such a group is left alone only if one of its type or a higher one was found before, or if it has room."
+        misfit_to_idle_cores in "misfit": [between("6.1", "6.2"), between("6.12", "6.13"), since("7.2")], "update_sd_pick_busiest(), dst_core_idle", Source("6.1.192 has it by backport, and 6.12.111 by its log; commit bf6aa722198d is of May 2026"),
+            with "A misfit goes to a CPU whose core is wholly idle only."
+            without "A misfit goes to an idle CPU, whatever the other thread of its core does."
         walks_past_pinned in "spare-capacity": [between("6.2", "6.6"), between("6.7", "6.10")], "detach_tasks()", Source("6.1.192 and 6.12.117 have it not; the releases between are commits'"),
             with "While all tasks seen are pinned, a walk goes on past nr_migrate tasks."
             without "A walk ends after nr_migrate tasks."
@@ -444,6 +471,12 @@ mechanisms! {
         smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.5 has it not, 6.8 has it; 6.6 is from memory"),
             with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
             without "A core with two tasks is full, or has room, like any other group."
+        siblings_by_cores in "spare-capacity": [since("6.6")], "sibling_imbalance()", Source("6.1.192 has it not; it is commit 7ff1693236f5's of July 2023"),
+            with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores."
+            without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has."
+        misfit_wants_faster in "misfit": [since("6.10")], "update_misfit_status(), set_task_max_allowed_capacity()", Source("6.1.192 has it not; it is a commit's of 2024; 6.10 is from memory"),
+            with "A task on one of the fastest CPUs that it may use is no misfit."
+            without "A task too large for its CPU is a misfit on the fastest CPU, too."
         delayed_set_apart: [since("6.14")], "update_sg_lb_stats(), can_migrate_task()", Source("6.12.117 to 7.3.4; the release is a commit's"),
             with "Balancing counts runnable tasks, and moves a delayed one only where load is to move."
             without "Delayed tasks count as tasks to balance and are moved like others."

@@ -10,8 +10,7 @@ mod lscpu;
 use schedlab_base::temp::Folder;
 use schedlab_base::{Error, Result, Spot, counted, input};
 use schedlab_machine::shape::{Numbering, Shape};
-use schedlab_machine::topology::RECLAIM_DISTANCE;
-use schedlab_machine::{Arch, CostNote, Cpu, Machine, Topology, sysfs};
+use schedlab_machine::{CostNote, Cpu, Machine, Topology, sysfs};
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -145,12 +144,7 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
         true => read.distances.clone(),
         false => (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| distance(a, b)).collect()).collect(),
     };
-    let topology = Topology {
-        cpus: dense(&places, &nodes),
-        node_distance,
-        reclaim_distance: RECLAIM_DISTANCE,
-        arch: Arch::X86,
-    };
+    let topology = Topology::plain(dense(&places, &nodes), node_distance);
     topology.check()?;
     let model = if read.model.is_empty() { String::new() } else { format!(" of {}", read.model) };
     let cpus = topology.nr_cpus();

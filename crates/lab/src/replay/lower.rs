@@ -1,11 +1,11 @@
 //! Lowering: the events of a run become the schedule of a replay.
 //!
 //! For each task: a burst is the work of a CPU at full speed between two sleeps, also where the task lost its CPU in
-//! between. Beside a busy thread of its core a CPU does a part of the work (`smt_speed_pct`). A wakeup by
-//! a task that is on a CPU becomes a step of that task, after as much of its burst as it has had. All other wakeups
-//! (timers, devices) end a sleep that lasts as long as in the recording. The time before a task's first event is not
-//! known: a task that is first seen running began when the events of its CPU do, one that is first woken slept until
-//! then. Where a switch is missing, the stay that it would have ended is left out.
+//! between. Beside a busy thread of its core a CPU does a part of the work (`smt_speed_pct`), and so does a CPU of
+//! less capacity. A wakeup by a task that is on a CPU becomes a step of that task, after as much of its burst as it
+//! has had. All other wakeups (timers, devices) end a sleep that lasts as long as in the recording. The time before a
+//! task's first event is not known: a task that is first seen running began when the events of its CPU do, one that is
+//! first woken slept until then. Where a switch is missing, the stay that it would have ended is left out.
 //!
 //! A sleep without a wakeup in the recording lasts until the task runs again, and nobody ends it: the wakeup was
 //! lost, or the recording has none at all. In the latter case a task that is first seen running slept until then, too.
@@ -13,12 +13,15 @@
 use super::silent;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Machine;
+use schedlab_machine::topology::FULL_CAPACITY;
 use schedlab_trace::{Cast, Event, EventKind, Sink, SwitchReason};
 use schedlab_workload::replay::{Part, Schedule, Start, Step};
 use std::sync::atomic::AtomicBool;
 
 /// Levels of groups that are replayed.
 const LEVELS: usize = 4;
+/// Speed of a fastest CPU alone on its core: 100 per cent of its capacity.
+const FULL: u64 = 100 * FULL_CAPACITY as u64;
 
 /// A step, and for a sleep that a task ended: that task, and how long the sleep was.
 #[derive(Clone, Copy)]
@@ -60,14 +63,14 @@ pub struct Stretch {
     pub to: Ns,
     /// Work of the task before it, ns.
     pub work: u64,
-    /// The CPU's speed, per cent.
-    speed_pct: u64,
+    /// The CPU's speed, in parts of [`FULL`].
+    speed: u64,
 }
 
 impl Stretch {
     /// Work of the task at that time, ns.
     pub fn work_at(&self, at: Ns) -> u64 {
-        self.work + at.min(self.to).since(self.from).0 * self.speed_pct / 100
+        self.work + at.min(self.to).since(self.from).0 * self.speed / FULL
     }
     /// Work of the task after it, ns.
     pub fn end_work(&self) -> u64 {
@@ -75,7 +78,7 @@ impl Stretch {
     }
     /// When the task had done so much.
     pub fn time_of(&self, work: u64) -> Ns {
-        self.from.plus(Ns(work.saturating_sub(self.work) * 100 / self.speed_pct.max(1))).min(self.to)
+        self.from.plus(Ns(work.saturating_sub(self.work) * FULL / self.speed.max(1))).min(self.to)
     }
 }
 
@@ -95,8 +98,8 @@ pub struct Seen {
     on_since: Option<Ns>,
     /// That CPU.
     cpu: CpuId,
-    /// The CPU's speed, per cent: less while a thread of its core is busy.
-    speed_pct: u64,
+    /// The CPU's speed, in parts of [`FULL`]: less while a thread of its core is busy, and by its capacity.
+    speed: u64,
     /// Asleep since then.
     asleep_since: Option<Ns>,
     /// It was woken before it had left its CPU, and by which task.
@@ -111,7 +114,7 @@ impl Seen {
     fn account(&mut self, at: Ns) {
         if let Some(since) = self.on_since {
             if at > since {
-                let stretch = Stretch { from: since, to: at, work: self.work, speed_pct: self.speed_pct };
+                let stretch = Stretch { from: since, to: at, work: self.work, speed: self.speed };
                 self.work = stretch.end_work();
                 self.stretches.push(stretch);
             }
@@ -140,6 +143,8 @@ pub struct Lower {
     whole_since: Vec<Ns>,
     siblings: Vec<Vec<usize>>,
     shared_pct: u64,
+    /// Capacities of CPUs; empty where all are the fastest.
+    capacities: Vec<u32>,
     /// Whether some wakeup is in the recording, and some sleep.
     has_wakeups: bool,
     has_sleeps: bool,
@@ -156,12 +161,23 @@ impl Lower {
         };
         // CPUs that take turns do nothing beside each other.
         let shared_pct = if machine.turns.is_some() { 100 } else { machine.costs.smt_speed_pct };
-        Lower { siblings: cpus().map(beside).collect(), shared_pct, ..Lower::default() }
+        Lower {
+            siblings: cpus().map(beside).collect(),
+            shared_pct,
+            capacities: topology.capacity.clone(),
+            ..Lower::default()
+        }
     }
-    fn speed_pct(&self, cpu: usize) -> u64 {
+    /// A CPU's speed, in parts of [`FULL`].
+    fn speed(&self, cpu: usize) -> u64 {
         let busy = |s: &usize| self.running.get(*s).copied().flatten().is_some();
         let shared = self.siblings.get(cpu).is_some_and(|all| all.iter().any(busy));
-        if shared { self.shared_pct } else { 100 }
+        let pct = if shared { self.shared_pct } else { 100 };
+        pct * self.capacity(cpu)
+    }
+    /// A CPU's capacity; a recording may have CPUs that the machine has not.
+    fn capacity(&self, cpu: usize) -> u64 {
+        u64::from(self.capacities.get(cpu).copied().unwrap_or(FULL_CAPACITY))
     }
     /// From now on, `next` is on the CPU, and its siblings run as fast as that leaves them.
     fn runs(&mut self, at: Ns, cpu: CpuId, next: Option<TaskId>) {
@@ -172,7 +188,7 @@ impl Lower {
             self.vanish(next);
         }
         let before = std::mem::replace(&mut self.running[cpu.index()], next);
-        let speed_pct = self.speed_pct(cpu.index());
+        let speed = self.speed(cpu.index());
         if let Some(next) = next {
             let since = self.whole_since(cpu);
             let seen = self.of(next);
@@ -183,7 +199,7 @@ impl Lower {
             if let Some(asleep_since) = seen.asleep_since.take() {
                 seen.mark(at, Own::Step(Step::Sleep(at.since(asleep_since))));
             }
-            (seen.on_since, seen.speed_pct) = (Some(at), speed_pct);
+            (seen.on_since, seen.speed) = (Some(at), speed);
             seen.cpu = cpu;
         }
         if before.is_some() == next.is_some() {
@@ -192,10 +208,10 @@ impl Lower {
         for at_sibling in 0..self.siblings.get(cpu.index()).map_or(0, Vec::len) {
             let sibling = self.siblings[cpu.index()][at_sibling];
             let Some(task) = self.running.get(sibling).copied().flatten() else { continue };
-            let speed_pct = self.speed_pct(sibling);
+            let speed = self.speed(sibling);
             let seen = self.of(task);
             seen.account(at);
-            seen.speed_pct = speed_pct;
+            seen.speed = speed;
         }
     }
     fn of(&mut self, task: TaskId) -> &mut Seen {
@@ -225,12 +241,12 @@ impl Lower {
         if self.of(task).cpu != cpu {
             self.vanish(task);
         }
-        let since = self.whole_since(cpu);
+        let (since, whole) = (self.whole_since(cpu), 100 * self.capacity(cpu.index()));
         let seen = self.of(task);
         // A task on a CPU since before its events.
         if seen.on_since.is_none() && seen.start.is_none() {
             seen.begins(Start::At(since), since);
-            (seen.on_since, seen.speed_pct) = (Some(since), 100);
+            (seen.on_since, seen.speed) = (Some(since), whole);
         }
         seen.account(at);
         seen.on_since = None;

@@ -5,12 +5,14 @@
 //! `domain0`, `domain1`, ... as schedstat does. Domains of one CPU nest; the local group is first in every ring; the
 //! groups of a domain cover exactly its span.
 
+mod asymmetry;
 mod groups;
 mod levels;
 mod params;
 
 use crate::topology::RECLAIM_DISTANCE;
 use crate::{Arch, Topology};
+use asymmetry::Asymmetry;
 use groups::Groups;
 use levels::Spans;
 use schedlab_base::{Arena, CpuId, CpuSet, Version};
@@ -78,6 +80,12 @@ pub struct DomainParams {
     pub serialize: bool,
     /// SD_NUMA.
     pub numa: bool,
+    /// SD_ASYM_CPUCAPACITY: its CPUs differ in capacity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asym_capacity: bool,
+    /// SD_ASYM_CPUCAPACITY_FULL (5.14): it has every capacity of the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asym_full: bool,
 }
 
 /// A group: the span of a child domain, or one CPU at the lowest level. Shared by all CPUs that see it.
@@ -120,6 +128,15 @@ pub struct Domains {
     /// Per CPU, the index in `of_cpu` of its highest LLC-sharing domain (`sd_llc`); `None` when the CPU is alone in its
     /// cache.
     pub llc: Arena<CpuId, Option<usize>>,
+    /// Per CPU, the index of its lowest domain that has every capacity of the machine (`sd_asym_cpucapacity`); `None`
+    /// where CPUs are alike.
+    #[serde(skip_serializing_if = "nowhere")]
+    pub asym: Arena<CpuId, Option<usize>>,
+}
+
+/// Whether no CPU has such a domain.
+fn nowhere(places: &Arena<CpuId, Option<usize>>) -> bool {
+    places.iter().all(Option::is_none)
 }
 
 impl Domains {
@@ -129,12 +146,21 @@ impl Domains {
     pub fn build(topology: &Topology, version: Version) -> Domains {
         let levels = levels::levels(topology, version);
         let mut groups = Groups::new(levels.len(), topology.nr_cpus(), version);
-        let era = Era { version, reclaim_distance: reclaim_distance(topology, version), arch: topology.arch };
+        let era = Era {
+            version,
+            reclaim_distance: reclaim_distance(topology, version),
+            arch: topology.arch,
+            asymmetry: Asymmetry::of(topology, &levels, version),
+        };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
         let of_cpu: Arena<CpuId, Vec<Domain>> =
             cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
         let llc = of_cpu.iter().map(|domains| domains.iter().rposition(|d| d.params.share_llc)).collect();
-        Domains { groups: groups.all, of_cpu, llc }
+        // Before 5.14 the flag is enough.
+        let any = version < Version::new(5, 14);
+        let has_all = |d: &Domain| d.params.asym_full || (any && d.params.asym_capacity);
+        let asym = of_cpu.iter().map(|domains| domains.iter().position(has_all)).collect();
+        Domains { groups: groups.all, of_cpu, llc, asym }
     }
 }
 
@@ -156,6 +182,7 @@ struct Era {
     version: Version,
     reclaim_distance: u32,
     arch: Arch,
+    asymmetry: Asymmetry,
 }
 
 impl Era {
@@ -203,7 +230,9 @@ impl Era {
             let weight = spans.cpus_of(cpu).len() as u32;
             (spans, params::params(self.version, spans.level, weight, self.reclaim_distance, self.arch))
         };
-        built.iter().map(with_params).collect()
+        let mut built: Vec<_> = built.iter().map(with_params).collect();
+        self.asymmetry.mark(&mut built, cpu);
+        built
     }
 
     /// `imb_numa_nr` of each built level (5.18+): the NUMA imbalance that is tolerated. It is computed before

@@ -203,6 +203,8 @@ pub(super) fn params(
         prefer_sibling: has(PREFER_SIBLING),
         serialize: has(SERIALIZE),
         numa: has(NUMA),
+        asym_capacity: false,
+        asym_full: false,
     }
 }
 

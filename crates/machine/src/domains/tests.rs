@@ -206,3 +206,41 @@ proptest! {
         }
     }
 }
+
+/// Clusters of four CPUs of 446 and two of 1024: each with a cache of its own, or all in one.
+fn clusters_of_two_kinds(one_cache: bool) -> Topology {
+    use crate::uneven::Uneven;
+    let llcs = if one_cache { vec![2] } else { vec![1, 1] };
+    let nodes = vec![llcs.len() as u32];
+    let own = Uneven::caches(vec![4, 2], vec![1, 1], nodes);
+    Uneven { llcs, capacity: vec![446, 1024], ..own }.topology().unwrap()
+}
+
+#[test]
+fn domains_say_since_4_20_that_their_cpus_differ_in_capacity() {
+    let flags = |one_cache, version: &str, cpu| {
+        let domains = Domains::build(&clusters_of_two_kinds(one_cache), Version::parse(version).unwrap());
+        let own = &domains.of_cpu[CpuId(cpu)];
+        let each = |d: &Domain| (d.name, d.params.asym_capacity, d.params.asym_full, d.params.prefer_sibling);
+        (own.iter().map(each).collect::<Vec<_>>(), domains.asym[CpuId(cpu)])
+    };
+    let plain = vec![("MC", false, false, true), ("DIE", false, false, true)];
+    assert_eq!(flags(false, "4.19", 0), (plain, None));
+    let clusters = |full| vec![("MC", false, false, false), ("DIE", true, full, true)];
+    assert_eq!(flags(false, "5.4", 0), (clusters(false), Some(1)));
+    assert_eq!(flags(false, "6.1", 5), (clusters(true), Some(1)));
+    assert_eq!(flags(true, "5.10", 5).1, Some(0));
+    assert_eq!(flags(true, "6.1", 0).0, [("MC", true, true, true)]);
+}
+
+#[test]
+fn a_domain_with_some_of_the_capacities_is_not_full() {
+    use crate::uneven::Uneven;
+    let own = Uneven::caches(vec![2, 2, 2], vec![1; 3], vec![2]);
+    let own = Uneven { llcs: vec![2, 1], capacity: vec![300, 600, 1024], ..own };
+    let domains = Domains::build(&own.topology().unwrap(), Version::new(6, 1));
+    let of = |cpu| domains.of_cpu[CpuId(cpu)].iter().map(|d| (d.params.asym_capacity, d.params.asym_full));
+    assert_eq!(of(0).collect::<Vec<_>>(), [(true, false), (true, true)]);
+    assert_eq!(of(5).collect::<Vec<_>>(), [(false, false), (true, true)]);
+    assert_eq!(domains.asym[CpuId(0)], Some(1));
+}

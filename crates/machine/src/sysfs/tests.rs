@@ -144,3 +144,23 @@ fn a_guest_that_may_poll_before_it_halts_or_not() {
     assert_eq!(polls.idle_states[0].name, "POLL", "its first state is a choice there");
     assert_eq!(read(tree(&server()).path()).unwrap().idle_governor, IdleGovernor::Menu);
 }
+
+#[test]
+fn capacities_and_nodes_without_memory_are_read() {
+    let mut files = server();
+    for n in 0..8 {
+        files.push(file(format!("cpu/cpu{n}/cpu_capacity"), if n % 4 < 2 { 446 } else { 1024 }));
+    }
+    files.push(file("node/has_memory", "0-1"));
+    let dir = tree(&files);
+    let topology = read(dir.path()).unwrap().topology;
+    assert_eq!(topology.capacity, [446, 446, 1024, 1024, 446, 446, 1024, 1024]);
+    // Node 2, the second with CPUs, has no memory.
+    assert_eq!((topology.memoryless.as_slice(), topology.memory_of(1)), (&[1][..], 0));
+    let plain = tree(&server());
+    let topology = read(plain.path()).unwrap().topology;
+    assert!(topology.capacity.is_empty() && topology.memoryless.is_empty());
+    files.push(file("cpu/cpu0/cpu_capacity", 2000));
+    let odd = tree(&files);
+    assert!(read(odd.path()).unwrap_err().to_string().contains("a capacity of 2000"));
+}

@@ -49,7 +49,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("features", &["kernel features --json", "kernel features v6.5 --json"]),
     ("history", &["kernel history --json", "kernel history v6.5 --json"]),
     ("machines", &["machine --json"]),
-    ("machine", &["machine smp-4 --json", "machine fb-2x12-smt --json"]),
+    ("machine", &["machine smp-4 --json", "machine fb-2x12-smt --json", "machine juno-4-2 --json"]),
     ("cases", &["validate --list --json"]),
     ("change-cases", &["validate --changes --list --json"]),
     ("explanation", &["explain CELL/1 --json"]),

@@ -5,6 +5,7 @@
 //! *undisturbed* when real-time tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
 
 use super::era::Balancer;
+use super::fits::{Asymmetry, Kinds};
 use crate::o1::busiest::core_power;
 use schedlab_kernel::History;
 
@@ -57,12 +58,14 @@ pub struct GroupFacts {
     pub weight: u32,
     /// Whether a pass one level below could not balance it because of affinity (`sgc->imbalance`; 4.5).
     pub imbalanced: bool,
+    /// Capacities of its CPUs, where they differ (4.20 to 5.4).
+    pub kinds: Kinds,
 }
 
 impl GroupFacts {
     /// An undisturbed group of `weight` CPUs with the given capacity together.
     pub fn of(weight: u32, capacity: u64) -> GroupFacts {
-        GroupFacts { capacity, capacity_orig: capacity, weight, imbalanced: false }
+        GroupFacts { capacity, capacity_orig: capacity, weight, imbalanced: false, kinds: Kinds::default() }
     }
 }
 
@@ -90,6 +93,8 @@ pub struct Later {
     pub siblings_by_difference: bool,
     /// An idle CPU's periodic pass takes from a group without capacity, too (4.15).
     pub idle_forces: bool,
+    /// Capacities to compare, where CPUs differ in it (4.20).
+    pub asym: Asymmetry,
 }
 
 impl Later {
@@ -99,6 +104,7 @@ impl Later {
             scales_excess: history.scales_excess,
             siblings_by_difference: history.siblings_by_difference,
             idle_forces: history.idle_forces,
+            asym: Asymmetry::NONE,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
 //! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; it
 //! skips groups in which the task may run nowhere. [`super::idlest_cpu`] chooses the CPU within the group. Not
-//! modelled: misfit tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by
+//! modelled: preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by
 //! default).
 
 use super::capacity::SCALE;
@@ -153,6 +153,10 @@ pub struct SpareGroup {
     pub weight: u32,
     /// The flag that passes over the level below have set.
     pub imbalanced: bool,
+    /// The task fits none of its CPUs; asked over domains with SD_ASYM_CPUCAPACITY.
+    pub misfit: bool,
+    /// The most capacity of a CPU.
+    pub max_capacity: u64,
 }
 
 /// The facts about the domain that the choice depends on.
@@ -173,6 +177,7 @@ struct SpareStats {
     util: u64,
     nr_running: u32,
     idle_cpus: u32,
+    max_capacity: u64,
 }
 
 /// Compares groups by type and idle CPUs, as 5.5 and later do.
@@ -208,6 +213,7 @@ impl BySpare {
             imbalance_pct: domain.imbalance_pct,
             // The placement of a new task has no idle CPU that looks for work.
             shared_core: false,
+            misfit: facts.misfit,
         });
         let stats = SpareStats {
             kind,
@@ -215,6 +221,7 @@ impl BySpare {
             util: sum.util,
             nr_running: sum.nr_running,
             idle_cpus: std::mem::take(&mut self.idle_cpus),
+            max_capacity: facts.max_capacity,
         };
         if local {
             self.local = Some(stats);
@@ -233,6 +240,7 @@ impl BySpare {
         match s.kind {
             SpareType::Overloaded | SpareType::FullyBusy => s.avg_load < best.avg_load,
             SpareType::SharedCore | SpareType::Imbalanced => false,
+            SpareType::Misfit => s.max_capacity > best.max_capacity,
             SpareType::HasSpare => {
                 s.idle_cpus > best.idle_cpus || (s.idle_cpus == best.idle_cpus && s.util < best.util)
             }
@@ -253,6 +261,9 @@ impl BySpare {
                     is_close(domain, local.avg_load, best.avg_load)
                 }
                 SpareType::SharedCore | SpareType::Imbalanced => Some(Stay::NotClearlyLess),
+                SpareType::Misfit => {
+                    (local.max_capacity >= best.max_capacity).then_some(Stay::NotClearlyLess)
+                }
                 SpareType::HasSpare => has_no_more_idle(domain, &local, &best),
             },
         };

@@ -70,7 +70,13 @@ fn by_spare(domain: &SpareDomain, groups: &[&[u32]]) -> GroupChoice {
             s.add(&running(n));
         }
         let weight = cpus.len() as u32;
-        let facts = SpareGroup { capacity: 1024 * u64::from(weight), weight, imbalanced: false };
+        let facts = SpareGroup {
+            capacity: 1024 * u64::from(weight),
+            weight,
+            imbalanced: false,
+            misfit: false,
+            max_capacity: 1024,
+        };
         s.close(i as u32, &facts, domain, i == 0);
     }
     s.choose(domain)
@@ -90,7 +96,8 @@ fn most_idle_cpus_win_among_groups_with_room() {
 #[test]
 fn less_used_of_equally_idle_groups() {
     let mut s = BySpare::default();
-    let group = SpareGroup { capacity: 2048, weight: 2, imbalanced: false };
+    let group =
+        SpareGroup { capacity: 2048, weight: 2, imbalanced: false, misfit: false, max_capacity: 1024 };
     for (i, util) in [0, 300, 200, 200].into_iter().enumerate() {
         let busy = if i == 0 { 1 } else { 0 };
         s.add(&SpareSample { nr_running: busy, idle: busy == 0, ..SpareSample::default() });
@@ -134,7 +141,12 @@ fn a_lightly_loaded_node_keeps_its_tasks() {
 fn a_local_group_out_of_bounds_is_left_at_once() {
     let mut s = BySpare::default();
     (0..2).for_each(|_| s.add(&running(3)));
-    s.close(5, &SpareGroup { capacity: 2048, weight: 2, imbalanced: false }, &LLC, false);
+    s.close(
+        5,
+        &SpareGroup { capacity: 2048, weight: 2, imbalanced: false, misfit: false, max_capacity: 1024 },
+        &LLC,
+        false,
+    );
     assert_eq!(s.choose(&LLC), GroupChoice::Go(5));
 }
 
@@ -143,7 +155,12 @@ fn an_imbalanced_group_yields_to_one_with_room_and_to_its_first_kind() {
     let mut s = BySpare::default();
     for (i, imbalanced) in [true, true, false].into_iter().enumerate() {
         s.add(&running(0));
-        s.close(i as u32, &SpareGroup { capacity: 1024, weight: 1, imbalanced }, &LLC, false);
+        s.close(
+            i as u32,
+            &SpareGroup { capacity: 1024, weight: 1, imbalanced, misfit: false, max_capacity: 1024 },
+            &LLC,
+            false,
+        );
         let expected = [0, 0, 2][i];
         assert_eq!(s.choose(&LLC), GroupChoice::Go(expected));
     }

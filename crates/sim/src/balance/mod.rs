@@ -11,6 +11,7 @@ pub mod can_migrate;
 pub mod capacity;
 mod drive;
 pub mod era;
+pub mod fits;
 pub mod idlest;
 pub mod idlest_cpu;
 pub mod interval;

@@ -51,8 +51,10 @@ fn nothing_by(how: How) -> BalanceReason {
         How::LocalBusier => BalanceReason::LocalBusier,
         How::LocalAboveAverage => BalanceReason::LocalAboveAverage,
         How::FillRoom => BalanceReason::NoRoom,
-        // The first three always ask for one task.
-        How::Imbalanced | How::WaitingTask | How::SharedCore | How::ToAverage => BalanceReason::TooLittle,
+        // The first four always ask for one task.
+        How::Imbalanced | How::WaitingTask | How::SharedCore | How::Misfit | How::ToAverage => {
+            BalanceReason::TooLittle
+        }
     }
 }
 
@@ -95,6 +97,7 @@ impl From<Kick> for KickReason {
             Kick::TwoTasks => KickReason::TwoTasks,
             Kick::BusyCache => KickReason::BusyCache,
             Kick::ReducedCapacity => KickReason::ReducedCapacity,
+            Kick::Misfit => KickReason::Misfit,
         }
     }
 }
@@ -105,6 +108,7 @@ impl From<SpareKick> for KickReason {
             SpareKick::TwoTasks => KickReason::TwoTasks,
             SpareKick::BusyCache => KickReason::BusyCache,
             SpareKick::ReducedCapacity => KickReason::ReducedCapacity,
+            SpareKick::Misfit => KickReason::Misfit,
             SpareKick::AveragesOnly => KickReason::AveragesOnly,
             SpareKick::NextBalance => KickReason::NextBalance,
         }

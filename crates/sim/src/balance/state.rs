@@ -160,6 +160,8 @@ pub struct Pass {
     pub(crate) groups_read: u16,
     /// The source's tasks were walked.
     pub(super) walked: bool,
+    /// A task too large for its CPU is to move (4.20 to 5.4).
+    pub(super) misfit: bool,
     /// The CPU whose queue was chosen.
     pub(crate) src: Option<CpuId>,
     /// It was not this CPU's turn: higher domains are not tried.
@@ -180,6 +182,7 @@ impl Default for Pass {
             moved: 0,
             groups_read: 0,
             walked: false,
+            misfit: false,
             src: None,
             not_our_turn: false,
             serial: false,

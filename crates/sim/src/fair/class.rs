@@ -120,7 +120,11 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::wakeup_preempt(sys, cpu, curr, wakee)
     }
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        R::pick_next_task(sys, cpu, prev)
+        let picked = R::pick_next_task(sys, cpu, prev);
+        if picked.is_some() {
+            sys.update_misfit(cpu, picked);
+        }
+        picked
     }
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool {
         sys.queues[sys.root(cpu)].h_nr_running > 0
@@ -144,7 +148,9 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::drain(sys, cpu);
     }
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
-        R::task_tick(sys, task)
+        let ends = R::task_tick(sys, task);
+        sys.update_misfit(sys.tasks[task].cpu, Some(task));
+        ends
     }
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId) {
         // The queues' current entities, not the CPU's current task: in `schedule()` that is still the previous one.

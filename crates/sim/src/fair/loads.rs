@@ -41,11 +41,12 @@ impl System<'_> {
             None => u64::from(e.on_rq && !e.delayed),
             Some(below) => u64::from(self.queues[below].h_nr_running),
         };
-        let now = if self.limits { self.pelt_clock(queue) } else { self.now };
+        let now = self.pelt_clock(queue);
         // A task that is between two queues has the load that it took along: its time on neither counts.
         let between = e.task.is_some_and(|t| self.tasks[t].detached);
+        let share = if running { self.util_share(self.queues[queue].cpu) } else { 0 };
         let e = &mut self.entities[entity];
-        if !between && e.avg.update(now, weight, runnable, running) {
+        if !between && e.avg.update_by(now, weight, runnable, share) {
             e.est.unchanged = false;
         }
         self.update_queue_load(queue);
@@ -59,10 +60,12 @@ impl System<'_> {
         }
         let (sums, now) = (self.sums_runnable(), self.pelt_clock(queue));
         let gone = self.take_removed(queue);
+        let share = self.util_share(self.queues[queue].cpu);
         let q = &mut self.queues[queue];
-        let ended = q.avg.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        let share = if q.curr.is_some() { share } else { 0 };
+        let ended = q.avg.update_by(now, q.load_weight, u64::from(q.h_nr_running), share);
         if sums {
-            q.runnable.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+            q.runnable.update_by(now, q.load_weight, u64::from(q.h_nr_running), share);
         }
         if ended || gone {
             self.contribute(queue);
@@ -137,7 +140,8 @@ impl System<'_> {
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
         let queue = &self.queues[self.group_queue(self.tasks[task].group, to)].avg;
-        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
+        let capacity = if self.fixed.history.new_task_by_capacity { self.fixed.speed[to] } else { SCALE };
+        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
         let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.entities[self.tasks[task].entity];
         entity.avg = Pelt::settled(history, entity.weight, now, room);
@@ -260,6 +264,17 @@ impl System<'_> {
         if sleeps {
             e.est.sleep(e.avg.util_avg, capacity);
         }
+    }
+
+    /// Utilisation of a task, brought up to the last update of its queue if it sleeps, or the estimate of it
+    /// (`sync_entity_load_avg`, `task_util_est`).
+    pub fn task_util_est(&self, task: TaskId) -> u64 {
+        let e = self.entity(task);
+        let mut avg = e.avg;
+        if !e.on_rq {
+            avg.update(self.queues[e.cfs_rq].avg.last_update_ns, 0, 0, false);
+        }
+        if self.has(Feature::UtilEst) { e.est.task_util(avg.util_avg) } else { avg.util_avg }
     }
 
     /// Utilisation of a CPU by fair tasks: the greater of PELT's and the sum of its runnable tasks' estimates, at most

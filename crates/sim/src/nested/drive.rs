@@ -2,6 +2,7 @@
 
 use crate::engine::NEVER;
 use crate::frame::{Step, Sys};
+use crate::speed::Speed;
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use crate::timer::Fires;
@@ -10,13 +11,13 @@ use schedlab_base::{CpuId, TaskId};
 impl System<'_> {
     /// The vCPU's thread begins a stretch of user mode on `cpu`; returns when the stretch ends, ns. A thread that has
     /// come from elsewhere fetches its data first.
-    pub fn enter_vcpu(&mut self, cpu: CpuId, (machine, vcpu): (usize, CpuId), speed_pct: u64) -> u64 {
+    pub fn enter_vcpu(&mut self, cpu: CpuId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
         let now = self.now;
         let thread = self.nested[machine].vcpus[vcpu.index()].thread;
         debug_assert!(self.cpus[cpu].curr == Some(thread), "{cpu} enters a vCPU of another thread");
         match self.tasks[thread].refill_ns {
-            0 => self.nested[machine].enter(vcpu, now, speed_pct),
-            refill_ns => now.saturating_add((refill_ns * 100).div_ceil(speed_pct)),
+            0 => self.nested[machine].enter(vcpu, now, speed),
+            refill_ns => now.saturating_add(speed.time(refill_ns)),
         }
     }
 
@@ -35,9 +36,9 @@ impl System<'_> {
         }
         let now = self.now;
         let horizon = self.horizon.min(self.cpus[cpu].irq_due());
-        let speed_pct = self.speed_pct(cpu);
+        let speed = self.speed(cpu);
         let own = &mut self.nested[machine];
-        own.enter(vcpu, now, speed_pct);
+        own.enter(vcpu, now, speed);
         own.sys.horizon = horizon;
         while own.sys.fault.is_none() && own.next_event(vcpu) <= now {
             own.sys.steps += 1;
@@ -174,10 +175,10 @@ impl System<'_> {
 
 impl System<'_> {
     /// The vCPU goes on after `stood_ns`: what it was doing takes that much longer.
-    pub(super) fn resume(&mut self, vcpu: CpuId, stood_ns: u64, speed_pct: u64) {
+    pub(super) fn resume(&mut self, vcpu: CpuId, stood_ns: u64, speed: Speed) {
         if let Some(hosted) = &mut self.hosted {
             hosted.runs[vcpu.index()] = true;
-            hosted.speed_pct[vcpu.index()] = speed_pct;
+            hosted.speed[vcpu.index()] = speed;
         }
         let c = &mut self.cpus[vcpu];
         let frame = match (c.hard.active(), c.soft.active()) {

@@ -3,6 +3,7 @@
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::net::Packet;
+use crate::speed::Speed;
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, Sink};
@@ -39,8 +40,8 @@ impl Relay {
 pub struct Hosted {
     /// Whether each vCPU executes at this instant.
     pub(super) runs: Vec<bool>,
-    /// The speed of the host's CPU below each vCPU, per cent.
-    pub(super) speed_pct: Vec<u64>,
+    /// The speed of the host's CPU below each vCPU.
+    pub(super) speed: Vec<Speed>,
     /// The tick goes on while a vCPU is idle.
     pub periodic_tick: bool,
 }
@@ -48,19 +49,19 @@ pub struct Hosted {
 impl Hosted {
     /// The state before the first entry.
     pub fn new(vcpus: usize, periodic_tick: bool) -> Hosted {
-        Hosted { runs: vec![false; vcpus], speed_pct: vec![100; vcpus], periodic_tick }
+        Hosted { runs: vec![false; vcpus], speed: vec![Speed::FULL; vcpus], periodic_tick }
     }
     /// The same for CPUs that are not vCPUs, but those of a machine behind a link.
     pub fn apart(cpus: usize) -> Hosted {
-        Hosted { runs: vec![true; cpus], speed_pct: vec![100; cpus], periodic_tick: false }
+        Hosted { runs: vec![true; cpus], speed: vec![Speed::FULL; cpus], periodic_tick: false }
     }
     /// Whether a vCPU executes at this instant.
     pub fn runs(&self, cpu: CpuId) -> bool {
         self.runs[cpu.index()]
     }
-    /// The speed of the host's CPU below a vCPU, per cent.
-    pub fn speed_pct(&self, cpu: CpuId) -> u64 {
-        self.speed_pct[cpu.index()]
+    /// The speed of the host's CPU below a vCPU.
+    pub fn speed(&self, cpu: CpuId) -> Speed {
+        self.speed[cpu.index()]
     }
 }
 
@@ -136,13 +137,13 @@ impl<'s> Nested<'s> {
         if self.idles(vcpu) { now } else { self.next_event(vcpu).max(now) }
     }
     /// A vCPU is entered at `now`; returns when it acts next, ns.
-    pub(super) fn enter(&mut self, vcpu: CpuId, now: u64, speed_pct: u64) -> u64 {
+    pub(super) fn enter(&mut self, vcpu: CpuId, now: u64, speed: Speed) -> u64 {
         self.sys.now = now;
         let state = &mut self.vcpus[vcpu.index()];
         state.asleep = false;
         state.polls_on = None;
         let stood_ns = now - state.paused_at;
-        self.sys.resume(vcpu, stood_ns, speed_pct);
+        self.sys.resume(vcpu, stood_ns, speed);
         self.acts_at(vcpu, now)
     }
     /// A vCPU stands still from `now` on.

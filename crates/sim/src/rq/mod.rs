@@ -6,6 +6,8 @@
 
 pub mod clock;
 pub mod hrtick;
+pub mod pelt_clock;
+pub mod pelt_lag;
 mod sched_idle;
 
 use crate::rq::clock::Enqueuing;

@@ -25,6 +25,11 @@ impl Taken {
         self.avg.update(now, 0, 0, runs);
     }
 
+    /// The sum behind the average.
+    pub fn util_sum(&self) -> u64 {
+        self.avg.util_sum
+    }
+
     /// Real-time tasks have run for so long, up to `now`.
     pub fn charge(&mut self, now: u64, delta_ns: u64) {
         self.age(now);

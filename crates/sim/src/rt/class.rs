@@ -73,12 +73,12 @@ impl SchedClass for Rt {
 
     fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, _task: TaskId) {
         sys.update_curr_rt(cpu);
-        let now = sys.now;
+        let now = sys.cpu_pelt_clock(cpu);
         sys.rt[cpu].taken.update(now, true);
     }
 
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
-        let (now, clock) = (sys.now, sys.rq_clock(cpu));
+        let (now, clock) = (sys.cpu_pelt_clock(cpu), sys.rq_clock(cpu));
         let e = &mut sys.entities[sys.tasks[task].entity];
         e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
@@ -205,9 +205,9 @@ impl System<'_> {
         if delta == 0 {
             return false;
         }
-        let now = self.now;
+        let (now, pelt) = (self.now, self.cpu_pelt_clock(cpu));
         self.rt[cpu].taken.charge(now, delta);
-        self.rt[cpu].taken.update(now, true);
+        self.rt[cpu].taken.update(pelt, true);
         self.charge_share(cpu, delta)
     }
 

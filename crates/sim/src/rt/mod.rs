@@ -62,7 +62,7 @@ pub struct RtRq {
     /// The server of fair tasks (6.12+).
     server: Server,
     /// Time that real-time tasks take of the CPU.
-    taken: Taken,
+    pub(crate) taken: Taken,
 }
 
 impl RtRq {

@@ -8,7 +8,7 @@
 
 use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
-use super::search::{Answer, Search, Step as Next, View, packs};
+use super::search::{Answer, Needs, Search, Step as Next, View, packs};
 use super::state::{Stage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
@@ -184,6 +184,8 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
         let task = &self.tasks[w.task];
+        let asks = self.fixed.asym && self.fixed.history.capacity_scan;
+        let util = if asks { self.task_util_est(w.task) } else { 0 };
         let view = View {
             domains: &self.fixed.domains,
             allowed: task.allowed.as_ref(),
@@ -200,6 +202,8 @@ impl System<'_> {
             wake_avg_idle_ns: self.cpus[cpu].scans.idle_left_ns(self.jiffies()),
             avg_scan_cost_ns: self.cpus[cpu].scans.average_ns,
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
+            // Capacities without real-time tasks.
+            needs: asks.then_some(Needs { util, capacities: &self.fixed.cpu_capacity }),
         };
         let mut at = self.now;
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));

@@ -12,6 +12,7 @@
 
 pub mod absent_group;
 pub mod affine;
+pub mod capacity_scan;
 pub mod core_scan;
 mod drive;
 pub mod first_idle;

@@ -9,6 +9,9 @@
 //!
 //! Since 5.4 a CPU that runs SCHED_IDLE tasks only will do in all three tests.
 //!
+//! Where CPUs differ in capacity the task must fit the CPU (5.10); the kernels before that go to the search at once
+//! (5.7).
+//!
 //! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+).
 
 use super::search::{Answer, Step, View};
@@ -44,7 +47,7 @@ impl Prelude {
     pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
         if let Some(answer) = last {
             let (cpu, reason) = self.choice(view);
-            if answer != Answer::Busy {
+            if answer != Answer::Busy && view.fits(cpu) {
                 return Step::Found(cpu, answer.reason(reason));
             }
             self.test = self.following(view);
@@ -83,6 +86,9 @@ impl Prelude {
     /// Whether this kernel makes the present test for these CPUs.
     fn applies(self, view: &View<'_>) -> bool {
         let (target, prev, recent) = (view.target, view.prev, view.recent);
+        if view.by_capacity() && !view.history.near_before_capacity {
+            return false;
+        }
         match self.test {
             Test::Target => view.history.reads_previous_cpu || target == view.waker || target == prev,
             Test::Prev => {

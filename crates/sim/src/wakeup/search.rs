@@ -6,10 +6,12 @@
 //! `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000 and D002.
 
 use super::absent_group::AbsentGroup;
+use super::capacity_scan::CapacityScan;
 use super::core_scan::CoreScan;
 use super::first_idle::FirstIdle;
 use super::group_scan::GroupScan;
 use super::wake_idle::WakeIdle;
+use crate::balance::fits::fits;
 use schedlab_base::{CpuId, CpuSet};
 use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_machine::{Domain, Domains, Level};
@@ -88,6 +90,17 @@ pub struct View<'a> {
     pub avg_scan_cost_ns: u64,
     /// The target has room for the task, and wakeups are packed ([`packs`]).
     pub packs: bool,
+    /// What the task needs of a CPU, where CPUs differ in capacity (5.7); else `None`.
+    pub needs: Option<Needs<'a>>,
+}
+
+/// What a task needs of a CPU, and what CPUs have.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// Utilisation of the task.
+    pub util: u64,
+    /// Capacity of each CPU.
+    pub capacities: &'a [u64],
 }
 
 /// Percent of a CPU's capacity. A target used less than that with the task keeps it, if wakeups are packed (VCPU_PACK).
@@ -106,6 +119,21 @@ impl<'a> View<'a> {
     #[inline]
     pub fn allows(&self, cpu: CpuId) -> bool {
         self.allowed.is_none_or(|set| set.contains(cpu))
+    }
+    /// A CPU's capacity, where CPUs differ in it.
+    #[inline]
+    pub fn capacity(&self, cpu: CpuId) -> u64 {
+        self.needs.map_or(0, |needs| needs.capacities[cpu.index()])
+    }
+    /// Whether the task fits a CPU; where CPUs are alike it does (`asym_fits_cpu`).
+    #[inline]
+    pub fn fits(&self, cpu: CpuId) -> bool {
+        self.needs.is_none_or(|needs| fits(needs.util, needs.capacities[cpu.index()]))
+    }
+    /// Whether the search is that by capacity.
+    #[inline]
+    pub fn by_capacity(&self) -> bool {
+        self.needs.is_some() && self.domains.asym[self.target].is_some()
     }
     /// The highest cache-sharing domain of a CPU (`sd_llc`); none for a CPU alone in its cache.
     #[inline]
@@ -141,6 +169,8 @@ pub enum Search {
     FirstIdle(FirstIdle),
     /// Cores, CPUs, siblings (`SIS_CORE`).
     Core(CoreScan),
+    /// The CPUs of all capacities, for one that the task fits.
+    Capacity(CapacityScan),
     /// The CPUs of domains with SD_WAKE_IDLE (`SIS_WAKE_IDLE`).
     WakeIdle(WakeIdle),
     /// After a search in vain: a CPU where the task's group is absent (`SIS_IDLE_CFS_RQ`).
@@ -154,6 +184,8 @@ impl Search {
     pub fn start(view: &View<'_>) -> Search {
         if view.packs {
             Search::None
+        } else if view.by_capacity() {
+            Search::Capacity(CapacityScan::default())
         } else if view.features.has(Feature::SisGroup) {
             Search::Group(GroupScan::start(view))
         } else if view.features.has(Feature::SisFirstIdle) {
@@ -174,6 +206,7 @@ impl Search {
             Search::Group(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::FirstIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::Core(scan) => scan.step(view, last),
+            Search::Capacity(scan) => scan.step(view, last),
             Search::WakeIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::Absent(scan) => scan.step(view, last),
             Search::None => Step::NotFound(PlaceReason::TargetBusy),

@@ -5,6 +5,7 @@
 //! (SD_WAKE_BALANCE) may choose it, too. The domain asked is the lowest that holds both CPUs, whatever its flags.
 
 use super::affine;
+use crate::balance::fits::fits;
 use crate::o1::wake::Choice;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -53,6 +54,9 @@ impl System<'_> {
         if super::wide::wake_wide(waker_flips, task.flips.count, factor, &self.fixed.history) {
             return stays;
         }
+        if self.fixed.history.wake_cap && self.is_capped(wakee, cpu, prev) {
+            return stays;
+        }
         let early = self.fixed.history.passive_wakeups;
         let domains = &self.fixed.domains.of_cpu[cpu];
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
@@ -93,6 +97,13 @@ impl System<'_> {
             Choice::Balance => of(cpu, None, None),
             Choice::Prev(why) => of(prev, None, Some(why)),
         }
+    }
+
+    /// Whether a task is too large for the smaller of two CPUs, on a machine whose CPUs differ much (`wake_cap`).
+    fn is_capped(&self, task: TaskId, cpu: CpuId, prev: CpuId) -> bool {
+        let (capacity, most) = (&self.fixed.cpu_capacity, self.fixed.max_capacity);
+        let least = capacity[cpu].min(capacity[prev]);
+        most - least >= most >> 3 && !fits(self.task_util_est(task), least)
     }
 
     /// AFFINE_WAKEUPS, if the kernel has it.

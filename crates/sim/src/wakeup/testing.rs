@@ -31,6 +31,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         wake_avg_idle_ns: 500_000,
         avg_scan_cost_ns: 0,
         packs: false,
+        needs: None,
     }
 }
 

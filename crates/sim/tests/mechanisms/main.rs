@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod asymmetry;
 mod balance;
 mod cache;
 mod channels;

@@ -27,6 +27,8 @@ pub struct ActiveFacts {
     pub src_capacity_orig: u64,
     /// Capacity of the destination.
     pub dst_capacity: u64,
+    /// A task too large for its CPU was to move (4.20).
+    pub misfit: bool,
 }
 
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
@@ -42,6 +44,9 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
             }
         }
         Balancer::V2_6 | Balancer::V3_4 | Balancer::V4_5 => {}
+    }
+    if f.misfit {
+        return Some(ActiveReason::Misfit);
     }
     (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveReason::Failures)
 }
@@ -75,6 +80,7 @@ mod tests {
         src_capacity: 1024,
         src_capacity_orig: 1024,
         dst_capacity: 1024,
+        misfit: false,
     };
 
     #[test]
@@ -88,6 +94,12 @@ mod tests {
             );
             assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, cache_nice_tries: 2, ..f }), None);
         }
+    }
+
+    #[test]
+    fn a_misfit_is_pushed_at_once() {
+        let f = ActiveFacts { nr_balance_failed: 0, misfit: true, ..ACTIVE };
+        assert_eq!(needs_active(&f), Some(ActiveReason::Misfit));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Mirrors `update_sd_pick_busiest` and `find_busiest_group` of 3.4 and 4.5. Groups are handed over in ring order, the
 //! local one first, each when its last CPU has been read. Not modelled: asymmetric packing (no machine modelled has
 //! it), NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
+//! On machines whose CPUs differ in capacity misfits come on top since 4.20 ([`crate::balance::fits`]; from memory).
 
 use super::classify::{GroupType, prefer_sibling};
 use super::imbalance::{self, Amount};
@@ -38,7 +39,7 @@ impl DomainStats {
         self.total_capacity += group.capacity;
         self.overload |= group.overload;
         prefer_sibling(&mut group, domain, &self.local);
-        if self.is_busier(domain.balancer, &group) {
+        if self.is_busier(domain.balancer, &group) && !self.leaves(domain, &group) {
             self.busiest = Some((index, group));
         }
     }
@@ -53,6 +54,22 @@ impl DomainStats {
             }
             Balancer::V4_5 => (group.group_type, group.avg_load) > (best_type, best_load),
         }
+    }
+
+    /// Whether a group is left alone because its CPUs are of another kind (4.20): a misfit that can't be helped, a
+    /// smaller misfit than the one found, or tasks that have each a faster CPU. The last two only weigh between groups
+    /// of one type.
+    fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
+        let (asym, local) = (&domain.later.asym, &self.local);
+        if !asym.marked {
+            return false;
+        }
+        let is_misfit = group.group_type == GroupType::Misfit;
+        let vain = is_misfit && (asym.is_in_vain(&local.kinds, &group.kinds) || !local.has_capacity);
+        let best = self.busiest.map_or((GroupType::Other, 0), |(_, b)| (b.group_type, b.kinds.misfit_load));
+        let smaller = is_misfit && group.kinds.misfit_load < best.1;
+        let faster = group.nr_running <= group.weight && asym.is_slower_than(&local.kinds, &group.kinds);
+        vain || group.group_type == best.0 && (smaller || faster)
     }
 
     /// Whether any CPU of the domain had two runnable tasks; a pass over the top domain stores that as `rd->overload`.
@@ -101,6 +118,9 @@ impl DomainStats {
         let forces = pass == Pass::Newidle || pass == Pass::Idle && domain.later.idle_forces;
         if forces && local.has_capacity && busiest.no_capacity {
             return Ok(Pull::NewidleRoom);
+        }
+        if busiest.group_type == GroupType::Misfit {
+            return Ok(Pull::Misfit);
         }
         if local.avg_load >= busiest.avg_load {
             return Err(Balanced::LocalBusier);
@@ -191,6 +211,8 @@ pub enum Balanced {
 pub enum Pull {
     /// Affinity prevents balance inside the busiest group.
     Imbalanced,
+    /// A task is too large for its CPU (4.20).
+    Misfit,
     /// A CPU is about to go idle, the local group has room and the busiest has none.
     NewidleRoom,
     /// An idle CPU: the busiest group is overloaded or has fewer idle CPUs.

@@ -12,6 +12,8 @@ use crate::balance::era::Balancer;
 pub enum GroupType {
     /// Nothing special.
     Other,
+    /// A task is too large for its CPU (4.20).
+    Misfit,
     /// Affinity prevents balance inside it.
     Imbalanced,
     /// More work than its capacity.
@@ -40,6 +42,7 @@ pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts,
             stats.group_type = match () {
                 () if stats.no_capacity => GroupType::Overloaded,
                 () if group.imbalanced => GroupType::Imbalanced,
+                () if stats.kinds.misfit_load > 0 => GroupType::Misfit,
                 () => GroupType::Other,
             };
         }

@@ -42,6 +42,8 @@ pub enum How {
     ToAverage,
     /// Limited by the busiest group's load above its capacity (before 2.6.32: above one task).
     AboveCapacity,
+    /// At least the load of the task that is too large for its CPU (4.20).
+    Misfit,
     /// Less than one task, but a task more or less evens the groups out.
     OneTask,
     /// Less than one task, but moving one uses more capacity.
@@ -55,7 +57,7 @@ pub enum How {
 pub fn task_load(group: &GroupStats, domain_avg_load: u64) -> u64 {
     match group.group_type {
         GroupType::Imbalanced => group.load_per_task.min(domain_avg_load),
-        GroupType::Other | GroupType::Overloaded => group.load_per_task,
+        GroupType::Other | GroupType::Misfit | GroupType::Overloaded => group.load_per_task,
     }
 }
 
@@ -66,10 +68,18 @@ pub fn calculate(f: &Facts) -> Amount {
     let task = task_load(busiest, avg);
     let nothing_to_even_out = match f.balancer {
         Balancer::V2_6 | Balancer::V3_4 => busiest.avg_load < avg,
+        Balancer::V4_5 if busiest.group_type == GroupType::Misfit => false,
         Balancer::V4_5 => busiest.avg_load <= avg || local.avg_load >= avg,
     };
     if nothing_to_even_out {
         return fix_small(f, task, 0);
+    }
+    if busiest.group_type == GroupType::Misfit {
+        // Averages need not tell for it: the misfit's load is wanted at least.
+        let give = busiest.avg_load.saturating_sub(avg) * busiest.capacity;
+        let take = avg.saturating_sub(local.avg_load) * local.capacity;
+        let load = (give.min(take) / SCALE).max(busiest.kinds.misfit_load);
+        return if load < task { fix_small(f, task, load) } else { Amount { load, how: How::Misfit } };
     }
     let excess = busiest.avg_load - avg;
     let cap = above_capacity(f, task);
@@ -158,6 +168,7 @@ mod tests {
             no_capacity: false,
             group_type,
             overload: false,
+            kinds: Default::default(),
         }
     }
     fn facts(balancer: Balancer, local: GroupStats, busiest: GroupStats) -> Facts {

@@ -34,6 +34,9 @@ pub struct KickFacts {
     pub capacity_orig: u64,
     /// `imbalance_pct` of its lowest domain.
     pub imbalance_pct: u32,
+    /// Whether the CPU has a misfit to give; `None` where CPUs are alike, and before 4.20. Elsewhere busy CPUs of the
+    /// cache do not count.
+    pub misfit: Option<bool>,
 }
 
 /// The reason of a request.
@@ -45,6 +48,8 @@ pub enum Kick {
     BusyCache,
     /// This CPU is disturbed and has a task (4.2+).
     ReducedCapacity,
+    /// This CPU's task is too large for it, and a faster CPU exists (4.20).
+    Misfit,
 }
 
 /// Whether a tick asks a tickless CPU to balance.
@@ -57,13 +62,14 @@ pub fn kick_needed(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
         () if f.tickless == 0 => Err(NoKick::NobodyTickless),
         () if f.now < f.next_balance => Err(NoKick::TooEarly),
         () if f.nr_running >= 2 => Ok(Kick::TwoTasks),
-        () if f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
+        () if f.misfit.is_none() && f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
         () if f.balancer >= Balancer::V4_5
             && f.h_nr_running >= 1
             && is_reduced(f.capacity, f.capacity_orig, f.imbalance_pct) =>
         {
             Ok(Kick::ReducedCapacity)
         }
+        () if f.misfit == Some(true) => Ok(Kick::Misfit),
         () => Err(NoKick::NothingToGive),
     }
 }
@@ -85,6 +91,7 @@ mod tests {
         capacity: 1024,
         capacity_orig: 1024,
         imbalance_pct: 125,
+        misfit: None,
     };
 
     #[test]

@@ -63,6 +63,13 @@ impl BusiestQueue {
         }
     }
 
+    /// Adds a CPU where a misfit is to move: the one with the largest counts (4.20).
+    pub fn add_misfit(&mut self, cpu: CpuId, load: u64) {
+        if load > self.best_load {
+            (self.best, self.best_load) = (Some(cpu), load);
+        }
+    }
+
     /// Whether even a single heavy task may leave, because its CPU can hardly run it.
     fn single_may_go(&self, q: &QueueSample) -> bool {
         match self.balancer {

@@ -7,6 +7,7 @@
 use super::classify::{self, GroupType};
 use crate::balance::capacity::{DomainFacts, GroupFacts, SCALE};
 use crate::balance::era::Balancer;
+use crate::balance::fits::Kinds;
 use schedlab_base::CpuId;
 
 /// One CPU as a pass reads it.
@@ -27,6 +28,8 @@ pub struct CpuSample {
     /// Whether it runs its idle task, has nothing queued and no wakeup pending. A CPU that balances because it is about
     /// to go idle does not count: its departing task is still current.
     pub idle: bool,
+    /// The load of its running task, if that is too large for it and the domain's CPUs differ in capacity.
+    pub misfit: u64,
 }
 
 /// Sums over the CPUs of one group.
@@ -43,6 +46,7 @@ pub struct Tally {
     /// `nr_running` of the CPU that set `max_load`.
     nr_at_max: u32,
     overload: bool,
+    misfit: u64,
 }
 
 impl Default for Tally {
@@ -58,6 +62,7 @@ impl Default for Tally {
             min_load: u64::MAX,
             nr_at_max: 0,
             overload: false,
+            misfit: 0,
         }
     }
 }
@@ -72,7 +77,8 @@ impl Tally {
         self.nr_running += s.nr_running;
         self.h_nr_running += s.h_nr_running;
         self.idle_cpus += u32::from(s.idle);
-        self.overload |= s.nr_running > 1;
+        self.overload |= s.nr_running > 1 || s.misfit > 0;
+        self.misfit = self.misfit.max(s.misfit);
         if s.load > self.max_load {
             self.max_load = s.load;
             self.nr_at_max = s.nr_running;
@@ -100,6 +106,7 @@ impl Tally {
             no_capacity: false,
             group_type: GroupType::Other,
             overload: self.overload,
+            kinds: Kinds { misfit_load: self.misfit, ..group.kinds },
         };
         let uneven = !local && self.is_uneven(domain.balancer, stats.load_per_task);
         classify::pre_5_5(&mut stats, domain, group, uneven);
@@ -146,6 +153,8 @@ pub struct GroupStats {
     pub group_type: GroupType,
     /// Whether some CPU had two runnable tasks. A full pass over the top domain stores it as `rd->overload` (3.19+).
     pub overload: bool,
+    /// Capacities and misfits, where CPUs differ in capacity.
+    pub kinds: Kinds,
 }
 
 #[cfg(test)]
@@ -158,7 +167,12 @@ mod tests {
         imbalance_pct: 125,
         share_capacity: false,
         prefer_sibling: false,
-        later: Later { scales_excess: false, siblings_by_difference: false, idle_forces: false },
+        later: Later {
+            scales_excess: false,
+            siblings_by_difference: false,
+            idle_forces: false,
+            asym: crate::balance::fits::Asymmetry::NONE,
+        },
     };
     const NEW: DomainFacts = DomainFacts { balancer: Balancer::V4_5, ..OLD };
 

@@ -12,7 +12,7 @@ use crate::balance::spare::busiest::{DomainStats, Verdict};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::Tally;
-use crate::balance::spare::{DomainFacts, turn};
+use crate::balance::spare::{Cores, DomainFacts, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
@@ -37,7 +37,9 @@ impl System<'_> {
 
     /// Reads groups until time must pass; decides after the last group.
     pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let (facts, began) = (self.fixed.spare_facts(p.dst, p.level), *at);
+        let mut facts = self.fixed.spare_facts(p.dst, p.level);
+        facts.asym = self.asymmetry(p.dst, p.level);
+        let began = *at;
         let over = self.read_groups_on(by, p, &facts, at);
         let mut seen = None;
         if over && let Stage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
@@ -84,9 +86,13 @@ impl System<'_> {
             *at += cost;
             stats
         } else {
-            let Some(sums) = self.sum_group(by, g, index, visited, at) else { return Next::Pause };
+            let misfits = facts.asym.marked && !local;
+            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else { return Next::Pause };
             let to_idle = facts.gives_to_idle(Kind::from(trigger)) && !local;
-            let stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
+            let mut stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
+            if facts.asym.marked {
+                stats.kinds = self.kinds(index, sums.misfit());
+            }
             if shares && !local {
                 *at += self.leave_gathered(by, index, *at, stats);
             }
@@ -115,6 +121,7 @@ impl System<'_> {
         by: CpuId,
         g: &mut Groups,
         index: u32,
+        misfits: bool,
         visited: &mut u16,
         at: &mut u64,
     ) -> Option<Tally> {
@@ -124,7 +131,11 @@ impl System<'_> {
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
             *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
-            tally.add(&self.sight().sample(cpu));
+            let sample = self.sight().sample(cpu);
+            tally.add(&sample);
+            if misfits {
+                tally.add_misfit(&sample);
+            }
             read += 1;
             if read - from >= batch && read < nr && *at >= self.horizon {
                 break;
@@ -175,17 +186,31 @@ impl System<'_> {
     }
 
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
+        let facts = &DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
         match seen.decide(facts, Kind::from(p.trigger)) {
             Verdict::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
             Verdict::Pull { group, amount, .. } => {
-                let queue =
-                    BusiestQueue::new(amount, facts.imbalance_pct, self.fixed.history.boosts_by_runnable);
+                let queue = BusiestQueue::new(
+                    amount,
+                    facts.imbalance_pct,
+                    self.fixed.history.boosts_by_runnable,
+                    facts.asym,
+                );
                 p.stage = Stage::Queues(Queues { group, read: 0, queue, amount });
             }
         }
+    }
+
+    /// Cores of the busiest and the local group, where these differ and this kernel asks for them.
+    fn unlike_cores(&self, p: &Pass, seen: &DomainStats) -> Option<Cores> {
+        let busiest = seen.busiest.filter(|_| self.fixed.history.siblings_by_cores)?.0;
+        let local = self.fixed.domains.of_cpu[p.dst][p.level].groups[0];
+        let of = |group: u32| self.fixed.group_cores[group as usize];
+        let cores = Cores { busiest: of(busiest), local: of(local) };
+        (cores.busiest != cores.local).then_some(cores)
     }
 
     /// Reads the busiest group again, for its busiest queue.
@@ -203,6 +228,7 @@ impl System<'_> {
                 h_nr_running: self.h_nr_balanced(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
+                misfit: self.misfit[cpu],
             });
             q.read += 1;
             if q.read < nr && *at >= self.horizon {

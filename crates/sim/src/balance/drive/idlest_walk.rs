@@ -93,7 +93,9 @@ impl System<'_> {
             }
             if by_spare {
                 let imbalanced = self.group_flags[index as usize];
-                let group = SpareGroup { capacity, weight: nr as u32, imbalanced };
+                let misfit = params.asym_capacity && itself.is_some_and(|t| !self.fits_group(t, index));
+                let max_capacity = self.kinds(index, 0).max_capacity;
+                let group = SpareGroup { capacity, weight: nr as u32, imbalanced, misfit, max_capacity };
                 spares.close(index, &group, &domain, local);
             } else {
                 loads.close(index, capacity, local);

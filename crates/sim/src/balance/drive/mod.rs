@@ -4,6 +4,7 @@ mod groups;
 mod hints;
 mod idlest_walk;
 mod loads;
+mod misfit;
 mod newidle;
 mod nohz;
 mod pass;

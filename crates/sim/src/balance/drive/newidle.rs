@@ -21,6 +21,7 @@ impl System<'_> {
     pub fn begin_newidle(&mut self, cpu: CpuId) {
         let gates = self.fixed.gates;
         let (now, clock) = (self.now, self.rq_clock(cpu));
+        self.update_misfit(cpu, None);
         let migration_cost_ns = if self.fixed.history.skips_short_idle {
             self.fixed.kernel.tunables.migration_cost_ns
         } else {

@@ -89,6 +89,7 @@ impl System<'_> {
             capacity: old.capacity,
             capacity_orig: old.capacity_orig,
             imbalance_pct: old.imbalance_pct,
+            misfit: old.misfit,
         };
         let asks = match spare_nohz::kick(&facts) {
             Ok(asks) => asks,
@@ -128,6 +129,10 @@ impl System<'_> {
             capacity,
             capacity_orig: self.fixed.cpu_capacity[cpu],
             imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
+            misfit: self.fixed.domains.asym[cpu].map(|at| {
+                let domain = &self.fixed.domains.of_cpu[cpu][at];
+                self.misfit_kicks(cpu, domain.params.imbalance_pct)
+            }),
         }
     }
 

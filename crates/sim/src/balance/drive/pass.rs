@@ -6,7 +6,7 @@
 //! Mirrors 3.4 and 4.5. Not modelled: the search for another queue after one whose tasks were all pinned.
 
 use crate::balance::average::active::parent_flag;
-use crate::balance::average::busiest::{DomainStats, Verdict};
+use crate::balance::average::busiest::{DomainStats, Pull, Verdict};
 use crate::balance::average::queue::{BusiestQueue, QueueSample};
 use crate::balance::average::stats::{CpuSample, Tally};
 use crate::balance::capacity::{DomainFacts, GroupFacts, Later, capped_util};
@@ -152,7 +152,7 @@ impl System<'_> {
             imbalance_pct: params.imbalance_pct,
             share_capacity: params.share_capacity,
             prefer_sibling: p.level > 0 && levels[p.level - 1].params.prefer_sibling,
-            later: Later::of(&self.fixed.history),
+            later: Later { asym: self.asymmetry(p.dst, p.level), ..Later::of(&self.fixed.history) },
         }
     }
 
@@ -173,7 +173,9 @@ impl System<'_> {
                 *at += cost;
                 self.stats.stats_ns += cost;
                 p.visited = p.visited.saturating_add(1);
-                tally.add(&self.sample(cpu, group == 0, load_idx));
+                let sample = self.sample(cpu, group == 0, load_idx);
+                let misfit = if facts.later.asym.marked { self.misfit[cpu] } else { 0 };
+                tally.add(&CpuSample { misfit, ..sample });
                 i += 1;
                 since += 1;
                 if batch != 0 && since >= batch && *at >= self.horizon {
@@ -181,7 +183,10 @@ impl System<'_> {
                     return;
                 }
             }
-            let of_group = self.group_facts(index);
+            let mut of_group = self.group_facts(index);
+            if facts.later.asym.marked {
+                of_group.kinds = self.kinds(index, 0);
+            }
             let summed = tally.close(&facts, &of_group, group == 0);
             match &mut stats {
                 None => stats = Some(DomainStats::new(summed)),
@@ -212,6 +217,7 @@ impl System<'_> {
             nr_running: self.nr_running[cpu],
             h_nr_running: self.h_nr_running(cpu),
             idle: self.idle[cpu],
+            misfit: 0,
         }
     }
 
@@ -238,7 +244,8 @@ impl System<'_> {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
-            Verdict::Pull { group, amount, .. } => {
+            Verdict::Pull { group, amount, why } => {
+                p.misfit = why == Pull::Misfit;
                 let queue =
                     BusiestQueue::new(facts.balancer, amount.load, facts.imbalance_pct, facts.share_capacity);
                 p.stage = Stage::Queue { group, at: 0, queue, imbalance: amount.load };
@@ -250,10 +257,19 @@ impl System<'_> {
     fn read_queues(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let Stage::Queue { group, at: mut i, mut queue, imbalance } = p.stage else { return };
         let nr = self.fixed.domains.groups[group as usize].cpus.len();
+        let asym = self.asymmetry(p.dst, p.level);
         while i < nr {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
             *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
             let capacity = self.capacity_of(cpu);
+            i += 1;
+            if self.nr_running[cpu] == 1 && asym.spares(capacity) {
+                continue;
+            }
+            if p.misfit {
+                queue.add_misfit(cpu, self.misfit[cpu]);
+                continue;
+            }
             queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
@@ -261,7 +277,6 @@ impl System<'_> {
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
             });
-            i += 1;
         }
         match queue.result() {
             Some(src) if src != p.dst => {

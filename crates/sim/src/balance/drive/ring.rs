@@ -4,11 +4,12 @@
 //! whenever another CPU acts. So the loop continues a pass where it lies, without a copy of it; it borrows the state
 //! of other CPUs once for many groups; and it selects instead of branching, since neither the type nor the load of the
 //! next group is foreseeable. [`groups`](super::groups) has the loop for all others: the local group, groups too large
-//! to be read at one instant, passes that D001's shortcuts may end or give statistics to, and every group once a
-//! real-time task has come.
+//! to be read at one instant, domains whose CPUs differ in capacity, passes that D001's shortcuts
+//! may end or give statistics to, and every group once a real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;
+use crate::balance::fits::Asymmetry;
 use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
 use crate::balance::spare::{DomainFacts, Later};
@@ -51,6 +52,7 @@ struct Others<'s, 'm> {
     queues: &'s Arena<CfsRqId, CfsRq>,
     nr_running: &'s Arena<CpuId, u32>,
     idle: &'s Arena<CpuId, bool>,
+    misfit: &'s Arena<CpuId, u64>,
     group_flags: &'s [bool],
 }
 
@@ -69,8 +71,8 @@ impl<'m> System<'m> {
 
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
-        let System { cpus, fixed, lines, queues, nr_running, idle, group_flags, horizon, .. } = self;
-        let state = Others { fixed, queues, nr_running, idle, group_flags };
+        let System { cpus, fixed, lines, queues, nr_running, idle, misfit, group_flags, horizon, .. } = self;
+        let state = Others { fixed, queues, nr_running, idle, misfit, group_flags };
         (cpus, Sight { lines, state, horizon: *horizon })
     }
 
@@ -108,6 +110,9 @@ impl Sight<'_, '_> {
             return Next::Group;
         }
         let (state, fixed) = (self.state, self.state.fixed);
+        if fixed.domains.of_cpu[*dst][*level].params.asym_capacity {
+            return Next::Group;
+        }
         let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
         let to_idle = facts.gives_to_idle(Kind::from(*trigger));
         let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
@@ -157,6 +162,7 @@ impl Others<'_, '_> {
             nr_running: self.nr_running[cpu],
             h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
             idle: self.idle[cpu],
+            misfit: self.misfit[cpu],
         }
     }
 
@@ -196,6 +202,8 @@ impl Fixed<'_> {
                 smt_balance: self.history.smt_balance,
             },
             imb_numa_nr: domain.imb_numa_nr,
+            asym: Asymmetry::default(),
+            cores: None,
         }
     }
 }

@@ -176,6 +176,7 @@ impl System<'_> {
             src_capacity,
             src_capacity_orig: self.fixed.cpu_capacity[src],
             dst_capacity,
+            misfit: p.misfit,
         };
         let Some(why) = needs_active(&facts) else { return Active::NotDue };
         self.count_push(why);

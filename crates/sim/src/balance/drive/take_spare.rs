@@ -32,10 +32,11 @@ impl System<'_> {
     }
 
     /// The facts about a task that the rules use.
-    fn spare_task(&mut self, task: TaskId, p: &Pass) -> Task {
+    fn spare_task(&mut self, task: TaskId, p: &Pass, wanted: MigrationType) -> Task {
         let facts = self.task_facts(task, p.dst, p.level);
+        let fits_source = wanted == MigrationType::Misfit && self.task_fits(task, self.tasks[task].cpu);
         let entity = self.entity(task);
-        Task { facts, util: entity.est.task_util(entity.avg.util_avg) }
+        Task { facts, util: entity.est.task_util(entity.avg.util_avg), fits_source }
     }
 
     /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.
@@ -47,6 +48,7 @@ impl System<'_> {
             MigrationType::Load => &mut lb.lb_imbalance_load,
             MigrationType::Util => &mut lb.lb_imbalance_util,
             MigrationType::Task => &mut lb.lb_imbalance_task,
+            MigrationType::Misfit => &mut lb.lb_imbalance_misfit,
         } += amount.amount;
         let mut in_vain = (None, None);
         let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules, &mut in_vain));
@@ -85,7 +87,7 @@ impl System<'_> {
                 Walk::Offer => {}
             }
             let Some(task) = oldest else { break };
-            match walk.offer(rules, &self.spare_task(task, p)) {
+            match walk.offer(rules, &self.spare_task(task, p, amount.migration)) {
                 Offer::Take { hot, then } => {
                     self.gain(by, p, task, hot);
                     if then.is_some() {

@@ -48,7 +48,10 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
     let alone = f.pass != Pass::Busy && f.src_h_nr_running == 1;
     let better = f.src_capacity * u64::from(f.imbalance_pct) < f.dst_capacity * 100;
     let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-    (alone && reduced && better).then_some(ActiveReason::ReducedCapacity)
+    if alone && reduced && better {
+        return Some(ActiveReason::ReducedCapacity);
+    }
+    (f.migration == MigrationType::Misfit).then_some(ActiveReason::Misfit)
 }
 
 /// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
@@ -120,6 +123,12 @@ mod tests {
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 1023, ..f }), None, "little would be won");
         assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 875, ..f }), None, "small, not disturbed");
+    }
+
+    #[test]
+    fn a_misfit_is_pushed_at_once() {
+        let f = ActiveFacts { migration: MigrationType::Misfit, nr_balance_failed: 0, ..FACTS };
+        assert_eq!(needs_active(&f), Some(ActiveReason::Misfit));
     }
 
     #[test]

@@ -57,7 +57,27 @@ impl DomainStats {
     #[inline]
     pub fn push(&mut self, domain: &DomainFacts, index: u32, group: &GroupStats) -> bool {
         self.overload |= group.overload;
+        if domain.asym.marked && self.leaves(domain, group) {
+            self.considered += 1;
+            return false;
+        }
         self.consider(domain, index, &Claim::from(group), || *group)
+    }
+
+    /// Whether a group is left alone because its CPUs are of another kind: a misfit that can't be helped, or tasks that
+    /// have each a faster CPU. In some kernels a group of a higher type than the busiest so far is not left for the
+    /// second reason.
+    fn leaves(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
+        let (asym, local) = (&domain.asym, &self.local);
+        if group.group_type == SpareType::Misfit {
+            return asym.dst_core_busy
+                || local.group_type != SpareType::HasSpare
+                || asym.is_in_vain(&local.kinds, &group.kinds);
+        }
+        let best = self.busiest.map_or(SpareType::HasSpare, |(_, best)| best.group_type);
+        group.group_type <= SpareType::FullyBusy
+            && (asym.before_types || group.group_type <= best)
+            && asym.is_slower_than(&local.kinds, &group.kinds)
     }
 
     #[inline]
@@ -145,6 +165,9 @@ impl DomainStats {
         busiest: &GroupStats,
     ) -> std::result::Result<Pull, Balanced> {
         let local = &self.local;
+        if busiest.group_type == SpareType::Misfit {
+            return Ok(Pull::Misfit);
+        }
         if busiest.group_type == SpareType::Imbalanced {
             return Ok(Pull::Imbalanced);
         }
@@ -157,7 +180,7 @@ impl DomainStats {
         }
         if domain.prefer_sibling
             && local.group_type == SpareType::HasSpare
-            && busiest.sum_nr_running > local.sum_nr_running + 1
+            && imbalance::sibling_imbalance(domain, pass, local, busiest) > 1
         {
             return Ok(Pull::PreferSibling);
         }
@@ -250,6 +273,8 @@ pub enum Balanced {
 /// Why a pull is attempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pull {
+    /// A task is too large for its CPU.
+    Misfit,
     /// Affinity prevents balance inside the busiest group.
     Imbalanced,
     /// The busiest group is overloaded, and the local one is not or has clearly less load.

@@ -1,6 +1,7 @@
 //! Tests of the choice: each fact of a group, a domain or a pass changes some verdict.
 
 use super::*;
+use crate::balance::fits::{Asymmetry, Kinds};
 use crate::balance::spare::Later;
 use crate::balance::spare::imbalance::MigrationType;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
@@ -13,6 +14,8 @@ const MC: DomainFacts = DomainFacts {
     numa: false,
     later: Later { cores_last_when_full: true, smt_balance: true },
     imb_numa_nr: 0,
+    asym: Asymmetry::NONE,
+    cores: None,
 };
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
 
@@ -32,6 +35,7 @@ fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
         weight,
         group_type: kind,
         overload: nr > weight,
+        kinds: Default::default(),
     }
 }
 fn seen(domain: &DomainFacts, local: GroupStats, others: &[GroupStats]) -> DomainStats {
@@ -218,4 +222,33 @@ fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
+    let kinds = |capacity, misfit_load| Kinds { misfit_load, min_capacity: capacity, max_capacity: capacity };
+    let of = |kind, nr, capacity, misfit| GroupStats { kinds: kinds(capacity, misfit), ..group(kind, 4, nr) };
+    let to = |capacity, local: GroupStats, others: &[GroupStats]| {
+        let asym = Asymmetry {
+            marked: true,
+            by_target: true,
+            before_types: true,
+            dst_capacity: capacity,
+            ..Asymmetry::NONE
+        };
+        let domain = DomainFacts { asym, ..PLAIN };
+        let s = seen(&domain, local, others);
+        (s.busiest.map(|(i, _)| i), s.decide(&domain, Pass::Newidle))
+    };
+    let (misfit, larger) = (of(SpareType::Misfit, 4, 446, 900), of(SpareType::Misfit, 4, 446, 1000));
+    let (found, verdict) = to(1024, of(HasSpare, 1, 1024, 0), &[misfit, larger]);
+    assert_eq!(found, Some(2), "the largest misfit");
+    let Verdict::Pull { amount, why: Pull::Misfit, .. } = verdict else { panic!("{verdict:?}") };
+    assert_eq!((amount.migration, amount.amount), (MigrationType::Misfit, 1));
+    assert_eq!(to(1024, of(FullyBusy, 4, 1024, 0), &[misfit]).0, None, "there is no room");
+    assert_eq!(to(446, of(HasSpare, 1, 446, 0), &[misfit]).0, None, "no faster CPU");
+    // Four tasks have four fast CPUs: an idle slow one takes none. A fifth waits.
+    assert_eq!(to(446, of(HasSpare, 0, 446, 0), &[of(FullyBusy, 4, 1024, 0)]).0, None);
+    assert_eq!(to(446, of(HasSpare, 0, 446, 0), &[of(Overloaded, 5, 1024, 0)]).0, Some(1));
+    assert_eq!(to(1024, of(HasSpare, 0, 1024, 0), &[of(FullyBusy, 4, 446, 0)]).0, Some(1));
 }

@@ -9,6 +9,8 @@ pub enum SpareType {
     HasSpare,
     /// Exactly full.
     FullyBusy,
+    /// A task is too large for its CPU (`group_misfit_task`).
+    Misfit,
     /// A core whose two tasks share the capacity of one core, read by an idle CPU (`group_smt_balance`, 6.6).
     SharedCore,
     /// Affinity keeps it from being balanced inside.
@@ -36,10 +38,12 @@ pub struct SpareFacts {
     pub imbalance_pct: u32,
     /// It is a core with more than one fair task, and the reading CPU is an idle one outside of it (`smt_balance`).
     pub shared_core: bool,
+    /// A CPU of it runs a task too large for it; read over domains with SD_ASYM_CPUCAPACITY, not of the local group.
+    pub misfit: bool,
 }
 
-/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: misfit tasks and asymmetric
-/// packing, since all CPUs modelled are alike.
+/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: asymmetric
+/// packing, and the task of a CPU that others disturb as a misfit by load (6.0).
 #[inline]
 pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let pct = u64::from(f.imbalance_pct);
@@ -49,7 +53,8 @@ pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let has_room = (f.nr_running < f.weight) | (!full_by_runnable & room_by_util);
     // Selected, not branched: no predictor foresees the type of the next of 64 groups.
     let by_room = select_unpredictable(has_room, SpareType::HasSpare, SpareType::FullyBusy);
-    let by_core = if f.shared_core { SpareType::SharedCore } else { by_room };
+    let by_fit = if f.misfit { SpareType::Misfit } else { by_room };
+    let by_core = if f.shared_core { SpareType::SharedCore } else { by_fit };
     let by_flag = if f.imbalanced { SpareType::Imbalanced } else { by_core };
     select_unpredictable(overloaded, SpareType::Overloaded, by_flag)
 }
@@ -69,6 +74,7 @@ mod tests {
             imbalanced: false,
             imbalance_pct: 117,
             shared_core: false,
+            misfit: false,
         };
         assert_eq!(since_5_5(&base), SpareType::Overloaded);
         assert_eq!(since_5_5(&SpareFacts { nr_running: 2, ..base }), SpareType::FullyBusy);
@@ -82,5 +88,9 @@ mod tests {
         assert_eq!(since_5_5(&core), SpareType::SharedCore, "whether it has room or not");
         assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..core }), SpareType::Imbalanced);
         assert_eq!(since_5_5(&SpareFacts { shared_core: true, ..base }), SpareType::Overloaded);
+        let misfit = SpareFacts { misfit: true, nr_running: 1, ..base };
+        assert_eq!(since_5_5(&misfit), SpareType::Misfit);
+        assert_eq!(since_5_5(&SpareFacts { shared_core: true, ..misfit }), SpareType::SharedCore);
+        assert_eq!(since_5_5(&SpareFacts { nr_running: 3, ..misfit }), SpareType::Overloaded);
     }
 }

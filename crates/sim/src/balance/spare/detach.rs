@@ -31,6 +31,8 @@ pub struct Task {
     pub facts: TaskFacts,
     /// Its utilisation or the estimate of it, whichever is more (`task_util_est`).
     pub util: u64,
+    /// It fits the source; asked only where a misfit is to move.
+    pub fits_source: bool,
 }
 
 /// Whether a task may move, apart from its size. Active balance uses this rule alone.
@@ -125,6 +127,9 @@ impl Detach {
             Err(why) => return Offer::Refuse(why),
             Ok(Movable { hot }) => hot,
         };
+        if self.migration == MigrationType::Misfit && task.fits_source {
+            return Offer::Refuse(Refusal::TooHeavy { hot });
+        }
         let (size, judged) = self.size(rules, task);
         if i64::try_from(judged).is_ok_and(|judged| judged > self.left) {
             return Offer::Refuse(Refusal::TooHeavy { hot });
@@ -152,6 +157,8 @@ impl Detach {
             }
             MigrationType::Util => (task.util, task.util),
             MigrationType::Task => (1, 0),
+            // One is enough.
+            MigrationType::Misfit => (self.left.max(1) as u64, 0),
         }
     }
 

@@ -39,6 +39,7 @@ const COLD: Task = Task {
         load: 1024,
     },
     util: 300,
+    fits_source: false,
 };
 const PINNED: Task = Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
 
@@ -103,7 +104,7 @@ fn utilisation_must_fit_whatever_the_failures() {
 
 #[test]
 fn tasks_are_counted_whatever_their_size() {
-    let heavy = Task { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024 };
+    let heavy = Task { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024, fits_source: false };
     let mut d = walk(Tasks, 2, 4);
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: None });
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: Some(Stop::Enough) });

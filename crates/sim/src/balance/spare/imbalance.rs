@@ -22,6 +22,8 @@ pub enum MigrationType {
     Util,
     /// Tasks.
     Task,
+    /// A task too large for its CPU (4.20).
+    Misfit,
 }
 
 /// The facts that the amount depends on.
@@ -57,6 +59,8 @@ pub enum How {
     Imbalanced,
     /// One task of a core that has two.
     SharedCore,
+    /// The task that is too large for its CPU.
+    Misfit,
     /// As much utilisation as the local group has room for.
     FillRoom,
     /// The local group has no room by utilisation, but this CPU idles and a task waits there: one task.
@@ -80,6 +84,9 @@ pub fn calculate(f: &Facts) -> Amount {
     match f.busiest.group_type {
         SpareType::Imbalanced => return tasks(1, How::Imbalanced),
         SpareType::SharedCore => return tasks(1, How::SharedCore),
+        SpareType::Misfit => {
+            return Amount { migration: MigrationType::Misfit, amount: 1, how: How::Misfit };
+        }
         _ => {}
     }
     if f.local.group_type == SpareType::HasSpare {
@@ -106,7 +113,7 @@ fn fill_room(f: &Facts) -> Amount {
 fn even_out(f: &Facts) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let (difference, how) = if busiest.weight == 1 || f.domain.prefer_sibling {
-        (busiest.sum_nr_running.saturating_sub(local.sum_nr_running), How::EvenTasks)
+        (sibling_imbalance(&f.domain, f.pass, local, busiest), How::EvenTasks)
     } else {
         (local.idle_cpus.saturating_sub(busiest.idle_cpus), How::EvenIdle)
     };
@@ -115,6 +122,23 @@ fn even_out(f: &Facts) -> Amount {
         return tasks(0, How::NumaTolerated);
     }
     tasks(difference / 2, how)
+}
+
+/// How many tasks the busiest group has too many of; half of them are to move. Groups of unlike numbers of cores have
+/// their due by cores, by passes of idle CPUs (`sibling_imbalance`, 6.6).
+pub fn sibling_imbalance(domain: &DomainFacts, pass: Pass, local: &GroupStats, busiest: &GroupStats) -> u32 {
+    let (here, there) = (local.sum_nr_running, busiest.sum_nr_running);
+    let Some(cores) = domain.cores else { return there.saturating_sub(here) };
+    if pass == Pass::Busy {
+        return 0;
+    }
+    let all = cores.local + cores.busiest;
+    let crossed = (cores.local * there).saturating_sub(cores.busiest * here);
+    match (2 * crossed + all) / all {
+        // An empty group is used.
+        0 | 1 if here == 0 && there > 1 => 2,
+        imbalance => imbalance,
+    }
 }
 
 /// Whether an imbalance between nodes is tolerated. `dst_running`: tasks on the local node with one more.
@@ -143,7 +167,7 @@ fn to_average(f: &Facts) -> Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::Later;
+    use crate::balance::spare::{Cores, Later};
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
     const LLC: DomainFacts = DomainFacts {
@@ -154,6 +178,8 @@ mod tests {
         numa: false,
         later: Later { cores_last_when_full: true, smt_balance: true },
         imb_numa_nr: 14,
+        asym: crate::balance::fits::Asymmetry::NONE,
+        cores: None,
     };
     const NODES: DomainFacts = DomainFacts { share_llc: false, numa: true, ..LLC };
 
@@ -173,6 +199,7 @@ mod tests {
             weight,
             group_type: kind,
             overload: false,
+            kinds: Default::default(),
         }
     }
     fn facts(domain: DomainFacts, local: GroupStats, busiest: GroupStats) -> Facts {
@@ -282,6 +309,21 @@ mod tests {
     fn two_groups_just_full_have_no_averages_and_nothing_moves() {
         let got = amount(LLC, group(FullyBusy, 2, 2), group(FullyBusy, 2, 4));
         assert_eq!(got, (MigrationType::Load, 0, How::LocalBusier));
+    }
+
+    #[test]
+    fn groups_of_unlike_numbers_of_cores_get_tasks_by_cores_since_6_6() {
+        let by = |cores, pass, here: u32, there: u32| {
+            let domain = DomainFacts { cores, ..LLC };
+            let (local, busiest) = (group(HasSpare, 4, here), group(FullyBusy, 2, there));
+            sibling_imbalance(&domain, pass, &local, &busiest)
+        };
+        let two_of_six = Some(Cores { busiest: 2, local: 4 });
+        assert_eq!(by(None, Pass::Idle, 3, 3), 0);
+        assert_eq!(by(two_of_six, Pass::Idle, 3, 3), 3, "two tasks on two cores, and four on four");
+        assert_eq!(by(two_of_six, Pass::Busy, 3, 3), 0);
+        assert_eq!(by(two_of_six, Pass::Idle, 4, 2), 1, "in proportion");
+        assert_eq!(by(Some(Cores { busiest: 4, local: 2 }), Pass::Idle, 0, 2), 2, "an empty group is used");
     }
 
     #[test]

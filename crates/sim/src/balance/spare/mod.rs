@@ -5,11 +5,13 @@
 //! shortcuts of D001 (Chen Yu, 27 Jul 2023) come on top, in [`newidle_scan`]. Loads are PELT averages (1024: one nice-0
 //! task that always runs), utilisation and capacity in 1/1024 CPU.
 //!
-//! Not modelled, since all CPUs modelled are alike: misfit tasks, asymmetric packing, energy-aware placement. Nor is
-//! NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in
-//! the type (5.7), small NUMA imbalances by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks
-//! only (5.12) and blind to cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`Later`] and the flags of
-//! the chronology hold the changes after 6.1.
+//! On machines whose CPUs differ in capacity, misfits come on top ([`crate::balance::fits`]). Not modelled: asymmetric
+//! packing, energy-aware placement, NUMA balancing's grading of queues.
+//!
+//! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), small NUMA
+//! imbalances by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks only (5.12) and blind to
+//! cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`Later`] and the flags of the chronology hold the
+//! changes after 6.1.
 
 pub mod active;
 pub mod busiest;
@@ -24,6 +26,7 @@ pub mod stats;
 pub mod turn;
 
 use crate::balance::era::Pass;
+use crate::balance::fits::Asymmetry;
 
 /// The facts about a domain that the rules depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,19 @@ pub struct DomainFacts {
     pub later: Later,
     /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
     pub imb_numa_nr: u32,
+    /// Capacities to compare, on machines whose CPUs differ in it.
+    pub asym: Asymmetry,
+    /// Cores of the busiest and of the local group, where these differ and the kernel asks for them (6.6).
+    pub cores: Option<Cores>,
+}
+
+/// Numbers of cores of two groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cores {
+    /// Of the group pulled from.
+    pub busiest: u32,
+    /// Of the balancing CPU's.
+    pub local: u32,
 }
 
 impl DomainFacts {

@@ -12,6 +12,8 @@ const MC: DomainFacts = DomainFacts {
     numa: false,
     later: Later { cores_last_when_full: true, smt_balance: true },
     imb_numa_nr: 0,
+    asym: crate::balance::fits::Asymmetry::NONE,
+    cores: None,
 };
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };
 const NONE: Shortcuts = Shortcuts { snapshot: false, util: false, fast: false, quad: false };
@@ -30,6 +32,7 @@ fn core(nr: u32) -> GroupStats {
         weight: 2,
         group_type: if nr < 2 { SpareType::HasSpare } else { SpareType::FullyBusy },
         overload: nr > 2,
+        kinds: Default::default(),
     }
 }
 /// The core of a CPU about to go idle, its sibling idle.

@@ -37,6 +37,9 @@ pub struct KickFacts {
     pub capacity_orig: u64,
     /// `imbalance_pct` of its lowest domain.
     pub imbalance_pct: u32,
+    /// Whether the CPU has a misfit to give; `None` on machines whose CPUs are alike. Elsewhere busy CPUs of the cache
+    /// do not count.
+    pub misfit: Option<bool>,
 }
 
 /// Why a tickless CPU is asked for help. All but the last two ask it to balance and to bring averages up to date.
@@ -46,6 +49,8 @@ pub enum Kick {
     TwoTasks,
     /// This CPU is disturbed and has a task.
     ReducedCapacity,
+    /// This CPU's task is too large for it, and a faster CPU exists (4.20).
+    Misfit,
     /// More than one CPU of the cache is busy while others sleep.
     BusyCache,
     /// Only bring the averages of idle CPUs up to date: `nohz.next_balance` stays.
@@ -81,6 +86,8 @@ pub fn kick(f: &KickFacts) -> std::result::Result<Asks, NoKick> {
         () if f.h_nr_running >= 1 && is_reduced(f.capacity, f.capacity_orig, f.imbalance_pct) => {
             Ok(Kick::ReducedCapacity)
         }
+        () if f.misfit == Some(true) => Ok(Kick::Misfit),
+        () if f.misfit.is_some() => Err(NoKick::NothingToGive),
         () if f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
         () => Err(NoKick::NothingToGive),
     };
@@ -140,6 +147,7 @@ mod tests {
         capacity: 1024,
         capacity_orig: 1024,
         imbalance_pct: 110,
+        misfit: None,
     };
 
     fn why(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
@@ -160,6 +168,13 @@ mod tests {
             "931 * 110 is 102410"
         );
         assert_eq!(why(&KickFacts { h_nr_running: 0, ..disturbed }), Ok(Kick::BusyCache), "not a fair task");
+    }
+
+    #[test]
+    fn where_cpus_differ_a_misfit_kicks_and_busy_caches_do_not() {
+        let misfit = |misfit| KickFacts { misfit, busy_nearby: Some(4), ..QUIET };
+        assert_eq!(why(&misfit(Some(true))), Ok(Kick::Misfit));
+        assert_eq!(why(&misfit(Some(false))), Err(NoKick::NothingToGive));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::capacity::is_reduced;
+use crate::balance::fits::Asymmetry;
 use schedlab_base::CpuId;
 
 /// One CPU of the busiest group, read again.
@@ -24,6 +25,8 @@ pub struct QueueSample {
     pub capacity: u64,
     /// Capacity when undisturbed.
     pub capacity_orig: u64,
+    /// The load of its misfit; 0 without one.
+    pub misfit: u64,
 }
 
 /// Looks for the queue with the most load, utilisation or tasks, whichever is to move.
@@ -32,6 +35,7 @@ pub struct BusiestQueue {
     wanted: Amount,
     imbalance_pct: u32,
     boosts: bool,
+    asym: Asymmetry,
     best: Option<CpuId>,
     /// Load, utilisation or tasks of the best.
     most: u64,
@@ -40,14 +44,15 @@ pub struct BusiestQueue {
 
 impl BusiestQueue {
     /// A search for this amount. `boosts`: a CPU with many waiting tasks counts as highly utilised (6.5).
-    pub fn new(wanted: Amount, imbalance_pct: u32, boosts: bool) -> BusiestQueue {
-        BusiestQueue { wanted, imbalance_pct, boosts, best: None, most: 0, capacity: 1 }
+    /// `asym`: the capacities to compare, on machines whose CPUs differ in it.
+    pub fn new(wanted: Amount, imbalance_pct: u32, boosts: bool, asym: Asymmetry) -> BusiestQueue {
+        BusiestQueue { wanted, imbalance_pct, boosts, asym, best: None, most: 0, capacity: 1 }
     }
 
     /// Adds a CPU that is still under consideration, in ascending order. Ties keep the earlier one.
     #[inline]
     pub fn add(&mut self, q: &QueueSample) {
-        if q.h_nr_running == 0 {
+        if q.h_nr_running == 0 || (q.h_nr_running == 1 && self.asym.spares(q.capacity)) {
             return;
         }
         let (value, busier) = match self.wanted.migration {
@@ -65,6 +70,7 @@ impl BusiestQueue {
                 let util = if self.boosts { q.util.max(q.runnable.min(q.capacity_orig)) } else { q.util };
                 (util, util > self.most)
             }
+            MigrationType::Misfit => (q.misfit, q.misfit > self.most),
             MigrationType::Task => (u64::from(q.h_nr_running), u64::from(q.h_nr_running) > self.most),
         };
         if busier {
@@ -91,10 +97,24 @@ mod tests {
     fn q(cpu: u32, load: u64, h_nr_running: u32) -> QueueSample {
         let (util, runnable) = (load / 2, 0);
         let cpu = CpuId(cpu);
-        QueueSample { cpu, load, util, runnable, h_nr_running, capacity: 1024, capacity_orig: 1024 }
+        QueueSample {
+            cpu,
+            load,
+            util,
+            runnable,
+            h_nr_running,
+            capacity: 1024,
+            capacity_orig: 1024,
+            misfit: 0,
+        }
     }
     fn pick(migration: MigrationType, amount: u64, queues: &[QueueSample]) -> Option<u32> {
-        let mut s = BusiestQueue::new(Amount { migration, amount, how: How::ToAverage }, 117, true);
+        let mut s = BusiestQueue::new(
+            Amount { migration, amount, how: How::ToAverage },
+            117,
+            true,
+            Asymmetry::default(),
+        );
         queues.iter().for_each(|q| s.add(q));
         s.result().map(|c| c.0)
     }

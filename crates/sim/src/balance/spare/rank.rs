@@ -26,6 +26,8 @@ pub struct Claim {
     pub sum_h_nr_running: u32,
     /// Idle CPUs: far fewer than 2^28.
     pub idle_cpus: u32,
+    /// The largest load of a misfit.
+    pub misfit_load: u64,
 }
 
 impl From<&GroupStats> for Claim {
@@ -37,6 +39,7 @@ impl From<&GroupStats> for Claim {
             sum_nr_running: group.sum_nr_running,
             sum_h_nr_running: group.sum_h_nr_running,
             idle_cpus: group.idle_cpus,
+            misfit_load: group.kinds.misfit_load,
         }
     }
 }
@@ -55,6 +58,7 @@ impl Claim {
         let within = select_unpredictable(is(SpareType::Overloaded), self.avg_load.min(MOST), within);
         let within = match self.group_type {
             SpareType::Imbalanced => 0,
+            SpareType::Misfit => self.misfit_load.min(MOST),
             // Cores without an idle thread are like full groups, of which the first core stays.
             SpareType::SharedCore if self.idle_cpus == 0 => MOST,
             _ => within,
@@ -68,7 +72,7 @@ impl Claim {
 mod tests {
     use super::*;
     use crate::balance::spare::Later;
-    use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
+    use SpareType::{FullyBusy, HasSpare, Imbalanced, Misfit, Overloaded, SharedCore};
     use proptest::prelude::*;
 
     /// The rules between a group and the busiest so far, as the kernel states them.
@@ -85,6 +89,7 @@ mod tests {
         match group.group_type {
             Overloaded => group.avg_load > best.avg_load,
             Imbalanced => false,
+            Misfit => group.misfit_load > best.misfit_load,
             SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
             FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
             HasSpare => has_less_room,
@@ -92,7 +97,8 @@ mod tests {
     }
 
     fn claim() -> impl Strategy<Value = Claim> {
-        let kinds = prop::sample::select(vec![HasSpare, FullyBusy, SharedCore, Imbalanced, Overloaded]);
+        let kinds =
+            prop::sample::select(vec![HasSpare, FullyBusy, Misfit, SharedCore, Imbalanced, Overloaded]);
         (kinds, 0u64..6, 0u32..5, 0u32..3, 0u32..4).prop_map(|(group_type, avg_load, nr, h_nr, idle_cpus)| {
             Claim {
                 group_type,
@@ -100,6 +106,7 @@ mod tests {
                 sum_nr_running: nr,
                 sum_h_nr_running: h_nr,
                 idle_cpus,
+                misfit_load: avg_load % 4,
             }
         })
     }
@@ -119,6 +126,8 @@ mod tests {
                 numa: false,
                 later: Later { cores_last_when_full, smt_balance: true },
                 imb_numa_nr: 0,
+                asym: Default::default(),
+                cores: None,
             };
             let (mut by_rules, mut by_rank, mut rank) = (None, None, 0);
             for (nth, group) in ring.iter().enumerate() {
@@ -144,6 +153,8 @@ mod tests {
             numa: false,
             later: Later::default(),
             imb_numa_nr: 0,
+            asym: Default::default(),
+            cores: None,
         };
         let of = |group_type| {
             let most = Claim {
@@ -152,9 +163,13 @@ mod tests {
                 sum_nr_running: u32::MAX,
                 sum_h_nr_running: 1,
                 idle_cpus: 0,
+                misfit_load: u64::MAX,
             };
             most.rank(&domain, u32::MAX) >> 60
         };
-        assert_eq!([HasSpare, FullyBusy, SharedCore, Imbalanced, Overloaded].map(of), [1, 2, 3, 4, 5]);
+        assert_eq!(
+            [HasSpare, FullyBusy, Misfit, SharedCore, Imbalanced, Overloaded].map(of),
+            [1, 2, 3, 4, 5, 6]
+        );
     }
 }

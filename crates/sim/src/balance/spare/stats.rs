@@ -6,6 +6,7 @@
 use super::classify::{SpareFacts, SpareType, since_5_5};
 use super::rank::Claim;
 use crate::balance::capacity::{GroupFacts, SCALE};
+use crate::balance::fits::Kinds;
 use schedlab_base::CpuId;
 
 /// One CPU as a pass reads it.
@@ -26,6 +27,8 @@ pub struct CpuSample {
     /// Whether it runs its idle task, has nothing queued and no wakeup pending (`idle_cpu`). A CPU that balances
     /// because it is about to go idle does not count: its departing task is still current.
     pub idle: bool,
+    /// The load of its running task, if that is too large for it (`misfit_task_load`).
+    pub misfit: u64,
 }
 
 /// Sums over the CPUs of one group.
@@ -41,6 +44,8 @@ pub struct Tally {
     idle_cpus: u32,
     /// Whether some CPU has two runnable tasks.
     pub(super) overload: bool,
+    /// The largest load of a misfit.
+    misfit: u64,
 }
 
 impl Tally {
@@ -54,6 +59,19 @@ impl Tally {
         self.h_nr_running += s.h_nr_running;
         self.overload |= s.nr_running > 1;
         self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
+    }
+
+    /// Adds the CPU's misfit, where the domain has SD_ASYM_CPUCAPACITY and the group is not the local one.
+    pub fn add_misfit(&mut self, s: &CpuSample) {
+        if s.nr_running > 0 && s.misfit > 0 {
+            self.misfit = self.misfit.max(s.misfit);
+            // A CPU that goes idle should look for it.
+            self.overload = true;
+        }
+    }
+    /// The largest load of a misfit.
+    pub fn misfit(&self) -> u64 {
+        self.misfit
     }
 
     /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and the reading CPU is an
@@ -80,6 +98,7 @@ impl Tally {
             imbalanced: group.imbalanced,
             imbalance_pct,
             shared_core: gives_to_idle & (self.h_nr_running > 1),
+            misfit: self.misfit > 0,
         })
     }
 
@@ -93,6 +112,7 @@ impl Tally {
             sum_nr_running: self.nr_running,
             sum_h_nr_running: self.h_nr_running,
             idle_cpus: self.idle_cpus,
+            misfit_load: self.misfit,
         }
     }
 
@@ -110,6 +130,7 @@ impl Tally {
             weight: group.weight,
             group_type,
             overload: self.overload,
+            kinds: Kinds::default(),
         };
         if group_type == SpareType::Overloaded {
             stats.avg_load = stats.load_per_capacity();
@@ -143,6 +164,8 @@ pub struct GroupStats {
     pub group_type: SpareType,
     /// Whether some CPU had two runnable tasks. A pass over the top domain stores it as `rd->overload`.
     pub overload: bool,
+    /// Capacities and misfits, over domains with SD_ASYM_CPUCAPACITY.
+    pub kinds: Kinds,
 }
 
 impl GroupStats {
@@ -165,6 +188,7 @@ mod tests {
             nr_running: nr,
             h_nr_running: nr,
             idle: nr == 0,
+            misfit: 0,
         }
     }
     fn close(cpus: &[CpuSample], capacity: u64) -> GroupStats {

@@ -37,20 +37,21 @@ impl System<'_> {
     /// The clock of a queue's load averages, ns: it stands still while the queue is throttled (`cfs_rq_clock_pelt`).
     #[inline]
     pub(in crate::fair) fn pelt_clock(&self, queue: CfsRqId) -> u64 {
+        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
         if !self.limits {
-            return self.now;
+            return now;
         }
         let own = &self.group_rqs[queue];
-        own.frozen_at.unwrap_or(self.now) - own.frozen_ns
+        own.frozen_at.unwrap_or(now) - own.frozen_ns
     }
     /// The clock of a queue's load averages stops.
     pub(super) fn freeze(&mut self, queue: CfsRqId) {
-        let now = self.now;
+        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
         self.group_rqs[queue].frozen_at.get_or_insert(now);
     }
     /// It goes on.
     pub(super) fn thaw(&mut self, queue: CfsRqId) {
-        let now = self.now;
+        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
         let own = &mut self.group_rqs[queue];
         own.frozen_ns += own.frozen_at.take().map_or(0, |at| now - at);
     }

@@ -17,7 +17,7 @@ impl System<'_> {
         let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
         match (history.rt_capacity, history.rt_average) {
             (false, _) => whole,
-            (true, true) => taken.left(whole, self.now, runs),
+            (true, true) => taken.left(whole, self.cpu_pelt_clock(cpu), runs),
             (true, false) => taken.left_by_time(whole, self.now),
         }
     }

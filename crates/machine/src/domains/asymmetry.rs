@@ -1,0 +1,73 @@
+//! Domains whose CPUs differ in capacity (SD_ASYM_CPUCAPACITY).
+//!
+//! The kernel finds them by itself since 4.20. Up to 5.13 one level has the flag: the lowest on which every CPU's
+//! domain has a CPU of the highest capacity that any domain of it sees (`asym_cpu_capacity_level`; from memory). Since
+//! 5.14 each domain has it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all
+//! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings.
+
+use super::DomainParams;
+use super::levels::Spans;
+use crate::Topology;
+use schedlab_base::{CpuId, Version};
+
+/// How a kernel marks domains.
+pub(super) enum Asymmetry {
+    /// It marks none: all CPUs are alike, or it does not look.
+    None,
+    /// It marks the domains of one level.
+    Level(usize),
+    /// It judges each domain by the capacities in it; these are all CPUs', and the number of different ones.
+    Each(Vec<u32>, usize),
+}
+
+impl Asymmetry {
+    pub fn of(topology: &Topology, levels: &[Spans], version: Version) -> Asymmetry {
+        if !topology.is_asymmetric() || version < Version::new(4, 20) {
+            return Asymmetry::None;
+        }
+        let all = &topology.capacity;
+        if version >= Version::new(5, 14) {
+            return Asymmetry::Each(all.clone(), different(all.iter().copied()));
+        }
+        Asymmetry::Level(lowest_with_the_highest(topology, levels))
+    }
+
+    /// Marks the domains built over a CPU, and takes SD_PREFER_SIBLING off their children.
+    pub fn mark(&self, built: &mut [(&Spans, DomainParams)], cpu: CpuId) {
+        for at in 0..built.len() {
+            let (spans, params) = &mut built[at];
+            let (marked, full) = match self {
+                Asymmetry::None => (false, false),
+                Asymmetry::Level(level) => (at == *level, false),
+                Asymmetry::Each(capacity, most) => {
+                    let here = different(spans.cpus_of(cpu).iter().map(|c| capacity[c.index()]));
+                    (here > 1, here == *most)
+                }
+            };
+            (params.asym_capacity, params.asym_full) = (marked, marked && full);
+            if let (true, Some((_, child))) = (marked, at.checked_sub(1).and_then(|c| built.get_mut(c))) {
+                child.prefer_sibling = false;
+            }
+        }
+    }
+}
+
+fn different(capacities: impl Iterator<Item = u32>) -> usize {
+    let mut all: Vec<u32> = capacities.collect();
+    all.sort_unstable();
+    all.dedup();
+    all.len()
+}
+
+/// The lowest level that no level above gives any CPU a faster CPU than.
+fn lowest_with_the_highest(topology: &Topology, levels: &[Spans]) -> usize {
+    let fastest = |level: &Spans, cpu: CpuId| {
+        level.cpus_of(cpu).iter().map(|c| topology.capacity_of(*c)).max().unwrap_or_default()
+    };
+    let rises = |at: &usize| {
+        let cpus = (0..topology.nr_cpus()).map(CpuId::from);
+        let mut pairs = cpus.map(|cpu| (fastest(&levels[*at - 1], cpu), fastest(&levels[*at], cpu)));
+        pairs.any(|(below, here)| here > below)
+    };
+    (1..levels.len()).rev().find(rises).unwrap_or(0)
+}
