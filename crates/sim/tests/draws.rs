@@ -288,10 +288,9 @@ fn crowd() -> impl Strategy<Value = Draw> {
     )
 }
 
-/// Draws on machines of unlike cores and caches, without quotas.
+/// Draws on machines of unlike cores and caches.
 fn on_uneven() -> impl Strategy<Value = Draw> {
-    (draw_of(plan()), kinds()).prop_map(|(mut draw, kinds)| {
-        draw.groups.iter_mut().for_each(|group| group.limit = None);
+    (draw_of(plan()), kinds()).prop_map(|(draw, kinds)| {
         Draw { uneven: Some(kinds), ..draw }
     })
 }
