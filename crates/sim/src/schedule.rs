@@ -23,7 +23,8 @@ impl System<'_> {
         c.clock.hold(now);
         c.need_resched = None;
         c.leaving = why;
-        let push = c.push.take().filter(|(task, to, why)| {
+        let asked = c.push.take();
+        let push = asked.filter(|(task, to, why)| {
             *why != MoveReason::Active
                 || !self.limits
                 || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
@@ -54,6 +55,11 @@ impl System<'_> {
                         c.carried = Some((task, to, reason));
                         // The task leaves in order to move, even if another request for a switch came first.
                         c.leaving = SwitchReason::Moved;
+                    } else if why == SwitchReason::Moved {
+                        // The stopper came, and does not take it along.
+                        let stays = asked.is_some() && push.is_none();
+                        self.cpus[cpu].leaving =
+                            if stays { SwitchReason::Throttled } else { SwitchReason::Preempted };
                     }
                 }
             }

@@ -290,9 +290,7 @@ fn crowd() -> impl Strategy<Value = Draw> {
 
 /// Draws on machines of unlike cores and caches.
 fn on_uneven() -> impl Strategy<Value = Draw> {
-    (draw_of(plan()), kinds()).prop_map(|(draw, kinds)| {
-        Draw { uneven: Some(kinds), ..draw }
-    })
+    (draw_of(plan()), kinds()).prop_map(|(draw, kinds)| Draw { uneven: Some(kinds), ..draw })
 }
 
 fn draw() -> impl Strategy<Value = Draw> {

@@ -376,9 +376,6 @@ mechanisms! {
         fork_stops_at_gap: [since("4.3")], "select_task_rq_fair()", Source("3.18 has it not, 4.4 has it; 4.3 is from memory"),
             with "The slow path starts at the highest domain below the first that does not balance at fork."
             without "The slow path starts at the highest domain that balances at fork."
-        affinity_distributes: [since("5.7")], "__set_cpus_allowed_ptr(), cpumask_any_and_distribute()", Memory("6.1.192 has it, a tree of 4.6 or 4.7 has it not"),
-            with "Tasks that lose their CPU with a new mask are spread over the mask's CPUs, one after another."
-            without "Tasks that lose their CPU with a new mask all go to the mask's lowest-numbered CPU."
         exec_by_capacity: [between("4.10", "5.5")], "find_idlest_group()", Source("4.4 has it not, 4.15 and 5.4 have it; 4.10 is from memory"),
             with "At exec groups are first compared by the room of their emptiest CPU, seen without the task itself."
             without "At exec groups are compared as at fork."
@@ -388,6 +385,9 @@ mechanisms! {
         idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Source("5.4 has it, too; up to 4.15 the asking CPU would win, which is in no group that is read"),
             with "Ties go to the first CPU read."
             without "Ties go to the asking CPU."
+        affinity_distributes: [since("5.7")], "__set_cpus_allowed_ptr(), cpumask_any_and_distribute()", Memory("6.1.192 has it, a tree of 4.6 or 4.7 has it not"),
+            with "Tasks that lose their CPU with a new mask are spread over the mask's CPUs, one after another."
+            without "Tasks that lose their CPU with a new mask all go to the mask's lowest-numbered CPU."
         idlest_counts_allowed in "idlest-by-spare": [since("7.0")], "update_sg_wakeup_stats()", Source("6.17 has it not, 7.0 has it"),
             with "Of a group only CPUs count that the task may use."
             without "All CPUs of a group count, also those that the task may not use."

@@ -288,3 +288,21 @@ pub(crate) fn series(built: &Built) -> Result<Vec<(String, Series)>> {
     let one = |s: &SeriesDecl| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?)));
     built.series.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_short_if_its_slow_state_is_computed_once() {
+        // nr_idle_scan is computed every 1,020 ms there.
+        let machine = Machine::load("smp-32").expect("a preset");
+        let warns = |kernel: &str, warmup_ms: u64, ms: u64| {
+            let kernel = Kernel::profile(kernel).expect("a profile");
+            too_short(&machine, &kernel, Ns::ms(warmup_ms), Ns::ms(ms)).is_some()
+        };
+        assert!(warns("v6.1", 0, 300) && warns("v6.1", 0, 2_000));
+        assert!(!warns("v6.1", 0, 2_100) && !warns("v6.1", 1_000, 300), "a long run, and a long warm-up");
+        assert!(!warns("v5.15", 0, 300), "nothing reads it there");
+    }
+}

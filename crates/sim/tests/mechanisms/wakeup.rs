@@ -235,6 +235,24 @@ fn new_tasks_get_a_core_each_before_they_share_one() {
     }
 }
 
+#[test]
+fn idle_cpus_that_a_new_task_may_not_use_make_its_group_no_better_since_7_0() {
+    // Three CPUs are idle on the parent's node, which the child may not use, and two on the other, which it may.
+    for (kernel_text, moves) in [("v6.18", false), ("v7.3", true)] {
+        let mut load = Load::lasting_ms(5);
+        load.task("hog", Some("6"), hog());
+        load.task("hog", Some("7"), hog());
+        let child = TaskId(load.builder.next_task().0 + 1);
+        let parent = load.task("parent", Some("0,4-7"), once(vec![Op::Spawn { task: child }, run_us(3_000)]));
+        load.task("child", Some("0,4-7"), hog());
+        load.builder.edit(child).spawned_by = Some(parent);
+        let seen = run(&machine("nodes-2x4"), kernel_text, load);
+        let first = |task| seen.placements(task)[0].1;
+        assert_eq!(first(parent), 0, "{kernel_text}");
+        assert_eq!(first(child) >= 4, moves, "{kernel_text}: cpu{}", first(child));
+    }
+}
+
 /// Short tasks woken in bursts: CPUs go idle all the time while others search.
 fn bursts(machine: &Machine, kernel_text: &str, seed: u64) -> Run {
     let times = [("runtime", 60_000_000), ("sleeptime", 60_000), ("cputime", 25_000)];
