@@ -65,7 +65,7 @@ impl System<'_> {
             self.activate_task(to, task, Enqueue::Moved);
         }
         if self.wakeup_preempt(to, Arrival { task, how: Enqueue::Moved, sync: false }) {
-            self.resched_fair(by, to, SwitchReason::Arrived);
+            self.resched_for(by, to, task, SwitchReason::Arrived);
         }
         self.end_enqueue(to, begun);
     }
@@ -73,7 +73,10 @@ impl System<'_> {
     /// The CPU of a new mask that a task goes to if it has to leave its own. `by` changes the mask, and remembers the
     /// choice even if the task stays.
     fn choose_allowed(&mut self, by: CpuId, task: TaskId, allowed: Option<&CpuSet>) -> Option<CpuId> {
-        if !self.fixed.history.affinity_distributes || self.tasks[task].allowed.as_ref() == allowed {
+        if self.tasks[task].allowed.as_ref() == allowed {
+            return None;
+        }
+        if !self.fixed.history.affinity_distributes {
             return allowed.and_then(CpuSet::lowest);
         }
         let last = self.cpus[by].distributed;

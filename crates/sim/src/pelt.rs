@@ -170,7 +170,8 @@ impl Pelt {
     /// Whether so much utilisation leaves no idle time to catch up with (`update_idle_rq_clock_pelt`). `other`: the sum
     /// of other classes.
     pub fn is_saturated(&self, other: u64) -> bool {
-        self.util_sum + other >= (self.divider() << 10) - LOAD_AVG_MAX
+        // The part of the current period is left out: the kernel takes the bar that is the same at any time.
+        self.util_sum + other >= ((LOAD_AVG_MAX - PERIOD) << 10) - LOAD_AVG_MAX
     }
 
     /// The largest value by now of a sum of weight one.

@@ -17,6 +17,21 @@ fn run(p: &mut Pelt, from_ns: u64, ns: u64, step_ns: u64, on: bool) -> u64 {
 }
 
 #[test]
+fn whether_a_cpu_is_saturated_is_asked_of_whole_periods() {
+    let after_a_nap = |offset_us: u64| {
+        let period_ns = 1_024 * 1_024;
+        let mut avg = Pelt::default();
+        avg.update(0, 1024, 1, true);
+        avg.update(400 * period_ns, 1024, 1, true);
+        avg.update(400 * period_ns + period_ns / 2, 0, 0, false);
+        avg.update(440 * period_ns + offset_us * 1_024, 1024, 1, true);
+        avg
+    };
+    assert!(!after_a_nap(0).is_saturated(0), "half a period of idle time, 40 periods ago");
+    assert!(after_a_nap(1_000).is_saturated(0), "the current period comes on top");
+}
+
+#[test]
 fn the_decay_table_is_powers_of_the_32nd_root_of_a_half() {
     assert_eq!(DECAY[16], 3_037_000_499, "2^32 / sqrt 2");
     assert_eq!(DECAY[8], 3_611_622_602, "2^32 / 2^(1/4)");

@@ -49,7 +49,11 @@ impl System<'_> {
                     self.task_dead(prev);
                 }
                 _ => {
-                    if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
+                    // Active balance takes fair tasks only.
+                    let is_rt = self.class(prev) == Class::Rt;
+                    let takes =
+                        |(t, _, why): &(_, _, _)| *t == prev && !(is_rt && *why == MoveReason::Active);
+                    if let Some((task, to, reason)) = push.filter(takes) {
                         self.deactivate_task(task, Dequeue::Move);
                         let c = &mut self.cpus[cpu];
                         c.carried = Some((task, to, reason));
@@ -104,9 +108,14 @@ impl System<'_> {
         self.cpus[cpu].need_resched = None;
         let next = self.pick_next_task(cpu, prev);
         // A charge on the way may have asked for a switch; this pick was that switch.
-        self.cpus[cpu].need_resched = None;
+        let c = &mut self.cpus[cpu];
+        c.need_resched = None;
         if prev.is_some() && next == prev {
             return self.stay(cpu);
+        }
+        if c.push.is_some() && next.is_some() {
+            // The stopper was asked for meanwhile, and runs next.
+            c.need_resched = Some(SwitchReason::Moved);
         }
         self.switch_to(cpu, prev, next, extra_ns);
     }
@@ -117,6 +126,10 @@ impl System<'_> {
         self.tell(cpu, EventKind::Stay);
         if self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
             return;
+        }
+        if self.cpus[cpu].push.is_some() {
+            // The stopper was asked for during the pick.
+            return self.schedule(cpu, SwitchReason::Moved);
         }
         if self.limits && self.throttle_on_return(cpu) {
             return self.schedule(cpu, SwitchReason::Throttled);
@@ -261,17 +274,20 @@ impl System<'_> {
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
-        if !self.rt_shared.any {
-            return preempts && self.resched_fair(by, to, why);
-        }
-        let signals = match self.class(task) {
-            Class::Rt => preempts && self.resched(by, to, why),
-            _ => preempts && self.resched_fair(by, to, why),
-        };
-        if how != Enqueue::Moved {
+        let signals = preempts && self.resched_for(by, to, task, why);
+        if self.rt_shared.any && how != Enqueue::Moved {
             self.task_woken(to, task);
         }
         signals
+    }
+
+    /// Asks `to` to switch in favour of a task. Only a fair one may have to wait.
+    #[inline]
+    pub fn resched_for(&mut self, by: CpuId, to: CpuId, task: TaskId, why: SwitchReason) -> bool {
+        match self.class(task) {
+            Class::Rt => self.resched(by, to, why),
+            _ => self.resched_fair(by, to, why),
+        }
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.

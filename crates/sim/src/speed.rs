@@ -36,7 +36,7 @@ impl Speed {
     #[inline]
     pub fn work(self, time_ns: u64) -> u64 {
         let (part, whole) = self.part();
-        time_ns * part / whole
+        time_ns.saturating_mul(part) / whole
     }
     /// Time that the work takes, ns.
     #[inline]

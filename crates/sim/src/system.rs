@@ -235,8 +235,8 @@ impl<'s> System<'s> {
             .collect();
         let speed: Arena<CpuId, u64> =
             (0..n).map(CpuId::from).map(|c| u64::from(topology.capacity_of(c))).collect();
-        // Where CPUs differ the architecture states their capacities, and threads share none.
-        let cpu_capacity: Arena<CpuId, u64> = match topology.is_asymmetric() && !history.o1 {
+        // Where the architecture states capacities, threads share none.
+        let cpu_capacity: Arena<CpuId, u64> = match !topology.capacity.is_empty() && !history.o1 {
             true => speed.clone(),
             false => siblings.iter().map(|others| cpu_capacity(&history, others.len() + 1)).collect(),
         };

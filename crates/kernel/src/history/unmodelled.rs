@@ -44,6 +44,8 @@ pub const UNMODELLED: &[Unmodelled] = &[
         text: "With an energy model, a wakeup goes where the machine uses the least energy, and nothing is balanced until some CPU is overutilised." },
     Unmodelled { subject: Subject::Wakeup, span: since("5.3"), function: "uclamp_eff_value(), util_fits_cpu(), rt_task_fits_capacity()", read: "6.1.192 has it; 5.3 is from memory",
         text: "Clamps of utilisation (uclamp) decide which CPUs a task fits; real-time tasks prefer the fastest CPUs." },
+    Unmodelled { subject: Subject::Wakeup, span: since("5.7"), function: "select_idle_capacity(), asym_fits_cpu()", read: "6.1.192 has it; 5.7 is from memory",
+        text: "Where CPUs differ in capacity, a search for a CPU that a task fits takes off what real-time tasks use of it." },
     Unmodelled { subject: Subject::Wakeup, span: since("6.7"), function: "select_idle_cpu(), sched_cluster_active", read: "6.5 has it not, 6.8 has it; 6.7 is from memory",
         text: "The scan for an idle CPU begins with the cluster of the target, on machines that have clusters." },
     Unmodelled { subject: Subject::Wakeup, span: since("7.2"), function: "select_idle_capacity()", read: "6.1.192 has it not; commits 25a32e400a14 and 61ea17a63719 of May 2026",

@@ -202,13 +202,15 @@ impl System<'_> {
         }
     }
 
-    /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
+    /// A task that ended takes its load with it, at its queue's next update (`task_dead_fair`, 4.3+).
     pub(super) fn forget_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let e = &self.entities[entity];
-        if self.tracks_load() {
-            self.queues[e.cfs_rq].avg.sub(&e.avg);
-            self.note_propagation(entity, false);
+        let queue = self.entities[entity].cfs_rq;
+        if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
+            let seen_ns = self.queues[queue].avg.last_update_ns;
+            let avg = &mut self.entities[entity].avg;
+            avg.update(seen_ns, 0, 0, false);
+            self.group_rqs[queue].removed.add(avg);
         }
     }
 

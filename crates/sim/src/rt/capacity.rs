@@ -20,9 +20,10 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Updates the average to `now`; `runs`: a real-time task has run since the last update.
-    pub fn update(&mut self, now: u64, runs: bool) {
-        self.avg.update(now, 0, 0, runs);
+    /// Updates the average to `now`; `share`: the capacity that a real-time task has used since the last update, 0 if
+    /// none ran.
+    pub fn update(&mut self, now: u64, share: u64) {
+        self.avg.update_by(now, 0, 0, share);
     }
 
     /// The sum behind the average.
@@ -44,8 +45,8 @@ impl Taken {
     }
 
     /// The part of a capacity that is left at `now`, by the average: at least 1.
-    pub fn left(mut self, capacity: u64, now: u64, runs: bool) -> u64 {
-        self.update(now, runs);
+    pub fn left(mut self, capacity: u64, now: u64, share: u64) -> u64 {
+        self.update(now, share);
         capacity.saturating_sub(self.avg.util_avg).max(1)
     }
 
@@ -67,9 +68,12 @@ mod tests {
     #[test]
     fn real_time_tasks_that_run_all_the_time_leave_no_capacity() {
         let mut taken = Taken::default();
-        (0..400).for_each(|ms| taken.update(ms * MS, true));
-        assert!(taken.left(1024, 400 * MS, true) < 10);
-        assert!(taken.left(1024, 432 * MS, false) > 500, "it comes back with a half-life of 32 ms");
+        (0..400).for_each(|ms| taken.update(ms * MS, SCALE));
+        assert!(taken.left(1024, 400 * MS, SCALE) < 10);
+        assert!(taken.left(1024, 432 * MS, 0) > 500, "it comes back with a half-life of 32 ms");
+        let mut slow = Taken::default();
+        (0..400).for_each(|ms| slow.update(ms * MS, 446));
+        assert!(slow.left(1024, 400 * MS, 446) > 1024 - 447, "a slow CPU gives no more than it has");
     }
 
     #[test]

@@ -73,8 +73,8 @@ impl SchedClass for Rt {
 
     fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, _task: TaskId) {
         sys.update_curr_rt(cpu);
-        let now = sys.cpu_pelt_clock(cpu);
-        sys.rt[cpu].taken.update(now, true);
+        let (now, share) = (sys.cpu_pelt_clock(cpu), sys.util_share(cpu));
+        sys.rt[cpu].taken.update(now, share);
     }
 
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
@@ -82,7 +82,7 @@ impl SchedClass for Rt {
         let e = &mut sys.entities[sys.tasks[task].entity];
         e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
-        sys.rt[cpu].taken.update(now, false);
+        sys.rt[cpu].taken.update(now, 0);
     }
 
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
@@ -207,7 +207,8 @@ impl System<'_> {
         }
         let (now, pelt) = (self.now, self.cpu_pelt_clock(cpu));
         self.rt[cpu].taken.charge(now, delta);
-        self.rt[cpu].taken.update(pelt, true);
+        let share = self.util_share(cpu);
+        self.rt[cpu].taken.update(pelt, share);
         self.charge_share(cpu, delta)
     }
 

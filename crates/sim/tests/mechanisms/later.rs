@@ -180,6 +180,27 @@ fn a_real_time_task_and_one_without_quota_move_too() {
     }
 }
 
+#[test]
+fn a_waiting_real_time_task_that_moves_preempts_at_once_also_under_the_lazy_model() {
+    for profile in ["v5.4", "v6.12", "v7.3"] {
+        let mut load = Load::lasting_ms(100);
+        load.task("hog", Some("0"), hog());
+        let fifo = |priority| Attr { policy: Policy::Fifo, rt_priority: priority, ..Attr::default() };
+        let ahead = load.task("ahead", Some("1"), hog());
+        load.attr(ahead, fifo(9));
+        let waits = load.task("waits", Some("1"), hog());
+        load.attr(waits, fifo(1));
+        let later = [(50, Later::Allowed(waits, 0))];
+        let run = seen("smp-2", profile, load, &later, &["0"]);
+        let came = run.events(|e| match e.kind {
+            schedlab_trace::EventKind::Switch { next: Some(n), .. } if n == waits => Some((e.at, e.cpu.0)),
+            _ => None,
+        });
+        let (at, cpu) = came[0];
+        assert!(cpu == 0 && (Ns::ms(50)..Ns::us(50_100)).contains(&at), "{profile}: {at} on cpu{cpu}");
+    }
+}
+
 /// The CPU time of a hog of each of two equal groups on CPU 1. Sleepers that ran on CPU 0 were put into the first group
 /// and then given CPU 1, where they wake up once.
 fn after_sleepers_have_moved(profile: &str) -> (u64, u64) {

@@ -3,6 +3,7 @@
 //!
 //! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
 
+use crate::balance::capacity::SCALE;
 use crate::balance::idlest::{
     ByLoad, ByRoom, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
@@ -94,7 +95,8 @@ impl System<'_> {
             if by_spare {
                 let imbalanced = self.group_flags[index as usize];
                 let misfit = params.asym_capacity && itself.is_some_and(|t| !self.fits_group(t, index));
-                let max_capacity = self.kinds(index, 0).max_capacity;
+                let max_capacity =
+                    if params.asym_capacity { self.kinds(index, 0).max_capacity } else { SCALE };
                 let group = SpareGroup { capacity, weight: nr as u32, imbalanced, misfit, max_capacity };
                 spares.close(index, &group, &domain, local);
             } else {

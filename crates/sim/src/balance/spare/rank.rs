@@ -58,7 +58,8 @@ impl Claim {
         let within = select_unpredictable(is(SpareType::Overloaded), self.avg_load.min(MOST), within);
         let within = match self.group_type {
             SpareType::Imbalanced => 0,
-            SpareType::Misfit => self.misfit_load.min(MOST),
+            // Of equal misfits the last group stays.
+            SpareType::Misfit => self.misfit_load.min(MOST >> 32) << 32 | u64::from(nth),
             // Cores without an idle thread are like full groups, of which the first core stays.
             SpareType::SharedCore if self.idle_cpus == 0 => MOST,
             _ => within,
@@ -89,7 +90,7 @@ mod tests {
         match group.group_type {
             Overloaded => group.avg_load > best.avg_load,
             Imbalanced => false,
-            Misfit => group.misfit_load > best.misfit_load,
+            Misfit => group.misfit_load >= best.misfit_load,
             SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
             FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
             HasSpare => has_less_room,

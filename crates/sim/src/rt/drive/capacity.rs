@@ -15,9 +15,10 @@ impl System<'_> {
     fn capacity_left(&self, cpu: CpuId, whole: u64) -> u64 {
         let (history, taken) = (&self.fixed.history, self.rt[cpu].taken);
         let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
+        let share = if runs { self.util_share(cpu) } else { 0 };
         match (history.rt_capacity, history.rt_average) {
             (false, _) => whole,
-            (true, true) => taken.left(whole, self.cpu_pelt_clock(cpu), runs),
+            (true, true) => taken.left(whole, self.cpu_pelt_clock(cpu), share),
             (true, false) => taken.left_by_time(whole, self.now),
         }
     }
