@@ -164,9 +164,14 @@ impl<'t> Table<'t> {
     }
     /// A list of whole numbers, or nothing.
     pub fn numbers<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<Vec<T>>> {
-        self.value(key, "a list of whole numbers", |v| {
-            v.as_array()?.iter().map(|item| whole(item.get_ref())).collect()
-        })
+        let Some(list) = self.value(key, "a list of whole numbers", DeValue::as_array)? else {
+            return Ok(None);
+        };
+        let read = |item: &Spanned<DeValue<'_>>| {
+            let wanted = || self.source.error(item.span(), format!("{key} holds whole numbers, 0 or more"));
+            whole(item.get_ref()).ok_or_else(wanted)
+        };
+        list.iter().map(read).collect::<Result<Vec<T>>>().map(Some)
     }
     /// A list of strings, or nothing.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&'t str>>> {
