@@ -15,7 +15,7 @@ pub const CGROUPS: &str = "/sys/fs/cgroup";
 /// The group that init joins and leaves; it is removed.
 const GROUP: &str = "schedlab-warm";
 
-/// Frees an object on each CPU. A kernel without control groups has no such workers to make.
+/// Frees an object on each CPU. It does nothing where the unified hierarchy is not mounted.
 pub fn warm_up(cpus: usize) {
     let on = |cpu| sys::run_on(|other| other == cpu).is_ok();
     through(Path::new(CGROUPS), cpus, on);

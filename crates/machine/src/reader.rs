@@ -168,7 +168,8 @@ impl<'t> Table<'t> {
             return Ok(None);
         };
         let read = |item: &Spanned<DeValue<'_>>| {
-            let wanted = || self.source.error(item.span(), format!("{key} holds whole numbers, 0 or more"));
+            let wanted =
+                || self.source.error(item.span(), format!("{key} holds a number that does not fit it"));
             whole(item.get_ref()).ok_or_else(wanted)
         };
         list.iter().map(read).collect::<Result<Vec<T>>>().map(Some)

@@ -81,8 +81,11 @@ fn topology(page: &mut Page, machine: &Machine) {
         page.wrapped("  ", &format!("capacity {}", listed.join("; ")));
     }
     if !t.memoryless.is_empty() {
-        let listed: Vec<String> =
-            t.memoryless.iter().map(|n| format!("{n} (that of node {})", t.memory_of(*n))).collect();
+        let listed: Vec<String> = t
+            .memoryless
+            .iter()
+            .map(|n| format!("{n} (takes memory from node {})", t.memory_of(*n)))
+            .collect();
         page.wrapped("  ", &format!("nodes without memory: {}", listed.join(", ")));
     }
     if !machine.os_cpu.is_empty() {
@@ -128,7 +131,8 @@ fn classes(page: &mut Page, domains: &Domains) {
     let alone = classes.len() == 1;
     for class in classes {
         let Some(first) = class.lowest() else { continue };
-        let who = if alone { "all CPUs alike".to_string() } else { format!("CPUs {class}") };
+        let who =
+            if alone { "domains of one shape on all CPUs".to_string() } else { format!("CPUs {class}") };
         let llc = match domains.llc[first] {
             Some(at) => format!("; LLC is domain{at}"),
             None => "; no CPU shares another's LLC".to_string(),

@@ -126,8 +126,11 @@ impl Uneven {
             ("llcs", &self.llcs),
             ("nodes", &self.nodes),
         ];
-        if let Some((name, _)) = lists.iter().find(|(_, list)| list.is_empty() || list.contains(&0)) {
-            return Err(Error::input(format!("{name} holds a 0, or nothing: every unit has at least one")));
+        if let Some((name, _)) = lists.iter().find(|(_, list)| list.is_empty()) {
+            return Err(Error::input(format!("{name} is empty")).help("a list has an entry for each unit"));
+        }
+        if let Some((name, _)) = lists.iter().find(|(_, list)| list.contains(&0)) {
+            return Err(Error::input(format!("{name} holds a 0")).help("every unit has at least one"));
         }
         let groups = self.cores.len();
         let of_groups =
@@ -155,10 +158,8 @@ impl Uneven {
         }
         let nodes = self.nodes.len() as u32;
         if self.packages == 0 || !nodes.is_multiple_of(self.packages) {
-            return Err(Error::input(format!(
-                "nodes = {nodes} is not a multiple of packages = {}",
-                self.packages
-            )));
+            let text = format!("{nodes} nodes can't be divided over {} packages", self.packages);
+            return Err(Error::input(text).help("packages = 1, or a divisor of the number of nodes"));
         }
         if self.numbering == Numbering::Alternating {
             return Err(Error::input("the CPUs of an uneven machine can't alternate over its packages")
@@ -293,7 +294,7 @@ mod tests {
         assert!(refused(Uneven { llcs: vec![1], ..clusters() }).contains("places for 1 entries"));
         assert!(refused(Uneven { clusters: vec![3, 0], ..clusters() }).contains("4 cores can't be divided"));
         assert!(refused(Uneven { nodes: vec![1], ..clusters() }).contains("places for 1 caches"));
-        assert!(refused(Uneven { packages: 2, ..clusters() }).contains("multiple of packages = 2"));
+        assert!(refused(Uneven { packages: 2, ..clusters() }).contains("over 2 packages"));
         assert!(refused(Uneven { numbering: Numbering::Alternating, ..clusters() }).contains("alternate"));
     }
 }

@@ -346,7 +346,7 @@ fn a_machine_is_shown() {
     insta::assert_snapshot!(lines.join("\n"), @r"
       224 CPUs, 112 cores
     domains under v6.5
-      all CPUs alike; LLC is domain1
+      domains of one shape on all CPUs; LLC is domain1
       domain0 SMT     2 CPUs, 2 groups of 1 CPU
       domain1 MC    112 CPUs, 56 groups of 2 CPUs
       domain2 NUMA  224 CPUs, 2 groups of 112 CPUs, distance to 21

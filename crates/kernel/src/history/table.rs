@@ -302,7 +302,7 @@ mechanisms! {
             without "Only the waker may be the one with many partners; the wakee's count must exceed the cache's size."
         wake_cap: [between("4.10", "5.7")], "wake_cap()", Memory("5.6 has it, 5.10 and 6.1.192 have it not"),
             with "A task too large for the smaller of the waker's and the previous CPU gets no affine wakeup, on machines whose CPUs differ in capacity."
-            without "Whether a task fits a CPU is no matter of affine wakeups."
+            without "Affine wakeups do not ask whether a task fits a CPU."
         affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Source("4.4 has it not, 4.15 has it; 4.14 is from memory"),
             with "An idle CPU is preferred (WA_IDLE), then load averages are compared (WA_WEIGHT, WA_BIAS)."
             without "Estimates of cpu_load[] at the domain's wake_idx are compared."

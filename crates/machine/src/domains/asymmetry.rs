@@ -11,17 +11,17 @@ use crate::Topology;
 use schedlab_base::{CpuId, Version};
 
 /// How a kernel marks domains.
-pub(super) enum Asymmetry {
+pub(super) enum Asymmetry<'l> {
     /// It marks none: all CPUs are alike, or it does not look.
     None,
     /// It marks the domains of one level.
-    Level(usize),
+    Level(&'l Spans),
     /// It judges each domain by the capacities in it; these are all CPUs', and the number of different ones.
     Each(Vec<u32>, usize),
 }
 
-impl Asymmetry {
-    pub fn of(topology: &Topology, levels: &[Spans], version: Version) -> Asymmetry {
+impl<'l> Asymmetry<'l> {
+    pub fn of(topology: &Topology, levels: &'l [Spans], version: Version) -> Asymmetry<'l> {
         if !topology.is_asymmetric() || version < Version::new(4, 20) {
             return Asymmetry::None;
         }
@@ -29,7 +29,7 @@ impl Asymmetry {
         if version >= Version::new(5, 14) {
             return Asymmetry::Each(all.clone(), different(all.iter().copied()));
         }
-        Asymmetry::Level(lowest_with_the_highest(topology, levels))
+        levels.get(lowest_with_the_highest(topology, levels)).map_or(Asymmetry::None, Asymmetry::Level)
     }
 
     /// Marks the domains built over a CPU, and takes SD_PREFER_SIBLING off their children.
@@ -38,7 +38,8 @@ impl Asymmetry {
             let (spans, params) = &mut built[at];
             let (marked, full) = match self {
                 Asymmetry::None => (false, false),
-                Asymmetry::Level(level) => (at == *level, false),
+                // A CPU may lack levels: their places say nothing.
+                Asymmetry::Level(level) => (std::ptr::eq(*spans, *level), false),
                 Asymmetry::Each(capacity, most) => {
                     let here = different(spans.cpus_of(cpu).iter().map(|c| capacity[c.index()]));
                     (here > 1, here == *most)
@@ -59,7 +60,7 @@ fn different(capacities: impl Iterator<Item = u32>) -> usize {
     all.len()
 }
 
-/// The lowest level that no level above gives any CPU a faster CPU than.
+/// The lowest level above which no CPU's domain gains a faster CPU.
 fn lowest_with_the_highest(topology: &Topology, levels: &[Spans]) -> usize {
     let fastest = |level: &Spans, cpu: CpuId| {
         level.cpus_of(cpu).iter().map(|c| topology.capacity_of(*c)).max().unwrap_or_default()

@@ -178,14 +178,14 @@ fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
 }
 
 /// The properties of a kernel that decide its domains.
-struct Era {
+struct Era<'l> {
     version: Version,
     reclaim_distance: u32,
     arch: Arch,
-    asymmetry: Asymmetry,
+    asymmetry: Asymmetry<'l>,
 }
 
-impl Era {
+impl Era<'_> {
     /// The domains of one CPU that survive, bottom up.
     fn stack(&self, levels: &[Spans], groups: &mut Groups, cpu: CpuId) -> Vec<Domain> {
         let built = self.built(levels, cpu);

@@ -244,3 +244,19 @@ fn a_domain_with_some_of_the_capacities_is_not_full() {
     assert_eq!(of(5).collect::<Vec<_>>(), [(false, false), (true, true)]);
     assert_eq!(domains.asym[CpuId(0)], Some(1));
 }
+
+#[test]
+fn a_core_without_a_second_thread_has_the_flag_on_the_same_cpus() {
+    use crate::uneven::Uneven;
+    // Fast cores of two threads and slow ones of one, in one cache: the slow ones have no SMT domain.
+    let own = Uneven::caches(vec![2, 2], vec![2, 1], vec![1]);
+    let own = Uneven { llcs: vec![2], capacity: vec![1024, 600], ..own };
+    let topology = own.topology().unwrap();
+    for version in [Version::new(5, 4), Version::new(6, 1)] {
+        let domains = Domains::build(&topology, version);
+        for (cpu, own) in domains.of_cpu.iter().enumerate() {
+            let marked: Vec<&str> = own.iter().filter(|d| d.params.asym_capacity).map(|d| d.name).collect();
+            assert_eq!(marked, ["MC"], "{version}, CPU {cpu}");
+        }
+    }
+}

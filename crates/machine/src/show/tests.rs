@@ -32,7 +32,7 @@ fn the_machine_of_d001_can_be_checked_by_eye() {
           node 1: 21 10
 
         domains under v6.5
-          all CPUs alike; LLC is domain1
+          domains of one shape on all CPUs; LLC is domain1
           domain0 SMT     2 CPUs, 2 groups of 1 CPU
               interval 2 to 4 ms, first 2; busy_factor 16; imbalance_pct 110;
                 cache_nice_tries 0; imb_numa_nr 0
