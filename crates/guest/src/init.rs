@@ -5,8 +5,8 @@
 //! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It has the
 //! kernel make its workers ([`crate::warm`]), lets it come to rest and makes the run by the same code as a live run on
 //! the host. In a deterministic guest it is stopped at rest, and reads the job when it continues ([`crate::wake`]).
-//! Then it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the agent
-//! reaps those of its run, and then the machine ends.
+//! Then it sends the reply through the second serial port and switches the machine off. Init reaps no orphans: the
+//! agent reaps those of its run, and then the machine ends.
 
 use crate::initramfs::BOOT_PATH;
 use crate::job::{Answer, Boot, Job, Reply, joined};
