@@ -13,7 +13,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.active.reduced_capacity", "balance.kick.reduced_capacity"],
     ),
     (
-        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 14",
+        "schbench -m 4 -t 14 -r 136ms -c 200us -s 1ms --machine icount-16 --kernel v6.6 --nice=10 --seed 119",
         &[
             "affine.neither",
             "affine.prev_idle",
