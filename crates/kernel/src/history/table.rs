@@ -475,7 +475,7 @@ mechanisms! {
             with "With SD_PREFER_SIBLING, groups of unlike numbers of cores get tasks in proportion to their cores."
             without "With SD_PREFER_SIBLING, groups get equally many tasks, however many cores each has."
         misfit_wants_faster in "misfit": [since("6.10")], "update_misfit_status(), set_task_max_allowed_capacity()", Source("6.1.192 has it not; it is a commit's of 2024; 6.10 is from memory"),
-            with "A task on one of the fastest CPUs that it may use is no misfit."
+            with "A task on one of the fastest CPUs that it may use is not a misfit."
             without "A task too large for its CPU is a misfit on the fastest CPU, too."
         delayed_set_apart: [since("6.14")], "update_sg_lb_stats(), can_migrate_task()", Source("6.12.117 to 7.3.4; the release is a commit's"),
             with "Balancing counts runnable tasks, and moves a delayed one only where load is to move."

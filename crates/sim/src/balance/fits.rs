@@ -51,7 +51,7 @@ impl Asymmetry {
         dst_core_busy: false,
     };
 
-    /// Whether a group's misfit can't be helped: the balancing CPU's side is no faster.
+    /// Whether a group's misfit can't be helped: the balancing CPU's side is not faster.
     pub fn is_in_vain(&self, local: &Kinds, group: &Kinds) -> bool {
         match self.by_target {
             true => !is_greater(self.dst_capacity, group.max_capacity),

@@ -75,7 +75,7 @@ pub fn calculate(f: &Facts) -> Amount {
         return fix_small(f, task, 0);
     }
     if busiest.group_type == GroupType::Misfit {
-        // Averages need not tell for it: the misfit's load is wanted at least.
+        // Averages may not show it: at least the misfit's load is wanted.
         let give = busiest.avg_load.saturating_sub(avg) * busiest.capacity;
         let take = avg.saturating_sub(local.avg_load) * local.capacity;
         let load = (give.min(take) / SCALE).max(busiest.kinds.misfit_load);
