@@ -1,11 +1,11 @@
 //! A/A runs: their plan, and the noise floors they give.
 
 use crate::cell::Cell;
-use crate::compare::{Question, compare};
-use crate::metrics;
-use crate::noise::{Floor, host_of};
 use crate::plan::{self, Plan};
 use schedlab_base::{Error, Result};
+use schedlab_compare::comparison::{Question, compare};
+use schedlab_compare::metrics;
+use schedlab_compare::noise::{Floor, host_of};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_record::{Record, WATCHING};

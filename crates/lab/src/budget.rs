@@ -1,41 +1,21 @@
 //! More runs until each row is decided, or a budget is used.
 //!
 //! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a
-//! verdict first, and the table is looked at again ([`crate::stats::looks`] keeps the chance of a false alarm).
+//! verdict first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm).
 //! Which loads get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is
 //! asked for seeds a to b of some of a plan's cells, and for nothing else.
 
-use crate::compare::{Comparison, Look, Row};
 use crate::exec::Finished;
 use crate::plan::{Plan, Run};
-use crate::stats::{Looks, Verdict};
 use schedlab_base::{Backend, Error, Ns, Result, Warning, counted, one_or};
+use schedlab_compare::comparison::{Comparison, Look, Row};
+use schedlab_compare::stats::Verdict;
 use schedlab_record::Record;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Looks of a sequence: the last one has eight times the runs of the first.
 pub const LOOKS: u32 = 4;
-
-/// Stands before the looks in the copy of an experiment beside a run.
-const MARK: &str = "\n# made by --budget, with looks after so many runs of a cell: ";
-
-/// An experiment's text with the looks at which its runs are judged, for the copy beside each run.
-pub fn with_looks(text: &str, looks: &Looks) -> String {
-    let runs: Vec<String> = looks.runs().iter().map(u64::to_string).collect();
-    if runs.is_empty() { text.to_owned() } else { format!("{text}{MARK}{}\n", runs.join(", ")) }
-}
-
-/// The looks that such a copy lists: "10, 20, 40, 80".
-pub fn looks_of_copy(text: &str) -> Option<String> {
-    let (_, looks) = text.rsplit_once(MARK)?;
-    looks.lines().next().map(str::to_owned)
-}
-
-/// The text of an experiment whose copy this is. Copies of copies that older versions made have the mark twice.
-pub fn without_looks(text: &str) -> &str {
-    text.split_once(MARK).map_or(text, |(text, _)| text)
-}
 
 /// What may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,7 +249,12 @@ impl Left {
         }
     }
     /// A line that says why there are no more runs; nothing if no row needs any.
-    fn words(&self, c: &Comparison, next: Option<u64>, each: Duration) -> Option<crate::compare::Counted> {
+    fn words(
+        &self,
+        c: &Comparison,
+        next: Option<u64>,
+        each: Duration,
+    ) -> Option<schedlab_compare::comparison::Counted> {
         let undecided = c.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear).count();
         if undecided == 0 || c.looks.is_empty() {
             return None;
@@ -298,21 +283,13 @@ impl Left {
                 )
             }
         };
-        Some(crate::compare::Counted { warning: Warning::new("budget.used", text), runs: 0 })
+        Some(schedlab_compare::comparison::Counted { warning: Warning::new("budget.used", text), runs: 0 })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_copy_tells_the_looks_and_is_the_experiments_text_without_them() {
-        let copy = with_looks("name = 'x'", &Looks::doubling(6, 3));
-        assert_eq!(looks_of_copy(&copy).as_deref(), Some("6, 12, 24"));
-        assert_eq!((without_looks(&copy), copy.parse::<toml::Table>().unwrap().len()), ("name = 'x'", 1));
-        assert_eq!((with_looks("a", &Looks::once()), looks_of_copy("a")), ("a".to_owned(), None));
-    }
 
     #[test]
     fn rows_that_wait_for_the_correction_only_get_their_runs_first() {

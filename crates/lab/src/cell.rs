@@ -2,13 +2,24 @@
 
 use crate::cutoffs;
 use schedlab_base::{Backend, Error, Result};
+use schedlab_compare::comparison::Folders;
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
 use schedlab_record::{CellKey, Computer, Observe, Record, environment};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
+use std::path::Path;
 use std::sync::Arc;
+
+/// The folders of cells in a store, by the cells' names.
+///
+/// # Errors
+/// As [`Cell::hash`].
+pub fn folders(cells: &[Cell], root: &Path) -> Result<Folders> {
+    let names: Vec<String> = cells.iter().map(Cell::hash).collect::<Result<_>>()?;
+    Ok(Folders::of_cells(names, root))
+}
 
 /// The common part of a cell's runs.
 #[derive(Clone, Debug)]

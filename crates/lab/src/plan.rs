@@ -6,12 +6,12 @@
 //! the order.
 
 use crate::cell::Cell;
-use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
-use crate::uncertainty::DEFAULT_DRAWS;
 use crate::{fits, scx, watch};
 use schedlab_base::{Backend, Error, Result, Warning};
+use schedlab_compare::tools;
+use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_guest::shape;
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
@@ -173,7 +173,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     for load in &experiment.loads {
         let machine = &built[load.machine];
         if let Spec::Command(command) = &load.spec {
-            command::check_installed(command)?;
+            tools::check_installed(command)?;
         }
         let runs = |h: &Hosted| h.of.as_ref().is_none_or(|name| load.runs_under(name));
         for hosted in variants.iter().filter(|h| runs(h)) {
@@ -296,7 +296,7 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
     variants.iter().try_for_each(|v| settings::Plan::of(v).map(drop))?;
     for load in &experiment.host_loads {
         if let Spec::Command(command) = &load.spec {
-            command::check_installed(command)?;
+            tools::check_installed(command)?;
         }
     }
     let machine = Arc::new(Machine::load("host")?);

@@ -1,118 +1,56 @@
 //! Samples as shares of the time CPUs were busy, with the interval of each share.
 
-use crate::stats::share::wilson95;
 use schedlab_base::Warning;
-use serde::Serialize;
+use schedlab_compare::shares::{PROFILE_SCHEMA, Row, Shares};
+use schedlab_compare::stats::share::wilson95;
 
 pub use schedlab_native::profile::symbols::also_called;
 pub use schedlab_native::profile::{Ask, Clock, Profile, Sampled, Share, command, system};
 
-/// The schema of a profile.
-pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";
-
-/// A profile, as its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Shares {
-    /// [`PROFILE_SCHEMA`].
-    pub schema: &'static str,
-    /// The command in one line; "" for none.
-    pub command: String,
-    /// Whether the whole system was sampled.
-    pub whole_system: bool,
-    /// From start to end, ns.
-    pub elapsed_ns: u64,
-    /// Samples asked for, per second and CPU.
-    pub rate: u64,
-    /// The clock that drove them: "cycles" or "timer".
-    pub clock: &'static str,
-    /// Samples of CPUs that were not idle. Shares are of these.
-    pub samples: u64,
-    /// Samples of idle CPUs.
-    pub idle: u64,
-    /// The part of the samples in the kernel.
-    pub kernel: u64,
-    /// Records lost for lack of room.
-    pub lost: u64,
-    /// The kernel's functions, by their own samples, most first; or the functions asked for.
-    pub functions: Vec<Row>,
-    /// User mode by object, most samples first.
-    pub objects: Vec<Row>,
-    /// Warnings for the reader.
-    pub warnings: Vec<Warning>,
-}
-
-/// A function's or an object's part.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Its name. A function that was renamed has the name that was asked for.
-    pub name: String,
-    /// Its name in this kernel, if that is another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub here: Option<String>,
-    /// Samples in it or in functions that it called.
-    pub total: u64,
-    /// Samples in it.
-    #[serde(rename = "self")]
-    pub own: u64,
-    /// `total` in per cent of the samples.
-    pub total_pct: f64,
-    /// Its 95 % interval.
-    pub total_ci95_pct: Option<[f64; 2]>,
-    /// `self` in per cent of the samples.
-    pub self_pct: f64,
-    /// Its 95 % interval.
-    pub self_ci95_pct: Option<[f64; 2]>,
-}
-
-impl Shares {
-    /// The shares of a profile; if `names` is not empty, of these functions only.
-    pub fn of(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
-        let p = &sampled.profile;
-        let row = |name: &str, here: Option<&str>, share: Share| Row {
-            name: name.to_owned(),
-            here: here.filter(|h| *h != name).map(str::to_owned),
-            total: share.total,
-            own: share.own,
-            total_pct: percent(share.total, p.busy),
-            total_ci95_pct: wilson95(share.total, p.busy),
-            self_pct: percent(share.own, p.busy),
-            self_ci95_pct: wilson95(share.own, p.busy),
-        };
-        let mut functions: Vec<Row> = if names.is_empty() {
-            p.functions.iter().map(|(name, share)| row(name, None, *share)).collect()
-        } else {
-            let called = |name: &str| {
-                also_called(name).filter(|_| !sampled.known.has(name)).unwrap_or(name).to_owned()
-            };
-            let named = names.iter().map(|name| (name, called(name)));
-            named
-                .map(|(name, here)| {
-                    row(name, Some(&here), p.functions.get(&here).copied().unwrap_or_default())
-                })
-                .collect()
-        };
-        let mut objects: Vec<Row> =
-            p.objects.iter().map(|(name, n)| row(name, None, Share { total: *n, own: *n })).collect();
-        if names.is_empty() {
-            functions.sort_by_key(|r| (std::cmp::Reverse((r.own, r.total)), r.name.clone()));
-        }
-        objects.sort_by_key(|r| (std::cmp::Reverse(r.own), r.name.clone()));
-        let warnings = warnings(sampled, names);
-        Shares {
-            schema: PROFILE_SCHEMA,
-            command: command.to_owned(),
-            whole_system,
-            elapsed_ns: sampled.watched.elapsed.0,
-            rate,
-            clock: if sampled.clock == Clock::Cycles { "cycles" } else { "timer" },
-            samples: p.busy,
-            idle: p.idle,
-            kernel: p.kernel,
-            lost: p.lost,
-            functions,
-            objects,
-            warnings,
-        }
+/// The shares of a profile; if `names` is not empty, of these functions only.
+pub fn shares(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
+    let p = &sampled.profile;
+    let row = |name: &str, here: Option<&str>, share: Share| Row {
+        name: name.to_owned(),
+        here: here.filter(|h| *h != name).map(str::to_owned),
+        total: share.total,
+        own: share.own,
+        total_pct: percent(share.total, p.busy),
+        total_ci95_pct: wilson95(share.total, p.busy),
+        self_pct: percent(share.own, p.busy),
+        self_ci95_pct: wilson95(share.own, p.busy),
+    };
+    let mut functions: Vec<Row> = if names.is_empty() {
+        p.functions.iter().map(|(name, share)| row(name, None, *share)).collect()
+    } else {
+        let called =
+            |name: &str| also_called(name).filter(|_| !sampled.known.has(name)).unwrap_or(name).to_owned();
+        let named = names.iter().map(|name| (name, called(name)));
+        named
+            .map(|(name, here)| row(name, Some(&here), p.functions.get(&here).copied().unwrap_or_default()))
+            .collect()
+    };
+    let mut objects: Vec<Row> =
+        p.objects.iter().map(|(name, n)| row(name, None, Share { total: *n, own: *n })).collect();
+    if names.is_empty() {
+        functions.sort_by_key(|r| (std::cmp::Reverse((r.own, r.total)), r.name.clone()));
+    }
+    objects.sort_by_key(|r| (std::cmp::Reverse(r.own), r.name.clone()));
+    let warnings = warnings(sampled, names);
+    Shares {
+        schema: PROFILE_SCHEMA,
+        command: command.to_owned(),
+        whole_system,
+        elapsed_ns: sampled.watched.elapsed.0,
+        rate,
+        clock: if sampled.clock == Clock::Cycles { "cycles" } else { "timer" },
+        samples: p.busy,
+        idle: p.idle,
+        kernel: p.kernel,
+        lost: p.lost,
+        functions,
+        objects,
+        warnings,
     }
 }
 
@@ -185,7 +123,7 @@ mod tests {
 
     #[test]
     fn shares_are_of_busy_samples_and_most_of_their_own_come_first() {
-        let s = Shares::of(&sampled(), "x", false, 999, &[]);
+        let s = shares(&sampled(), "x", false, 999, &[]);
         let rows: Vec<(&str, f64, f64)> =
             s.functions.iter().map(|r| (r.name.as_str(), r.total_pct, r.self_pct)).collect();
         let want = [
@@ -201,7 +139,7 @@ mod tests {
     #[test]
     fn functions_are_found_by_the_name_of_either_time_and_may_be_zero() {
         let names = ["newidle_balance", "x", "no_such"].map(str::to_owned);
-        let s = Shares::of(&sampled(), "x", false, 999, &names);
+        let s = shares(&sampled(), "x", false, 999, &names);
         assert_eq!(
             (s.functions[0].total, s.functions[0].here.as_deref()),
             (5, Some("sched_balance_newidle"))

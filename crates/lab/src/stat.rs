@@ -4,40 +4,15 @@
 //! A run of `schedlab stat` has none of our workloads. Its record holds the command under the name of a
 //! variant. Two commands are then variants of one load, and comparison and tables work as for experiments.
 
-use crate::metrics;
 use crate::plan;
-use crate::stats::special::{root, t_quantile};
-use crate::stats::{ALPHA, Summary};
 use schedlab_base::{Backend, Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, Findings, Observe, RECORD_SCHEMA, Record, Value, WATCHING, environment};
+use schedlab_record::{Findings, Observe, RECORD_SCHEMA, Record, WATCHING, environment};
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
 pub use schedlab_native::counters::watch::{How, Output, Watched, command, system};
-
-/// The metrics of counted commands, in the order of the tables: time, counters, derived metrics.
-pub fn metrics() -> Vec<String> {
-    let counters = EVENTS.iter().map(|e| e.name);
-    let derived =
-        ["perf.cpus_used", "perf.frequency", "perf.ipc", "perf.cache_miss_rate", "perf.branch_miss_rate"];
-    let times = ["command.elapsed", "command.user_time", "command.system_time"];
-    times.into_iter().chain(counters).chain(derived).map(str::to_owned).collect()
-}
-
-/// The figure shown beside a counter: its ratio to CPU time, to elapsed time, or to another counter.
-pub fn beside(counter: &str) -> Option<(String, &'static str)> {
-    let (name, words) = match counter {
-        "perf.task_clock" => ("perf.cpus_used", "CPUs"),
-        "perf.cycles" => ("perf.frequency", ""),
-        "perf.instructions" => ("perf.ipc", "/cycle"),
-        "perf.cache_misses" => ("perf.cache_miss_rate", " of all"),
-        "perf.branch_misses" => ("perf.branch_miss_rate", " of all"),
-        _ => return counter.starts_with("perf.").then(|| (format!("{counter}.rate"), "")),
-    };
-    Some((name.to_owned(), words))
-}
 
 /// The order in which commands are run: A B B A, so that drift affects all alike, or A B A B.
 ///
@@ -97,55 +72,11 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
     })
 }
 
-/// A metric over the runs of one command.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[serde(untagged)]
-pub enum Over {
-    /// The metric was counted in all runs.
-    Counted {
-        /// Unit; "" for counts.
-        unit: String,
-        /// Which direction is good.
-        better: Better,
-        /// Mean over the runs.
-        mean: f64,
-        /// Sample standard deviation in percent of the mean; `None` for one run.
-        std_pct: Option<f64>,
-        /// The mean's 95 % interval by Student's t; `None` for one run.
-        ci95: Option<[f64; 2]>,
-        /// The runs' values.
-        values: Vec<f64>,
-    },
-    /// The metric was not counted in all runs.
-    Missing {
-        /// The reason.
-        missing: String,
-    },
-}
-
-/// A metric over the runs of one command. If it is missing in one run, it is missing.
-pub fn over(records: &[Record], metric: &str) -> Over {
-    let all: Vec<metrics::Evaluated> = records.iter().map(|r| metrics::evaluate(r, metric)).collect();
-    if let Some(Value::Missing(why)) = all.iter().map(|e| &e.value).find(|v| matches!(v, Value::Missing(_))) {
-        return Over::Missing { missing: why.clone() };
-    }
-    let values: Vec<f64> = all.iter().filter_map(|e| e.value.number()).collect();
-    let (Some(summary), Some(first)) = (Summary::of(&values), all.first()) else {
-        return Over::Missing { missing: "no run was made".to_owned() };
-    };
-    let ci95 = summary.std.map(|std| {
-        let n = values.len() as f64;
-        let half = t_quantile(1.0 - ALPHA / 2.0, n - 1.0) * std / root(n);
-        [summary.mean - half, summary.mean + half]
-    });
-    let (unit, better, std_pct) = (first.unit.clone(), first.better, summary.std_pct());
-    Over::Counted { unit, better, mean: summary.mean, std_pct, ci95, values }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use schedlab_base::Ns;
+    use schedlab_compare::counted::{Over, over};
     use schedlab_native::counters::Counts;
 
     fn seen(ms: u64, switches: u64) -> Watched {
@@ -184,16 +115,5 @@ mod tests {
         assert_eq!(cells(false), [0, 1, 1, 0, 0, 1]);
         assert_eq!(cells(true), [0, 1, 0, 1, 0, 1]);
         assert!(order(2, 0, false).is_err());
-    }
-
-    #[test]
-    fn every_metric_asked_for_is_one_and_so_is_what_stands_beside_it() {
-        for name in metrics() {
-            assert!(schedlab_record::Metric::find(&name).is_ok(), "{name}");
-        }
-        for event in EVENTS {
-            let (rate, _) = beside(event.name).unwrap();
-            assert!(schedlab_record::Metric::find(&rate).is_ok(), "{rate}");
-        }
     }
 }

@@ -81,7 +81,7 @@ fn loads(quick: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Known;
+    use schedlab_compare::metrics::Known;
     use schedlab_workload::Spec;
 
     fn first_idle() -> Variant {

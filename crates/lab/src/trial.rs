@@ -7,8 +7,9 @@
 use crate::budget::Budget;
 use crate::costs::{OPERATIONS, Operation};
 use crate::experiment::{Experiment, parse, write};
-use crate::predicted::Predictions;
 use schedlab_base::{Error, Result};
+use schedlab_compare::predicted::Predictions;
+use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
 use schedlab_forge::Setting;
 use schedlab_forge::diff::{Added, Patch, adds};
 use schedlab_guest::counter::{Counted, Counts};
@@ -42,6 +43,16 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// What its page says of it.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            patches: self.patches.iter().map(|p| (p.name.clone(), p.subject.clone())).collect(),
+            features: self.features.iter().map(|f| (f.name.clone(), f.on)).collect(),
+            counters: self.counters.clone(),
+            base: self.base.name.clone(),
+            patched: self.patched.name.clone(),
+        }
+    }
     /// The trial of patches, named by `words`, on a kernel. `chosen` are the features to switch; empty: all that the
     /// patches add.
     ///
@@ -134,39 +145,6 @@ pub struct Tried<'a, C> {
     pub predicted: &'a Predictions,
 }
 
-/// The cost of an operation under both kernels.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Cost {
-    /// The machine.
-    pub machine: String,
-    /// The operation: "wakeup", "switch", "pass"; "all" is everything the scheduler executed.
-    pub operation: String,
-    /// Calls: base, patched.
-    pub calls: [u64; 2],
-    /// Instructions of the operation.
-    pub instructions: [u64; 2],
-}
-
-impl Cost {
-    /// Instructions per call; for "all" the instructions. `None` without a call.
-    pub fn each(&self, side: usize) -> Option<f64> {
-        let executed = self.instructions[side] as f64;
-        match (self.operation.as_str(), self.calls[side]) {
-            (ALL, _) => Some(executed),
-            (_, 0) => None,
-            (_, calls) => Some(executed / calls as f64),
-        }
-    }
-    /// The change, per cent of the base's.
-    pub fn change_pct(&self) -> Option<f64> {
-        let (base, patched) = (self.each(0)?, self.each(1)?);
-        (base > 0.0).then(|| 100.0 * (patched / base - 1.0))
-    }
-}
-
-/// The name of the sum of all operations.
-pub const ALL: &str = "all";
-
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
 pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
     let mut machines: Vec<&str> = Vec::new();
@@ -199,17 +177,6 @@ pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
         });
     }
     all
-}
-
-/// A function whose instructions differ.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Moved {
-    /// The function.
-    pub function: String,
-    /// Calls: base, patched; 0 where it was inlined or is not there.
-    pub calls: [u64; 2],
-    /// Instructions in it.
-    pub instructions: [u64; 2],
 }
 
 /// The functions by the size of their difference in instructions, largest first; equal ones are left out.

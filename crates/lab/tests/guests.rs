@@ -165,8 +165,8 @@ fn the_kernels_log_is_kept_beside_its_run() {
     assert_eq!(std::fs::read_to_string(kept.path.join("kernel.log")).unwrap(), "seed 2");
     let simulated = store.get(&p.cells[3].hash().unwrap(), 1).unwrap();
     assert!(!simulated.path.join("kernel.log").exists() && simulated.path.join("experiment.toml").exists());
-    let question = schedlab_lab::Question { baseline: Some("cfs".into()), ..Default::default() };
-    let compared = schedlab_lab::compare(&done.records, &question, &[]).unwrap();
+    let question = schedlab_compare::Question { baseline: Some("cfs".into()), ..Default::default() };
+    let compared = schedlab_compare::compare(&done.records, &question, &[]).unwrap();
     let modes: Vec<String> = compared.cells.iter().map(|c| c.how()).collect();
     assert_eq!((modes[0].as_str(), modes[3].as_str()), ("in deterministic guests", "simulated"));
     assert!(compared.comparisons.iter().all(|r| r.baseline == "cfs"), "each backend has its own baseline");

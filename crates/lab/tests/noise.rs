@@ -3,11 +3,12 @@
 mod common;
 
 use common::record;
+use schedlab_compare::noise::{self, Floor, Floors};
+use schedlab_compare::stats::Verdict;
+use schedlab_compare::{Comparison, Question, compare};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_lab::aa;
-use schedlab_lab::noise::{self, Floor, Floors};
-use schedlab_lab::stats::Verdict;
-use schedlab_lab::{Backend, Cell, Comparison, Question, compare};
+use schedlab_lab::{Backend, Cell};
 use schedlab_machine::Machine;
 use schedlab_record::{MODEL, Record, WATCHING};
 use schedlab_workload::{Params, Spec};

@@ -4,13 +4,12 @@ mod common;
 
 use common::{Mock, SMALL, experiment, record};
 use schedlab_base::Ns;
+use schedlab_compare::stats::{Looks, Verdict};
+use schedlab_compare::{Question, compare, compare_paths};
 use schedlab_lab::budget::{Budget, LOOKS, Sequence, until_decided};
 use schedlab_lab::plan::left_out;
-use schedlab_lab::stats::{Looks, Verdict};
-use schedlab_lab::{
-    Backend, Cell, Engine, Executor, Made, Options, Plan, Published, Question, Session, Silent, compare,
-    compare_paths, plan,
-};
+use schedlab_lab::{Backend, Cell, Engine, Executor, Made, Options, Plan, Session, Silent, plan};
+use schedlab_record::Published;
 use schedlab_record::{Interval, Record, Store};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,7 +158,7 @@ fn the_live_kernel_is_never_changed_unawares() {
 
 #[test]
 fn a_comparison_says_what_the_runs_show() {
-    let q = Question::of(&experiment(SMALL));
+    let q = experiment(SMALL).question();
     let c = compare(&records(10), &q, &[]).unwrap();
     assert_eq!((c.schema.as_str(), c.cells.len(), c.comparisons.len()), ("schedlab/comparison/1", 4, 6));
     let row = |load: &str, metric: &str| {
@@ -186,7 +185,7 @@ fn the_baseline_is_held_against_its_published_figures_load_by_load() {
         unit: "ns".into(),
         source: String::new(),
     };
-    let mut q = Question::of(&experiment(SMALL));
+    let mut q = experiment(SMALL).question();
     q.published = vec![
         published("slow", "schbench.latency.p99", 20_000.0),
         published("slow", "schbench.latency.p99.9", 25_000.0),
@@ -205,7 +204,7 @@ fn the_baseline_is_held_against_its_published_figures_load_by_load() {
 
 #[test]
 fn three_runs_are_unclear() {
-    let c = compare(&records(3), &Question::of(&experiment(SMALL)), &[]).unwrap();
+    let c = compare(&records(3), &experiment(SMALL).question(), &[]).unwrap();
     let row = &c.comparisons[0];
     assert_eq!(row.verdict, Verdict::Unclear);
     assert!(row.why.as_ref().unwrap().contains("fewer than 6"), "{row:?}");
@@ -214,7 +213,7 @@ fn three_runs_are_unclear() {
 #[test]
 fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
     let told = |runs| {
-        let c = compare(&records(runs), &Question::of(&experiment(SMALL)), &[]).unwrap();
+        let c = compare(&records(runs), &experiment(SMALL).question(), &[]).unwrap();
         let few = c.warnings.into_iter().filter(|w| w.warning.code == "runs.few");
         few.map(|w| w.warning.message).collect::<Vec<_>>()
     };
@@ -222,7 +221,7 @@ fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
     assert_eq!(five.len(), 1, "{five:?}");
     assert!(five[0].contains("5 runs of a cell") && five[0].contains("6 runs or more"), "{five:?}");
     assert_eq!((told(6), told(1)), (Vec::<String>::new(), Vec::new()), "one run is a look");
-    let question = Question::of(&experiment(SMALL));
+    let question = experiment(SMALL).question();
     let needed = |runs, question: &Question| compare(&records(runs), question, &[]).unwrap().runs_needed;
     assert_eq!([1, 2, 6].map(|runs| needed(runs, &question)), [Some(6), Some(6), None], "one run pairs, too");
     // Runs between two looks are not looked at.
@@ -236,7 +235,7 @@ fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
 
 #[test]
 fn the_json_is_the_documented_one_and_reads_back() {
-    let c = compare(&records(6), &Question::of(&experiment(SMALL)), &[]).unwrap();
+    let c = compare(&records(6), &experiment(SMALL).question(), &[]).unwrap();
     let json = serde_json::to_value(&c).unwrap();
     let cell = &json["cells"][0];
     for key in ["backend", "machine", "kernel", "workload", "load", "params", "variant", "runs", "metrics"] {
@@ -252,7 +251,7 @@ fn the_json_is_the_documented_one_and_reads_back() {
     {
         assert!(!row[key].is_null(), "{key}");
     }
-    let back: schedlab_lab::Comparison = serde_json::from_value(json).unwrap();
+    let back: schedlab_compare::Comparison = serde_json::from_value(json).unwrap();
     assert_eq!(back, c);
 }
 
@@ -309,7 +308,8 @@ fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
 
 #[test]
 fn knees_are_found_per_variant_and_seed() {
-    use schedlab_lab::knee::{Limit, Raised, Search, search};
+    use schedlab_compare::knees::Limit;
+    use schedlab_lab::knee::{Raised, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;
     let limit = Limit { metric: "schbench.latency.p50".into(), below: true, value: 100_000.0 };
     let raised = Raised::of(&cells[0].spec).unwrap();
@@ -349,7 +349,7 @@ impl schedlab_lab::budget::Lab for Looking {
         &self,
         records: &[Record],
         warnings: &[schedlab_base::Warning],
-    ) -> schedlab_base::Result<schedlab_lab::Comparison> {
+    ) -> schedlab_base::Result<schedlab_compare::Comparison> {
         compare(records, &self.question, warnings)
     }
     fn elapsed(&self) -> std::time::Duration {
@@ -362,7 +362,7 @@ fn in_looks(text: &str, budget: Budget) -> (Sequence, Vec<usize>) {
     let experiment = experiment(text);
     let six = Options { runs: Some(6), ..Options::default() };
     let first = plan(&experiment, Backend::Sim, six).unwrap();
-    let question = Question::of(&experiment).at_looks(Looks::doubling(6, LOOKS));
+    let question = experiment.question().at_looks(Looks::doubling(6, LOOKS));
     let mut looking = Looking { question, asked: Vec::new() };
     let done = until_decided(first, budget, &mut looking).unwrap();
     (done, looking.asked)

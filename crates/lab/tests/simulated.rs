@@ -4,9 +4,10 @@ mod common;
 
 use common::experiment;
 use schedlab_base::Stream;
-use schedlab_lab::compare::Stat;
-use schedlab_lab::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
-use schedlab_lab::{Backend, Engine, Options, Question, Session, Silent, Sim, compare, plan};
+use schedlab_compare::compare;
+use schedlab_compare::comparison::Stat;
+use schedlab_compare::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
+use schedlab_lab::{Backend, Engine, Options, Session, Silent, Sim, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -58,7 +59,7 @@ fn the_same_bytes_whatever_the_number_of_threads() {
         assert!(r.found.counters["sim.events"] > 1_000 && r.found.duration.0 > 0);
     }
     assert_ne!(bytes(&one)[0], bytes(&one)[3], "another seed is another run");
-    let c = compare(&one, &Question::of(&experiment(TINY)), &[]).unwrap();
+    let c = compare(&one, &experiment(TINY).question(), &[]).unwrap();
     assert_eq!(c.cells.len(), 2);
     assert!(c.cells[0].metrics["schbench.latency.p50"].measured().is_some());
 }
@@ -221,7 +222,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
         outlines: false,
     };
     let made = session.work(&p).unwrap().records;
-    let c = compare(&made, &Question::of(&e), &[]).unwrap();
+    let c = compare(&made, &e.question(), &[]).unwrap();
     let mut rows = Vec::new();
     for cell in &c.cells {
         let own =
@@ -276,7 +277,7 @@ fn two_hundred_trials_of_one_kernel_raise_few_alarms_and_planted_changes_are_fou
     println!("{} rows: {alarms} of 200 trials of one kernel raised an alarm", rows.len());
     assert!(alarms <= 10, "{alarms} of 200");
     for (name, own, values) in &rows {
-        let spread = schedlab_lab::stats::Summary::of(values).and_then(|s| s.std_pct()).unwrap_or(0.0);
+        let spread = schedlab_compare::stats::Summary::of(values).and_then(|s| s.std_pct()).unwrap_or(0.0);
         let power: Vec<String> = [5.0, 10.0, 20.0, 50.0]
             .into_iter()
             .map(|pct| {
@@ -310,7 +311,7 @@ fn a_switch_that_does_nothing_is_named_with_the_reason() {
             engine: Engine::Here,
             outlines: text.is_empty(),
         };
-        let c = compare(&session.work(&p).unwrap().records, &Question::of(&e), &[]).unwrap();
+        let c = compare(&session.work(&p).unwrap().records, &e.question(), &[]).unwrap();
         let all = c.warnings.into_iter().filter(|w| w.warning.code == "variants.equal");
         all.map(|w| w.warning.message).collect()
     };

@@ -3,12 +3,11 @@
 mod common;
 
 use common::{Mock, SMALL, experiment};
-use schedlab_lab::compare::Effect;
-use schedlab_lab::stats::Verdict;
-use schedlab_lab::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
-use schedlab_lab::{
-    Backend, Engine, Executor, Experiment, Options, Plan, Question, Session, Silent, Sim, compare, plan,
-};
+use schedlab_compare::comparison::Effect;
+use schedlab_compare::stats::Verdict;
+use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
+use schedlab_compare::{Question, compare};
+use schedlab_lab::{Backend, Engine, Executor, Experiment, Options, Plan, Session, Silent, Sim, plan};
 use schedlab_record::{Record, cell_hash};
 use std::sync::atomic::AtomicBool;
 
@@ -143,12 +142,12 @@ fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_
     cell.uncertain.clear();
     let stated = sim.run(&cell, again.seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!((&stated.found.series, &stated.found.counters), (&again.found.series, &again.found.counters));
-    let c = compare(&records, &Question::of(&e), &[]).unwrap();
+    let c = compare(&records, &e.question(), &[]).unwrap();
     let p50 = |e: &&Effect| e.metric == "nanosleep.overrun.p50" && e.baseline.is_none();
     let sway = &c.uncertainty.iter().find(p50).unwrap().sway;
     assert_eq!(sway.movers[0].cost.name, "idle.C6", "{:?}", sway.movers);
     assert!(sway.movers[0].rho > 0.9 && sway.movers[0].beyond_chance());
     assert!(sway.movers[0].low.unwrap() + 10_000.0 < sway.movers[0].high.unwrap());
     let text = serde_json::to_string(&c).unwrap();
-    assert_eq!(serde_json::from_str::<schedlab_lab::Comparison>(&text).unwrap(), c);
+    assert_eq!(serde_json::from_str::<schedlab_compare::Comparison>(&text).unwrap(), c);
 }

@@ -4,11 +4,12 @@
 mod text;
 
 use crate::{BackgroundFrom, Costs, Domain, Domains, IdleGovernor, Machine};
+use schedlab_base::wrap::WIDTH;
 use schedlab_base::{CpuId, CpuSet, Ns, Version, counted, things};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use text::{Page, WIDTH};
+use text::Page;
 
 /// A machine and the domains a kernel makes of it, for `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

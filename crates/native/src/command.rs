@@ -12,12 +12,12 @@ use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
 use crate::stage::Stage;
 use crate::witness::Witness;
-use crate::{Outcome, Said, attrs, sys};
+use crate::{Outcome, attrs, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::AttrChange;
 use schedlab_record::{Findings, Observe};
-use schedlab_workload::CommandSpec;
 use schedlab_workload::command::{SEED_VARIABLE, one_line};
+use schedlab_workload::{CommandOutput, CommandSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -150,7 +150,7 @@ struct Ran {
     status: ExitStatus,
     elapsed: Ns,
     used: Used,
-    said: Said,
+    said: CommandOutput,
     left_behind: usize,
 }
 
@@ -185,7 +185,8 @@ impl Call<'_> {
             }
             None => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let said = Said { stdout: text(&watch.stdout.text), stderr: text(&watch.stderr.text) };
+                let said =
+                    CommandOutput { stdout: text(&watch.stdout.text), stderr: text(&watch.stderr.text) };
                 let elapsed = Ns(ended_at.unwrap_or(start) - start);
                 Ok(Some(Ran { line, status, elapsed, used, said, left_behind }))
             }

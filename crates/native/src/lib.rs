@@ -56,7 +56,7 @@ use cgroups::Places;
 use schedlab_base::Ns;
 use schedlab_kernel::{AttrChange, Change};
 use schedlab_record::{Findings, Observe};
-use schedlab_workload::Spec;
+use schedlab_workload::{CommandOutput, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -120,22 +120,5 @@ pub struct Outcome {
     pub stopped: bool,
     /// A command's output; `None` for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<Said>,
-}
-
-/// The whole outputs of a command; bytes that are not UTF-8 are replaced.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
-}
-
-impl Said {
-    /// The last lines for messages, from standard error if it has any, else from standard output.
-    pub fn last_lines(&self) -> String {
-        let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
-        parent::tail(text.as_bytes())
-    }
+    pub said: Option<CommandOutput>,
 }

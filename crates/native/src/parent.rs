@@ -137,9 +137,7 @@ pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
 
 /// The last lines of a process's output.
 pub fn tail(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
-    lines[lines.len().saturating_sub(8)..].join("\n  ")
+    schedlab_base::wrap::last_lines(&String::from_utf8_lossy(said))
 }
 
 /// The agent's reply, or an error about its death.

@@ -5,6 +5,7 @@
 //! it.
 
 use crate::{Computer, Observe, Record, version_of};
+use schedlab_base::content_hash;
 use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
@@ -116,29 +117,12 @@ pub fn cell_hash(record: &Record) -> String {
     CellKey::of(record).hash_with(record.model)
 }
 
-/// Names a file by its bytes: 32 hexadecimal digits, as the folder of a cell is named.
-pub fn content_hash(bytes: &[u8]) -> String {
-    format!("{:032x}", fnv1a_128(bytes))
-}
-
-/// FNV-1a with the published 128-bit offset and prime.
-fn fnv1a_128(bytes: &[u8]) -> u128 {
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    bytes.iter().fold(OFFSET, |hash, b| (hash ^ u128::from(*b)).wrapping_mul(PRIME))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::record;
     use schedlab_kernel::Feature;
     use schedlab_machine::Drawn;
-
-    #[test]
-    fn the_published_test_vector_holds() {
-        assert_eq!(content_hash(b"a"), "d228cb696f1a8caf78912b704e4a8964");
-    }
 
     #[test]
     fn a_cell_is_all_but_seed_and_results() {

@@ -27,11 +27,14 @@ mod words;
 
 pub use accounts::{Delays, Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, TaskName};
-pub use cell::{CellKey, GuestSetup, cell_hash, content_hash};
+mod published;
+pub use cell::{CellKey, GuestSetup, cell_hash};
 pub use computer::Computer;
 pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_text};
 pub use findings::Findings;
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
+pub use published::Published;
+pub use schedlab_base::content_hash;
 pub use schedstat::Schedstat;
 pub use series::Series;
 pub use store::{RunDir, Store, Stored};

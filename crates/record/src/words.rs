@@ -1,44 +1,15 @@
 //! Explanations in lines of at most 78 columns, to be pasted into mail.
 
-/// The width of a line.
-pub const WIDTH: usize = 78;
+use schedlab_base::wrap::{WIDTH, pieces, wrapped};
+
 /// The column where the words of one story begin.
 pub const STORY: usize = 14;
 
-/// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
-/// line is broken behind its commas (a list of CPUs), and cut if it has none (a task's name).
+/// Adds words in lines of at most [`WIDTH`](schedlab_base::wrap::WIDTH) columns: the first behind `front`, the others
+/// indented.
 pub fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
-    let (mut line, mut empty) = (front.to_owned(), true);
-    for word in words.split_whitespace().flat_map(|word| pieces(word, WIDTH - indent)) {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(&word);
-        empty = false;
-    }
-    out.push(line);
-}
-
-/// A word in pieces of at most `most` characters, broken behind commas.
-fn pieces(word: &str, most: usize) -> Vec<String> {
-    if word.chars().count() <= most {
-        return vec![word.to_owned()];
-    }
-    let mut all: Vec<String> = vec![String::new()];
-    for part in word.split_inclusive(',') {
-        let last = all.last().map_or(0, |l| l.chars().count());
-        if last > 0 && last + part.chars().count() > most {
-            all.push(String::new());
-        }
-        if let Some(last) = all.last_mut() {
-            last.extend(part.chars().take(most));
-        }
-    }
-    all
+    let words = words.split_whitespace().flat_map(|word| pieces(word, WIDTH - indent));
+    out.extend(wrapped(front, &" ".repeat(indent), words));
 }
 
 /// A number and its noun, which takes an `s` unless the number is 1.

@@ -6,8 +6,8 @@ use crate::markdown::plain;
 use crate::number::change;
 use crate::predictions::{self, figures, interval};
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::predicted::{MOVED_PCT, TOLERANCE_PCT};
-use schedlab_lab::validate::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
+use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
+use schedlab_compare::predicted::{MOVED_PCT, TOLERANCE_PCT};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text.
@@ -148,8 +148,8 @@ fn one_markdown(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::predicted::{Predicted, Predictions};
-    use schedlab_lab::validate::NotRun;
+    use schedlab_compare::agreement::NotRun;
+    use schedlab_compare::predicted::{Predicted, Predictions};
 
     fn row(metric: &'static str, real: Option<f64>, verdict: Moves) -> MustMove {
         MustMove {

@@ -1,9 +1,9 @@
 //! CSV (RFC 4180): a line for each cell and metric, with the comparison beside it. Numbers in full, times in ns.
 
 use crate::{Exporter, groups, row};
-use schedlab_lab::Comparison;
-use schedlab_lab::command::own::csv::{FORMULAS, GUARD};
-use schedlab_lab::compare::{Cell, Stat};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::tools::own::csv::{FORMULAS, GUARD};
 use std::io::{self, Write};
 
 /// The exporter.
@@ -128,7 +128,7 @@ mod tests {
             ("it's", "it's"),
         ] {
             assert_eq!(harmless(name), field);
-            assert_eq!(schedlab_lab::command::own::csv::as_named(field), name);
+            assert_eq!(schedlab_compare::tools::own::csv::as_named(field), name);
         }
     }
 }

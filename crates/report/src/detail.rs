@@ -7,11 +7,11 @@ use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_base::Backend;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Row, Stat};
-use schedlab_lab::experiment::Published;
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::stats::Verdict;
 use schedlab_record::Better;
+use schedlab_record::Published;
 use std::io::{self, Write};
 
 /// The exporter.

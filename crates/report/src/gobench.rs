@@ -3,9 +3,9 @@
 //! scales units that end in -ns by itself.
 
 use crate::{Exporter, groups};
-use schedlab_lab::Comparison;
-use schedlab_lab::command::own::percent::{escape, escaped};
-use schedlab_lab::compare::Cell;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Cell;
+use schedlab_compare::tools::own::percent::{escape, escaped};
 use schedlab_record::Better;
 use std::io::{self, Write};
 

@@ -3,13 +3,13 @@
 
 use crate::table::matrix::baseline;
 use schedlab_base::{Backend, Version};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{self, Cell};
 use schedlab_kernel::profile;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{self, Cell};
 
 /// The machine; or the computers, the baseline's first, where live runs were made on several.
 pub fn place(c: &Comparison, group: &[Cell]) -> String {
-    compare::place(group, baseline(c, group))
+    comparison::place(group, baseline(c, group))
 }
 
 /// The kernels of cells, each once, as [`kernel`] names them.

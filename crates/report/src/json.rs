@@ -1,7 +1,7 @@
 //! The comparison's own JSON (schedlab/comparison/1), indented, with a newline at the end.
 
 use crate::Exporter;
-use schedlab_lab::Comparison;
+use schedlab_compare::Comparison;
 use std::io::{self, Write};
 
 /// The exporter.

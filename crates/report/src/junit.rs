@@ -8,9 +8,9 @@
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Gap, Row, Stat, gaps};
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Gap, Row, Stat, gaps};
+use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
 /// Writes the comparison. Rows with one of the verdicts `failing` are failures.

@@ -3,9 +3,9 @@
 use crate::number::{count, value};
 use crate::text::wrap;
 use crate::uncertainty::of_one;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{COMPARISON_SCHEMA, Cell, Measured, Stat};
-use schedlab_lab::knee::{Knees, TriedLoad};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_compare::knees::{Knees, TriedLoad};
 use schedlab_record::{Better, MODEL};
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! The legend of marks and flags, in the words that all text forms share.
 
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::ASTRAY;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::ASTRAY;
 
 /// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {

@@ -42,8 +42,8 @@ pub mod validation;
 pub use usec::none_in as no_schbench;
 
 use schedlab_base::{Error, Result};
-use schedlab_lab::compare::{Cell, Row};
-use schedlab_lab::{Comparison, Published};
+use schedlab_compare::comparison::{Cell, Row};
+use schedlab_compare::{Comparison, Published};
 use schedlab_record::metric::of_program;
 use std::io::{self, Write};
 
@@ -129,7 +129,7 @@ fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
 
 /// The figure published for this cell and metric.
 fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
-    c.published.iter().find(|p| p.is_for(cell, metric))
+    c.published.iter().find(|p| p.is_for(&cell.variant, &cell.load, metric))
 }
 
 /// The cells, group by group (a workload and load on a machine), in the comparison's order.

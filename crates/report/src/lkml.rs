@@ -9,8 +9,8 @@
 use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, heading, legend, row, short};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Measured, Row};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Measured, Row};
 use schedlab_record::Better;
 use std::io::{self, Write};
 

@@ -4,8 +4,8 @@ use crate::number::{percent, signed, value};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, legend, row, short};
 use schedlab_base::printable;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Row, Stat};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Row, Stat};
 use std::io::{self, Write};
 
 /// The exporter.

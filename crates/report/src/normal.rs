@@ -5,8 +5,8 @@
 
 use crate::text::{WIDTH, warnings};
 use crate::{Exporter, groups, heading, published, row, short};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Stat};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Stat};
 use std::io::{self, Write};
 
 /// The exporter.
@@ -40,7 +40,7 @@ impl Exporter for Normal {
 /// The cell that the others of a group are compared with.
 fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     let first = group.first()?;
-    let of_group = |r: &&schedlab_lab::compare::Row| {
+    let of_group = |r: &&schedlab_compare::comparison::Row| {
         (&r.backend, &r.machine, &r.workload, &r.load)
             == (&first.backend, &first.machine, &first.workload, &first.load)
     };

@@ -3,7 +3,7 @@
 use crate::markdown::plain;
 use crate::number::{FACTOR_FROM_PCT, change, signed};
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::predicted::{Predicted, Predictions, TOLERANCE_PCT};
+use schedlab_compare::predicted::{Predicted, Predictions, TOLERANCE_PCT};
 use std::io::{self, Write};
 
 /// The simulator's predictions beside the real changes, as plain text.

@@ -2,7 +2,8 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_lab::profile::{Profile, Row, Shares};
+use schedlab_compare::shares::{Row, Shares};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes the shares: the first `top` functions and objects, and all functions that were asked for by name.
@@ -42,8 +43,8 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
 ///
 /// # Errors
 /// When the writer fails.
-pub fn folded(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
-    profile.stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
+pub fn folded(stacks: &BTreeMap<String, u64>, out: &mut dyn Write) -> io::Result<()> {
+    stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
 }
 
 fn head(s: &Shares) -> String {
@@ -85,7 +86,7 @@ fn interval(ends: Option<[f64; 2]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::profile::PROFILE_SCHEMA;
+    use schedlab_compare::shares::PROFILE_SCHEMA;
 
     fn row(name: &str, total: f64, own: f64) -> Row {
         Row {

@@ -9,9 +9,9 @@ use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
 use crate::{Exporter, legend, short};
 use schedlab_base::counted;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Row;
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Row;
+use schedlab_compare::stats::Verdict;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

@@ -4,7 +4,7 @@
 use crate::markdown::plain;
 use crate::text::wrap;
 use schedlab_base::counted;
-use schedlab_lab::reports::{JudgedClaim, JudgedReport, Verdict};
+use schedlab_compare::reports::{JudgedClaim, JudgedReport, Verdict};
 use std::io::{self, Write};
 
 /// The reports as plain text.

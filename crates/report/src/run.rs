@@ -93,7 +93,7 @@ impl Run {
             variant: record.variant.name.clone(),
             workload: record.workload.clone(),
             load: record.load.clone(),
-            params: schedlab_lab::compare::params_of_run(record),
+            params: schedlab_compare::comparison::params_of_run(record),
             seed: record.seed,
             watched: record.watched().map(Observe::name),
             duration_ns: record.found.duration.0,

@@ -8,7 +8,7 @@
 //! Below neighbours of the same names stands what they differ in.
 
 use crate::text::{WIDTH, stack, width, wrap};
-use schedlab_lab::runs::{CUT, ListedCell, alike, digits, seeds};
+use schedlab_compare::runs::{CUT, ListedCell, alike, digits, seeds};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -137,7 +137,7 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let digits = digits(cells);
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
     let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), false, true);
-    let word = |of: fn(&schedlab_lab::runs::Of) -> &str| {
+    let word = |of: fn(&schedlab_compare::runs::Of) -> &str| {
         move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
     let plain = |head, right, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), right, false);
@@ -284,7 +284,7 @@ pub fn title(c: &ListedCell, of: &[u64]) -> String {
 mod tests {
     use super::*;
     use schedlab_base::Backend;
-    use schedlab_lab::runs::Of;
+    use schedlab_compare::runs::Of;
     use schedlab_record::holdings::HeldCell;
 
     fn cell(name: &str, load: &str, variant: &str, kernel: &str) -> ListedCell {

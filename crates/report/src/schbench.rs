@@ -5,7 +5,7 @@
 
 use crate::usec::Usec;
 use schedlab_base::Result;
-use schedlab_lab::metrics;
+use schedlab_compare::metrics;
 use schedlab_record::Record;
 
 /// A block of the original's text.

@@ -3,7 +3,7 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_lab::stat::{EVENTS, Over, beside, metrics, over};
+use schedlab_compare::counted::{COUNTERS, Over, beside, metrics, over};
 use schedlab_record::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Stat {
     /// The counters over the runs of one command.
     pub fn of(records: &[Record], command: &str, whole_system: bool) -> Stat {
         let mut names = metrics();
-        names.extend(EVENTS.iter().filter_map(|e| Some(beside(e.name)?.0)));
+        names.extend(COUNTERS.iter().filter_map(|(name, _)| Some(beside(name)?.0)));
         let mut warnings: Vec<Warning> = Vec::new();
         for w in records.iter().flat_map(|r| &r.found.warnings) {
             if !warnings.contains(w) {
@@ -62,18 +62,18 @@ impl Stat {
         if self.runs > 1 {
             writeln!(out, "{:>16}  {:<16} {:>12} {:>6}  95% of the mean", "mean", "", "", "std")?;
         }
-        for event in EVENTS {
-            match &self.metrics[event.name] {
+        for (name, title) in COUNTERS {
+            match &self.metrics[*name] {
                 Over::Counted { mean, unit, std_pct, ci95, .. } => {
                     let value = exact(*mean, unit);
-                    write!(out, "{value:>16}  {:<16} {:>12}", event.title, self.beside(event.name))?;
+                    write!(out, "{value:>16}  {:<16} {:>12}", title, self.beside(name))?;
                     if let (Some(std), Some([low, high])) = (std_pct, ci95) {
                         let ends = [low, high].map(|v| number::value(*v, unit));
                         write!(out, " {:>6}  [{}, {}]", number::spread(*std), ends[0], ends[1])?;
                     }
                     writeln!(out)?;
                 }
-                Over::Missing { .. } => writeln!(out, "{:>16}  {}", "not counted", event.title)?,
+                Over::Missing { .. } => writeln!(out, "{:>16}  {}", "not counted", title)?,
             }
         }
         self.missing(out)?;
@@ -115,11 +115,11 @@ impl Stat {
     /// The counters that were not counted, grouped by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for event in EVENTS {
-            let Over::Missing { missing } = &self.metrics[event.name] else { continue };
+        for (name, title) in COUNTERS {
+            let Over::Missing { missing } = &self.metrics[*name] else { continue };
             match reasons.iter_mut().find(|(why, _)| why == missing) {
-                Some((_, titles)) => titles.push(event.title),
-                None => reasons.push((missing, vec![event.title])),
+                Some((_, titles)) => titles.push(title),
+                None => reasons.push((missing, vec![*title])),
             }
         }
         reasons.iter().try_for_each(|(why, titles)| {
@@ -140,13 +140,13 @@ fn exact(mean: f64, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_base::Ns;
-    use schedlab_lab::stat::{Watched, record};
-    use schedlab_native::counters::Counts;
+    use schedlab_compare::testing;
+    use schedlab_record::metric::perf::UNCOUNTED;
 
     fn runs(ms: &[u64]) -> Vec<Record> {
         let run = |ms: &u64| {
             let counters = [
+                ("command.elapsed", ms * 1_000_000),
                 ("perf.task_clock", ms * 740_000),
                 ("perf.context_switches", 2001),
                 ("perf.migrations", 1),
@@ -154,16 +154,15 @@ mod tests {
                 ("perf.cycles", ms * 2_400_000),
                 ("perf.instructions", ms * 1_200_000),
             ];
-            let counters = counters.map(|(n, v)| (n.to_owned(), v)).into();
             let none = ["cache_references", "cache_misses", "branches", "branch_misses"];
-            let uncounted =
-                none.map(|n| (format!("perf.{n}"), "this machine has no such counter".to_owned()));
-            let counts = Counts { counters, uncounted: uncounted.into(), warnings: Vec::new() };
-            let (user, system) = (Ns::ms(2), Ns::ms(13));
-            Watched { counts, elapsed: Ns::ms(*ms), user, system, status: None }
+            let mut record = testing::record(&counters);
+            for name in none {
+                let key = format!("{UNCOUNTED}perf.{name}");
+                record.found.environment.insert(key, "this machine has no such counter".to_owned());
+            }
+            record
         };
-        let commands = BTreeMap::from([("A".to_owned(), "pipe -l 1000".to_owned())]);
-        ms.iter().map(|ms| record(run(ms), &commands, "A", *ms).unwrap()).collect()
+        ms.iter().map(run).collect()
     }
 
     fn text(records: &[Record]) -> String {

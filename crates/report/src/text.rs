@@ -1,33 +1,15 @@
 //! Helpers for plain text: wrapping, and the notes below tables.
 
 use schedlab_base::counted;
-use schedlab_lab::Comparison;
+pub use schedlab_base::wrap::WIDTH;
+use schedlab_base::wrap::wrapped;
+use schedlab_compare::Comparison;
 use std::io::{self, Write};
-
-/// The width that fits into mails and terminals.
-pub const WIDTH: usize = 78;
 
 /// The text in lines of at most [`WIDTH`] columns. The first line begins with `first`, the others with as many spaces.
 pub fn wrap(first: &str, text: &str) -> String {
-    let indent = " ".repeat(first.len());
-    let (mut out, mut line) = (String::new(), first.to_owned());
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            line.clone_from(&indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
-    out
+    let lines = wrapped(first, &" ".repeat(first.len()), text.split_whitespace());
+    lines.iter().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// The columns that a text takes.

@@ -4,11 +4,11 @@ use crate::number::{change, count, three};
 use crate::predictions::{self, interval};
 use crate::ranked::{self, Ranked, largest_first};
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Row;
-use schedlab_lab::predicted::Predictions;
-use schedlab_lab::stats::Verdict;
-use schedlab_lab::trial::{ALL, Cost, Moved, Trial};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Row;
+use schedlab_compare::predicted::Predictions;
+use schedlab_compare::stats::Verdict;
+use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
 use std::io::{self, Write};
 
 /// Functions shown.
@@ -21,7 +21,7 @@ const COST_PCT: f64 = 0.05;
 /// Everything that a trial found.
 pub struct Page<'a> {
     /// What was tried.
-    pub trial: &'a Trial,
+    pub subject: &'a Subject,
     /// The source of the kernels, for people.
     pub source: &'a str,
     /// Verdicts; of the runs in guests alone.
@@ -56,15 +56,15 @@ pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn patch(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
-    for patch in &p.trial.patches {
-        let subject = patch.subject.as_ref().map_or(String::new(), |s| format!(": {s}"));
-        write!(out, "{}", wrap("", &format!("{}{subject}", patch.name)))?;
+    for (name, subject) in &p.subject.patches {
+        let subject = subject.as_ref().map_or(String::new(), |s| format!(": {s}"));
+        write!(out, "{}", wrap("", &format!("{name}{subject}")))?;
     }
-    for feature in &p.trial.features {
-        let state = if feature.on { "on" } else { "off" };
-        writeln!(out, "  adds the feature {}, {state} at boot; 'off' and 'on' are one image", feature.name)?;
+    for (feature, is_on) in &p.subject.features {
+        let state = if *is_on { "on" } else { "off" };
+        writeln!(out, "  adds the feature {feature}, {state} at boot; 'off' and 'on' are one image")?;
     }
-    for counter in &p.trial.counters {
+    for counter in &p.subject.counters {
         writeln!(out, "  adds the counter {counter}")?;
     }
     for option in p.options {
@@ -77,7 +77,7 @@ fn costs(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     if p.costs.is_empty() {
         return Ok(());
     }
-    let names = format!("{} -> {}", p.trial.base.name, p.trial.patched.name);
+    let names = format!("{} -> {}", p.subject.base, p.subject.patched);
     writeln!(out, "\nInstructions of the scheduler, {names}, all loads together:\n")?;
     for cost in p.costs {
         writeln!(out, "  {:<14} {}", cost.machine, cost_words(cost))?;
@@ -132,7 +132,7 @@ fn would_have_shown(rows: &[&Row]) -> String {
 fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = |verdict: Verdict| largest_first(p.comparison.comparisons.iter().collect(), verdict);
     let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
-    let runs = ranked::runs_in_words(p.comparison, &p.trial.patched.name);
+    let runs = ranked::runs_in_words(p.comparison, &p.subject.patched);
     let (unclear, all) = (rows(Verdict::Unclear), p.comparison.comparisons.len());
     let looks = if p.comparison.looks.is_empty() { "" } else { " over all looks" };
     let mut machines: Vec<&str> = Vec::new();
@@ -149,8 +149,8 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
         env!("CARGO_PKG_VERSION"),
         p.source,
         machines.join(", "),
-        p.trial.patched.name,
-        p.trial.base.name,
+        p.subject.patched,
+        p.subject.base,
         worse.len(),
         schedlab_base::counted(all, "row"),
         better.len(),

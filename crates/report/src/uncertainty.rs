@@ -2,9 +2,9 @@
 
 use crate::number::{change, value};
 use crate::text::wrap;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Effect};
-use schedlab_lab::uncertainty::{Mover, Sway};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Effect};
+use schedlab_compare::uncertainty::{Mover, Sway};
 use std::io::{self, Write};
 
 /// Costs named in the summary.

@@ -5,7 +5,7 @@
 use crate::markdown::plain;
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::validate::{CaseResult, Judged, Share, Side, Told, Validation, Verdict};
+use schedlab_compare::agreement::{CaseResult, Discriminating, Judged, Share, Side, Validation, Verdict};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
@@ -185,11 +185,11 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A row of the summary: a share, and the same without metrics that the workload decides.
-fn shares(name: &str, all: Share, told: Option<Told>) -> String {
+fn shares(name: &str, all: Share, told: Option<Discriminating>) -> String {
     let pct = |s: Share| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
     match told {
         None => format!("{name:<44}{:>16}{:>8}\n", share(all), pct(all)),
-        Some(Told { by_some, .. }) => {
+        Some(Discriminating { by_some, .. }) => {
             format!("{name:<38}{:>13}{:>7}{:>12}{:>7}\n", share(all), pct(all), share(by_some), pct(by_some))
         }
     }
@@ -232,7 +232,7 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
     let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
-    let row = |name: &str, s: Share, told: Option<Told>| {
+    let row = |name: &str, s: Share, told: Option<Discriminating>| {
         let more = told.map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
         format!("| {name} | {} | {} |{more}\n", share(s), pct(s))
     };

@@ -5,15 +5,15 @@ mod common;
 
 use common::{made_up, studies};
 use regex_lite::Regex;
-use schedlab_lab::compare::Row;
-use schedlab_lab::stats::Verdict;
-use schedlab_lab::{Comparison, Question, compare};
+use schedlab_compare::comparison::Row;
+use schedlab_compare::stats::Verdict;
+use schedlab_compare::{Comparison, compare};
 use schedlab_record::Better;
 use schedlab_report::form;
 use schedlab_report::number::{change, percent, signed};
 
 fn comparisons() -> Vec<Comparison> {
-    let of = |e: &_| compare(&made_up(e), &Question::of(e), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let of = |e: &_| compare(&made_up(e), &e.question(), &[]).unwrap_or_else(|e| panic!("{e}"));
     studies().iter().map(of).collect()
 }
 
@@ -85,8 +85,9 @@ fn lkml_tells_the_same_with_its_sign() {
         let line = r"\t 1\.00 \([^)]*\)\t *([+-][\d.]+|new)([' ])\([^)]*\) ([*!#=~]\^?)$";
         let said = captures(line, &written("lkml", &c)).iter().map(|g| g.join(" ")).collect();
         let better = |r: &Row| {
-            let of =
-                |cell: &schedlab_lab::compare::Cell| Some(cell.metrics.get(&r.metric)?.measured()?.better);
+            let of = |cell: &schedlab_compare::comparison::Cell| {
+                Some(cell.metrics.get(&r.metric)?.measured()?.better)
+            };
             c.cells.iter().filter(|cell| cell.workload == r.workload).find_map(of).unwrap()
         };
         hold("lkml", &c, said, |r| {

@@ -1,7 +1,7 @@
 //! docs/fidelity.md holds the tables of stored validations, docs/fidelity/*.json, as `schedlab validate --json` printed
 //! them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test fidelity`.
 
-use schedlab_lab::validate::Validation;
+use schedlab_compare::agreement::Validation;
 use schedlab_report::validation::{overview, sentence};
 use std::path::Path;
 

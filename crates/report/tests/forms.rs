@@ -2,9 +2,9 @@
 //! `UPDATE_GOLDEN=1 cargo test -p schedlab-report`.
 
 use schedlab_base::{Backend, Ns, Warning};
+use schedlab_compare::comparison::overview;
+use schedlab_compare::{Comparison, Published, Question, compare};
 use schedlab_kernel::{Kernel, Variant};
-use schedlab_lab::compare::overview;
-use schedlab_lab::{Comparison, Published, Question, compare};
 use schedlab_machine::Machine;
 use schedlab_record::{Better, Findings, MODEL, RECORD_SCHEMA, Record, Series, environment};
 use schedlab_report::{EXPORTERS, form, schbench, schbench2016};
@@ -292,7 +292,7 @@ fn todays_schbench_prints_requests_too() {
     assert_eq!(schbench2016::text(&r).unwrap_err().kind().exit_code(), 2);
     // The reader of the original's text reads this output.
     let text = schbench::text(&r).unwrap();
-    let tool = schedlab_lab::command::detect(&text).unwrap();
+    let tool = schedlab_compare::tools::detect(&text).unwrap();
     let values = &(tool.read)(&text).unwrap()[0].values;
     assert_eq!((tool.name, values["rps.mean"], values["rps.p50"]), ("schbench", 100.0, 114.0));
 }
@@ -310,7 +310,7 @@ fn a_load_shows_its_own_metrics_only() {
 
 #[test]
 fn knees_are_tabled() {
-    use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit, TriedLoad};
+    use schedlab_compare::knees::{KNEE_SCHEMA, Knee, Knees, Limit, TriedLoad};
     let knee = |variant: &str, knees: Vec<u64>, at_cap| Knee {
         variant: variant.into(),
         mean: 24.0,
@@ -410,23 +410,20 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
 
 #[test]
 fn the_page_of_a_trial_hides_nothing_of_what_it_could_not_tell() {
-    use schedlab_lab::predicted::Predictions;
-    use schedlab_lab::stats::Verdict;
-    use schedlab_lab::trial::Trial;
+    use schedlab_compare::predicted::Predictions;
+    use schedlab_compare::stats::Verdict;
+    use schedlab_compare::trial::Subject;
     let mut comparison = comparison();
     comparison.comparisons.retain(|r| r.variant != "first-idle");
-    let variant = |name: &str| Variant { name: name.to_owned(), ..Variant::plain("v6.5") };
-    let trial = Trial {
-        patches: Vec::new(),
-        features: Vec::new(),
-        counters: Vec::new(),
-        base: variant("v4.5"),
-        patched: variant("today, with a long name"),
+    let subject = Subject {
+        base: "v4.5".to_owned(),
+        patched: "today, with a long name".to_owned(),
+        ..Subject::default()
     };
     let page = |all: bool| {
         let predicted = Predictions::default();
         let page = schedlab_report::trial::Page {
-            trial: &trial,
+            subject: &subject,
             source: "6.1",
             comparison: &comparison,
             options: &[],
@@ -480,8 +477,8 @@ fn a_terminal_shows_some_rows_and_every_change() {
         c.metrics.push(name);
     }
     let lost =
-        c.comparisons.iter().find(|r| r.verdict == schedlab_lab::stats::Verdict::Better).unwrap().clone();
-    c.comparisons.push(schedlab_lab::compare::Row { metric: "m79".into(), ..lost });
+        c.comparisons.iter().find(|r| r.verdict == schedlab_compare::stats::Verdict::Better).unwrap().clone();
+    c.comparisons.push(schedlab_compare::comparison::Row { metric: "m79".into(), ..lost });
     let all = c.clone();
     assert_eq!(limit::shorten(&mut c), all.metrics.len() - limit::ROWS);
     assert!(c.cells.iter().all(|cell| cell.metrics.len() == limit::ROWS && cell.metrics.contains_key("m79")));
@@ -491,8 +488,8 @@ fn a_terminal_shows_some_rows_and_every_change() {
 #[test]
 fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
     let mut c = comparison();
-    let few = Warning::new(schedlab_lab::compare::FEW_RUNS, "2 of 4 rows can show no change");
-    c.warnings = vec![schedlab_lab::compare::Counted { warning: few, runs: 0 }];
+    let few = Warning::new(schedlab_compare::comparison::FEW_RUNS, "2 of 4 rows can show no change");
+    c.warnings = vec![schedlab_compare::comparison::Counted { warning: few, runs: 0 }];
     c.comparisons.truncate(4);
     c.runs_needed = Some(6);
     let with = |c: &Comparison| {
@@ -507,8 +504,8 @@ fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
 
 #[test]
 fn junit_has_a_test_for_each_row() {
-    use schedlab_lab::compare::Stat;
-    use schedlab_lab::stats::Verdict;
+    use schedlab_compare::comparison::Stat;
+    use schedlab_compare::stats::Verdict;
     let mut c = comparison();
     // One variant loses a figure that its baseline has.
     let lost = c.comparisons.remove(0);

@@ -1,7 +1,7 @@
 //! The text of a knee search: it says which seeds and loads could not be judged.
 
 use schedlab_base::Backend;
-use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
+use schedlab_compare::knees::{KNEE_SCHEMA, Knee, Knees, Limit};
 use schedlab_report::knee::export;
 
 fn knees(knee: Knee) -> Knees {

@@ -1,8 +1,9 @@
 //! The forms of a validation, whole.
 
 use schedlab_base::{Backend, Warning};
-use schedlab_lab::validate::{
-    CaseResult, Counts, Judged, NotRun, Outcome, Share, Side, Told, Tripled, Validation, Verdict, Wrong,
+use schedlab_compare::agreement::{
+    CaseResult, Counts, Discriminating, Judged, NotRun, Outcome, Share, Side, Tripled, Validation, Verdict,
+    Wrong,
 };
 use schedlab_report::validation::{markdown, text};
 
@@ -92,7 +93,7 @@ fn tried() -> Validation {
         case.wrong = vec![wrong("slices", 2), wrong("machine", 1)];
         case.metrics[0].passed_by = vec!["slices".into(), "machine".into()];
         case.metrics[2].passed_by = vec!["slices".into()];
-        case.told = Told::of(case.rows());
+        case.told = Discriminating::of(case.rows());
     }
     other.name = "cfs-4-slice".to_owned();
     other.counts = Some(Counts { cpus: 4, smt: false, llcs: 1, nodes: 1 });

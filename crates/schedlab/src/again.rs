@@ -7,11 +7,11 @@
 use crate::studies::STUDIES;
 use crate::variants::{self, Changes};
 use schedlab_base::Backend;
+use schedlab_compare::comparison::looked::without_looks;
+use schedlab_compare::tools;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, tunable};
-use schedlab_lab::budget::without_looks;
-use schedlab_lab::command;
 use schedlab_lab::guests::cutoff_options;
 use schedlab_machine::Machine;
 use schedlab_record::holdings::EXPERIMENT_FILE;
@@ -177,7 +177,7 @@ fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
     let mut words = match &c.tool {
         None => [pair("command", one_line(&c.argv)).to_vec()].concat(),
         Some(name) => {
-            let tool = command::find(name).ok()?;
+            let tool = tools::find(name).ok()?;
             let loaded = if load.is_some() || !tool.default_load.is_empty() { tool.load.len() } else { 0 };
             let end = c.argv.len().checked_sub(tool.after.len() + loaded)?;
             let own = c.argv.get(1 + tool.before.len()..end)?;

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use schedlab_lab::cell::Cell;
     use schedlab_lab::guests::twin_machine;
-    use schedlab_lab::validate::case::{Real, Tolerances};
+    use schedlab_lab::validate::case::{Real, usual};
     use schedlab_lab::{Backend, Options, Sim, plan};
     use schedlab_machine::Machine;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -186,7 +186,7 @@ mod tests {
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
             assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
-            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
             assert!(case.control.is_none() && !CASES.iter().any(|(name, _)| case.name == *name));
         }
     }
@@ -199,7 +199,7 @@ mod tests {
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
             assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
-            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
             assert!(case.workload(4).unwrap().has_groups() && case.control.is_none(), "{}", case.name);
         }
     }
@@ -212,7 +212,7 @@ mod tests {
         assert!(files.len() >= 6);
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
-            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
             assert!(case.workload(4).is_ok() && case.control.is_none(), "{}", case.name);
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn none_is_kinder_to_itself_than_the_others() {
         for case in all().unwrap() {
-            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert_eq!(case.tolerance, usual(case.real), "{}", case.name);
         }
     }
 

@@ -10,6 +10,12 @@ use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
+use schedlab_compare::comparison::folders_made_by_looks;
+use schedlab_compare::comparison::looked::with_looks;
+use schedlab_compare::metrics::Known;
+use schedlab_compare::predicted::predicted;
+use schedlab_compare::stats::Looks;
+use schedlab_compare::{Comparison, Question, compare};
 use schedlab_forge::forecast::Speed;
 use schedlab_guest::Mode;
 use schedlab_guest::images::cache;
@@ -17,17 +23,13 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
-use schedlab_lab::compare::{Folders, folders_made_by_looks};
+use schedlab_lab::cell::folders;
 use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_lab::metrics::Known;
 use schedlab_lab::parcel::{Contents, How, Parcel};
 use schedlab_lab::plan::{Run, left_out, order};
-use schedlab_lab::predicted::predicted;
-use schedlab_lab::stats::Looks;
 use schedlab_lab::{
-    Backend, Cell, Comparison, Engine, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
-    plan_in_guests,
+    Backend, Cell, Engine, Experiment, Finished, Options, Plan, Session, plan, plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
@@ -428,7 +430,7 @@ impl Making<'_> {
     pub fn make(&self, experiment: Experiment) -> Result<Compared> {
         let (plan, experiment) = self.planned(experiment)?;
         let store = Store::create(self.out)?;
-        let folders = Folders::of_plan(&plan.cells, store.root())?;
+        let folders = folders(&plan.cells, store.root())?;
         let mut question = question(&experiment, &plan)?.kept_in(folders);
         if self.budget.is_some() {
             let runs = plan.runs.iter().filter(|r| r.cell == 0).count() as u64;
@@ -465,7 +467,7 @@ impl Making<'_> {
         let executor = Timed::new(&common::EXECUTOR);
         let bar = Bar::runs(self.quiet);
         let cluster = self.cluster.cluster(&experiment.slurm, &experiment.name, self.how)?;
-        let copy = budget::with_looks(&experiment.text, looks);
+        let copy = with_looks(&experiment.text, looks);
         let session = Session {
             executor: &executor,
             store: Some(store),
@@ -560,7 +562,7 @@ pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
     let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));
-    let mut question = Question::of(experiment);
+    let mut question = experiment.question();
     question.keep_baseline(was_run);
     question.published.retain(|p| was_run(&p.variant));
     let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;

@@ -3,7 +3,7 @@
 use crate::output;
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_lab::command::{self, TOOLS, Template, Tool, metric_option, one_word_or_line, startable};
+use schedlab_compare::tools::{self, TOOLS, Template, Tool, metric_option, one_word_or_line, startable};
 use schedlab_report::text::wrap;
 use schedlab_workload::command::{MAX_TIMEOUT, Place};
 use schedlab_workload::{CommandSpec, Spec};
@@ -165,5 +165,5 @@ pub fn list(json: bool) -> Result<()> {
 
 fn installed(tool: &'static Tool) -> bool {
     let spec = Template::tool(tool, Vec::new()).resolve(None, 1);
-    !tool.program.is_empty() && spec.is_ok_and(|spec| command::check_installed(&spec).is_ok())
+    !tool.program.is_empty() && spec.is_ok_and(|spec| tools::check_installed(&spec).is_ok())
 }

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, counted};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Gap, Row, Stat, gaps};
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Gap, Row, Stat, gaps};
+use schedlab_compare::stats::Verdict;
 use schedlab_report::number;
 
 /// The verdicts that may be named.

@@ -3,10 +3,10 @@
 use crate::output;
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, temp};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Stat};
-use schedlab_lab::metrics::{self, Declared};
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::metrics::{self, Declared};
+use schedlab_compare::stats::Verdict;
 use schedlab_record::{Record, Value};
 use schedlab_report::junit;
 use std::collections::BTreeSet;

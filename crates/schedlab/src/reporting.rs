@@ -5,13 +5,17 @@ use crate::experiments::question;
 use crate::progress::Bar;
 use crate::{again, common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
+use schedlab_compare::comparison::stored::outlines;
+use schedlab_compare::comparison::{
+    self, Folders, Named, made_by_looks, of_one_source, runs_by_cell, shown_in_order,
+};
+use schedlab_compare::stats::Verdict;
+use schedlab_compare::strips::Strips;
+use schedlab_compare::{Comparison, Question, compare};
 use schedlab_lab::again::Again;
-use schedlab_lab::compare::stored::outlines;
-use schedlab_lab::compare::{Folders, Named, made_by_looks, of_one_source, runs_by_cell, shown_in_order};
 use schedlab_lab::events::has_kept;
-use schedlab_lab::stats::Verdict;
-use schedlab_lab::strips::{Strips, kept};
-use schedlab_lab::{Backend, Cell, Comparison, Experiment, Options, Plan, Question, compare, plan};
+use schedlab_lab::strips::kept;
+use schedlab_lab::{Backend, Cell, Experiment, Options, Plan, plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
 use schedlab_report::html::{Report, Shown, page};
@@ -208,7 +212,7 @@ impl Stored<'_> {
                 )),
             }
         }
-        let groups = c.cells.chunk_by(compare::Cell::same_group).count();
+        let groups = c.cells.chunk_by(comparison::Cell::same_group).count();
         if groups > 1 || c.cells.len() > 2 {
             notes.push(
                 "Two runs of one load are shown. --load and --variant, or --strips VARIANT, make a report with others."
@@ -235,14 +239,14 @@ impl Stored<'_> {
 /// variant with the most changes of the load that changed most. Simulated runs go before others.
 fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
     let mut first = 0;
-    let mut groups: Vec<(usize, &[compare::Cell])> = Vec::new();
-    for cells in c.cells.chunk_by(compare::Cell::same_group) {
+    let mut groups: Vec<(usize, &[comparison::Cell])> = Vec::new();
+    for cells in c.cells.chunk_by(comparison::Cell::same_group) {
         groups.push((first, cells));
         first += cells.len();
     }
-    let has = |cells: &[compare::Cell], name: &String| cells.iter().position(|cell| cell.variant == *name);
+    let has = |cells: &[comparison::Cell], name: &String| cells.iter().position(|cell| cell.variant == *name);
     if !wanted.is_empty() {
-        let all = |cells: &[compare::Cell]| wanted.iter().all(|name| has(cells, name).is_some());
+        let all = |cells: &[comparison::Cell]| wanted.iter().all(|name| has(cells, name).is_some());
         let Some((first, cells)) = groups.iter().find(|(_, cells)| all(cells)) else {
             let strange = wanted.iter().find(|w| !c.cells.iter().any(|cell| cell.variant == **w));
             let names = c.cells.iter().map(|cell| cell.variant.as_str());
@@ -254,7 +258,7 @@ fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
     // The load that changed most tells most; among equals the first.
-    let simulated = |cells: &[compare::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
+    let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
     let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
     let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);
     let most = can.map(|(first, cells)| (*first, pair(c, cells))).rev().max_by_key(|(_, pair)| pair.changes);
@@ -272,8 +276,8 @@ struct Pair {
 }
 
 /// The baseline of a load, and the variant that differs most from it.
-fn pair(c: &Comparison, cells: &[compare::Cell]) -> Pair {
-    let rows = |cell: &compare::Cell| c.comparisons.iter().filter(|r| r.is_of(cell)).collect::<Vec<_>>();
+fn pair(c: &Comparison, cells: &[comparison::Cell]) -> Pair {
+    let rows = |cell: &comparison::Cell| c.comparisons.iter().filter(|r| r.is_of(cell)).collect::<Vec<_>>();
     let named = |name: &String| cells.iter().position(|cell| cell.variant == *name);
     let base = cells
         .iter()

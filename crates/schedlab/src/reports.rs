@@ -3,8 +3,8 @@
 use crate::experiments::{self, RunOptions};
 use crate::output;
 use schedlab_base::{Error, Result};
+use schedlab_compare::reports::{JudgedReport, Report, read};
 use schedlab_lab::experiment::parse;
-use schedlab_lab::reports::{JudgedReport, Report, read};
 use std::path::Path;
 
 /// The name of all reports together, as a study.

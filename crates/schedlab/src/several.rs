@@ -5,10 +5,12 @@ use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{common, interrupt, output};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
+use schedlab_compare::comparison::overview;
+use schedlab_compare::{Question, compare};
 use schedlab_lab::cell::Cell;
-use schedlab_lab::compare::{Folders, overview};
+use schedlab_lab::cell::folders;
 use schedlab_lab::plan::order;
-use schedlab_lab::{Backend, Engine, Plan, Question, Session, compare};
+use schedlab_lab::{Backend, Engine, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::Form;
 
@@ -78,8 +80,7 @@ pub fn conduct_told(
         return Err(if live { error } else { error.help("the same command continues from there") });
     }
     let metrics = if drawn { Vec::new() } else { overview(&finished.records) };
-    let question =
-        Question { metrics, folders: Folders::of_plan(&plan.cells, store.root())?, ..Question::default() };
+    let question = Question { metrics, folders: folders(&plan.cells, store.root())?, ..Question::default() };
     common::show(&compare(&finished.records, &question, &finished.warnings)?, form)?;
     if !several.quiet && !drawn {
         let made = finished.records.len() - finished.found;

@@ -2,7 +2,7 @@
 //! read is a warning; runs and comparisons go on without its content.
 
 use crate::output;
-use schedlab_lab::noise;
+use schedlab_compare::noise;
 use schedlab_machine::probed;
 use schedlab_native::settings::journal;
 use std::fs::File;

@@ -3,6 +3,7 @@
 //! This is plain data, like every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run
 //! it; the live agent starts it, the lab reads its output. All times are ns.
 
+use schedlab_base::wrap::last_lines;
 use schedlab_base::{Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,6 +14,22 @@ pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
 pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
 /// The variable that tells a command the seed of its run.
 pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
+
+/// The whole outputs of a command; bytes that are not UTF-8 are replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutput {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl CommandOutput {
+    /// The last lines for messages, from standard error if it has any, else from standard output.
+    pub fn last_lines(&self) -> String {
+        last_lines(if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr })
+    }
+}
 
 /// A command without placeholders.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod beside;
 pub mod build;
 pub mod command;
+pub mod expression;
 mod gather;
 pub mod group;
 pub mod later;
@@ -31,7 +32,7 @@ mod spec_tests;
 
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
-pub use command::CommandSpec;
+pub use command::{CommandOutput, CommandSpec};
 pub use gather::{Guest, gathered};
 pub use group::{GroupDecl, GroupSpec, ROOT_GROUP};
 pub use later::Later;

@@ -1,8 +1,8 @@
 //! The record of a live run, here or in a guest, from its outcome.
 
 use crate::cell::Cell;
-use crate::command;
 use schedlab_base::{Origin, Result};
+use schedlab_compare::tools;
 use schedlab_native::Outcome;
 use schedlab_record::{RECORD_SCHEMA, Record, version_of};
 use schedlab_workload::Spec;
@@ -17,7 +17,7 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
     }
     let mut found = outcome.found;
     if let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) {
-        found.add(command::findings(spec, said)?);
+        found.add(tools::findings(spec, said)?);
     }
     let backend = Origin::from(cell.backend);
     Ok(Some(Record {

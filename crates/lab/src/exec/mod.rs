@@ -23,8 +23,7 @@ pub use vm::{KERNEL_LOG, Vm};
 use crate::cell::Cell;
 use crate::plan::{Plan, Run};
 use crate::room;
-use rayon::prelude::*;
-use schedlab_base::{Backend, Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Warning, parallel};
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;
 use std::collections::BTreeSet;
@@ -194,12 +193,7 @@ impl Session<'_> {
         let (beside, alone): (Vec<_>, Vec<_>) = plan.runs.iter().enumerate().partition(beside);
         let mut results: Vec<(usize, Outcome)> = Vec::with_capacity(plan.runs.len());
         if !beside.is_empty() {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(self.jobs).build().map_err(|e| {
-                Error::machine(format!("can't start {}: {e}", schedlab_base::counted(self.jobs, "thread")))
-            })?;
-            results.extend(pool.install(|| {
-                beside.into_par_iter().map(|(at, run)| (at, one((at, run)))).collect::<Vec<_>>()
-            }));
+            results.extend(parallel::map(self.jobs, &beside, |(at, run)| (*at, one((*at, *run)))));
         }
         results.extend(alone.into_iter().map(|(at, run)| (at, one((at, run)))));
         results.sort_by_key(|(at, _)| *at);

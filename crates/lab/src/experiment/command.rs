@@ -1,7 +1,7 @@
 //! `[workload.command]`: any command, or a known tool with arguments, and the figures taken from its output.
 
-use crate::command::{self, Template, default_better, one_word_or_line, startable};
 use schedlab_base::{Error, Result};
+use schedlab_compare::tools::{self, Template, default_better, one_word_or_line, startable};
 use schedlab_machine::reader::Table;
 use schedlab_workload::command::{Extract, MAX_TIMEOUT, Place, Source, Take};
 use std::collections::BTreeMap;
@@ -124,6 +124,6 @@ fn metric(table: &Table<'_>, workload: &str) -> Result<Extract> {
     let wanted = Extract { name, place, source, take, unit, better: better.to_owned() };
     let at =
         |e: Error| if e.message().contains("name") { table.place("name", e) } else { table.place(key, e) };
-    command::check(&wanted).map_err(at)?;
+    tools::check(&wanted).map_err(at)?;
     Ok(wanted)
 }

@@ -122,7 +122,7 @@ impl Draft {
     fn metrics(&self) -> Vec<&'static str> {
         let own: &[&str] = match &self.subject {
             Subject::Bench(bench) => bench.headline,
-            Subject::RtApp(_) => crate::metrics::HEADLINE,
+            Subject::RtApp(_) => schedlab_compare::metrics::HEADLINE,
         };
         // The farthest tail of few samples is missing.
         let own = own.iter().copied().filter(|m| !m.ends_with("p99.9"));

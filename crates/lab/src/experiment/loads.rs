@@ -1,13 +1,14 @@
 //! Workloads and loads of an experiment: parameters with their sweeps, resolved for a number of CPUs.
 
 use super::command;
-use super::expand::{combinations, expand};
+use super::expand::combinations;
 use super::keys;
 use super::sweep::texts;
-use crate::command::{Template, headline};
 use schedlab_base::nearest::nearest;
 use schedlab_base::{Error, Ns, Result, input};
+use schedlab_compare::tools::{Template, headline};
 use schedlab_machine::reader::Table;
+use schedlab_workload::expression::expand;
 use schedlab_workload::replay::Prices;
 use schedlab_workload::rtapp::RUNTIME;
 use schedlab_workload::{BENCHMARKS, Benchmark, Params, Spec, spec};

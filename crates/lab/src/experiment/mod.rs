@@ -18,25 +18,21 @@ mod variants;
 pub mod write;
 
 pub(crate) use around::Around;
-pub(crate) use expand::expand;
 pub use narrow::Part;
 pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
 pub use variants::{MIGRATION, set_attribute, set_migration};
 
 use crate::exec::slurm;
-use schedlab_base::{Result, input};
+use schedlab_base::{Backend, Result, input};
+use schedlab_compare::Question;
+use schedlab_compare::comparison::BaselineIs;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
+use schedlab_record::Published;
 use schedlab_workload::Spec;
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Default number of runs of a cell. Runs are the unit of replication, never samples within one, and ranks
-/// could hardly decide with fewer than ten.
-pub const DEFAULT_RUNS: u64 = 10;
-/// Default of the smallest change that counts, percent.
-pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
 
 /// One load on one machine, resolved.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,25 +61,6 @@ impl Load {
     pub fn runs_live_under<'v>(&self, variant: &str, mut live: impl Iterator<Item = &'v str>) -> bool {
         self.runs_under(variant) || !live.any(|v| self.runs_under(v))
     }
-}
-
-/// A published figure shown beside ours.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// The variant it was published for.
-    pub variant: String,
-    /// The metric.
-    pub metric: String,
-    /// The load; `None`: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load: Option<String>,
-    /// The figure, in `unit`.
-    pub value: f64,
-    /// Unit: "ns" for times.
-    pub unit: String,
-    /// Its source.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub source: String,
 }
 
 /// An experiment, read and checked.
@@ -130,6 +107,28 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// The question of an self.
+    pub fn question(&self) -> Question {
+        let simulated = self.loads.iter().map(|l| (self.machines[l.machine].name.as_str(), l));
+        let live = self.host_loads.iter().map(|l| (Backend::Host.name(), l));
+        let loads: Vec<(&str, &Load)> = simulated.chain(live).collect();
+        let key = |machine: &str, l: &Load| [machine.to_owned(), l.spec.name().to_owned(), l.name.clone()];
+        let of = |list: fn(&Load) -> &Vec<String>| -> BTreeMap<[String; 3], Vec<String>> {
+            let narrowed = loads.iter().filter(|(_, l)| !list(l).is_empty());
+            narrowed.map(|(machine, l)| (key(machine, l), list(l).clone())).collect()
+        };
+        Question {
+            experiment: self.name.clone(),
+            metrics: self.metrics.clone(),
+            of_load: of(|l| &l.metrics),
+            own_of_load: of(|l| &l.own),
+            baseline: Some(self.baseline.clone()),
+            baseline_is: BaselineIs::OfExperiment,
+            min_effect_pct: self.min_effect_pct,
+            published: self.published.clone(),
+            ..Question::default()
+        }
+    }
     /// The experiment as it is run in guests: its `[vm]` part, or else itself.
     pub fn in_guests(self) -> Experiment {
         match self.vm {

@@ -5,9 +5,9 @@
 //! and "WORKLOAD NAME", as tables have it, one of them.
 
 use super::{Experiment, Load};
-use crate::metrics::Known;
-use crate::runs::{means, means_load, means_load_anywhere};
 use schedlab_base::{Backend, Error, Result};
+use schedlab_compare::metrics::Known;
+use schedlab_compare::runs::{means, means_load, means_load_anywhere};
 
 /// The most names that a message lists.
 const LISTED: usize = 10;

@@ -24,8 +24,7 @@ pub use score::{Class, Loss};
 pub use space::Space;
 
 use crate::experiment::{Experiment, parse};
-use rayon::prelude::*;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Ns, Result};
 use schedlab_kernel::Variant;
 use search::Search;
 use specimen::Specimen;
@@ -95,28 +94,13 @@ impl Judge {
     }
 }
 
-/// The threads that judge specimens.
-pub struct Pool(rayon::ThreadPool);
-
-impl Pool {
-    /// So many of them.
-    ///
-    /// # Errors
-    /// When they can't be started.
-    pub fn of(jobs: usize) -> Result<Pool> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
-        pool.map(Pool).map_err(|e| {
-            Error::machine(format!("can't start {}: {e}", schedlab_base::counted(jobs, "thread")))
-        })
-    }
-    /// Applies `judge` to each, in order.
-    fn map<T: Sync, U: Send>(
-        &self,
-        all: &[T],
-        judge: impl Fn(&T) -> Result<U> + Sync + Send,
-    ) -> Result<Vec<U>> {
-        self.0.install(|| all.par_iter().map(judge).collect())
-    }
+/// Judges all, by at most `jobs` threads; in order, so that the same one of several errors is reported.
+fn judged<T: Sync, U: Send>(
+    jobs: usize,
+    all: &[T],
+    judge: impl Fn(&T) -> Result<U> + Sync,
+) -> Result<Vec<U>> {
+    schedlab_base::parallel::map(jobs, all, judge).into_iter().collect()
 }
 
 /// A workload that shows a loss.
@@ -159,7 +143,7 @@ pub fn hunt(
     judge: &Judge,
     seed: u64,
     budget: Budget,
-    pool: &Pool,
+    jobs: usize,
     progress: &dyn Fn(u64, &[&Loss]),
     stop: &AtomicBool,
 ) -> Result<Hunt> {
@@ -171,7 +155,7 @@ pub fn hunt(
             Budget::Time(time) if began.elapsed() < time * SEARCH_PCT / 100 => search::BATCH,
             Budget::Time(_) => 0,
         };
-        if most == 0 || !search.batch(most, pool, stop)? {
+        if most == 0 || !search.batch(most, jobs, stop)? {
             break;
         }
         let losses: Vec<&Loss> = Class::ALL
@@ -195,13 +179,13 @@ pub fn hunt(
             let late = share.is_some_and(|share| class_began.elapsed() >= share);
             late || stop.load(Ordering::Relaxed)
         };
-        let (worst, fragile) = final_of(class, search.of(class), judge, pool, stop)?;
+        let (worst, fragile) = final_of(class, search.of(class), judge, jobs, stop)?;
         hunt.fragile += fragile;
         let Some((worst, before)) = worst else { continue };
-        let mut shrunk = shrink::shrunk(&worst, &before, judge, pool, &over, stop)?;
+        let mut shrunk = shrink::shrunk(&worst, &before, judge, jobs, &over, stop)?;
         hunt.shrink_evals += shrunk.evals;
         if shrunk.specimen != worst
-            && survive::survives(&shrunk.specimen, &shrunk.loss, judge, pool, stop)? == Some(false)
+            && survive::survives(&shrunk.specimen, &shrunk.loss, judge, jobs, stop)? == Some(false)
         {
             (shrunk.specimen, shrunk.loss, shrunk.whole) = (worst.clone(), before.clone(), false);
         }
@@ -224,10 +208,10 @@ fn final_of(
     class: Class,
     best: &[search::Judged],
     judge: &Judge,
-    pool: &Pool,
+    jobs: usize,
     stop: &AtomicBool,
 ) -> Result<(Option<(Specimen, Loss)>, u64)> {
-    let scores = pool.map(best, |b| score::score(&b.specimen, judge, stop))?;
+    let scores = judged(jobs, best, |b| score::score(&b.specimen, judge, stop))?;
     let whole: Option<Vec<score::Score>> = scores.into_iter().collect();
     let scores = whole.unwrap_or_else(|| best.iter().map(|b| b.score.clone()).collect());
     let losses = best.iter().zip(scores).filter_map(|(b, score)| {
@@ -239,7 +223,7 @@ fn final_of(
     losses.sort_by(|a, b| b.1.units.total_cmp(&a.1.units));
     let mut fragile = 0;
     for (specimen, loss) in losses {
-        match survive::survives(&specimen, &loss, judge, pool, stop)? {
+        match survive::survives(&specimen, &loss, judge, jobs, stop)? {
             Some(false) => fragile += 1,
             Some(true) | None => return Ok((Some((specimen, loss)), fragile)),
         }

@@ -7,7 +7,7 @@
 
 use super::score::{Class, Score, score};
 use super::specimen::{Dice, Specimen};
-use super::{Judge, Pool, change};
+use super::{Judge, change, judged};
 use schedlab_base::{Result, Stream};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -56,7 +56,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// When a run fails.
-    pub fn batch(&mut self, most: u64, pool: &Pool, stop: &AtomicBool) -> Result<bool> {
+    pub fn batch(&mut self, most: u64, jobs: usize, stop: &AtomicBool) -> Result<bool> {
         let mut candidates: Vec<Specimen> = Vec::new();
         for i in self.drawn..self.drawn + BATCH.min(most) {
             if let Some(fresh) = self.candidate(i) {
@@ -65,7 +65,7 @@ impl<'a> Search<'a> {
             }
         }
         let judge = self.judge;
-        let scores = pool.map(&candidates, |specimen| score(specimen, judge, stop))?;
+        let scores = judged(jobs, &candidates, |specimen| score(specimen, judge, stop))?;
         let Some(scores) = scores.into_iter().collect::<Option<Vec<Score>>>() else { return Ok(false) };
         self.drawn += BATCH.min(most);
         self.evals += candidates.len() as u64;

@@ -7,7 +7,7 @@
 
 use super::score::{Class, Loss, score};
 use super::specimen::{Cpus, Policy, Rest, Specimen};
-use super::{Judge, Pool};
+use super::{Judge, judged};
 use schedlab_base::Result;
 use std::sync::atomic::AtomicBool;
 
@@ -36,7 +36,7 @@ pub fn shrunk(
     first: &Specimen,
     loss: &Loss,
     judge: &Judge,
-    pool: &Pool,
+    jobs: usize,
     over: &(dyn Fn() -> bool + Sync),
     stop: &AtomicBool,
 ) -> Result<Shrunk> {
@@ -49,7 +49,7 @@ pub fn shrunk(
             if over() {
                 break 'step;
             }
-            let scores = pool.map(some, |specimen| score(specimen, judge, stop))?;
+            let scores = judged(jobs, some, |specimen| score(specimen, judge, stop))?;
             best.evals += some.len() as u64;
             for (specimen, score) in some.iter().zip(scores) {
                 let Some(score) = score else { break 'step };

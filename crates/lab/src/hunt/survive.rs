@@ -8,7 +8,7 @@ use super::score::{Loss, score};
 use super::shrink::is_same;
 use super::space::Space;
 use super::specimen::{Dice, Rest, Specimen};
-use super::{Judge, Pool, SEEDS};
+use super::{Judge, SEEDS, judged};
 use schedlab_base::{Result, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,13 +56,13 @@ pub fn survives(
     specimen: &Specimen,
     loss: &Loss,
     judge: &Judge,
-    pool: &Pool,
+    jobs: usize,
     stop: &AtomicBool,
 ) -> Result<Option<bool>> {
     let seeds = judge.seeds.iter().copied().take(SEEDS as usize).collect();
     let few = Judge { seeds, ..judge.clone() };
     let all: Vec<Specimen> = (0..NEIGHBOURS).map(|n| neighbour(specimen, n, &judge.space)).collect();
-    let scores = pool.map(&all, |neighbour| score(neighbour, &few, stop))?;
+    let scores = judged(jobs, &all, |neighbour| score(neighbour, &few, stop))?;
     let Some(scores) = scores.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
     // Short runs may end before they see that they should stop: what is left of a stopped hunt is what the search saw.
     if stop.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ fn first_idle() -> Variant {
 
 fn hunted(judge: &Judge, seed: u64, evals: u64, jobs: usize) -> Hunt {
     let stop = AtomicBool::new(false);
-    hunt(judge, seed, Budget::Evals(evals), &Pool::of(jobs).unwrap(), &|_, _| {}, &stop).unwrap()
+    hunt(judge, seed, Budget::Evals(evals), jobs, &|_, _| {}, &stop).unwrap()
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn the_same_seed_hunts_the_same_whatever_the_threads() {
 fn a_stopped_hunt_says_so() {
     let judge = judge(first_idle(), None, &["smp-2"]);
     let stop = AtomicBool::new(true);
-    let pool = Pool::of(1).unwrap();
-    let hunt = hunt(&judge, 1, Budget::Evals(50), &pool, &|_, _| {}, &stop).unwrap();
+    let pool = 1;
+    let hunt = hunt(&judge, 1, Budget::Evals(50), pool, &|_, _| {}, &stop).unwrap();
     assert!(hunt.interrupted && hunt.found.is_empty() && hunt.evals == 0);
 }
 
@@ -45,7 +45,7 @@ fn a_stopped_hunt_says_so() {
 fn a_stopped_search_keeps_its_best() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
-    let (stop, pool) = (AtomicBool::new(false), Pool::of(2).unwrap());
+    let (stop, pool) = (AtomicBool::new(false), 2);
     let seen = std::sync::Mutex::new(Vec::new());
     let progress = |_: u64, losses: &[&Loss]| {
         if losses.iter().any(|l| l.class == Class::Latency) {
@@ -53,7 +53,7 @@ fn a_stopped_search_keeps_its_best() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let hunt = hunt(&judge, 1, Budget::Evals(2_000), &pool, &progress, &stop).unwrap();
+    let hunt = hunt(&judge, 1, Budget::Evals(2_000), pool, &progress, &stop).unwrap();
     assert!(hunt.interrupted && hunt.evals < 2_000 && hunt.shrink_evals == 0);
     let found: Vec<Loss> = hunt.found.iter().map(|f| f.loss.clone()).collect();
     assert_eq!(found, *seen.lock().unwrap(), "the losses that the search saw");
@@ -64,9 +64,9 @@ fn a_stopped_search_keeps_its_best() {
 fn every_class_has_a_share_of_a_budget_of_time() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2"]);
-    let (stop, pool) = (AtomicBool::new(false), Pool::of(2).unwrap());
+    let (stop, pool) = (AtomicBool::new(false), 2);
     let none = Budget::Time(Duration::from_millis(1));
-    let hunt = hunt(&judge, 1, none, &pool, &|_, _| {}, &stop).unwrap();
+    let hunt = hunt(&judge, 1, none, pool, &|_, _| {}, &stop).unwrap();
     assert!(!hunt.interrupted && hunt.shrink_evals == 0, "no time is left: {}", hunt.shrink_evals);
     assert!(hunt.found.iter().all(|f| !f.whole));
 }
@@ -97,7 +97,7 @@ fn without_a_difference_nothing_is_found() {
 fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2"]);
-    let (pool, stop) = (Pool::of(2).unwrap(), AtomicBool::new(false));
+    let (pool, stop) = (2, AtomicBool::new(false));
     let hog = Kind {
         count: 2,
         run_us: 5_000,
@@ -112,10 +112,10 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
     let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
     let loss = shown.of(Class::Share).filter(|l| l.units > 0.0).expect("the fault's own loss");
-    assert_eq!(survive::survives(&specimen, loss, &judge, &pool, &stop).unwrap(), Some(true));
+    assert_eq!(survive::survives(&specimen, loss, &judge, pool, &stop).unwrap(), Some(true));
     // The same loss claimed of a workload that the fault does not touch: no neighbour shows it.
     let other = Specimen { machine: 0, kinds: vec![hog] };
-    assert_eq!(survive::survives(&other, loss, &judge, &pool, &stop).unwrap(), Some(false));
+    assert_eq!(survive::survives(&other, loss, &judge, pool, &stop).unwrap(), Some(false));
     let near = survive::neighbour(&specimen, 3, &judge.space);
     assert!(
         near != specimen && near.kinds.len() == 2 && near == survive::neighbour(&specimen, 3, &judge.space)
@@ -123,7 +123,7 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
     for (a, b) in near.kinds.iter().zip(&specimen.kinds) {
         assert!(a.run_us.abs_diff(b.run_us) * 100 <= b.run_us * 5 && (a.count, a.nice) == (b.count, b.nice));
     }
-    assert!(survive::survives(&specimen, loss, &judge, &pool, &AtomicBool::new(true)).unwrap().is_none());
+    assert!(survive::survives(&specimen, loss, &judge, pool, &AtomicBool::new(true)).unwrap().is_none());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The load that a search raises: a benchmark's load parameter, the copies of an rt-app file's tasks, or the
 //! load of a tool.
 
-use crate::command::{self, Template};
 use schedlab_base::{Error, Ns, Result};
+use schedlab_compare::tools::{self, Template};
 use schedlab_workload::{Benchmark, Spec, rtapp, spec};
 
 /// Most copies of an rt-app file's tasks that are tried; its reader has a limit of its own.
@@ -71,7 +71,7 @@ impl Raised {
         let workload = template.spec.name.clone();
         if !template.takes_load() {
             let with: Vec<&str> =
-                command::TOOLS.iter().filter(|t| !t.load.is_empty()).map(|t| t.name).collect();
+                tools::TOOLS.iter().filter(|t| !t.load.is_empty()).map(|t| t.name).collect();
             return Err(Error::input(format!("{workload} takes no load that could be raised"))
                 .help(format!("these do: {}", with.join(", "))));
         }
@@ -112,10 +112,10 @@ impl Raised {
     /// When it is a tool, whose figures have no usual limit.
     pub fn usual_limit(&self) -> Result<&'static str> {
         match &self.how {
-            How::Parameter(bench, _) => Ok(super::Limit::usual(bench)),
+            How::Parameter(bench, _) => Ok(schedlab_compare::knees::Limit::usual(bench)),
             How::Copies { .. } => Ok("p99 < 2ms"),
             How::Tool(template, _) => {
-                let figures = command::headline(&template.spec).join(", ");
+                let figures = tools::headline(&template.spec).join(", ");
                 Err(Error::input(format!("no limit is given for {}", self.workload))
                     .help(format!("--limit \"METRIC < VALUE\", of {figures} or another metric")))
             }
@@ -125,21 +125,21 @@ impl Raised {
     ///
     /// # Errors
     /// When the metric does not exist.
-    pub fn named(&self, limit: &super::Limit) -> Result<super::Limit> {
+    pub fn named(&self, limit: &schedlab_compare::knees::Limit) -> Result<schedlab_compare::knees::Limit> {
         match &self.how {
             How::Parameter(bench, _) => limit.for_workload(bench),
             How::Copies { .. } => self.of_rtapp(limit),
             How::Tool(template, _) => {
-                let figures = command::declared(&template.spec)?;
-                let series = command::declared_series(&template.spec)?;
-                crate::metrics::check(&limit.metric, &series, &figures).map(|()| limit.clone())
+                let figures = tools::declared(&template.spec)?;
+                let series = tools::declared_series(&template.spec)?;
+                schedlab_compare::metrics::check(&limit.metric, &series, &figures).map(|()| limit.clone())
             }
         }
     }
     /// The first series of an rt-app file with timers is the lateness of their wakeups.
-    fn of_rtapp(&self, limit: &super::Limit) -> Result<super::Limit> {
+    fn of_rtapp(&self, limit: &schedlab_compare::knees::Limit) -> Result<schedlab_compare::knees::Limit> {
         let built = self.with(1)?.build(1)?;
-        let own: Vec<crate::metrics::Declared> = built
+        let own: Vec<schedlab_compare::metrics::Declared> = built
             .series
             .iter()
             .map(|s| Ok((s.name.clone(), s.unit.clone(), schedlab_record::Better::parse(&s.better)?)))
@@ -149,8 +149,8 @@ impl Raised {
             Some((series, ..)) if limit.is_bare() => format!("{series}.{}", limit.metric),
             _ => limit.metric.clone(),
         };
-        crate::metrics::check(&metric, &own, &[])?;
-        Ok(super::Limit { metric, ..limit.clone() })
+        schedlab_compare::metrics::check(&metric, &own, &[])?;
+        Ok(schedlab_compare::knees::Limit { metric, ..limit.clone() })
     }
 }
 
@@ -159,8 +159,8 @@ const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limit;
     use super::*;
+    use schedlab_compare::knees::Limit;
     use schedlab_workload::Params;
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(named("rtapp.slack.p50 > 1ms").unwrap(), "rtapp.slack.p50");
         assert!(named("rtapp.slak.p50 > 1ms").is_err());
 
-        let tool = |name: &str| Raised::tool(Template::tool(command::find(name).unwrap(), Vec::new()), 2);
+        let tool = |name: &str| Raised::tool(Template::tool(tools::find(name).unwrap(), Vec::new()), 2);
         let hackbench = tool("hackbench").unwrap();
         let Spec::Command(command) = hackbench.with(3).unwrap() else { panic!() };
         assert!(command.argv.ends_with(&["-g".to_owned(), "3".to_owned()]), "{:?}", command.argv);

@@ -83,7 +83,7 @@ pub fn told(real: &[Record]) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validate::testing::record;
+    use schedlab_compare::testing::record;
     use schedlab_kernel::Variant;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};

@@ -4,9 +4,9 @@
 //! there before the verdict. All but the machine is checked when the file is read: `host` depends on the
 //! computer that runs the case.
 
-use super::metrics::{CLASSES, Class};
 use crate::experiment::{Around, MAX_RUNS, number, only_workload, strings};
 use schedlab_base::{Backend, Error, Result, Version, input};
+use schedlab_compare::agreement::rows::{CLASSES, Tolerances};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::variant::RUNNING;
@@ -68,22 +68,6 @@ impl Real {
             Real::Host => Backend::Host,
             Real::Vm(_) => Backend::Vm,
         }
-    }
-}
-
-/// The tolerance of each class of metrics, per cent.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Tolerances([f64; CLASSES.len()]);
-
-impl Tolerances {
-    /// The tolerance of a class, per cent.
-    pub fn of(&self, class: Class) -> f64 {
-        self.0[class as usize]
-    }
-    /// The tolerances of shipped cases of a backend.
-    pub fn usual(real: Real) -> Tolerances {
-        let pct = |at: usize| if real == Real::Host { CLASSES[at].host_pct } else { CLASSES[at].vm_pct };
-        Tolerances(std::array::from_fn(pct))
     }
 }
 
@@ -244,10 +228,15 @@ fn within(top: &Table<'_>, key: &str, default: u64, range: std::ops::RangeInclus
     Err(top.error_at(key, format!("{key} is {} to {}", range.start(), range.end())))
 }
 
+/// The tolerances of shipped cases.
+pub fn usual(real: Real) -> Tolerances {
+    if real == Real::Host { Tolerances::on_host() } else { Tolerances::in_guests() }
+}
+
 /// The tolerances. All must be written down, since a default could be changed afterwards.
 fn tolerance(top: &Table<'_>, real: Real) -> Result<Tolerances> {
     let names: Vec<&str> = CLASSES.iter().map(|c| c.name).collect();
-    let usual = Tolerances::usual(real);
+    let usual = usual(real);
     let lines = CLASSES.iter().map(|c| format!("{} = {}", c.name, usual.of(c.class)));
     let help = || format!("usual are {}", lines.clone().collect::<Vec<_>>().join(", "));
     let Some(table) = top.table("tolerance", &names)? else {

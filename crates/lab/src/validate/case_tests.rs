@@ -1,6 +1,7 @@
 //! Cases: required keys, and the places of errors.
 
 use super::*;
+use schedlab_compare::agreement::rows::Class;
 
 const CASE: &str = r#"
 name = "mine"

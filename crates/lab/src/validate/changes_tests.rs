@@ -1,6 +1,9 @@
-use super::super::testing::switched;
 use super::*;
 use schedlab_base::Backend;
+use schedlab_compare::agreement::NotRun;
+use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, rule};
+use schedlab_compare::testing::switched;
+use schedlab_record::Record;
 
 const EXPERIMENT: &str = r#"name = "mine"
 about = "a switch"
@@ -32,7 +35,7 @@ fn judged(real: [u64; 4], simulated: u64) -> ChangeResult {
         .chain(runs(Backend::Sim, "off", [110; 4]))
         .chain(runs(Backend::Sim, "on", [simulated; 4]))
         .collect();
-    ChangeResult::of(&case("[\"migrations\"]"), &records, Vec::new())
+    ChangeResult::of(&case("[\"migrations\"]").switched(), &records, Vec::new())
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn a_row_that_is_not_measured_says_why_and_does_not_spoil_the_others() {
         .chain(switched(Backend::Sim, "off", "migrations", [110; 4]))
         .chain(switched(Backend::Sim, "on", "migrations", [150; 4]))
         .collect();
-    let result = ChangeResult::of(&case, &records, Vec::new());
+    let result = ChangeResult::of(&case.switched(), &records, Vec::new());
     let verdicts: Vec<Moves> = result.moves.iter().map(|m| m.verdict).collect();
     assert_eq!((verdicts, result.outcome), (vec![Moves::NotKnown, Moves::Agrees], ChangeOutcome::Passed));
     assert!(
@@ -134,10 +137,10 @@ fn a_row_that_is_not_measured_says_why_and_does_not_spoil_the_others() {
     // Without simulated runs nothing is known of the row.
     records.retain(|r| r.backend == Backend::Vm);
     case.moves.remove(0);
-    let alone = ChangeResult::of(&case, &records, Vec::new());
+    let alone = ChangeResult::of(&case.switched(), &records, Vec::new());
     assert_eq!((alone.moves[0].verdict, alone.outcome), (Moves::NotKnown, ChangeOutcome::NothingKnown));
     assert!(alone.moves[0].why.as_ref().is_some_and(|why| why.contains("simulated: ")));
-    assert_eq!(ChangeResult::of(&case, &[], Vec::new()).outcome, ChangeOutcome::NothingKnown);
+    assert_eq!(ChangeResult::of(&case.switched(), &[], Vec::new()).outcome, ChangeOutcome::NothingKnown);
 }
 
 #[test]

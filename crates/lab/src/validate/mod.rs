@@ -8,32 +8,23 @@ mod again;
 pub mod case;
 pub mod changes;
 pub mod draw;
-pub mod metrics;
 mod probing;
-mod result;
-pub mod rule;
 mod running;
 pub mod sides;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod traits;
-mod values;
 pub mod wrong;
 
 pub use again::Again;
 pub use case::Case;
 pub use probing::Probing;
-pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation};
-pub use rule::{Judged, Verdict};
-pub use traits::{Counts, OfTrait};
-pub use values::numbers as numbers_of;
-pub use wrong::{Told, Wrong};
 
 use crate::drift::{Difference, compared, drift};
 use crate::experiment::MAX_RUNS;
 use crate::{Finished, Plan};
-use metrics::LIST;
 use schedlab_base::{Result, Warning};
+use schedlab_compare::agreement::rows::LIST;
+use schedlab_compare::agreement::{CaseResult, Judgement, rule};
 use schedlab_record::Record;
 use sides::Sides;
 
@@ -46,7 +37,9 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
         .chain(again::told(real))
         .chain(probing::missing(real))
         .collect();
-    CaseResult::of(case, rows, simulated, real, warnings)
+    let control = case.control.as_ref().map(|c| c.why.as_str());
+    let judgement = Judgement { name: &case.name, about: &case.about, control };
+    CaseResult::of(&judgement, rows, simulated, real, warnings)
 }
 
 /// Most runs of a case in guests, as a multiple of the runs it asks for. Counts of hackbench vary much from
@@ -113,6 +106,7 @@ mod tests {
     use super::testing::case;
     use super::*;
     use crate::cell::Cell;
+    use schedlab_compare::testing::record;
     use schedlab_kernel::{Kernel, Variant};
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
@@ -121,10 +115,10 @@ mod tests {
     /// The warnings when the real kernel has these features, and v6.1 is simulated on 4 CPUs.
     fn told(features: Option<&str>, control: &str) -> Vec<String> {
         let case = case(control);
-        let mut mine = testing::record(&[]);
+        let mut mine = record(&[]);
         mine.resolved = Some(Kernel::profile("v6.1").unwrap());
         mine.machine = Machine::load("icount-4").unwrap();
-        let mut theirs = testing::record(&[]);
+        let mut theirs = record(&[]);
         theirs.kernel = "6.1.0-56".to_owned();
         theirs.found.environment =
             features.map(|f| ("sched.features".to_owned(), f.to_owned())).into_iter().collect();
@@ -148,7 +142,7 @@ mod tests {
             if !plan.cells[0].variant.name.starts_with("wrong") {
                 asked.push((plan.cells[0].load.clone(), plan.runs.len()));
             }
-            let moved = |i: usize| testing::record(&[("migrations", 100 + step * i as u64)]);
+            let moved = |i: usize| record(&[("migrations", 100 + step * i as u64)]);
             let records = (0..plan.runs.len()).map(moved).collect();
             Ok(Finished { records, found: 0, interrupted: false, warnings: Vec::new() })
         });
@@ -168,15 +162,14 @@ mod tests {
 
     #[test]
     fn a_case_is_run_up_to_sixteen_times_as_often_and_a_control_is_not() {
-        let wild =
-            |n: u64| (1..=n).map(|i| testing::record(&[("migrations", 100 * i * i)])).collect::<Vec<_>>();
+        let wild = |n: u64| (1..=n).map(|i| record(&[("migrations", 100 * i * i)])).collect::<Vec<_>>();
         let (mine, control) = (case(""), case("[control]\nwhy = \"slow\"\ntunables = { hz = 100 }\n"));
         assert!(wants_more(&mine, &wild(2)) && wants_more(&mine, &wild(16)));
         assert!(!wants_more(&mine, &wild(32)), "sixteen times what it says");
         let host = Case { real: case::Real::Host, ..case("") };
         assert!(wants_more(&host, &wild(4)) && !wants_more(&host, &wild(8)), "four times on the host");
         assert!(!wants_more(&control, &wild(2)));
-        let steady = [testing::record(&[("migrations", 100)]), testing::record(&[("migrations", 101)])];
+        let steady = [record(&[("migrations", 100)]), record(&[("migrations", 101)])];
         assert!(!wants_more(&mine, &steady));
     }
 

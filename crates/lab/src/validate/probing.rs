@@ -73,7 +73,7 @@ pub fn missing(real: &[Record]) -> Option<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validate::testing::record;
+    use schedlab_compare::testing::record;
 
     fn beside(costs: &[(&str, u64)]) -> Record {
         let measured = |(name, value): &(&str, u64)| {

@@ -7,20 +7,18 @@
 //! leaving rows out can't hide a disagreement.
 
 use super::case::Case;
-use super::metrics::LIST;
-use super::result::Share;
-use super::rule::{self, Judged, Verdict};
 use crate::Finished;
 use crate::cell::Cell;
 use crate::plan::{Plan, order};
 use schedlab_base::Result;
+use schedlab_compare::agreement::rows::LIST;
+use schedlab_compare::agreement::rule;
+use schedlab_compare::agreement::wrong::Tried;
 use schedlab_kernel::Variant;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::{Machine, Topology};
 use schedlab_record::Record;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How a wrong scheduler is made from the right one.
@@ -98,26 +96,6 @@ fn other(topology: &Topology) -> Option<Topology> {
     shape.topology().ok()
 }
 
-/// A case simulated by a wrong scheduler.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Wrong {
-    /// Its name.
-    pub name: Cow<'static, str>,
-    /// What is wrong about it.
-    pub about: Cow<'static, str>,
-    /// Runs.
-    pub runs: usize,
-    /// The share of metrics that agree with the real kernel.
-    pub share: Share,
-}
-
-/// A wrong scheduler with its verdicts, in the order of the list of metrics.
-pub struct Tried {
-    row: &'static Row,
-    runs: usize,
-    verdicts: Vec<Verdict>,
-}
-
 /// The cells of a case's wrong schedulers, made from its simulated cell.
 fn cells(simulated: &Cell) -> Result<Vec<(&'static Row, Cell)>> {
     let mut all = Vec::new();
@@ -152,53 +130,14 @@ pub fn tried(
         let runs = order(1, real.len() as u64, case.seed)?;
         let made = work(&Plan { cells: vec![cell], runs, warnings: Vec::new() })?.records;
         let verdict = |row| rule::judge(row, &case.tolerance, &made, real).verdict;
-        all.push(Tried { row, runs: made.len(), verdicts: LIST.iter().map(verdict).collect() });
+        all.push(Tried {
+            name: row.name,
+            about: row.about,
+            runs: made.len(),
+            verdicts: LIST.iter().map(verdict).collect(),
+        });
     }
     Ok(all)
-}
-
-/// Writes into each measured row which wrong schedulers pass it, and sums up by wrong scheduler.
-pub fn mark(rows: &mut [Judged], tried: &[Tried]) -> Vec<Wrong> {
-    let sum = |t: &Tried| {
-        let measured = rows.iter().zip(&t.verdicts).filter(|(r, _)| r.verdict != Verdict::NotMeasured);
-        let share = Share::count(measured.map(|(_, verdict)| *verdict));
-        let Row { name, about, .. } = t.row;
-        Wrong { name: (*name).into(), about: (*about).into(), runs: t.runs, share }
-    };
-    let all = tried.iter().map(sum).collect();
-    for (at, row) in rows.iter_mut().enumerate().filter(|(_, r)| r.verdict != Verdict::NotMeasured) {
-        let passes = tried.iter().filter(|t| t.verdicts.get(at).is_some_and(|v| *v != Verdict::Disagree));
-        row.passed_by = passes.map(|t| t.row.name.into()).collect();
-    }
-    all
-}
-
-/// The metrics that agree, without those that wrong schedulers pass, too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Told {
-    /// Without metrics decided by the workload, which agree under every wrong scheduler, too.
-    pub by_some: Share,
-    /// Without metrics that agree under at least one wrong scheduler, too.
-    pub by_every: Share,
-}
-
-impl Told {
-    /// Of metrics, each with the number of wrong schedulers that its case was simulated by; `None` if there was none.
-    pub fn of<'a>(rows: impl Iterator<Item = (usize, &'a Judged)>) -> Option<Told> {
-        let mut told = None;
-        for (wrong, row) in rows.filter(|(wrong, _)| *wrong > 0) {
-            let Told { by_some, by_every } = told.get_or_insert_with(Told::default);
-            // A disagreement counts, whoever shares it.
-            let counts = row.verdict != Verdict::Agree;
-            if counts || row.passed_by.len() < wrong {
-                by_some.add(row.verdict);
-            }
-            if counts || row.passed_by.is_empty() {
-                by_every.add(row.verdict);
-            }
-        }
-        told
-    }
 }
 
 #[cfg(test)]

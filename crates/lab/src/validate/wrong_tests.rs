@@ -1,8 +1,10 @@
 //! Wrong schedulers: what they change, and the shares that they take metrics out of.
 
 use super::*;
-use crate::validate::testing::{case, record};
-use crate::validate::{CaseResult, Validation, judge};
+use crate::validate::judge;
+use crate::validate::testing::case;
+use schedlab_compare::agreement::{CaseResult, Discriminating, Share, Validation, Verdict};
+use schedlab_compare::testing::record;
 use schedlab_kernel::Feature;
 use schedlab_workload::{Params, Spec};
 
@@ -49,7 +51,8 @@ fn judged(rows: [(bool, bool, bool); 6]) -> CaseResult {
     let tried = |at: usize, agrees: [bool; 6]| {
         let made = side(agrees);
         let verdict = |row| rule::judge(row, &case.tolerance, &made, &real).verdict;
-        Tried { row: &WRONG[at], runs: 1, verdicts: LIST.iter().map(verdict).collect() }
+        let row = &WRONG[at];
+        Tried { name: row.name, about: row.about, runs: 1, verdicts: LIST.iter().map(verdict).collect() }
     };
     let tried = [tried(0, rows.map(|r| r.1)), tried(1, rows.map(|r| r.2))];
     judge(&case, &side(rows.map(|r| r.0)), &real, Vec::new()).beside(&tried)
@@ -67,7 +70,7 @@ fn a_metric_that_wrong_schedulers_pass_too_is_left_out_only_if_it_agrees() {
     ]);
     let share = |agree, measured| Share { agree, measured };
     assert_eq!(found.share, share(4, 6));
-    assert_eq!(found.told, Some(Told { by_some: share(3, 5), by_every: share(1, 3) }));
+    assert_eq!(found.told, Some(Discriminating { by_some: share(3, 5), by_every: share(1, 3) }));
     assert_eq!(found.metrics[0].passed_by, ["slices", "wakeups"]);
     assert_eq!(found.metrics.iter().find(|m| m.metric == "switches.voluntary").unwrap().passed_by, [""; 0]);
     assert_eq!(found.wrong.iter().map(|w| w.share).collect::<Vec<_>>(), [share(3, 6), share(3, 6)]);
@@ -83,7 +86,10 @@ fn the_whole_and_its_classes_and_traits_have_both_shares() {
     let all = Validation::of(vec![one, two], Vec::new());
     assert_eq!(
         all.told,
-        Some(Told { by_some: Share { agree: 6, measured: 6 }, by_every: Share { agree: 6, measured: 6 } })
+        Some(Discriminating {
+            by_some: Share { agree: 6, measured: 6 },
+            by_every: Share { agree: 6, measured: 6 }
+        })
     );
     assert_eq!(all.share, Share { agree: 12, measured: 12 });
     assert_eq!(all.decisions_told.map(|t| t.by_some), Some(Share { agree: 4, measured: 4 }));

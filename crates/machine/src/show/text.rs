@@ -1,9 +1,7 @@
 //! Lines of at most 78 columns.
 
+use schedlab_base::wrap::{WIDTH, pieces, wrapped};
 use schedlab_base::{CpuId, CpuSet};
-
-/// Columns of a line that still fits when it is quoted in mail.
-pub(super) const WIDTH: usize = 78;
 
 /// Text under construction.
 #[derive(Default)]
@@ -31,20 +29,10 @@ impl Page {
         self.flow(head, &" ".repeat(head.chars().count().min(WIDTH * 2 / 3)), words);
     }
     fn flow(&mut self, first: &str, rest: &str, words: &str) {
-        let (mut line, mut empty) = (first.to_string(), true);
-        for word in words.split_whitespace().flat_map(|w| pieces(w, WIDTH - rest.chars().count())) {
-            if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-                self.line(&line);
-                line = rest.to_string();
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(&word);
-            empty = false;
+        let words = words.split_whitespace().flat_map(|w| pieces(w, WIDTH - rest.chars().count()));
+        for line in wrapped(first, rest, words) {
+            self.line(&line);
         }
-        self.line(&line);
     }
 
     /// Units of one kind with their CPUs; a regular pattern is shown as a pattern, a long list is cut short.
@@ -61,22 +49,6 @@ impl Page {
             self.wrapped("  ", &format!("{name:<8} {}", abridged(&listed, 64)));
         }
     }
-}
-
-/// A word too long for a line, cut after commas (CPU lists), or anywhere.
-fn pieces(word: &str, width: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    for part in word.split_inclusive(',') {
-        for c in part.chars().collect::<Vec<_>>().chunks(width) {
-            let last = pieces.len() - 1;
-            if pieces[last].chars().count() + c.len() > width {
-                pieces.push(c.iter().collect());
-            } else {
-                pieces[last].extend(c);
-            }
-        }
-    }
-    pieces
 }
 
 /// Items with the middle left out when there are more than `most`.

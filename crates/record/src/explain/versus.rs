@@ -162,7 +162,7 @@ fn line(c: &CauseOfTwo) -> String {
 mod tests {
     use super::*;
     use crate::explain::tests::{idle, record, wait};
-    use crate::words::WIDTH;
+    use schedlab_base::wrap::WIDTH;
 
     #[test]
     fn causes_of_either_run_stand_side_by_side() {

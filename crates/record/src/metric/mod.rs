@@ -13,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use perf::COUNTERS;
 pub use stat::Stat;
 pub use table::METRICS;
 

@@ -5,6 +5,20 @@
 
 use crate::Record;
 
+/// The kernel's performance counters, in the order of tables: metric, and its name for people.
+pub const COUNTERS: &[(&str, &str)] = &[
+    ("perf.task_clock", "task clock"),
+    ("perf.context_switches", "context switches"),
+    ("perf.migrations", "migrations"),
+    ("perf.page_faults", "page faults"),
+    ("perf.cycles", "cycles"),
+    ("perf.instructions", "instructions"),
+    ("perf.cache_references", "cache references"),
+    ("perf.cache_misses", "cache misses"),
+    ("perf.branches", "branches"),
+    ("perf.branch_misses", "branch misses"),
+];
+
 /// Prefix of a counter's name in the environment; the value is the reason why it was not counted.
 pub const UNCOUNTED: &str = "uncounted.";
 

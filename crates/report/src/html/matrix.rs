@@ -8,8 +8,8 @@ use crate::legend;
 use crate::number::{change, percent, signed, spread, value};
 use crate::table::matrix::{baseline, metrics};
 use crate::{published, row, short};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Row, Stat};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Row, Stat};
 use std::fmt::Write;
 
 /// The section.

@@ -23,9 +23,9 @@ mod waits;
 pub use index::{Entry, index};
 pub use page::page;
 
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Cell;
-use schedlab_lab::strips::Strips;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Cell;
+use schedlab_compare::strips::Strips;
 use schedlab_record::Record;
 
 /// What a report is made of.

@@ -79,7 +79,7 @@ pub fn again(report: &Report<'_>) -> String {
             escape(&cell.workload),
             escape(&cell.load),
             escape(&cell.variant),
-            schedlab_lab::runs::seeds(&cell.seeds),
+            schedlab_compare::runs::seeds(&cell.seeds),
             escape(line).replace('\n', "<br>")
         );
     }

@@ -59,7 +59,7 @@ fn top(report: &Report<'_>) -> String {
         "<p class=\"note\">{} in {}, seeds {}{made}. Made by schedlab {} with <code>{}</code></p>",
         counted(runs, "run"),
         counted(c.cells.len(), "cell"),
-        schedlab_lab::runs::seeds(&seeds),
+        schedlab_compare::runs::seeds(&seeds),
         escape(report.version),
         escape(report.command)
     );

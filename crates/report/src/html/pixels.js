@@ -1,6 +1,6 @@
 // Tracks of CPUs, and the pixels that they become.
 //
-// A track is a list of pieces, each with its begin (ns) and a value, packed as lab/src/strips/track.rs says. A pixel has
+// A track is a list of pieces, each with its begin (ns) and a value, packed as compare/src/strips/track.rs says. A pixel has
 // the mean of the colours of what happened in it. A view that has moved by whole pixels keeps those that it had, and
 // only what came into view is drawn: a strip of 224 CPUs has more pieces than a frame has time for.
 "use strict";

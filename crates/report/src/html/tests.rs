@@ -2,9 +2,9 @@
 
 use super::*;
 use schedlab_base::{Backend, Ns, TaskId};
+use schedlab_compare::strips::{BesideIdle, track::Track, who};
+use schedlab_compare::{Question, compare};
 use schedlab_kernel::Variant;
-use schedlab_lab::strips::{BesideIdle, track::Track, who};
-use schedlab_lab::{Question, compare};
 use schedlab_record::{
     Better, Findings, MODEL, RECORD_SCHEMA, Series, TaskAccount, TaskName, Wait, environment,
 };

@@ -6,9 +6,9 @@
 use crate::number::value;
 use crate::{published, short};
 use schedlab_base::Ns;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Measured};
-use schedlab_lab::stats::special::t_quantile;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Measured};
+use schedlab_compare::stats::special::t_quantile;
 
 /// A mean with half the width of its 95 % interval (0 for a single run).
 #[derive(Clone, PartialEq, Debug)]

@@ -13,7 +13,7 @@ use data::Data;
 use pane::Pane;
 use scene::{Anchor, Mark, Scene};
 use schedlab_base::{Error, Result};
-use schedlab_lab::Comparison;
+use schedlab_compare::Comparison;
 use std::path::Path;
 
 const WIDTH: f64 = 760.0;

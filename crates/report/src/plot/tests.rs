@@ -2,7 +2,7 @@
 
 use super::*;
 use schedlab_base::Backend;
-use schedlab_lab::compare::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, Measured, Stat};
 use schedlab_record::Better;
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ fn labels_of_many_groups_are_whole_and_different() {
 
 #[test]
 fn published_figures_are_marks_and_values_are_tips() {
-    let published = |load: &str| schedlab_lab::Published {
+    let published = |load: &str| schedlab_record::Published {
         variant: "v4.5".into(),
         metric: "run_delay.p99".into(),
         load: Some(load.into()),

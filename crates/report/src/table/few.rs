@@ -7,10 +7,10 @@ use crate::heading::place;
 use crate::text::{warnings_but, wrap};
 use crate::{Exporter, groups};
 use schedlab_base::counted;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, FEW_RUNS};
-use schedlab_lab::experiment::DEFAULT_RUNS;
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::DEFAULT_RUNS;
+use schedlab_compare::comparison::{Cell, FEW_RUNS};
+use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
 /// The line that stands first; `None` where some row can show a change. Short tables of single runs compare nothing,

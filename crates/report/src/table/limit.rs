@@ -1,8 +1,8 @@
 //! What a terminal shows of a comparison with very many metrics. Files and pipes get all of them.
 
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Cell;
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Cell;
+use schedlab_compare::stats::Verdict;
 use std::collections::BTreeSet;
 
 /// A load has at most this many rows on a terminal: two screens.

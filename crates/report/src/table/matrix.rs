@@ -5,8 +5,8 @@
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
 use crate::{groups, published, row, short};
-use schedlab_lab::compare::{Cell, Row, Stat};
-use schedlab_lab::{Comparison, Published};
+use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::{Comparison, Published};
 use std::io::{self, Write};
 
 /// The row below a metric with the published figures.
@@ -42,7 +42,7 @@ struct Shown {
     spread: String,
     change: String,
     mark: &'static str,
-    /// [`ASTRAY`](schedlab_lab::compare::ASTRAY) or nothing, between value and change.
+    /// [`ASTRAY`](schedlab_compare::comparison::ASTRAY) or nothing, between value and change.
     flag: &'static str,
 }
 

@@ -16,8 +16,8 @@ use crate::text::{WIDTH, sources, warnings_but, wrap};
 use crate::{Exporter, groups, uncertainty};
 use matrix::Layout;
 use schedlab_base::counted;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Fit};
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::{Cell, Fit};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 

@@ -5,8 +5,8 @@ use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
 use crate::text::wrap;
 use schedlab_base::{counted, one_or};
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Stat;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Stat;
 use std::io::{self, Write};
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 
 use crate::number::change;
 use crate::short;
-use schedlab_lab::Comparison;
-use schedlab_lab::compare::Row;
-use schedlab_lab::stats::Verdict;
+use schedlab_compare::Comparison;
+use schedlab_compare::comparison::Row;
+use schedlab_compare::stats::Verdict;
 
 /// A table of at most this many rows needs no summary.
 const FEW: usize = 8;

@@ -2,7 +2,7 @@
 
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
-use schedlab_lab::{Backend, Cell, Options, Question, plan};
+use schedlab_lab::{Backend, Cell, Options, plan};
 use schedlab_record::{Better, Figure, Findings, RECORD_SCHEMA, Record, environment, version_of};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn studies() -> Vec<Experiment> {
 pub fn made_up(experiment: &Experiment) -> Vec<Record> {
     let options = Options { runs: Some(10), ..Options::default() };
     let plan = plan(experiment, Backend::Sim, options).unwrap_or_else(|e| panic!("{e}"));
-    let question = Question::of(experiment);
+    let question = experiment.question();
     let asked: BTreeSet<String> =
         question.metrics.into_iter().chain(question.of_load.into_values().flatten()).collect();
     let asked: Vec<String> = asked.into_iter().collect();

@@ -10,10 +10,10 @@ use crate::gate::GateOptions;
 use crate::reporting;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::Question;
-use schedlab_lab::command::{self, Reader, TEXT, metric_option};
-use schedlab_lab::compare::{Named, compare_named};
-use schedlab_lab::runs::is_title;
+use schedlab_compare::Question;
+use schedlab_compare::comparison::{Named, compare_named};
+use schedlab_compare::runs::is_title;
+use schedlab_compare::tools::{self, Reader, TEXT, metric_option};
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 
@@ -78,14 +78,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
     let from = match (&own.from, own.wanted()?) {
-        (Some(name), _) => Some(command::reader(name)?),
+        (Some(name), _) => Some(tools::reader(name)?),
         (None, wanted) if wanted.is_empty() => None,
         (None, wanted) => Some(Reader::Text(wanted)),
     };
     let (runs, rest, question) = sources(&own)?;
     let (_, saved) = match rest.is_empty() {
         true => Default::default(),
-        false => command::saved::sources(&rest, from.as_ref())?,
+        false => tools::saved::sources(&rest, from.as_ref())?,
     };
     let question = Question {
         min_effect_pct: own.min_effect.unwrap_or(question.min_effect_pct),

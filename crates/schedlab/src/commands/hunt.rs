@@ -9,12 +9,12 @@ use crate::progress::Bar;
 use crate::{common, forging, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_lab::compare::Row;
+use schedlab_compare::comparison::Row;
+use schedlab_compare::stats::Verdict;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, Pool, hunt};
+use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, hunt};
 use schedlab_lab::parcel::How;
-use schedlab_lab::stats::Verdict;
 use schedlab_lab::{Backend, Options, builds};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
@@ -202,8 +202,8 @@ fn search(judge: &Judge, budget: Budget, own: &Own) -> Result<Hunt> {
             format!("{}: {}", schedlab_base::counted(evals, "workload"), worst.join("; ")),
         );
     };
-    let pool = Pool::of(own.jobs.unwrap_or_else(common::cpus) as usize)?;
-    hunt(judge, own.seed, budget, &pool, &progress, interrupt::stop_flag()?)
+    let jobs = own.jobs.unwrap_or_else(common::cpus) as usize;
+    hunt(judge, own.seed, budget, jobs, &progress, interrupt::stop_flag()?)
 }
 
 /// Writes the rt-app file and the experiment.

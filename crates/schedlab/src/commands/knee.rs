@@ -6,13 +6,14 @@ use crate::workloads::{self, Place};
 use crate::{common, interrupt, output, variants};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, temp};
+use schedlab_compare::knees::Limit;
+use schedlab_compare::metrics::Evaluated;
+use schedlab_compare::tools::{self, Template, check_installed, one_word_or_line};
+use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_kernel::Variant;
 use schedlab_lab::Backend;
 use schedlab_lab::cell::Cell;
-use schedlab_lab::command::{self, Template, check_installed, one_word_or_line};
-use schedlab_lab::knee::{Limit, Raised, Search, search};
-use schedlab_lab::metrics::Evaluated;
-use schedlab_lab::uncertainty::DEFAULT_DRAWS;
+use schedlab_lab::knee::{Raised, Search, search};
 use schedlab_lab::watch;
 use schedlab_report::{number, plot};
 use schedlab_workload::Spec;
@@ -103,7 +104,7 @@ fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
     let outside = Outside::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(name) = &outside.tool {
         let args = outside.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
-        let template = Template::tool(command::find(name)?, args.transpose()?.unwrap_or_default());
+        let template = Template::tool(tools::find(name)?, args.transpose()?.unwrap_or_default());
         let raised = Raised::tool(template, common::cpus())?;
         let spec = raised.with(raised.range.0)?;
         if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {

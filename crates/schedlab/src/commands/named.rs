@@ -4,8 +4,8 @@
 use super::explain::{Wanted, experiment_of};
 use super::runs::Choice;
 use schedlab_base::{Error, Result};
+use schedlab_compare::runs::{self, Filter, ListedCell};
 use schedlab_lab::Experiment;
-use schedlab_lab::runs::{self, Filter, ListedCell};
 use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{RunDir, store};

@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::profile::{self, Ask, Shares};
+use schedlab_lab::profile::{self, Ask};
 use schedlab_lab::stat::{How, Output};
 use schedlab_report::profile as show;
 use schedlab_workload::command::one_line;
@@ -71,13 +71,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
         profile::command(&own.command, how, ask, stop)?
     };
     let line = one_line(&own.command);
-    let shares = Shares::of(&sampled, &line, own.all_cpus, own.freq, &own.symbols);
+    let shares = profile::shares(&sampled, &line, own.all_cpus, own.freq, &own.symbols);
     let top = if own.symbols.is_empty() { own.top } else { own.symbols.len() };
     if own.json {
         output::json(&shares)?;
     } else if own.folded {
         common::warn(&shares.warnings);
-        output::result(|out| show::folded(&sampled.profile, out))?;
+        output::result(|out| show::folded(&sampled.profile.stacks, out))?;
     } else {
         output::result(|out| show::export(&shares, top, out))?;
     }

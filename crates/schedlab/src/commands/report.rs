@@ -9,8 +9,8 @@ use crate::output;
 use crate::reporting::{self, Asked, Subject};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::Question;
-use schedlab_lab::compare::Named;
+use schedlab_compare::Question;
+use schedlab_compare::comparison::Named;
 use schedlab_record::{RunDir, store};
 use std::path::{Path, PathBuf};
 

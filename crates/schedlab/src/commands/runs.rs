@@ -6,10 +6,10 @@ use crate::cli::Entry;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, counted, one_or};
-use schedlab_lab::compare::stored::{self, Checked};
-use schedlab_lab::compare::{Comparison, overview, params_of_run};
-use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
-use schedlab_lab::{Question, compare};
+use schedlab_compare::comparison::stored::{self, Checked};
+use schedlab_compare::comparison::{Comparison, overview, params_of_run};
+use schedlab_compare::runs::{self, Chosen, Filter, ListedCell};
+use schedlab_compare::{Question, compare};
 use schedlab_record::holdings::{Head, HeldRun, holdings, remove_run, remove_unfinished};
 use schedlab_record::{Record, RunDir};
 use schedlab_report::number::parameters;
@@ -212,8 +212,8 @@ struct Shown {
     changes: Vec<String>,
     again: Option<String>,
     environment: std::collections::BTreeMap<String, String>,
-    warnings: Vec<schedlab_lab::compare::Counted>,
-    metrics: std::collections::BTreeMap<String, schedlab_lab::compare::Stat>,
+    warnings: Vec<schedlab_compare::comparison::Counted>,
+    metrics: std::collections::BTreeMap<String, schedlab_compare::comparison::Stat>,
 }
 
 fn show(own: &Own, name: Option<&str>) -> Result<()> {

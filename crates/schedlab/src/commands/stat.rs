@@ -6,9 +6,9 @@ use crate::gate::GateOptions;
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
-use schedlab_lab::command::one_word_or_line;
+use schedlab_compare::tools::one_word_or_line;
+use schedlab_compare::{Question, compare};
 use schedlab_lab::stat::{self, Commands, How, Output, Watched};
-use schedlab_lab::{Question, compare};
 use schedlab_record::Record;
 use schedlab_report::stat::Stat;
 use schedlab_workload::command::one_line;
@@ -175,7 +175,7 @@ fn whole_system(own: &Own, json: bool, stop: &AtomicBool) -> Result<()> {
 /// The metrics that at least one run has, so that a table of two commands does not list each counter that is missing.
 fn counted(records: &[Record]) -> Vec<String> {
     let has = |name: &String| records.iter().any(|r| schedlab_record::evaluate(r, name).number().is_some());
-    stat::metrics().into_iter().filter(has).collect()
+    schedlab_compare::counted::metrics().into_iter().filter(has).collect()
 }
 
 fn print(stat: &Stat, json: bool) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::reporting::{self, Asked};
 use crate::{cli, output, reports, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::Comparison;
+use schedlab_compare::Comparison;
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};

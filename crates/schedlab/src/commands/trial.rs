@@ -10,14 +10,15 @@ use crate::outlets::{self, OutletOptions};
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_compare::Comparison;
+use schedlab_compare::predicted::predicted;
 use schedlab_forge::Setting;
 use schedlab_guest::counter::Counts;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::parcel::How;
-use schedlab_lab::predicted::predicted;
 use schedlab_lab::trial::{self, Trial, Tried};
-use schedlab_lab::{Backend, Comparison, Options, builds, costs};
+use schedlab_lab::{Backend, Options, builds, costs};
 use schedlab_record::holdings::INSTRUCTIONS_FILE;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
@@ -163,7 +164,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let brought: Vec<String> = options.iter().map(Setting::words).collect();
     let of = Page {
-        trial: &trial,
+        subject: &trial.subject(),
         source: &source,
         comparison: &made.comparison,
         options: &brought,

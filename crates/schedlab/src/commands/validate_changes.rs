@@ -9,11 +9,12 @@ use crate::experiments::Making;
 use crate::guests::GuestOptions;
 use crate::{cases, common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
+use schedlab_compare::agreement::NotRun;
+use schedlab_compare::agreement::changes::{ChangeResult, Changes};
 use schedlab_lab::Options;
 use schedlab_lab::experiment::Part;
 use schedlab_lab::parcel::How;
-use schedlab_lab::validate::NotRun;
-use schedlab_lab::validate::changes::{self, ChangeCase, ChangeResult, Changes};
+use schedlab_lab::validate::changes::{self, ChangeCase};
 use schedlab_report::text::wrap;
 
 /// Runs or lists the cases, and prints the result in a form of `validate`.
@@ -101,5 +102,5 @@ fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResul
     };
     let made = making.make(case.experiment.clone())?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
-    Ok(ChangeResult::of(case, &made.records, warnings))
+    Ok(ChangeResult::of(&case.switched(), &made.records, warnings))
 }

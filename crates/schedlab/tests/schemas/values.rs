@@ -1,14 +1,15 @@
 //! Values of forms that need a guest, a kernel's source or a network: they are made of the types that the commands
 //! print.
 
+use schedlab_compare::agreement::NotRun;
+use schedlab_compare::agreement::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
+use schedlab_compare::predicted::{Predicted, Predictions};
+use schedlab_compare::trial::{Cost, Moved};
 use schedlab_forge::diff::Added;
 use schedlab_forge::{SetBy, Setting};
 use schedlab_guest::fetch::Fetched;
 use schedlab_lab::bisect::{Commit, Found, Side, Step};
-use schedlab_lab::predicted::{Predicted, Predictions};
-use schedlab_lab::trial::{Cost, Moved, Tried};
-use schedlab_lab::validate::NotRun;
-use schedlab_lab::validate::changes::{ChangeOutcome, ChangeResult, Changes, Moves, MustMove};
+use schedlab_lab::trial::Tried;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -12,11 +12,11 @@ mod program;
 mod rtapp;
 
 use super::case::{self, Case};
-use super::metrics::CLASSES;
 use kernel::Chosen;
 use machine::Shape;
 use program::PROGRAMS;
 use schedlab_base::{Result, Stream};
+use schedlab_compare::agreement::rows::CLASSES;
 use std::fmt::Write;
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cell::Cell;
 use crate::exec::{Executor, Sim};
-use crate::validate::case::{Real, Tolerances};
+use crate::validate::case::{Real, usual};
 use proptest::prelude::*;
 use schedlab_guest::{Mode, shape};
 use schedlab_kernel::{Kernel, Toggle, Variant, effect};
@@ -88,7 +88,7 @@ proptest! {
         let case = drawn.case().unwrap_or_else(|e| panic!("{e}\n{}", drawn.text));
         prop_assert_eq!(&case.name, &drawn.name);
         prop_assert_eq!(case.real, Real::Vm(Mode::Deterministic));
-        prop_assert_eq!(&case.tolerance, &Tolerances::usual(case.real));
+        prop_assert_eq!(&case.tolerance, &usual(case.real));
         prop_assert!(case.control.is_none() && case.about.len() < 600);
         let cell = cell(&case);
         prop_assert!((2..=16).contains(&cell.machine.topology.nr_cpus()));

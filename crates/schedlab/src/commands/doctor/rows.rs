@@ -1,9 +1,9 @@
 //! The table of `doctor`: each thing that a machine may have is a row with a small function.
 
 use schedlab_base::Version;
+use schedlab_compare::noise::Floors;
 use schedlab_guest::images::{self, Listed, cache};
 use schedlab_guest::{Mode, Qemu, fetch, kvm};
-use schedlab_lab::noise::Floors;
 use schedlab_native::cgroups;
 use schedlab_native::counters::{Set, Whom};
 use schedlab_native::settings::{Files, System};

@@ -1,0 +1,52 @@
+//! The folders of a comparison's runs, by the cells' names.
+
+use schedlab_record::{Record, RunDir, cell_hash};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Folders of cells; empty: not known.
+#[derive(Clone, Debug, Default)]
+pub struct Folders {
+    /// By the cell's name; several folders if several stores have it.
+    by_cell: BTreeMap<String, Vec<String>>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    /// The folders of cells in a store, by the cells' names.
+    pub fn of_cells(names: impl IntoIterator<Item = String>, root: &Path) -> Folders {
+        let mut folders = Folders::default();
+        for name in names {
+            let folder = root.join(&name);
+            folders.put(name, folder);
+        }
+        folders
+    }
+    /// Adds the folder of a run that was read. The first run of a folder stands for all of its runs.
+    pub fn add(&mut self, run: &RunDir, record: &Record) {
+        let Some(folder) = run.path.parent() else { return };
+        if !self.seen.contains(folder) {
+            self.put(cell_hash(record), folder.to_owned());
+        }
+    }
+    fn put(&mut self, cell: String, folder: PathBuf) {
+        let shown = folder.display().to_string();
+        if self.seen.insert(folder) {
+            self.by_cell.entry(cell).or_default().push(shown);
+        }
+    }
+    /// The folders with the runs of one cell of a comparison: several if the runs were made or watched
+    /// differently.
+    pub(super) fn of(&self, runs: &[&Record]) -> Vec<String> {
+        if self.by_cell.is_empty() {
+            return Vec::new();
+        }
+        let mut kinds: Vec<&Record> = Vec::new();
+        for run in runs {
+            if !kinds.iter().any(|k| (k.model, k.observe) == (run.model, run.observe)) {
+                kinds.push(run);
+            }
+        }
+        kinds.iter().filter_map(|r| self.by_cell.get(&cell_hash(r))).flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,487 @@
+//! Records in, comparison out: cells with their means, and every variant against the baseline, metric by metric.
+//!
+//! Runs are grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all
+//! but the last two) each variant is compared with the baseline. All rows of a comparison are one family for
+//! Holm's correction.
+
+mod computers;
+mod equal;
+mod fit;
+mod folders;
+mod gaps;
+mod group;
+pub mod looked;
+mod model;
+mod order;
+mod own;
+mod releases;
+mod rows;
+mod seeds;
+pub mod stored;
+mod sway;
+mod units;
+mod words;
+
+pub use computers::CellComputer;
+pub use folders::Folders;
+pub use gaps::{Gap, gaps};
+pub use looked::{warning as made_by_looks, warning_of as folders_made_by_looks};
+pub use model::{
+    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
+    place,
+};
+pub use order::{Named, of_one_source};
+pub use rows::FEW_RUNS;
+use words::params_in_words;
+pub use words::params_of_run;
+
+use crate::noise::Floors;
+use crate::stats::{self, Looks};
+use crate::{metrics, tools};
+use group::{CellRuns, group};
+use schedlab_base::{Backend, Error, Result, Warning, one_or};
+use schedlab_record::metric::of_program;
+use schedlab_record::{MODEL, Published, Record, RunDir, Value, WATCHING, store};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Default number of runs of a cell. Runs are the unit of replication, never samples within one, and ranks could hardly
+/// decide with fewer than ten.
+pub const DEFAULT_RUNS: u64 = 10;
+/// Default of the smallest change that counts, percent.
+pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
+
+/// The question to the records.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Name of the experiment, "" for none.
+    pub experiment: String,
+    /// Metrics in the order of the tables; empty: the workloads' own first ones.
+    pub metrics: Vec<String>,
+    /// Metrics of single loads, by machine, workload and load, in place of `metrics`.
+    pub of_load: BTreeMap<[String; 3], Vec<String>>,
+    /// The baseline's name; `None`: the first variant of each group.
+    pub baseline: Option<String>,
+    /// Why that is the baseline.
+    pub baseline_is: BaselineIs,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// Published figures.
+    pub published: Vec<Published>,
+    /// Noise floors of live machines. A floor above `min_effect_pct` replaces it as the smallest change that
+    /// counts.
+    pub floors: Floors,
+    /// The folders of the runs.
+    pub folders: Folders,
+    /// Whether every metric of saved outputs is wanted, also where a file has all that schedlab knows of a run.
+    pub all: bool,
+    /// Own results of single loads, by machine, workload and load, in place of the table of benchmarks.
+    pub own_of_load: BTreeMap<[String; 3], Vec<String>>,
+    /// The looks at which rows were or will be judged.
+    pub looks: Looks,
+}
+
+impl Default for Question {
+    fn default() -> Question {
+        Question {
+            experiment: String::new(),
+            metrics: Vec::new(),
+            of_load: BTreeMap::new(),
+            baseline: None,
+            baseline_is: BaselineIs::First,
+            min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
+            published: Vec::new(),
+            floors: Floors::default(),
+            folders: Folders::default(),
+            all: false,
+            own_of_load: BTreeMap::new(),
+            looks: Looks::once(),
+        }
+    }
+}
+
+impl Question {
+    /// The same, with a baseline that was asked for, if one was.
+    #[must_use]
+    pub fn against(self, baseline: Option<String>) -> Question {
+        match baseline {
+            Some(_) => Question { baseline, baseline_is: BaselineIs::Asked, ..self },
+            None => self,
+        }
+    }
+    /// Keeps its baseline only if the runs have it.
+    pub fn keep_baseline(&mut self, have: impl FnOnce(&str) -> bool) {
+        if self.baseline.as_deref().is_some_and(|name| !have(name)) {
+            (self.baseline, self.baseline_is) = (None, BaselineIs::First);
+        }
+    }
+    /// The same, with floors.
+    #[must_use]
+    pub fn with_floors(self, floors: Floors) -> Question {
+        Question { floors, ..self }
+    }
+    /// The same, judged at several looks.
+    #[must_use]
+    pub fn at_looks(self, looks: Looks) -> Question {
+        Question { looks, ..self }
+    }
+    /// The same, with the folders of the runs.
+    #[must_use]
+    pub fn kept_in(self, folders: Folders) -> Question {
+        Question { folders, ..self }
+    }
+}
+
+/// Compares stored runs: run folders, stores, or folders above.
+///
+/// # Errors
+/// When a path has no runs, a record is unreadable, or a metric or baseline is unknown.
+pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
+    let mut runs = Vec::new();
+    for (source, path) in paths.iter().enumerate() {
+        runs.extend(store::list(path)?.into_iter().map(|run| Named { source, run }));
+    }
+    compare_named(&runs, Vec::new(), question)
+}
+
+/// Compares stored runs, and records of saved outputs, which keep their order and stand behind them.
+///
+/// # Errors
+/// When a record is unreadable, or a metric or baseline is unknown.
+pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) -> Result<Comparison> {
+    let mut folders = Folders::default();
+    let dirs: Vec<RunDir> = runs.iter().map(|named| named.run.clone()).collect();
+    let records = stored::records(&dirs, question, &mut folders)?;
+    let question = question.clone().kept_in(folders);
+    let (mut records, question) = shown_in_order(runs, records, question);
+    records.extend(saved);
+    compare(&records, &question, looked::warning(runs).as_slice())
+}
+
+/// The records of stored runs in the order in which they are shown, and the question, which says why the baseline is
+/// one.
+pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) -> (Vec<Record>, Question) {
+    let (records, is_first) = order::in_order(runs, records);
+    let baseline_is = if question.baseline.is_none() { is_first } else { question.baseline_is };
+    (records, Question { baseline_is, ..question })
+}
+
+/// Compares the sources of the command line: stored runs, and saved outputs (all in one form if `from` is
+/// given).
+///
+/// # Errors
+/// As [`compare_paths`], and when a file is of no known tool.
+pub fn compare_sources(
+    sources: &[String],
+    from: Option<&tools::Reader>,
+    question: &Question,
+) -> Result<Comparison> {
+    let (runs, saved) = tools::saved::sources(sources, from)?;
+    let is_of = |run: &RunDir, source: &String| {
+        let path = Path::new(source);
+        run.path.starts_with(path) || path.parent() == Some(&run.path)
+    };
+    let named = |run: RunDir| Named { source: sources.iter().position(|s| is_of(&run, s)).unwrap_or(0), run };
+    compare_named(&runs.into_iter().map(named).collect::<Vec<_>>(), saved, question)
+}
+
+/// The records of each cell of the comparison that [`compare`] makes of them, in its order.
+pub fn runs_by_cell(records: &[Record]) -> Vec<Vec<Record>> {
+    let (own_seeds, _) = seeds::of_their_own(records);
+    let cells = group(&own_seeds).into_iter().flatten();
+    cells.map(|cell| cell.runs.into_iter().cloned().collect()).collect()
+}
+
+/// Compares records; `warnings` are about the whole.
+///
+/// # Errors
+/// When there are no records, a metric is unknown, or none of the records is of the baseline.
+pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) -> Result<Comparison> {
+    if records.is_empty() {
+        return Err(Error::input("there are no runs to compare"));
+    }
+    let (own_seeds, same_seed) = seeds::of_their_own(records);
+    let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
+    let records = &alike[..];
+    let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
+    let mut metrics = match question.metrics.is_empty() {
+        true => headline(records, question.all),
+        false => question.metrics.clone(),
+    };
+    metrics.extend(question.of_load.values().flatten().cloned());
+    let mut seen = BTreeSet::new();
+    metrics.retain(|m| seen.insert(m.clone()));
+    let groups = group(records);
+    check_baseline(&groups, question.baseline.as_deref())?;
+    check_metrics(records, &metrics)?;
+    let mut warnings: Vec<Counted> =
+        warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
+    merge(&mut warnings, records);
+    warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
+    warnings.extend(other_units);
+    warnings.extend(other_versions(records));
+    warnings.extend(more_metrics(records, &metrics, question));
+    let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
+    let mut open: Vec<rows::Open> = Vec::new();
+    let mut equal = equal::Equal::default();
+    for runs in &groups {
+        let first = cells.len();
+        let different = [group::watched_differently(runs), computers::warning(runs)];
+        warnings.extend(different.into_iter().flatten().map(|warning| Counted { warning, runs: 0 }));
+        let own = runs.first().map(|c| {
+            let r = c.runs[0];
+            let host = Backend::Host;
+            let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
+            [machine, r.workload.clone(), c.load.clone()]
+        });
+        // Without a choice of metrics, each workload shows its own first ones.
+        let firsts = question
+            .metrics
+            .is_empty()
+            .then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied()), question.all));
+        let common = firsts.as_ref().unwrap_or(&question.metrics);
+        let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
+        let shown = &without_foreign(shown, runs, &groups);
+        cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
+        let base = match &question.baseline {
+            None => Some(0),
+            Some(name) => group::named(runs, name),
+        };
+        sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
+        if let Some(base) = base {
+            equal.add(runs, base);
+            open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
+            let switches = releases::warnings(runs, base);
+            warnings.extend(switches.into_iter().map(|warning| Counted { warning, runs: 0 }));
+            warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
+            fits.extend(fit::fit(&cells[first + base], &question.published));
+        } else if let Some(c) = cells.get(first) {
+            let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
+            warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
+        }
+    }
+    warnings.extend(equal.warnings());
+    let judged = rows::judge(open, &question.looks, question.min_effect_pct);
+    warnings.extend(rows::too_few_runs(&judged));
+    let runs_needed = rows::runs_needed(&judged);
+    let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
+    warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
+    let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
+    Ok(Comparison {
+        schema: COMPARISON_SCHEMA.to_owned(),
+        experiment: question.experiment.clone(),
+        model: records.iter().filter(|r| is_simulated(r)).map(|r| r.model).max().unwrap_or(MODEL),
+        metrics,
+        baseline_is: question.baseline_is,
+        min_effect_pct: question.min_effect_pct,
+        cells,
+        comparisons,
+        published: question.published.clone(),
+        fits,
+        uncertainty,
+        looks: Look::all(&question.looks),
+        runs_needed,
+        warnings,
+    })
+}
+
+/// The metrics without those of another workload's program, unless a run of the group has them: a benchmark beside the
+/// workload measures, too.
+fn without_foreign(metrics: &[String], group: &[CellRuns<'_>], all: &[Vec<CellRuns<'_>>]) -> Vec<String> {
+    let workload = |c: &CellRuns<'_>| c.runs[0].workload.clone();
+    let Some(own) = group.first().map(workload) else { return metrics.to_vec() };
+    let others: std::collections::BTreeSet<String> =
+        all.iter().flatten().map(workload).filter(|w| *w != own).collect();
+    let of = |metric: &str, workload: &str| metric.strip_prefix(workload).is_some_and(|m| m.starts_with('.'));
+    let measured = |m: &str| {
+        let mut runs = group.iter().flat_map(|c| &c.runs);
+        runs.any(|r| metrics::evaluate(r, m).value.number().is_some())
+    };
+    let foreign = |m: &str| of_program(m) && !of(m, &own) && others.iter().any(|w| of(m, w)) && !measured(m);
+    metrics.iter().filter(|m| !foreign(m)).cloned().collect()
+}
+
+/// The metrics that the workloads of the records show first.
+fn headline<'a>(records: impl IntoIterator<Item = &'a Record>, everything: bool) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for r in records {
+        if everything && r.found.environment.contains_key(tools::saved::EVERYTHING) {
+            let fresh = tools::firsts_first(&r.found.figures, &all).into_iter().filter(|m| !all.contains(m));
+            all.extend(fresh.collect::<Vec<_>>());
+            continue;
+        }
+        let bench = || metrics::benchmark(r).map_or(metrics::HEADLINE, |b| b.headline);
+        let own = tools::headline_of(r).unwrap_or_else(|| bench().iter().map(|m| (*m).to_owned()).collect());
+        let fresh: Vec<String> = own.into_iter().filter(|m| !all.contains(m)).collect();
+        all.extend(fresh);
+    }
+    all
+}
+
+/// The default metrics of any run: delays of wakeups and of waits, lengths of stays on a CPU, and counts of
+/// switches, wakeups and migrations.
+const OVERVIEW: &[&str] = &[
+    "wakeup_delay.p50",
+    "wakeup_delay.p99",
+    "run_delay.total",
+    "slice.p50",
+    "slice.p99",
+    "switches.voluntary",
+    "switches.involuntary",
+    "woken",
+    "woken.idle.share",
+    "migrations",
+    "cpu_time",
+    "work",
+];
+
+/// The metrics for single runs side by side: the workloads' own first ones, and those of the overview that
+/// one of the runs has.
+pub fn overview(records: &[Record]) -> Vec<String> {
+    let mut all = headline(records, false);
+    let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
+    let seen = OVERVIEW.iter().filter(|m| had(m)).map(|m| (*m).to_owned());
+    let fresh: Vec<String> = seen.filter(|m| !all.contains(m)).collect();
+    all.extend(fresh);
+    all
+}
+
+fn check_baseline(groups: &[Vec<CellRuns<'_>>], baseline: Option<&str>) -> Result<()> {
+    let Some(name) = baseline else { return Ok(()) };
+    let mut names: Vec<&str> = groups.iter().flatten().map(|c| c.label.as_str()).collect();
+    if groups.iter().flatten().any(|c| c.is_named(name)) {
+        return Ok(());
+    }
+    names.dedup();
+    Err(Error::unknown("variant", name, names).context("baseline"))
+}
+
+fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
+    let (series, figures) = given(records);
+    metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
+}
+
+/// The metrics with whole names in place of those that stand in tables only.
+fn spelled_out(records: &[Record], names: &[String]) -> Vec<String> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let (series, figures) = given(records);
+    let one = |name: &String| match metrics::check(name, &series, &figures) {
+        Ok(()) => vec![name.clone()],
+        Err(_) => Some(metrics::in_full(name, &series, &figures))
+            .filter(|all| !all.is_empty())
+            .unwrap_or_else(|| vec![name.clone()]),
+    };
+    names.iter().flat_map(one).collect()
+}
+
+/// Series and figures of these records.
+fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
+    let mut series: Vec<metrics::Declared> = Vec::new();
+    for (name, s) in records.iter().flat_map(|r| &r.found.series) {
+        if !series.iter().any(|(known, ..)| known == name) {
+            series.push((name.clone(), s.unit().to_owned(), s.better()));
+        }
+    }
+    let figures: BTreeSet<&String> = records.iter().flat_map(|r| r.found.figures.keys()).collect();
+    (series, figures.into_iter().cloned().collect())
+}
+
+/// Adds the records' warnings in their order; equal warnings once, with their number.
+fn merge(all: &mut Vec<Counted>, records: &[Record]) {
+    for w in records.iter().flat_map(|r| &r.found.warnings) {
+        match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
+            Some(c) => c.runs += 1,
+            None => all.push(Counted { warning: w.clone(), runs: 1 }),
+        }
+    }
+}
+
+/// A note where files have more metrics of runs than are shown.
+fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<Counted> {
+    let whole = |r: &&Record| r.found.environment.contains_key(tools::saved::EVERYTHING);
+    let names: std::collections::BTreeSet<&String> = records
+        .iter()
+        .filter(whole)
+        .flat_map(|r| r.found.figures.keys())
+        .filter(|m| !shown.contains(m))
+        .collect();
+    let told = question.metrics.is_empty() && !names.is_empty();
+    let text = format!(
+        "{} more {} in these files: --all, or --metric NAME",
+        names.len(),
+        one_or(names.len(), "metric is", "metrics are")
+    );
+    told.then(|| Counted { warning: Warning::new("compare.more_metrics", text), runs: 0 })
+}
+
+fn is_simulated(record: &Record) -> bool {
+    record.backend == Backend::Sim
+}
+
+/// Warnings about runs that another version made. The first other version of each kind names all of its runs.
+fn other_versions(records: &[Record]) -> Vec<Counted> {
+    let kinds = [
+        (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
+        (
+            false,
+            WATCHING,
+            "of real kernels were watched by version",
+            "what different versions count may differ",
+        ),
+    ];
+    let of_kind = |(simulated, version, made, so): (bool, u32, &str, &str)| {
+        let of = |r: &&Record| is_simulated(r) == simulated;
+        let other = records.iter().filter(of).find(|r| r.model != version)?.model;
+        let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
+        let text = format!("some runs {made} {other}, this is {version}: {so}");
+        Some(Counted { warning: Warning::new("compare.model", text), runs })
+    };
+    kinds.into_iter().filter_map(of_kind).collect()
+}
+
+fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
+    let r = c.runs[0];
+    let params = params_in_words(&r.workload, &r.spec);
+    Cell {
+        backend: r.backend.clone(),
+        mode: group::mode(r).map(str::to_owned),
+        machine: r.machine.name.clone(),
+        kernel: r.kernel.clone(),
+        workload: r.workload.clone(),
+        load: c.load.clone(),
+        params,
+        variant: c.label.clone(),
+        runs: c.runs.len(),
+        seeds: c.runs.iter().map(|r| r.seed).collect(),
+        folders: folders.of(&c.runs),
+        watched: r.watched(),
+        computer: CellComputer::of(r),
+        metrics: metrics.iter().map(|m| (m.clone(), stat(&c.runs, m))).collect(),
+    }
+}
+
+fn stat(runs: &[&Record], metric: &str) -> Stat {
+    let all: Vec<metrics::Evaluated> = runs.iter().map(|r| metrics::evaluate(r, metric)).collect();
+    let values: Vec<f64> = all.iter().filter_map(|e| e.value.number()).collect();
+    let measured = all.iter().find(|e| e.value.number().is_some());
+    match (stats::Summary::of(&values), measured) {
+        (Some(s), Some(e)) => Stat::Measured(Measured {
+            unit: e.unit.clone(),
+            better: e.better,
+            mean: s.mean,
+            std_pct: s.std_pct(),
+            missing_runs: all.len() - values.len(),
+            values,
+        }),
+        _ => {
+            let why = all.into_iter().find_map(|e| match e.value {
+                Value::Missing(why) => Some(why),
+                Value::Number(_) => None,
+            });
+            Stat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else.
+
+use super::CellComputer;
+use crate::stats::{Looks, Verdict};
+use crate::uncertainty::Sway;
+use schedlab_base::{Backend, Origin, Warning};
+use schedlab_record::Published;
+use schedlab_record::{Better, Observe};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema of comparisons.
+pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
+
+/// A comparison, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`COMPARISON_SCHEMA`].
+    pub schema: String,
+    /// The experiment's name; "" for stored runs put side by side.
+    pub experiment: String,
+    /// The simulator's model.
+    pub model: u32,
+    /// Metrics in the order of the tables.
+    pub metrics: Vec<String>,
+    /// Why the baselines are those that rows name.
+    #[serde(default)]
+    pub baseline_is: BaselineIs,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// The cells, loads first, variants within.
+    pub cells: Vec<Cell>,
+    /// The rows.
+    pub comparisons: Vec<Row>,
+    /// Published figures to set beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// The distance of each load's baseline from the figures published for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fits: Vec<Fit>,
+    /// The effect of drawn costs on every change and on the baselines' values; empty if none were drawn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertainty: Vec<Effect>,
+    /// The looks at which rows were judged while runs came in; empty: once, over all runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<Look>,
+    /// The fewest runs of a cell with which some row could show a change; `None` if one can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_needed: Option<u64>,
+    /// Warnings for the reader.
+    pub warnings: Vec<Counted>,
+}
+
+/// Why a variant is the baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselineIs {
+    /// It was asked for by name.
+    Asked,
+    /// The experiment that made the runs says so.
+    OfExperiment,
+    /// It is the first one that was given.
+    #[default]
+    First,
+    /// It is the first of one store's runs: unchanged kernels stand before others, then the order is that of kernels
+    /// and names.
+    FirstByName,
+    /// That of the experiment in loads whose runs have one, else the first.
+    Mixed,
+}
+
+impl BaselineIs {
+    /// Words behind the baseline's name; empty where the reader has named it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            BaselineIs::Asked => "",
+            BaselineIs::OfExperiment => ", the experiment's baseline",
+            BaselineIs::First => ", the first one",
+            BaselineIs::FirstByName => ", the first by kernel and name",
+            BaselineIs::Mixed => ", the experiment's baseline, or the first where it has none",
+        }
+    }
+}
+
+/// A look at the rows while runs come in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    /// Runs of each cell.
+    pub runs: u64,
+    /// Its part of the 5 % chance of a false alarm.
+    pub alpha: f64,
+}
+
+impl Look {
+    /// The looks of a sequence.
+    pub fn all(looks: &Looks) -> Vec<Look> {
+        let one = |(k, runs): (usize, &u64)| Look { runs: *runs, alpha: looks.alpha(k) };
+        looks.runs().iter().enumerate().map(one).collect()
+    }
+}
+
+/// A warning with the number of runs that gave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The warning.
+    #[serde(flatten)]
+    pub warning: Warning,
+    /// Number of runs that gave it; 0: it is about the comparison as a whole.
+    pub runs: u64,
+}
+
+/// The runs of one workload, load and variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The backend that made its runs.
+    pub backend: Origin,
+    /// The mode of a guest's time: "deterministic" or "real-time"; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The machine's name.
+    pub machine: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// Parameters of the workload; times in ns.
+    pub params: serde_json::Value,
+    /// The variant's name.
+    pub variant: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
+    pub seeds: Vec<u64>,
+    /// The folders of its runs; empty if they are not stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+    /// How closely its runs were watched; `None` for simulated runs and other tools' output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Observe>,
+    /// The computer on which live runs were made, if they tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computer: Option<CellComputer>,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, Stat>,
+}
+
+/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live
+/// runs are of several computers. `base` is the baseline's place.
+pub fn place(group: &[Cell], base: usize) -> String {
+    let mut computers: Vec<String> = Vec::new();
+    let first = group.get(base).into_iter();
+    for words in first.chain(group).filter_map(|c| Some(c.computer.as_ref()?.words())) {
+        if !computers.contains(&words) {
+            computers.push(words);
+        }
+    }
+    match computers.len() {
+        0 | 1 => group.first().map_or_else(String::new, |c| c.machine.clone()),
+        _ => computers.join(" against "),
+    }
+}
+
+impl Cell {
+    /// The backend and mode of its runs, in words.
+    pub fn how(&self) -> String {
+        match (&self.backend, &self.mode) {
+            (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
+            (Origin::Made(Backend::Host), _) => "measured".to_owned(),
+            (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
+            (other, _) => format!("measured ({other})"),
+        }
+    }
+    /// Whether two cells differ in nothing but variant and kernel.
+    pub fn same_group(&self, o: &Cell) -> bool {
+        (&self.backend, &self.mode, &self.machine, &self.workload, &self.load, &self.params)
+            == (&o.backend, &o.mode, &o.machine, &o.workload, &o.load, &o.params)
+    }
+}
+
+/// A metric over the runs of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Stat {
+    /// It was measured in at least some runs.
+    Measured(Measured),
+    /// It was measured in no run.
+    Missing {
+        /// The reason.
+        missing: String,
+    },
+}
+
+/// A measured metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Unit; "" for counts.
+    pub unit: String,
+    /// "lower", "higher" or "neither".
+    pub better: Better,
+    /// Mean over the runs.
+    pub mean: f64,
+    /// Sample standard deviation in percent of the mean; `null` for a single run.
+    pub std_pct: Option<f64>,
+    /// The runs' values.
+    pub values: Vec<f64>,
+    /// Number of runs without it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_runs: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Stat {
+    /// The measured value, if there is one.
+    pub fn measured(&self) -> Option<&Measured> {
+        match self {
+            Stat::Measured(m) => Some(m),
+            Stat::Missing { .. } => None,
+        }
+    }
+}
+
+/// The distance of a load's baseline from the published figures. Loads of an experiment can be readings of a
+/// published text. The baseline's figures choose among them, so the other variants' figures are predictions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// The backend that made its runs.
+    pub backend: Origin,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The baseline's name.
+    pub variant: String,
+    /// The factor by which our figures are off, on average over the metrics: exp(mean |ln(ours /
+    /// published)|); 1 is perfect.
+    pub factor: f64,
+    /// Number of published metrics in it.
+    pub metrics: usize,
+    /// Number of published metrics not in it, because they were not measured or have no logarithm.
+    pub missing: usize,
+}
+
+/// The effect of drawn costs on one figure of the tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The baseline of the change; `None`: it is about the variant's value itself.
+    pub baseline: Option<String>,
+    /// The variant's name.
+    pub variant: String,
+    /// The costs that move it.
+    #[serde(flatten)]
+    pub sway: Sway,
+}
+
+/// Flag of a row whose means do not fit its change ([`Row::astray`]).
+pub const ASTRAY: &str = "'";
+
+/// One variant against the baseline in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The backend that made its runs.
+    pub backend: Origin,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The baseline's name.
+    pub baseline: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Whether it is the workload's own result. Own results are corrected before the other rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
+    /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
+    pub change_pct: Option<f64>,
+    /// Its 95 % interval, after several looks one that holds for all looks together; `null` for single runs.
+    pub ci95_pct: Option<[f64; 2]>,
+    /// p-value, corrected for all rows and looks of the comparison.
+    pub p: f64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Ratio of the means printed in the cells, minus 1, in percent.
+    pub mean_change_pct: Option<f64>,
+    /// Whether `mean_change_pct` lies outside `ci95_pct` by the minimum effect or more: a few wild runs move
+    /// one of the means. Every form flags such a row with [`ASTRAY`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub astray: bool,
+    /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
+    pub rank_pct: Option<[f64; 3]>,
+    /// Number of pairs of equal seed; 0: not paired.
+    pub pairs: usize,
+    /// Correlation of the pairs.
+    pub correlation: Option<f64>,
+    /// Smallest change in percent that this data shows in four of five repeats, among the rows of this comparison.
+    pub detectable_pct: Option<f64>,
+    /// Smallest change that counts in this row, percent, if the machine's noise floor is above the
+    /// comparison's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_effect_pct: Option<f64>,
+    /// The look that the row shows, counted from 1: the one that decided it, or its last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<usize>,
+    /// The reason for `unclear`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Row {
+    /// Whether it compares that cell with its baseline.
+    pub fn is_of(&self, cell: &Cell) -> bool {
+        (&self.backend, &self.machine, &self.workload, &self.load, &self.variant)
+            == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
+    }
+    /// [`ASTRAY`] or nothing.
+    pub fn flag(&self) -> &'static str {
+        if self.astray { ASTRAY } else { "" }
+    }
+}

@@ -1,0 +1,154 @@
+//! The knee: the largest load that keeps a metric under a limit; the limit and the result, as data.
+
+use crate::uncertainty::Sway;
+use schedlab_base::{Error, Ns, Origin, Result, Warning};
+use schedlab_record::{Metric, Stat};
+use schedlab_workload::{Benchmark, Built, Params, Spec};
+use serde::{Deserialize, Serialize};
+
+/// A limit on a metric, such as "p99 < 2ms".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The metric; without a dot it is a statistic of the workload's own first series.
+    pub metric: String,
+    /// Whether values below the limit hold; if not, values above hold.
+    pub below: bool,
+    /// The limit, in the metric's unit (times in ns).
+    pub value: f64,
+}
+
+impl Limit {
+    /// Reads "p99 < 2ms", "schbench.latency.p99 < 2ms", "work > 1000".
+    ///
+    /// # Errors
+    /// When it has another form.
+    pub fn parse(text: &str) -> Result<Limit> {
+        let wrong = || {
+            Error::input(format!("'{text}' is not a limit"))
+                .help("write it as \"p99 < 2ms\" or \"schbench.latency.p99 < 2ms\"")
+        };
+        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (metric, value) = (text[..at].trim(), text[at + 1..].trim_start_matches('=').trim());
+        if metric.is_empty() || value.is_empty() {
+            return Err(wrong());
+        }
+        let plain = value.parse::<f64>().ok().filter(|v| v.is_finite());
+        let value = match plain {
+            Some(v) => v,
+            None => Ns::parse(value, "").map_err(|e| e.context(format!("limit '{text}'")))?.0 as f64,
+        };
+        Ok(Limit { metric: metric.to_owned(), below: &text[at..=at] == "<", value })
+    }
+    /// The same limit with a full metric name for a workload: "p99" becomes "schbench.latency.p99".
+    ///
+    /// # Errors
+    /// When the workload has no such metric.
+    pub fn for_workload(&self, bench: &Benchmark) -> Result<Limit> {
+        let first = bench.headline.iter().find_map(|h| Metric::find(h).ok()?.series().map(str::to_owned));
+        let full = match first {
+            Some(series) if Metric::find(&self.metric).is_err() => format!("{series}.{}", self.metric),
+            _ => self.metric.clone(),
+        };
+        Metric::find(&full)?;
+        // A series that a benchmark shows by its mean has one value a run.
+        let percentile_of = |series: &&str| full.strip_prefix(*series).is_some_and(|s| s.starts_with(".p"));
+        let mut means = bench.headline.iter().filter_map(|h| h.strip_suffix(".mean"));
+        if let Some(series) = means.find(percentile_of) {
+            let text = format!("a run of {} has one value of {series}, and no percentiles", bench.name);
+            return Err(Error::input(text).help("write the limit as \"mean < 2ms\""));
+        }
+        Ok(Limit { metric: full, ..self.clone() })
+    }
+    /// The default limit: that of schbench's `-a`.
+    pub fn usual(bench: &Benchmark) -> &'static str {
+        let Some(series) = bench.headline.first().and_then(|h| h.strip_suffix(".mean")) else {
+            return "p99 < 2ms";
+        };
+        let built = Spec::bench(bench.name, &Params::default()).and_then(|spec| spec.build(1));
+        let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
+        if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
+    }
+    /// Whether it names a statistic alone, which is of the workload's first series.
+    pub fn is_bare(&self) -> bool {
+        Stat::parse(&self.metric).is_some()
+    }
+}
+
+/// The knee of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The variant.
+    pub variant: String,
+    /// The largest load that held, by seed; 0: none did.
+    pub knees: Vec<u64>,
+    /// Mean over the seeds.
+    pub mean: f64,
+    /// 95 % interval of the mean over the seeds (t); `None` for one seed.
+    pub ci95: Option<[f64; 2]>,
+    /// Seeds whose knee is the cap: the true one may lie above.
+    pub at_cap: usize,
+    /// Seeds without a knee, because the metric was missing where it mattered.
+    #[serde(default)]
+    pub unknown: usize,
+    /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may lie above.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unjudged: usize,
+    /// The drawn costs that move the knee; `None` if none were drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<Sway>,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knees {
+    /// "schedlab/knee/1".
+    pub schema: String,
+    /// The workload.
+    pub workload: String,
+    /// The parameter that was raised.
+    pub parameter: String,
+    /// The backend that made its runs.
+    pub backend: Origin,
+    /// The machine's name.
+    pub machine: String,
+    /// The limit.
+    pub limit: Limit,
+    /// The largest load tried.
+    pub cap: u64,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Per variant.
+    pub variants: Vec<Knee>,
+    /// Unit of the limit's metric; "" for counts.
+    #[serde(default)]
+    pub unit: String,
+    /// Every load tried, by variant and load.
+    #[serde(default)]
+    pub tried: Vec<TriedLoad>,
+    /// Whether it was interrupted; unfinished seeds are left out.
+    pub interrupted: bool,
+    /// Warnings for the reader.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+/// A load that a search tried under a variant, with the results of the seeds that tried it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriedLoad {
+    /// The variant.
+    pub variant: String,
+    /// The value of the parameter.
+    pub load: u64,
+    /// The limit's metric by ascending seed, in [`Knees::unit`].
+    pub values: Vec<f64>,
+    /// Seeds in which it was missing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// The schema of knees.
+pub const KNEE_SCHEMA: &str = "schedlab/knee/1";

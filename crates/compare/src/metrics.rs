@@ -1,0 +1,184 @@
+//! Metrics by name: whether a name can exist, and its value in a record.
+//!
+//! The `record` crate's table defines metrics. This module turns a dotted name of an experiment into a number
+//! of a run.
+
+use crate::tools;
+use schedlab_base::{Error, Result, nearest};
+use schedlab_record::{Better, Metric, Record, Value};
+use schedlab_workload::{Benchmark, Spec, spec};
+use std::collections::BTreeMap;
+
+/// Metrics shown first for a workload that names none of its own.
+pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
+
+/// The kind of workload in records of benchmarks ([`Spec::Bench`]).
+const BENCHMARK: &str = "bench";
+
+/// A series that a workload declares or a record holds: name, unit, direction.
+pub type Declared = (String, String, Better);
+
+/// A metric's value in one run, with its unit and direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluated {
+    /// Unit: "ns", "1/s", "" for counts.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+    /// The value.
+    pub value: Value,
+}
+
+/// The benchmark that a record is a run of; `None` for a run of anything else, whatever its workload is called: a
+/// recorded or saved command may have a benchmark's name.
+pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
+    let kind = record.spec.get("kind").and_then(serde_json::Value::as_str);
+    if kind.is_some_and(|kind| kind != BENCHMARK) {
+        return None;
+    }
+    spec::find(&record.workload).ok()
+}
+
+/// Checks that a metric of that name can exist, given these series of the workload and these figures of
+/// commands.
+///
+/// # Errors
+/// When there is none; the nearest name is offered.
+pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> {
+    if tools::is_declared(figures, name) || of_figure(name).is_some_and(|f| tools::is_declared(figures, f)) {
+        return Ok(());
+    }
+    // A name that begins like a figure is meant as one, so figures' names help more than those of the table.
+    let first = name.split('.').next().unwrap_or(name);
+    let own = || figures.iter().filter(|f| f.split('.').next() == Some(first)).map(String::as_str);
+    if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
+        return Err(Error::unknown("figure", name, own()));
+    }
+    let found = Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b)));
+    found.map(|_| ()).map_err(|e| {
+        let is_near = e.remedy().is_some_and(|help| help.starts_with("did you mean"));
+        match likest(name, series, figures).filter(|_| !is_near) {
+            Some(whole) => e.help(format!("did you mean '{whole}'?")),
+            None => e,
+        }
+    })
+}
+
+/// The whole name of the workload's own metric that is spelled most like a name, as it is or as tables print it.
+fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String> {
+    let stats = |s: &Declared| ["mean", "p50", "p99", "max"].map(|stat| format!("{}.{stat}", s.0));
+    let figures = figures.iter().filter(|f| !f.contains('<')).cloned();
+    let all: Vec<String> = figures.chain(series.iter().flat_map(stats)).collect();
+    let in_tables = all.iter().filter_map(|whole| Some((whole.split_once('.')?.1, whole)));
+    let spelled: BTreeMap<&str, &String> = in_tables.chain(all.iter().map(|w| (w.as_str(), w))).collect();
+    let near = nearest::nearest(name, spelled.keys().copied())?;
+    spelled.get(near).map(|whole| (*whole).clone())
+}
+
+/// The metrics of workloads beside those that all have: declared series, and figures of commands.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    series: Vec<Declared>,
+    figures: Vec<String>,
+}
+
+impl Known {
+    /// The metrics of all these workloads.
+    ///
+    /// # Errors
+    /// When a workload's own table or file is wrong.
+    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<Known> {
+        let mut known = Known::default();
+        let mut last = None;
+        for spec in specs {
+            // Cells of one load lie side by side.
+            if last != Some(spec) {
+                known.add(spec)?;
+            }
+            last = Some(spec);
+        }
+        Ok(known)
+    }
+    fn add(&mut self, spec: &Spec) -> Result<()> {
+        if let Spec::Command(command) = spec {
+            self.figures.extend(tools::declared(command)?);
+            self.series.extend(tools::declared_series(command)?);
+            return Ok(());
+        }
+        for s in spec.build(0)?.series {
+            if !self.series.iter().any(|(name, ..)| *name == s.name) {
+                self.series.push((s.name, s.unit, Better::parse(&s.better)?));
+            }
+        }
+        Ok(())
+    }
+    /// Checks that one of the workloads can give that metric.
+    ///
+    /// # Errors
+    /// When none can; the nearest name is offered.
+    pub fn check(&self, name: &str) -> Result<()> {
+        check(name, &self.series, &self.figures).map_err(|e| match &self.in_full(name)[..] {
+            [whole, ..] => e.help(format!("did you mean '{whole}'?")),
+            [] => e,
+        })
+    }
+    /// The whole names of a metric as tables print it ([`in_full`]).
+    pub fn in_full(&self, name: &str) -> Vec<String> {
+        in_full(name, &self.series, &self.figures)
+    }
+    /// These metrics with whole names in place of those that stand in tables only.
+    pub fn spelled_out(&self, names: &[String]) -> Vec<String> {
+        let one = |name: &String| match self.check(name) {
+            Ok(()) => vec![name.clone()],
+            Err(_) => {
+                Some(self.in_full(name)).filter(|all| !all.is_empty()).unwrap_or_else(|| vec![name.clone()])
+            }
+        };
+        names.iter().flat_map(one).collect()
+    }
+}
+
+/// The figure of a command that is asked for as the mean of a series: a tool prints `hackbench.elapsed`, and the
+/// benchmark of its name has a series of which `hackbench.elapsed.mean` is the mean. Both names are taken for both.
+fn of_figure(name: &str) -> Option<&str> {
+    name.strip_suffix(".mean")
+}
+
+/// The whole names of a metric that stands in a table, which leaves out the program's; none if no series or figure is
+/// called so.
+pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<String> {
+    let of_series = series.iter().filter_map(|(series, ..)| {
+        let (program, rest) = series.split_once('.')?;
+        name.strip_prefix(rest)?.starts_with('.').then(|| format!("{program}.{name}"))
+    });
+    let of_figures =
+        figures.iter().filter(|f| f.split_once('.').is_some_and(|(_, rest)| rest == name)).cloned();
+    let mut all: Vec<String> = Vec::new();
+    for whole in of_series.chain(of_figures) {
+        if !all.contains(&whole) {
+            all.push(whole);
+        }
+    }
+    all
+}
+
+/// The value of a metric in a record. A name that it can't have is a missing value, with the reason.
+pub fn evaluate(record: &Record, name: &str) -> Evaluated {
+    let figures = &record.found.figures;
+    if let Some(figure) = figures.get(name).or_else(|| figures.get(of_figure(name)?)) {
+        let (unit, better) = (figure.unit.clone(), figure.better);
+        return Evaluated { unit, better, value: Value::Number(figure.value) };
+    }
+    match Metric::find_with(name, record.found.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better())))
+    {
+        Ok(m) => Evaluated { value: m.evaluate(record), unit: m.unit, better: m.better },
+        Err(e) => Evaluated {
+            unit: String::new(),
+            better: Better::Neither,
+            value: Value::Missing(match name.strip_prefix(&record.workload).filter(|n| n.starts_with('.')) {
+                None if name.contains('.') => format!("{} does not give it", record.workload),
+                _ => e.message().to_owned(),
+            }),
+        },
+    }
+}

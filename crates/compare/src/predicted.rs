@@ -1,0 +1,268 @@
+//! Predicted changes: what a change does to a real kernel, beside what its simulation said.
+//!
+//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of
+//! [`of_changes`] the change of the mean over the real runs is compared with that over the simulated runs. A row counts
+//! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
+//! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
+//! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
+//! the interval of the real one. Rows with a real change that is not known are counted apart. A real change has no sign
+//! if its interval holds 0.
+
+use crate::agreement::numbers_of;
+use crate::agreement::rows::{Row, of_changes};
+use crate::stats::describe::mean;
+use crate::stats::special::t_quantile;
+use schedlab_base::Backend;
+use schedlab_record::Record;
+use serde::Serialize;
+
+/// The smallest change that counts, per cent.
+pub const MOVED_PCT: f64 = 5.0;
+/// How far the size of a predicted change may be off, per cent of the real change.
+pub const TOLERANCE_PCT: f64 = 35.0;
+
+/// How far the interval of a small change may reach, points.
+pub const KNOWN_POINTS: f64 = 5.0;
+
+/// Predictions of a change.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Predictions {
+    /// The rows that count.
+    pub rows: Vec<Predicted>,
+    /// Rows that moved, but by how much the real runs do not tell.
+    pub unknown: usize,
+}
+
+/// A metric of a load, changed by a variant.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Predicted {
+    /// The machine of the real runs.
+    pub machine: String,
+    /// Workload and load.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// Change of the real mean, per cent.
+    pub real_pct: f64,
+    /// Its 95 % interval.
+    pub real_ci95_pct: [f64; 2],
+    /// Change of the simulated mean, per cent.
+    pub simulated_pct: f64,
+    /// Whether the signs are equal; `None`: the interval of the real change holds 0.
+    pub same_sign: Option<bool>,
+    /// Whether the prediction is right.
+    pub agrees: bool,
+}
+
+/// A load on a machine, with its runs under both variants.
+#[derive(Debug)]
+pub struct Place {
+    /// The machine of the real runs.
+    pub machine: String,
+    /// Workload and load.
+    pub load: String,
+    /// The real runs: under the base, under the variant.
+    real: [Vec<Record>; 2],
+    /// The simulated runs, likewise.
+    simulated: [Vec<Record>; 2],
+}
+
+/// The move of a row's mean on one side.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Move {
+    /// The means, in the row's unit: under the base, under the variant.
+    pub means: [f64; 2],
+    /// The change, per cent of the first.
+    pub pct: f64,
+    /// Half the 95 % interval of the change, points; `None`: fewer than two pairs of runs.
+    pub half: Option<f64>,
+}
+
+impl Place {
+    /// The places of the real runs, in their order.
+    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<Place> {
+        let mut all: Vec<Place> = Vec::new();
+        let mut seen: Vec<(&str, &str, &str)> = Vec::new();
+        for record in records.iter().filter(|r| r.backend == Backend::Vm) {
+            let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
+            if seen.contains(&place) {
+                continue;
+            }
+            seen.push(place);
+            // A guest and its simulation may have machines of two names, but of one topology.
+            let of = |backend: Backend, name: &str| -> Vec<Record> {
+                let is = |r: &&Record| {
+                    r.backend == backend
+                        && (backend == Backend::Sim || r.machine.name == place.0)
+                        && r.variant.name == name
+                        && (r.workload.as_str(), r.load.as_str()) == (place.1, place.2)
+                        && r.machine.topology == record.machine.topology
+                };
+                records.iter().filter(is).cloned().collect()
+            };
+            all.push(Place {
+                machine: place.0.to_owned(),
+                load: format!("{} {}", place.1, place.2),
+                real: [of(Backend::Vm, base), of(Backend::Vm, variant)],
+                simulated: [of(Backend::Sim, base), of(Backend::Sim, variant)],
+            });
+        }
+        all
+    }
+    /// The move of a row in the real kernel.
+    ///
+    /// # Errors
+    /// The reason why it has none, in words: it was not measured, or it is 0 under the base.
+    pub fn real(&self, row: &Row) -> Result<Move, String> {
+        Move::of(row, &self.real)
+    }
+    /// The move of a row in the simulation.
+    ///
+    /// # Errors
+    /// As [`Place::real`].
+    pub fn simulated(&self, row: &Row) -> Result<Move, String> {
+        Move::of(row, &self.simulated)
+    }
+    /// The number of real runs under the variant of which there are fewer.
+    pub fn runs(&self) -> usize {
+        self.real[0].len().min(self.real[1].len())
+    }
+}
+
+impl Move {
+    fn of(row: &Row, side: &[Vec<Record>; 2]) -> Result<Move, String> {
+        let values = [numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?];
+        let pct = change_pct(&values).ok_or("it is 0 before the change")?;
+        Ok(Move { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
+    }
+    /// Whether one of its means is at least `least`.
+    pub(crate) fn reaches(&self, least: f64) -> bool {
+        self.means.iter().any(|m| *m >= least)
+    }
+    /// Whether the difference of its means has no meaning in a comparison of both sides.
+    fn is_slack(&self, row: &Row) -> bool {
+        (self.means[1] - self.means[0]).abs() <= row.slack
+    }
+}
+
+/// The predictions, in the order of the records and of the rows.
+pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
+    let mut all = Predictions::default();
+    for place in Place::all(records, base, variant) {
+        for (row, is_known) in of_changes().filter_map(|row| one(row, &place)) {
+            if is_known {
+                all.rows.push(row);
+            } else {
+                all.unknown += 1;
+            }
+        }
+    }
+    all
+}
+
+/// A row that moved, and whether its real change is known.
+fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
+    let (real, simulated) = (place.real(row).ok()?, place.simulated(row).ok()?);
+    let (real_pct, half, simulated_pct) = (real.pct, real.half?, simulated.pct);
+    let enough = real.reaches(row.enough) && simulated.reaches(row.enough);
+    let moved = real_pct.abs() >= MOVED_PCT || simulated_pct.abs() >= MOVED_PCT;
+    let is_known = half <= KNOWN_POINTS || half <= TOLERANCE_PCT / 100.0 * real_pct.abs();
+    if !enough || !moved || (real.is_slack(row) && simulated.is_slack(row)) {
+        return None;
+    }
+    let same_sign = real_pct * simulated_pct > 0.0;
+    let within = (simulated_pct - real_pct).abs() <= TOLERANCE_PCT / 100.0 * real_pct.abs();
+    let agrees = (same_sign && within) || (simulated_pct - real_pct).abs() <= half;
+    let predicted = Predicted {
+        machine: place.machine.clone(),
+        load: place.load.clone(),
+        metric: row.name.to_owned(),
+        real_pct,
+        real_ci95_pct: [real_pct - half, real_pct + half],
+        simulated_pct,
+        same_sign: (real_pct.abs() > half).then_some(same_sign),
+        agrees,
+    };
+    Some((predicted, is_known))
+}
+
+/// Change from the first mean to the second, per cent of the first.
+fn change_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
+    let base = mean(&v[0]);
+    (base != 0.0).then(|| 100.0 * (mean(&v[1]) - base) / base)
+}
+
+/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means, so runs with equal
+/// seeds are compared after the first has been multiplied by that ratio: the spread of a base that is doubled counts
+/// twice (delta method).
+fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
+    let n = v[0].len().min(v[1].len());
+    let base = mean(&v[0]);
+    if n < 2 || base == 0.0 {
+        return None;
+    }
+    let ratio = mean(&v[1]) / base;
+    let residues: Vec<f64> = v[0].iter().zip(&v[1]).map(|(a, b)| b - ratio * a).collect();
+    let std = crate::stats::describe::std(&residues)?;
+    Some((100.0 * t_quantile(0.975, (n - 1) as f64) * std / (n as f64).sqrt() / base).abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::switched;
+
+    /// Runs of a backend and a variant with these numbers of migrations.
+    fn runs(backend: Backend, variant: &str, migrations: [u64; 4]) -> impl Iterator<Item = Record> {
+        switched(backend, variant, "migrations", migrations)
+    }
+    /// What is told where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
+    /// `simulated`.
+    fn told(real: [u64; 4], simulated: u64) -> Predictions {
+        let records: Vec<Record> = runs(Backend::Vm, "off", [99, 100, 101, 100])
+            .chain(runs(Backend::Vm, "on", real))
+            .chain(runs(Backend::Sim, "off", [110; 4]))
+            .chain(runs(Backend::Sim, "on", [simulated; 4]))
+            .collect();
+        predicted(&records, "off", "on")
+    }
+
+    #[test]
+    fn a_prediction_agrees_by_sign_and_size() {
+        let half_more = [149, 150, 151, 150];
+        let one = |simulated| told(half_more, simulated).rows.pop().unwrap();
+        let right = one(160);
+        assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, Some(true)));
+        assert!((right.real_pct - 50.0).abs() < 0.1, "{right:?}");
+        assert!(!one(121).agrees && one(121).same_sign == Some(true), "a fifth of the size");
+        assert!(!one(300).agrees, "far too much");
+        assert!(!one(60).agrees && one(60).same_sign == Some(false));
+        assert!(
+            !one(110).agrees && one(110).same_sign == Some(false),
+            "no change predicted where there is one"
+        );
+        let fewer = told([50, 51, 49, 50], 110).rows.pop().unwrap();
+        assert!(!fewer.agrees && fewer.same_sign == Some(false), "nor where there are fewer");
+        let still = told([103, 98, 102, 99], 160).rows.pop().unwrap();
+        assert!(still.same_sign.is_none() && !still.agrees, "the real change may be nothing: {still:?}");
+    }
+
+    #[test]
+    fn what_did_not_move_does_not_count_and_what_is_not_known_is_counted_apart() {
+        assert_eq!(told([101, 100, 99, 100], 111), Predictions::default());
+        let noisy = told([60, 250, 90, 200], 160);
+        assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
+    }
+
+    #[test]
+    fn a_change_is_of_the_mean_and_its_interval_of_the_pairs() {
+        let v = [vec![10.0, 20.0, 30.0], vec![11.0, 22.0, 33.0]];
+        assert!((change_pct(&v).unwrap() - 10.0).abs() < 1e-9);
+        assert!(half_pct(&v).unwrap() < 1e-9, "each run is a tenth more than its pair");
+        // Twice the base, less 1, 0 and -1: standard deviation 1, t of two degrees of freedom 4.303.
+        let twice = [vec![10.0, 20.0, 30.0], vec![19.0, 40.0, 61.0]];
+        assert!((half_pct(&twice).unwrap() - 100.0 * 4.302_652_7 / 3f64.sqrt() / 20.0).abs() < 1e-3);
+        assert_eq!(half_pct(&[vec![1.0], vec![2.0]]), None);
+        assert_eq!(change_pct(&[vec![0.0], vec![2.0]]), None);
+    }
+}

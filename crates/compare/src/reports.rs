@@ -1,0 +1,323 @@
+//! Public reports, judged: what was published about an experiment, as claims that its runs can fail.
+//!
+//! A claim is a quotient of two metrics, run by run of a seed, or of a metric and a number. It has the direction that
+//! was reported, and often a size. Times are ns.
+
+use crate::Comparison;
+use crate::comparison::Cell;
+use crate::stats::special::t_quantile;
+use schedlab_base::{Error, Result, Warning};
+use serde::{Deserialize, Serialize};
+
+/// How far a value may lie outside the published size and still have it: a quarter. Reports come from other machines.
+const VALUE: f64 = 1.25;
+/// The same for a change, by its logarithm: 4 % is not 13 %, though 1.04 is near 1.13.
+const CHANGE: f64 = 2.0;
+
+/// A report, and what it claims.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The name of its experiment.
+    pub name: String,
+    /// What is reported, in a line.
+    pub title: String,
+    /// Where.
+    pub source: String,
+    /// What was said.
+    pub said: String,
+    /// Why runs show the direction and another size, where that is known.
+    why_size: Option<String>,
+    /// Why runs don't show it, where that is known.
+    why_not: Option<String>,
+    /// What of it runs can show.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The quotient, in words.
+    pub says: String,
+    /// The metric.
+    metric: String,
+    /// The variant whose value is divided.
+    variant: String,
+    /// The load; may be left out where there is one.
+    load: Option<String>,
+    /// What it is divided by.
+    by: Divisor,
+    /// The quotient is above this.
+    above: Option<f64>,
+    /// The quotient is below this.
+    below: Option<f64>,
+    /// The published quotient, from and to.
+    pub published: Option<[f64; 2]>,
+}
+
+/// What a value is divided by.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Divisor {
+    /// A number, in the metric's unit.
+    Number(f64),
+    /// A metric of a variant; the same metric unless it is named.
+    Value {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: Option<String>,
+    },
+}
+
+/// What becomes of a claim or a report.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The runs do not show it.
+    Not,
+    /// Too few runs tell: their 95 % interval has both sides of the bound.
+    Unclear,
+    /// The runs show the direction, and another size.
+    Direction,
+    /// The runs show it, with its size if that was published.
+    Reproduced,
+}
+
+impl Verdict {
+    /// The word in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Not => "not",
+            Verdict::Unclear => "unclear",
+            Verdict::Direction => "direction",
+            Verdict::Reproduced => "reproduced",
+        }
+    }
+}
+
+/// A claim, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct JudgedClaim {
+    /// The quotient, in words.
+    pub says: String,
+    /// The runs' quotient: the geometric mean over the seeds.
+    pub ours: f64,
+    /// Its 95 % interval; `None` for a single run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// The bound that tells the direction; it is ours, the report has none.
+    pub bound: f64,
+    /// Whether it is to be above the bound.
+    pub above: bool,
+    /// The published quotient, from and to.
+    pub published: Option<[f64; 2]>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// A report, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct JudgedReport {
+    /// The name of its experiment.
+    pub name: String,
+    /// What is reported.
+    pub title: String,
+    /// Where.
+    pub source: String,
+    /// What was said.
+    pub said: String,
+    /// Why runs don't show all of it; `None` where they do, and where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The lowest verdict of its claims.
+    pub verdict: Verdict,
+    /// Its claims.
+    pub claims: Vec<JudgedClaim>,
+    /// Warnings about its runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+impl JudgedReport {
+    /// Whether it was published how much.
+    pub fn has_size(&self) -> bool {
+        self.claims.iter().any(|c| c.published.is_some())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    report: Vec<Report>,
+}
+
+/// Reads a file of reports.
+///
+/// # Errors
+/// Where it is not one, and for claims without a direction or with two.
+pub fn read(text: &str) -> Result<Vec<Report>> {
+    let file: File = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
+    for (report, claim) in file.report.iter().flat_map(|r| r.claims.iter().map(move |c| (r, c))) {
+        if claim.above.is_some() == claim.below.is_some() {
+            let text =
+                format!("report {}: '{}' needs one direction: above or below", report.name, claim.says);
+            return Err(Error::input(text));
+        }
+    }
+    Ok(file.report)
+}
+
+impl Report {
+    /// Judges the report by its experiment's runs.
+    ///
+    /// # Errors
+    /// When a claim names a cell or metric that the comparison lacks.
+    pub fn judge(&self, runs: &Comparison) -> Result<JudgedReport> {
+        let judged = |c: &Claim| c.judge(runs).map_err(|e| e.context(format!("report {}", self.name)));
+        let claims = self.claims.iter().map(judged).collect::<Result<Vec<_>>>()?;
+        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(Verdict::Not);
+        Ok(JudgedReport {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            source: self.source.clone(),
+            said: self.said.clone(),
+            why: match verdict {
+                Verdict::Not => self.why_not.clone(),
+                Verdict::Direction => self.why_size.clone(),
+                Verdict::Unclear | Verdict::Reproduced => None,
+            },
+            verdict,
+            claims,
+            // Others are about the comparison's rows, which are not shown.
+            warnings: runs
+                .warnings
+                .iter()
+                .map(|w| w.warning.clone())
+                .filter(|w| w.code.starts_with("run."))
+                .collect(),
+        })
+    }
+}
+
+impl Claim {
+    fn judge(&self, runs: &Comparison) -> Result<JudgedClaim> {
+        let values = |variant: &str, metric: &str| values(runs, variant, self.load.as_deref(), metric);
+        let over = values(&self.variant, &self.metric)?;
+        let logs: Vec<f64> = match &self.by {
+            Divisor::Number(n) => over.iter().map(|x| (x / n).ln()).collect(),
+            Divisor::Value { variant, metric } => {
+                let under = values(variant, metric.as_ref().unwrap_or(&self.metric))?;
+                over.iter().zip(under).map(|(x, y)| (x / y).ln()).collect()
+            }
+        };
+        let (log, ci95) = mean_and_interval(&logs);
+        let (bound, above) =
+            self.above.map_or((self.below.unwrap_or(f64::NAN), false), |bound| (bound, true));
+        let changes = matches!(self.by, Divisor::Value { .. });
+        let size = self.published.map(|published| match changes {
+            true => near(log, published.map(f64::ln), CHANGE),
+            false => near(log.exp(), published, VALUE),
+        });
+        let [low, high] = ci95.unwrap_or([log; 2]);
+        let [least, most] = if above { [low, high] } else { [-high, -low] };
+        let at = if above { bound.ln() } else { -bound.ln() };
+        let direction = match () {
+            () if least > at => Some(true),
+            () if most > at => None,
+            () => Some(false),
+        };
+        Ok(JudgedClaim {
+            says: self.says.clone(),
+            ours: log.exp(),
+            ci95: ci95.map(|ends| ends.map(f64::exp)),
+            bound,
+            above,
+            published: self.published,
+            verdict: verdict(direction, size),
+        })
+    }
+}
+
+/// The mean of logarithms and its 95 % interval (Student's); without an interval for a single value.
+fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    if logs.len() < 2 {
+        return (mean, None);
+    }
+    let variance = logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = t_quantile(0.975, n - 1.0) * (variance / n).sqrt();
+    (mean, Some([mean - half, mean + half]))
+}
+
+/// `direction`: whether it is the reported one; `None`: the runs can't tell.
+fn verdict(direction: Option<bool>, size: Option<bool>) -> Verdict {
+    match (direction, size) {
+        (Some(false), _) => Verdict::Not,
+        (None, _) => Verdict::Unclear,
+        (Some(true), Some(false)) => Verdict::Direction,
+        (Some(true), _) => Verdict::Reproduced,
+    }
+}
+
+/// Whether a value lies in a range, or outside it by a factor of `room` at most; on the same side of 0.
+fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
+    let (least, most) = (from.abs().min(to.abs()), from.abs().max(to.abs()));
+    ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())
+}
+
+/// A metric's values in the runs of a cell, in the order of the seeds.
+fn values<'r>(runs: &'r Comparison, variant: &str, load: Option<&str>, metric: &str) -> Result<&'r [f64]> {
+    let is_it = |c: &&Cell| c.variant == variant && load.is_none_or(|load| c.load == load);
+    let cell = runs.cells.iter().find(is_it);
+    let stat = cell.and_then(|c| c.metrics.get(metric)).and_then(|stat| stat.measured());
+    stat.filter(|m| m.missing_runs == 0).map(|m| m.values.as_slice()).ok_or_else(|| {
+        Error::internal(format!("{metric} of variant '{variant}' was not measured in each run"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_holds_within_a_quarter_and_a_change_within_half_and_double() {
+        let value = |ours| near(ours, [50.0, 50.0], VALUE);
+        assert_eq!([39.0, 41.0, 62.0, 63.0, f64::NAN].map(value), [false, true, true, false, false]);
+        let change = |ours: f64| near(ours.ln(), [1.13f64.ln(); 2], CHANGE);
+        assert_eq!([0.9, 1.04, 1.07, 1.25, 1.4].map(change), [false, false, true, true, false]);
+        let fall = |ours: f64| near(ours.ln(), [0.01f64.ln(), 0.1f64.ln()], CHANGE);
+        assert_eq!([0.001, 0.05, 0.3, 0.9].map(fall), [true, true, true, false]);
+        let rows = [(Some(false), Some(true)), (None, None), (Some(true), Some(false)), (Some(true), None)];
+        assert_eq!(
+            rows.map(|(direction, size)| verdict(direction, size)),
+            [Verdict::Not, Verdict::Unclear, Verdict::Direction, Verdict::Reproduced]
+        );
+    }
+
+    #[test]
+    fn an_interval_is_students() {
+        let (mean, ci95) = mean_and_interval(&[1.0, 2.0, 3.0]);
+        let [low, high] = ci95.unwrap();
+        assert!((mean - 2.0).abs() < 1e-9 && (high - 4.484).abs() < 0.001 && (low + 0.484).abs() < 0.001);
+        assert_eq!(mean_and_interval(&[1.5]), (1.5, None));
+    }
+
+    #[test]
+    fn a_claim_has_one_direction() {
+        let report = |direction: &str| {
+            read(&format!(
+                "[[report]]\nname = \"a\"\ntitle = \"\"\nsource = \"\"\nsaid = \"\"\n\
+                 [[report.claim]]\nsays = \"x\"\nmetric = \"work\"\nvariant = \"v4.5\"\nby = 1.0\n{direction}"
+            ))
+        };
+        assert!(report("above = 1.0").is_ok());
+        for wrong in ["", "above = 1.0\nbelow = 2.0"] {
+            assert!(report(wrong).unwrap_err().to_string().contains("one direction"), "{wrong}");
+        }
+        assert!(report("above = 1.0\nabov = 2").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! The sink that turns a run's events into tracks and into counts over time.
+
+use super::steps::Steps;
+use super::track::Track;
+use super::{BesideIdle, Strips, who};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_record::TaskName;
+use schedlab_record::conserve::{Stretches, World};
+use schedlab_trace::{Event, EventKind, Sink};
+
+/// What follows CPUs, tasks and queues.
+pub enum Follows {
+    /// All that the simulator tells, and from it the time in which a task waited beside an idle CPU.
+    Stretches(Box<Stretches>),
+    /// A kernel's tracepoints, which do not tell which CPUs a task may use.
+    Points(World),
+}
+
+impl Follows {
+    fn world(&self) -> &World {
+        match self {
+            Follows::Stretches(stretches) => stretches.world(),
+            Follows::Points(world) => world,
+        }
+    }
+    fn event(&mut self, e: &Event) {
+        match self {
+            Follows::Stretches(stretches) => stretches.event(e),
+            Follows::Points(world) => {
+                let changes = world.apply(e);
+                world.recycle(changes);
+            }
+        }
+    }
+}
+
+/// Follows a run.
+pub struct Gather {
+    names: Vec<TaskName>,
+    follows: Follows,
+    /// Events that a recording lost.
+    lost: u64,
+    who: Vec<Track>,
+    depth: Vec<Track>,
+    /// By CPU: tasks queued there that do not run.
+    queued: Vec<u32>,
+    /// By CPU: whether a task of the workload runs.
+    busy: Vec<bool>,
+    running: Steps,
+    waiting: Steps,
+}
+
+impl Gather {
+    /// Of a run on as many CPUs, told in bins of that width (ns). Stretches have bins of the same width.
+    pub fn new(nr_cpus: usize, names: Vec<TaskName>, follows: Follows, width: u64) -> Gather {
+        Gather {
+            names,
+            follows,
+            lost: 0,
+            who: vec![Track::default(); nr_cpus],
+            depth: vec![Track::default(); nr_cpus],
+            queued: vec![0; nr_cpus],
+            busy: vec![false; nr_cpus],
+            running: Steps::new(width),
+            waiting: Steps::new(width),
+        }
+    }
+
+    /// All of it, at the end of the run, whose measured time began at `measured_from`.
+    pub fn finish(mut self, measured_from: Ns, end: Ns) -> Strips {
+        self.who.iter_mut().chain(&mut self.depth).for_each(|t| t.close(end.0));
+        let (width, running) = self.running.finish(end.0);
+        let (_, waiting) = self.waiting.finish(end.0);
+        let beside_idle = match self.follows {
+            Follows::Stretches(stretches) => {
+                let mut found = stretches.finish(end);
+                found.by_bin.resize(running.len(), 0);
+                Some(BesideIdle { by_bin: found.by_bin, covered: Ns(found.covered_ns) })
+            }
+            Follows::Points(_) => None,
+        };
+        Strips {
+            end,
+            measured_from,
+            names: self.names,
+            who: self.who,
+            depth: self.depth,
+            width: Ns(width),
+            running,
+            waiting,
+            beside_idle,
+            lost: self.lost,
+            bin: None,
+            exact: Vec::new(),
+            pieces: 0,
+        }
+    }
+
+    fn of_workload(&self, task: Option<TaskId>) -> bool {
+        task.and_then(|t| self.names.get(t.index())).is_some_and(|n| !n.background)
+    }
+    /// The CPU has another task.
+    fn switch(&mut self, e: &Event, next: Option<TaskId>, why: schedlab_trace::SwitchReason) {
+        let busy = self.of_workload(next);
+        let Some(track) = self.who.get_mut(e.cpu.index()) else { return };
+        track.amend(|value| who::ended(value, why));
+        track.set(e.at.0, who::runs(next));
+        let before = std::mem::replace(&mut self.busy[e.cpu.index()], busy);
+        self.running.add(e.at.0, i64::from(busy) - i64::from(before));
+    }
+    /// The CPU's queue may have changed.
+    fn recount(&mut self, cpu: CpuId, at: Ns) {
+        let now = self.follows.world().queue(cpu).len() as u32;
+        let Some(queued) = self.queued.get_mut(cpu.index()) else { return };
+        let before = std::mem::replace(queued, now);
+        if before != now {
+            self.depth[cpu.index()].set(at.0, now);
+            self.waiting.add(at.0, i64::from(now) - i64::from(before));
+        }
+    }
+}
+
+impl Sink for Gather {
+    fn event(&mut self, e: &Event) {
+        let elsewhere = match e.kind {
+            EventKind::Migrate { from, .. } => Some(from),
+            EventKind::Enqueued { task, .. } | EventKind::Switch { next: Some(task), .. } => {
+                self.follows.world().queued_on(task)
+            }
+            _ => None,
+        };
+        self.follows.event(e);
+        match e.kind {
+            EventKind::Switch { prev, next, .. } if prev == next => {}
+            EventKind::Switch { next, why, .. } => self.switch(e, next, why),
+            EventKind::Enqueued { .. } | EventKind::Migrate { .. } => {}
+            EventKind::Lost { count } => {
+                self.lost += u64::from(count);
+                return;
+            }
+            _ => return,
+        }
+        self.recount(e.cpu, e.at);
+        if let Some(cpu) = elsewhere.filter(|cpu| *cpu != e.cpu) {
+            self.recount(cpu, e.at);
+        }
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+    fn wants_details(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,160 @@
+//! Cores x time: which task each CPU ran and how many waited there, over a whole run, small enough for a page.
+//!
+//! A simulated run is made again, a kernel's run tells the events that were kept beside its record. A sink packs the
+//! stays of each CPU and the length of its queue ([`track`]). Runs with more of them than `room` bytes hold are told in
+//! bins ([`coarse`]): then [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits,
+//! which keep every piece. Beside the tracks stand counts over time: tasks running and waiting, and, of simulated runs,
+//! the time in which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines
+//! it. Times are nanoseconds since the run began, warm-up included.
+
+mod coarse;
+pub mod gather;
+mod steps;
+pub mod track;
+pub mod who;
+
+pub use coarse::Window;
+use coarse::{coarse, whole_bins};
+use schedlab_base::Ns;
+use schedlab_record::{TaskName, Wait};
+use track::Track;
+
+/// Bins of the counts over time.
+pub const COUNTS: u64 = 1500;
+/// The narrowest bin of tracks, ns. Others are twice, four times, ... as wide.
+const NARROWEST: u64 = 1024;
+/// Longest waits whose surroundings keep every piece, while these take no more than their share of the room.
+pub const EXACT_WAITS: usize = 20;
+/// That share, as a divisor.
+const EXACT_SHARE: usize = 3;
+/// What is kept before and after such a wait, and the most of the wait itself, ns.
+const AROUND: u64 = 1_000_000;
+const MOST_OF_WAIT: u64 = 20_000_000;
+
+/// A run's CPUs over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Strips {
+    /// End of the run.
+    pub end: Ns,
+    /// End of its warm-up.
+    pub measured_from: Ns,
+    /// The tasks, by id.
+    pub names: Vec<TaskName>,
+    /// By CPU: who ran ([`who`]).
+    pub who: Vec<Track>,
+    /// By CPU: tasks queued there that did not run.
+    pub depth: Vec<Track>,
+    /// Width of the bins of the counts.
+    pub width: Ns,
+    /// By bin: CPUs that ran a task of the workload, summed over ns.
+    pub running: Vec<u64>,
+    /// By bin: tasks that were queued and did not run, summed over ns.
+    pub waiting: Vec<u64>,
+    /// Time in which some task waited while a CPU that it may use was idle; a kernel does not tell.
+    pub beside_idle: Option<BesideIdle>,
+    /// Events that a recording lost.
+    pub lost: u64,
+    /// Width of the bins that the tracks are told in; `None`: every piece is there.
+    pub bin: Option<Ns>,
+    /// With bins: the windows in which every piece is there.
+    pub exact: Vec<Window>,
+    /// Pieces of all tracks as the run had them.
+    pub pieces: u64,
+}
+
+/// Time in which some task waited while a CPU that it may use was idle; without the warm-up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BesideIdle {
+    /// By bin of the counts, ns.
+    pub by_bin: Vec<u64>,
+    /// The sum of those.
+    pub covered: Ns,
+}
+
+/// The windows around the longest waits, the longest first.
+pub fn windows(waits: &[Wait]) -> Vec<Window> {
+    let around = |w: &Wait| {
+        let until = w.woken_at.0 + w.length_ns.min(MOST_OF_WAIT) + AROUND;
+        (w.woken_at.0.saturating_sub(AROUND), until)
+    };
+    waits.iter().take(EXACT_WAITS).map(around).collect()
+}
+
+impl Strips {
+    /// Bytes of all tracks.
+    pub fn size(&self) -> usize {
+        self.who.iter().chain(&self.depth).map(Track::size).sum()
+    }
+    fn tracks(&self) -> impl Iterator<Item = &Track> {
+        self.who.iter().chain(&self.depth)
+    }
+
+    /// The same within `room` bytes, in bins if need be. Of the windows as many of the first stay exact as fit into
+    /// their share, whole bins that they are widened to included. One bin for each track is the least.
+    #[must_use]
+    pub fn fitted(mut self, room: usize, windows: &[Window]) -> Strips {
+        self.pieces = self.tracks().map(Track::count).sum();
+        if self.size() <= room {
+            return self;
+        }
+        let mut kept = windows;
+        let mut bin = NARROWEST;
+        loop {
+            kept = self.within_share(kept, bin, room / EXACT_SHARE);
+            let told = self.told_in(bin, &whole_bins(kept, bin));
+            if told.size() <= room {
+                return told;
+            }
+            if bin >= self.end.0 {
+                return self.told_in(bin, &[]);
+            }
+            bin *= if told.size() / 8 > room { 4 } else { 2 };
+        }
+    }
+
+    /// As many of the first windows as take no more than `share` bytes once they are widened to whole bins.
+    fn within_share<'w>(&self, windows: &'w [Window], bin: u64, share: usize) -> &'w [Window] {
+        if windows.is_empty() {
+            return windows;
+        }
+        let whole = self.end.0.max(bin);
+        let counts = [windows.len(), windows.len() / 2, windows.len() / 4, windows.len().min(1)];
+        let fits = |n: &usize| {
+            // Between the windows one bin, so that they alone have a size.
+            self.told_in(whole, &whole_bins(&windows[..*n], bin)).size() <= share
+        };
+        &windows[..counts.into_iter().find(fits).unwrap_or(0)]
+    }
+
+    /// The same in bins.
+    fn told_in(&self, bin: u64, exact: &[Window]) -> Strips {
+        let end = self.end.0;
+        let tracks = |all: &[Track], key: fn(u32) -> u32| -> Vec<Track> {
+            all.iter().map(|t| coarse(t, end, bin, exact, key)).collect()
+        };
+        Strips {
+            who: tracks(&self.who, who::task_alone),
+            depth: tracks(&self.depth, |value| value),
+            bin: Some(Ns(bin)),
+            exact: exact.to_vec(),
+            names: self.names.clone(),
+            running: self.running.clone(),
+            waiting: self.waiting.clone(),
+            beside_idle: self.beside_idle.clone(),
+            ..*self
+        }
+    }
+
+    /// The tracks of all CPUs as bytes, one after the other: the number of a track's pieces, then the pieces.
+    pub fn packed(tracks: &[Track]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for track in tracks {
+            track::put(&mut bytes, track.count());
+            bytes.extend_from_slice(track.bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

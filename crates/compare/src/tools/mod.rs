@@ -1,0 +1,385 @@
+//! Commands as workloads: tools whose output is known, figures of any other command, and saved outputs.
+//!
+//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]. It has the command line for a load, the
+//! package, and a reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and
+//! saved files. Readers are pure: any text gives figures, or an error that names the text that was not found.
+
+mod cyclictest;
+mod dbench;
+mod extract;
+mod hackbench;
+mod httperf;
+mod hyperfine;
+mod installed;
+mod lkp;
+mod mail;
+mod mmtests;
+mod netperf;
+mod number;
+pub mod own;
+mod perf;
+mod perf_bench;
+mod perf_sched;
+mod perf_stat;
+mod rt_app;
+pub mod saved;
+mod schbench;
+mod stress_ng;
+mod sysbench;
+mod template;
+mod text;
+mod units;
+mod unixbench;
+
+pub use extract::{check, default_better, metric_option};
+pub use installed::check_installed;
+pub use template::{Template, one_word_or_line};
+
+use schedlab_base::natural;
+use schedlab_base::{Error, Result};
+use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
+use schedlab_workload::CommandOutput;
+use schedlab_workload::command::Extract;
+use schedlab_workload::{CommandSpec, Spec};
+use std::collections::BTreeMap;
+
+/// A tool whose output is known.
+pub struct Tool {
+    /// Its name, and the default name of its workload.
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// The program; "" for a tool of which only saved files are read.
+    pub program: &'static str,
+    /// The package of Debian that has it; "" if none does.
+    pub package: &'static str,
+    /// Words before the user's own arguments.
+    pub before: &'static [&'static str],
+    /// Words that set the load, behind the user's arguments, `{load}` in them; empty: it has no load.
+    pub load: &'static [&'static str],
+    /// Words at the end.
+    pub after: &'static [&'static str],
+    /// The unit of a load ("groups").
+    pub load_about: &'static str,
+    /// The default load; "": the tool's own.
+    pub default_load: &'static str,
+    /// A program that must run beside it; empty: none.
+    pub server: &'static [&'static str],
+    /// What the server needs: files, a port and a package of its own. `None`: nothing.
+    pub stage: Option<Stage>,
+    /// The figures it gives.
+    pub figures: &'static [Row],
+    /// The figures that tables show by default.
+    pub headline: &'static [&'static str],
+    /// Whether a text is its output.
+    pub knows: fn(&str) -> bool,
+    /// The results in a text, at least one.
+    pub read: fn(&str) -> Result<Vec<Reading>>,
+}
+
+/// What a tool has of which only saved files are read: it is never started.
+const SAVED_ONLY: Tool = Tool {
+    name: "",
+    about: "",
+    program: "",
+    package: "",
+    before: &[],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    stage: None,
+    figures: &[],
+    headline: &[],
+    knows: |_| false,
+    read: |_| Ok(Vec::new()),
+};
+
+/// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
+/// for each run and a free port of 127.0.0.1.
+pub struct Stage {
+    /// The package of Debian that has the server.
+    pub package: &'static str,
+    /// The command that prepares the server's data before it starts; empty: none.
+    pub setup: &'static [&'static str],
+    /// Files of the folder: name and content.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
+/// stands for any word.
+pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
+
+/// One result of a tool.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Reading {
+    /// The load, if the text has it ("2 groups").
+    pub load: Option<String>,
+    /// Values by the names of [`Tool::figures`], in their units.
+    pub values: Values,
+    /// The values of each repeat by itself, if the tool repeats and prints each.
+    pub repeats: Vec<Values>,
+    /// The variant, if the text has several.
+    pub variant: Option<String>,
+    /// The repeats of which the values are means ("5 runs"), if the tool repeats and prints means only.
+    pub means: Option<String>,
+    /// Lines of its table that look like figures and can't be read, by their numbers.
+    pub unread: Vec<usize>,
+}
+
+/// Values by name.
+pub type Values = BTreeMap<String, f64>;
+
+/// Every tool. A text's tool is looked for in this order.
+pub const TOOLS: &[&Tool] = &[
+    &hackbench::TOOL,
+    &perf::MESSAGING,
+    &perf::PIPE,
+    &perf::BENCH,
+    &sysbench::CPU,
+    &sysbench::OLTP,
+    &sysbench::MEMORY,
+    &sysbench::THREADS,
+    &sysbench::MUTEX,
+    &httperf::TOOL,
+    &dbench::DBENCH,
+    &dbench::TBENCH,
+    &schbench::TOOL,
+    &schbench::TOOL_2016,
+    &cyclictest::TOOL,
+    &stress_ng::TOOL,
+    &hyperfine::TOOL,
+    &rt_app::TOOL,
+    &perf_stat::TOOL,
+    &perf_sched::TOOL,
+    &mmtests::TOOL,
+    &lkp::TOOL,
+    &netperf::TOOL,
+    &unixbench::TOOL,
+];
+
+/// The tool of that name.
+///
+/// # Errors
+/// When there is none; the nearest is offered.
+pub fn find(name: &str) -> Result<&'static Tool> {
+    let known = TOOLS.iter().map(|t| t.name);
+    TOOLS.iter().copied().find(|t| t.name == name).ok_or_else(|| Error::unknown("tool", name, known))
+}
+
+/// The tool of that name, if it can be started.
+///
+/// # Errors
+/// When there is none, or when only its saved files are read.
+pub fn startable(name: &str) -> Result<&'static Tool> {
+    let tool = find(name)?;
+    if tool.program.is_empty() {
+        let text = format!("{name} is not run as a tool: its results are files of its own");
+        return Err(Error::input(text).help(format!("schedlab compare reads them; {}", tool.about)));
+    }
+    Ok(tool)
+}
+
+/// The reader of a saved output.
+#[derive(Clone)]
+pub enum Reader {
+    /// A tool's reader.
+    Tool(&'static Tool),
+    /// The reader of a form in which schedlab prints.
+    Own(&'static own::Form),
+    /// Figures that the user describes, in any text.
+    Text(Vec<Extract>),
+}
+
+/// The workload of texts that are read by the user's own expressions, and the first word of their metrics.
+pub const TEXT: &str = "output";
+
+/// The reader of that name: a tool's, or a form's.
+///
+/// # Errors
+/// When there is none; the nearest is offered.
+pub fn reader(name: &str) -> Result<Reader> {
+    let name = if name == "go" { "gobench" } else { name };
+    if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
+        return Ok(Reader::Own(form));
+    }
+    let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
+    TOOLS
+        .iter()
+        .find(|t| t.name == name)
+        .map(|t| Reader::Tool(t))
+        .ok_or_else(|| Error::unknown("tool", name, known))
+}
+
+/// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
+pub fn reader_of(text: &str) -> Option<Reader> {
+    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Own);
+    own.or_else(|| detect(text).map(Reader::Tool))
+}
+
+/// The tool that printed a text.
+pub fn detect(text: &str) -> Option<&'static Tool> {
+    TOOLS.iter().copied().find(|t| (t.knows)(text))
+}
+
+impl Tool {
+    /// The row of a figure.
+    fn row(&self, name: &str) -> Option<&'static Row> {
+        self.figures.iter().find(|row| fits(row.0, name))
+    }
+    /// Values as figures of a workload.
+    fn figures(&self, workload: &str, values: &Values) -> Result<BTreeMap<String, Figure>> {
+        let one = |(name, value): (&String, &f64)| {
+            let row = self.row(name).ok_or_else(|| {
+                Error::internal(format!("{} has no row for its figure '{name}'", self.name))
+            })?;
+            let figure = Figure { value: *value, unit: row.1.to_owned(), better: row.2 };
+            Ok((format!("{workload}.{name}"), figure))
+        };
+        values.iter().map(one).collect()
+    }
+}
+
+/// Whether a name fits the pattern; `<word>` in a pattern stands for any text without blanks.
+fn fits(pattern: &str, name: &str) -> bool {
+    let hole = pattern.find('<').zip(pattern.find('>')).filter(|(open, close)| open < close);
+    let Some((open, close)) = hole else { return pattern == name };
+    let inner = name.strip_prefix(&pattern[..open]).and_then(|n| n.strip_suffix(&pattern[close + 1..]));
+    inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
+}
+
+/// Names of the figures that a command may give; patterns if a tool's rows are patterns.
+///
+/// # Errors
+/// When the tool does not exist.
+pub fn declared(spec: &CommandSpec) -> Result<Vec<String>> {
+    let tool = spec.tool.as_deref().map(find).transpose()?;
+    let rows = tool.into_iter().flat_map(|t| t.figures).map(|row| format!("{}.{}", spec.name, row.0));
+    let own = spec.metrics.iter().filter(|m| !extract::is_series(m)).map(|m| m.name.clone());
+    Ok(rows.chain(own).collect())
+}
+
+/// The series that a command's output gives: name, unit, direction.
+///
+/// # Errors
+/// When a direction does not exist.
+pub fn declared_series(spec: &CommandSpec) -> Result<Vec<crate::metrics::Declared>> {
+    let all = spec.metrics.iter().filter(|m| extract::is_series(m));
+    let one =
+        |m: &Extract| Ok((m.name.clone(), units::canonical(&m.unit).0.to_owned(), Better::parse(&m.better)?));
+    all.map(one).collect()
+}
+
+/// Whether a declared name or pattern fits a figure.
+pub fn is_declared(declared: &[String], name: &str) -> bool {
+    declared.iter().any(|d| fits(d, name))
+}
+
+/// Metrics that a command's tables show first.
+pub fn headline(spec: &CommandSpec) -> Vec<String> {
+    let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
+    let rows = tool.into_iter().flat_map(|t| t.headline).map(|name| format!("{}.{name}", spec.name));
+    let own = spec.metrics.iter().flat_map(|m| match extract::is_series(m) {
+        true => ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect(),
+        false => vec![m.name.clone()],
+    });
+    let all: Vec<String> = rows.chain(own).collect();
+    if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }
+}
+
+/// As [`headline`], for a record's command; `None` if it has none.
+pub fn headline_of(record: &Record) -> Option<Vec<String>> {
+    let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
+    let figures = &record.found.figures;
+    let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
+        (saved::KIND, _) if of("tool") == Some(saved::OWN) => {
+            let bench = schedlab_workload::spec::find(&record.workload);
+            let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
+            let everything = record.found.environment.contains_key(saved::EVERYTHING);
+            return Some(own::headline(figures, firsts, everything));
+        }
+        // A saved output shows all that it has: what it hid would look as if it had not been measured.
+        (saved::KIND, _) => {
+            let firsts = of("tool").and_then(|name| find(name).ok()).map_or(&[][..], |tool| tool.headline);
+            let firsts: Vec<String> =
+                firsts.iter().map(|name| format!("{}.{name}", record.workload)).collect();
+            let stats = |name: &String| ["p50", "p99", "max"].map(|stat| format!("{name}.{stat}"));
+            let series = record.found.series.keys().flat_map(stats);
+            return Some(firsts_first(figures, &firsts).into_iter().chain(series).collect());
+        }
+        (_, Ok(Spec::Command(spec))) => headline(&spec),
+        _ => return None,
+    };
+    // A tool's figures depend on its arguments; the figures that it gave are shown.
+    let given = |name: &String| figures.contains_key(name) || !is_figure(record, name);
+    let some: Vec<String> = all.into_iter().filter(given).collect();
+    Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
+}
+
+/// The names of all figures: those of `firsts` that are there, then the others as people count (2 before 16).
+pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
+    let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
+    rest.sort_by(|a, b| natural(a, b));
+    let firsts = firsts.iter().filter(|name| figures.contains_key(*name));
+    firsts.chain(rest).cloned().collect()
+}
+
+/// Whether the name can only be a figure of the record's workload: neither a metric of the table nor of a series.
+fn is_figure(record: &Record, name: &str) -> bool {
+    let own = name.strip_prefix(&record.workload).is_some_and(|n| n.starts_with('.'));
+    own && !record.found.series.keys().any(|series| name.starts_with(&format!("{series}.")))
+}
+
+/// Figures and series of a run, from the command's output.
+///
+/// # Errors
+/// When a figure is missing or found several times; with the last lines of the output.
+pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
+    let mut found = Findings::default();
+    let last = |e: Error| {
+        let lines = match said.last_lines() {
+            none if none.is_empty() => "the command said nothing".to_owned(),
+            lines => format!("its last lines:\n  {lines}"),
+        };
+        let told = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
+        match e.remedy() {
+            Some(help) => told.help(help),
+            None => told,
+        }
+    };
+    if let Some(name) = &spec.tool {
+        let tool = find(name)?;
+        // Some tools report on standard error, in some versions.
+        let text = format!("{}\n{}", said.stdout, said.stderr);
+        let readings = (tool.read)(&text).map_err(last)?;
+        let [reading] = &readings[..] else {
+            let text = format!("{} gave {} results; a run is one", tool.name, readings.len());
+            return Err(last(Error::input(text)));
+        };
+        found.figures = tool.figures(&spec.name, &reading.values)?;
+    }
+    for wanted in &spec.metrics {
+        extract::extract(wanted, said, &mut found).map_err(last)?;
+    }
+    check_size(&found.figures).map_err(last)?;
+    Ok(found)
+}
+
+/// Refuses figures that are too large for a record.
+fn check_size(figures: &BTreeMap<String, Figure>) -> Result<()> {
+    match figures.iter().find(|(_, figure)| !figure.is_fit()) {
+        None => Ok(()),
+        Some((name, figure)) => {
+            let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+            let text = format!(
+                "figure '{name}' is {:e}{unit}: more than {MAX_FIGURE:e} can't be compared",
+                figure.value
+            );
+            Err(Error::input(text).help("the unit may be another one, or the place of the number"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

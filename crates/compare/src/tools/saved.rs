@@ -1,0 +1,374 @@
+//! Saved outputs of known tools as records, so that they can be compared like runs.
+//!
+//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the
+//! text itself has variants. Each result in a file is a run. The machine and the kernel are not known, so all
+//! saved outputs count as made on the same. Their runs are not pairs, so seeds of different variants differ.
+
+use super::extract::extract;
+use super::own::{self, FORMS};
+use super::{Reader, Reading, TEXT, TOOLS, Tool, Values, reader_of};
+use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
+use schedlab_kernel::Variant;
+use schedlab_machine::Machine;
+use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, RunDir, store, version_of};
+use schedlab_workload::CommandOutput;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The kind of workload in records of saved outputs.
+pub const KIND: &str = "saved";
+/// The tool in records of schedlab's own output.
+pub const OWN: &str = "schedlab";
+/// In the environment of a record that has every metric schedlab knows of a run.
+pub const EVERYTHING: &str = "saved.everything";
+/// Levels below a folder that are searched for outputs.
+const MAX_DEPTH: usize = 4;
+/// Stands for names that a saved output does not have.
+const UNKNOWN: &str = "unknown";
+
+/// Records of the command line's sources, stored runs and saved outputs apart. Sources are run folders and
+/// folders above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+///
+/// # Errors
+/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
+pub fn records(sources: &[String], from: Option<&Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
+    let (runs, saved) = self::sources(sources, from)?;
+    Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
+}
+
+/// As [`records`], without reading the stored runs.
+///
+/// # Errors
+/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
+pub fn sources(sources: &[String], from: Option<&Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
+    let (mut stored, mut saved) = (Vec::new(), Vec::new());
+    let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
+    // Sources without a given name, with the name from their path.
+    let mut unnamed: Vec<(&str, String)> = Vec::new();
+    // Runs that schedlab printed, with their source.
+    let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
+    for source in sources {
+        let side = side(source, from)?;
+        if let Side::Outputs(name, _) = &side
+            && !is_named(source)
+        {
+            if let Some((other, _)) = unnamed.iter().find(|(_, known)| known == name) {
+                return Err(two_of_one_name(other, source, name));
+            }
+            unnamed.push((source, name.clone()));
+        }
+        match side {
+            Side::Runs(path) => stored.extend(store::list(&path)?),
+            Side::Outputs(name, files) => match sides.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, more)) => more.extend(files),
+                None => sides.push((name, files)),
+            },
+        }
+    }
+    for (i, (name, files)) in sides.iter().enumerate() {
+        let mut seed = (i as u64 + 1) << 32;
+        let given = Given { name: name.clone(), by_user: !unnamed.iter().any(|(_, known)| known == name) };
+        for file in files {
+            match contents(file, from)? {
+                Contents::Tool(tool, readings) => {
+                    for reading in readings {
+                        saved.extend(runs(&given, file, tool, &reading, &mut seed)?);
+                    }
+                }
+                Contents::Text(found) => {
+                    seed += 1;
+                    let mut run = record(TEXT, &given.name, file)?;
+                    (run.seed, run.spec) = (seed, serde_json::json!({ "kind": KIND, "tool": TEXT }));
+                    (run.found.figures, run.found.series) = (found.figures, found.series);
+                    saved.push(run);
+                }
+                Contents::Own(runs) => printed.extend(runs.into_iter().map(|mut run| {
+                    seed += 1;
+                    run.seed.get_or_insert(seed);
+                    (given.clone(), file.clone(), run)
+                })),
+            }
+        }
+    }
+    saved.extend(own_records(printed)?);
+    Ok((stored, saved))
+}
+
+/// A source's name, given by the user or taken from the path.
+#[derive(Clone, PartialEq)]
+struct Given {
+    name: String,
+    by_user: bool,
+}
+
+/// The contents of a file.
+enum Contents {
+    Tool(&'static Tool, Vec<Reading>),
+    Own(Vec<own::Run>),
+    /// What the user's expressions found.
+    Text(Box<Findings>),
+}
+
+fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
+    let text = text(path)?;
+    let reader = from.cloned().or_else(|| reader_of(&text)).ok_or_else(|| {
+        if let Some(form) = schedlab_import::form_at(path) {
+            return schedlab_import::not_a_run(path, form);
+        }
+        let known: Vec<&str> = TOOLS.iter().map(|t| t.name).chain(FORMS.iter().map(|f| f.name)).collect();
+        Error::input("not the output of a tool that is known")
+            .help(format!(
+                "known: {}; --from NAME says which it is; --metric-regex 'NAME[UNIT]=REGEX' reads a figure out of any text",
+                known.join(", ")
+            ))
+            .at(Spot::file(path))
+    })?;
+    match reader {
+        Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
+        Reader::Own(form) => (form.read)(&text).map(Contents::Own),
+        Reader::Text(wanted) => {
+            let said = CommandOutput { stdout: text, stderr: String::new() };
+            let mut found = Findings::default();
+            wanted
+                .iter()
+                .try_for_each(|w| extract(w, &said, &mut found))
+                .and_then(|()| super::check_size(&found.figures))
+                .map(|()| Contents::Text(Box::new(found)))
+        }
+    }
+    .map_err(|e| e.at(Spot::file(path)))
+}
+
+/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources
+/// have a variant of the same name, the source's name stands before it.
+fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
+    let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
+    let name = |given: &Given, run: &own::Run| {
+        let variants = printed.iter().filter(|(g, ..)| g == given).map(|(.., r)| &r.variant);
+        let alone = variants.collect::<std::collections::BTreeSet<_>>().len() == 1;
+        let twice = printed.iter().any(|(g, _, r)| g != given && cell(r) == cell(run));
+        match (run.variant.as_str(), given.by_user, alone) {
+            ("", ..) | (_, true, true) => given.name.clone(),
+            (own, true, false) => format!("{} {own}", given.name),
+            (own, false, _) if twice => format!("{} {own}", given.name),
+            (own, false, _) => own.to_owned(),
+        }
+    };
+    printed.iter().map(|(given, file, run)| own_record(&name(given, run), file, run)).collect()
+}
+
+fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
+    // Names in a file may hold anything; in records they are names that print.
+    let told = |text: &str, otherwise: &str| {
+        printable::name(if text.is_empty() { otherwise } else { text }).into_owned()
+    };
+    let figures = run.figures.iter().map(|(name, f)| {
+        let unit = printable::name(&f.unit).into_owned();
+        (printable::name(name).into_owned(), Figure { unit, ..f.clone() })
+    });
+    let backend = Origin::told(&told(&run.backend, Origin::FILE));
+    let kernel = told(&run.kernel, UNKNOWN);
+    let mut warnings = Vec::new();
+    if run.mean_of > 1 {
+        let text = format!(
+            "this CSV has means of {}, each of which counts as one run: its spread is not known here; the JSON form \
+             has every run",
+            schedlab_base::counted(run.mean_of, "run")
+        );
+        warnings.push(Warning::new("saved.means", text));
+    }
+    let variant = told(variant, UNKNOWN);
+    let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
+    (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
+    super::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+    if run.everything {
+        plain.found.environment.insert(EVERYTHING.to_owned(), "yes".to_owned());
+    }
+    Ok(Record {
+        model: run.model.unwrap_or_else(|| version_of(&backend)),
+        machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
+        variant: Variant { name: variant, ..Variant::plain(&kernel) },
+        kernel,
+        backend,
+        spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
+        load: told(&run.load, "default"),
+        observe: run.watched,
+        seed: run.seed.unwrap_or_default(),
+        ..plain
+    })
+}
+
+/// Whether a source is `NAME=FILE` and not a path with such a name.
+fn is_named(source: &str) -> bool {
+    !Path::new(source).exists() && source.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty())
+}
+
+fn two_of_one_name(one: &str, other: &str, name: &str) -> Error {
+    let help = if one == other {
+        "a file counts once; several runs of one variant: NAME=FILE,FILE".to_owned()
+    } else {
+        format!("two variants: old={one} new={other}; two runs of one: {name}={one},{other}")
+    };
+    Error::input(format!("{one} and {other} are both named '{name}'")).help(help)
+}
+
+enum Side {
+    Runs(PathBuf),
+    Outputs(String, Vec<PathBuf>),
+}
+
+fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
+    let path = Path::new(source);
+    if is_named(source)
+        && let Some((name, files)) = source.split_once('=')
+    {
+        let mut all = Vec::new();
+        for file in files.split(',') {
+            if file.is_empty() {
+                return Err(Error::input(format!("'{source}' names no file")).help("NAME=FILE[,FILE...]"));
+            }
+            collect(Path::new(file), MAX_DEPTH, &mut all)?;
+        }
+        return Ok(Side::Outputs(printable::name(name).into_owned(), all));
+    }
+    let name = |whole: Option<&std::ffi::OsStr>| {
+        printable::name(&whole.map_or(source.into(), |n| n.to_string_lossy())).into_owned()
+    };
+    if path.is_dir() {
+        match store::list(path) {
+            Ok(_) => return Ok(Side::Runs(path.to_owned())),
+            Err(none) => {
+                let mut files = Vec::new();
+                collect(path, MAX_DEPTH, &mut files)?;
+                let first = files.first().map(|f| text(f)).transpose()?;
+                let known = |text: String| from.is_some() || reader_of(&text).is_some();
+                if let Some(form) = schedlab_import::form_at(path).filter(|_| from.is_none()) {
+                    return Err(schedlab_import::not_a_run(path, form));
+                }
+                return match first.is_some_and(known) {
+                    true => Ok(Side::Outputs(name(path.file_name()), files)),
+                    false => Err(none.help(
+                        "a run is a folder with a record.json; saved outputs of known tools are read too",
+                    )),
+                };
+            }
+        }
+    }
+    match path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
+        true => Ok(Side::Runs(path.to_owned())),
+        false => Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()])),
+    }
+}
+
+/// The files of a path: itself, or those below, by name.
+fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
+    let mut inner: Vec<fs::DirEntry> = entries.flatten().collect();
+    inner.retain(|e| !e.file_name().as_encoded_bytes().starts_with(b"."));
+    inner.sort_by_key(fs::DirEntry::file_name);
+    for entry in inner {
+        let kind = entry.file_type().map_err(|e| Error::io(&entry.path(), "read", &e))?;
+        if kind.is_file() || (kind.is_dir() && depth > 0) {
+            collect(&entry.path(), depth.saturating_sub(1), files)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file's text. Bytes that are not UTF-8 are replaced, since a progress line or a host's name may hold any.
+fn text(path: &Path) -> Result<String> {
+    Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
+}
+
+/// The runs of a result: its repeats, or the result itself.
+fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
+    let runs: Vec<&Values> =
+        if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
+    let several = runs.len() > 1;
+    let mut all = Vec::new();
+    for values in runs {
+        *seed += 1;
+        let mut record = Record {
+            spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),
+            load: reading.load.clone().unwrap_or_else(|| "default".to_owned()),
+            seed: *seed,
+            ..record(tool.name, &variant_of(variant, reading), file)?
+        };
+        record.found.figures = tool.figures(tool.name, values)?;
+        super::check_size(&record.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+        record.found.warnings.extend(unread(&reading.unread));
+        if several {
+            let text = format!(
+                "{} made these runs one after the other: what drifted meanwhile is not in their spread",
+                tool.name
+            );
+            record.found.warnings.push(Warning::new("saved.in_a_row", text));
+        }
+        if let Some(what) = &reading.means {
+            let text = format!(
+                "{}: a figure is a mean of {what}, which counts as one run: its spread is not known here; several outputs of \
+                 single runs can be compared with intervals",
+                tool.name
+            );
+            record.found.warnings.push(Warning::new("saved.means", text));
+        }
+        all.push(record);
+    }
+    Ok(all)
+}
+
+/// The warning for lines of a table that can't be read.
+fn unread(lines: &[usize]) -> Option<Warning> {
+    let first = lines.first()?;
+    let shown: Vec<String> = lines.iter().take(5).map(usize::to_string).collect();
+    let more = if lines.len() > shown.len() { ", ..." } else { "" };
+    let text = match lines.len() {
+        1 => {
+            format!("line {first} looks like a row of the table and can't be read: its figures are left out")
+        }
+        n => format!(
+            "{n} lines look like rows of the table and can't be read (lines {}{more}): their figures are left out",
+            shown.join(", ")
+        ),
+    };
+    Some(Warning::new("saved.unread", text))
+}
+
+/// The variant's name. If the text has several variants, it is theirs, with the source's name before it if
+/// the user gave one.
+fn variant_of(given: &Given, reading: &Reading) -> String {
+    match (&reading.variant, given.by_user) {
+        (None, _) => given.name.clone(),
+        (Some(own), false) => own.clone(),
+        (Some(own), true) => format!("{} {own}", given.name),
+    }
+}
+
+/// A record of which only workload, variant and file are known.
+fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
+    let backend = Origin::told(Origin::FILE);
+    Ok(Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        model: version_of(&backend),
+        backend,
+        machine: Machine::unknown(&format!("{UNKNOWN} machine"))?,
+        drawn: Vec::new(),
+        kernel: UNKNOWN.to_owned(),
+        resolved: None,
+        guest: None,
+        observe: None,
+        variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
+        workload: workload.to_owned(),
+        spec: serde_json::Value::Null,
+        load: "default".to_owned(),
+        seed: 0,
+        found: Findings {
+            environment: [("saved.file".to_owned(), file.display().to_string())].into(),
+            ..Findings::default()
+        },
+    })
+}
