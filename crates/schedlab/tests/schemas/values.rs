@@ -1,9 +1,9 @@
 //! Values of forms that need a guest, a kernel's source or a network: they are made of the types that the commands
 //! print.
 
-use schedlab_forge::diff::Added;
-use schedlab_forge::{SetBy, Setting};
-use schedlab_guest::fetch::Fetched;
+use schedlab_kernels::diff::Added;
+use schedlab_kernels::fetch::Fetched;
+use schedlab_kernels::{SetBy, Setting};
 use schedlab_lab::bisect::{Commit, Found, Side, Step};
 use schedlab_lab::predicted::{Predicted, Predictions};
 use schedlab_lab::trial::{Cost, Moved, Tried};

@@ -1,8 +1,9 @@
 //! The table of `doctor`: each thing that a machine may have is a row with a small function.
 
 use schedlab_base::Version;
-use schedlab_guest::images::{self, Listed, cache};
-use schedlab_guest::{Mode, Qemu, fetch, kvm};
+use schedlab_guest::{Mode, Qemu, kvm};
+use schedlab_kernels::images::{self, Listed};
+use schedlab_kernels::{cache, find_qemu};
 use schedlab_lab::noise::Floors;
 use schedlab_native::cgroups;
 use schedlab_native::counters::{Set, Whom};
@@ -83,7 +84,7 @@ impl Here {
         let (system, counters) = (System::live(), Set::open(&Whom::Myself));
         let images = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
         let blind = tracepoints::blind_cpus();
-        Here { system, counters, qemu: fetch::find_qemu(), images, floors, blind }
+        Here { system, counters, qemu: find_qemu(), images, floors, blind }
     }
     /// Every row.
     pub fn rows(&self) -> Vec<Found> {
