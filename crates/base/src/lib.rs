@@ -1,5 +1,5 @@
 //! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors, counts,
-//! keyed random draws, rows of text, the own user.
+//! keyed random draws, rows of text, the own user, skipped tests.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
@@ -17,6 +17,7 @@ pub mod printable;
 pub mod random;
 pub mod row;
 pub mod temp;
+pub mod testing;
 pub mod time;
 pub mod user;
 pub mod utc;

@@ -6,18 +6,15 @@
 //! QEMU from 9.0 on, the first with version 3 of the interface.
 
 use crate::Guest;
-use crate::images::cache;
 use schedlab_base::{Error, Result, Version, temp};
+use schedlab_kernels::cache;
+use schedlab_kernels::functions::{FUNCTIONS_FILE, MARK};
 use schedlab_record::content_hash;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file beside an image that has the functions: lines "ADDRESS SIZE NAME", numbers in hexadecimal.
-pub const FUNCTIONS_FILE: &str = "functions";
-/// The function whose calls are the marks: the system call that init makes around each run, and nobody else here.
-pub const MARK: &str = "__x64_sys_syncfs";
 const SOURCE: &str = include_str!("counter.c");
 const SINCE: Version = Version::new(9, 0);
 

@@ -8,9 +8,10 @@
 //! trial ([`boots`]) boots a kernel as a run does.
 
 use crate::watch::Guard;
-use crate::{Accelerator, Guest, Image, Mode, Qemu, run, sys};
+use crate::{Accelerator, Guest, Image, Mode, Qemu, run};
 use schedlab_base::temp::Folder;
 use schedlab_base::{Error, Result};
+use schedlab_kernels::parent::die_with_parent;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -48,7 +49,7 @@ pub fn starts(qemu: &Qemu) -> Result<()> {
     command.args(["-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
     command.arg("-bios").arg(&rom).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     command.process_group(0);
-    sys::die_with_parent(&mut command);
+    die_with_parent(&mut command);
     let program = qemu.program.display();
     let child = command.spawn().map_err(|e| Error::machine(format!("{program} can't be started: {e}")))?;
     match ended(&mut Guard(child)) {

@@ -7,8 +7,6 @@
 pub mod counter;
 mod cpio;
 mod elf;
-pub mod fetch;
-pub mod images;
 mod init;
 mod initramfs;
 mod job;
@@ -27,108 +25,14 @@ mod wake;
 mod warm;
 mod watch;
 
-pub use fetch::find_qemu;
 pub use init::{init_main, is_init};
 pub use limits::LIMIT_VARIABLE;
 pub use rest::AtRest;
 pub use run::{Visit, run};
-pub use sys::end_with_parent;
+pub use schedlab_kernels::{Image, Mode, Qemu, find_qemu};
 
-use schedlab_base::{Error, Result, Version};
 use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
-use std::path::PathBuf;
-
-/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among
-/// the CPUs of a guest; older ones hang at SMP boot.
-const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
-
-/// A kernel image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// The bzImage.
-    pub path: PathBuf,
-    /// The release as `uname -r` prints it ("6.1.0-56-cloud-amd64").
-    pub release: String,
-    /// The upstream version, as far as the image tells it.
-    pub version: Version,
-    /// Hash of its bytes. Records identify the image by it, wherever the file lies.
-    pub hash: String,
-}
-
-/// A QEMU that can be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Qemu {
-    /// The executable (qemu-system-x86_64).
-    pub program: PathBuf,
-    /// Its version.
-    pub version: Version,
-    /// Folders of libraries it needs beside the system's (LD_LIBRARY_PATH).
-    pub libraries: Vec<PathBuf>,
-    /// Folder of its modules; `None` for its own.
-    pub modules: Option<PathBuf>,
-    /// Folders of firmware (-L); empty for its own.
-    pub data: Vec<PathBuf>,
-}
-
-impl Qemu {
-    /// The version as QEMU writes it.
-    pub fn number(&self) -> String {
-        plain_number(self.version)
-    }
-    /// Checks that this QEMU can run guests of several CPUs in the mode.
-    ///
-    /// # Errors
-    /// When it can't: which QEMU can, and what to do without one.
-    pub fn can(&self, mode: Mode) -> Result<()> {
-        if mode == Mode::RealTime || self.version >= DETERMINISTIC_SINCE {
-            return Ok(());
-        }
-        let (have, need) = (self.number(), plain_number(DETERMINISTIC_SINCE));
-        let text = format!(
-            "QEMU {have} ({}) can't run deterministic guests of several CPUs",
-            self.program.display()
-        );
-        Err(Error::machine(text).help(format!(
-            "QEMU {need} or later can: 'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"
-        )))
-    }
-}
-
-/// A version without the `v` that kernel versions begin with.
-fn plain_number(version: Version) -> String {
-    version.to_string().trim_start_matches('v').to_owned()
-}
-
-/// How a guest's time passes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// As on the host, so that figures are those of the host, too.
-    RealTime,
-    /// By instructions executed: a run gives the same bytes every time. All CPUs share one CPU's time, in turns.
-    Deterministic,
-}
-
-impl Mode {
-    /// Its name in options and records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::RealTime => "real-time",
-            Mode::Deterministic => "deterministic",
-        }
-    }
-    /// Reads "real-time" or "deterministic".
-    ///
-    /// # Errors
-    /// Another word.
-    pub fn parse(text: &str) -> Result<Mode> {
-        match text {
-            "real-time" => Ok(Mode::RealTime),
-            "deterministic" => Ok(Mode::Deterministic),
-            other => Err(Error::unknown("mode", other, ["real-time", "deterministic"])),
-        }
-    }
-}
 
 /// The executor of a guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,18 +85,5 @@ impl Guest {
             host_cpu: (self.mode == Mode::RealTime).then(environment::cpu_model).flatten(),
             llc_balancing_off: llc::is_switched_off(&self.image.release, &machine.topology),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn modes_read_as_they_are_written() {
-        for mode in [Mode::RealTime, Mode::Deterministic] {
-            assert_eq!(Mode::parse(mode.name()).unwrap(), mode);
-        }
-        assert!(Mode::parse("determinstic").unwrap_err().to_string().contains("'deterministic'"));
     }
 }

@@ -15,30 +15,6 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the kernel kill the command when the thread that started it ends, however it ends.
-pub fn die_with_parent(command: &mut Command) {
-    signal_with_parent(command, libc::SIGKILL);
-}
-
-/// As [`die_with_parent`], by SIGTERM, for commands that end their own children then.
-pub fn end_with_parent(command: &mut Command) {
-    signal_with_parent(command, libc::SIGTERM);
-}
-
-fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
-    let parent = std::process::id();
-    let ask = move || {
-        // SAFETY: both calls take integers only and are async-signal-safe.
-        unsafe {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
-            // The request does not notice a parent that has died already.
-            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
-        }
-    };
-    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
-    unsafe { command.pre_exec(ask) };
-}
-
 /// Kills a group of processes, given its leader. It is no error if the group has just ended.
 pub fn kill_group(leader: u32) {
     // SAFETY: takes integers only; a child that was not waited for keeps its number.

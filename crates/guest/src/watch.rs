@@ -8,6 +8,7 @@ use crate::reply::{self, Received};
 use crate::symptoms::{self, INIT_UP, Symptom};
 use crate::{Accelerator, sys};
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_kernels::parent::die_with_parent;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -207,7 +208,7 @@ impl<'a> Running<'a> {
         // QEMU gets a process group of its own. Ctrl-C then reaches only schedlab, which ends the guest, and a wrapper
         // around QEMU is killed together with its children.
         qemu.process_group(0);
-        sys::die_with_parent(&mut qemu);
+        die_with_parent(&mut qemu);
         let program = qemu.get_program().to_string_lossy().into_owned();
         let mut child = qemu.spawn().map(Guard).map_err(|e| {
             Error::machine(format!("can't start {program}: {e}"))

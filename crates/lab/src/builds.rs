@@ -5,9 +5,9 @@
 //! configuration and compiler, not with a distribution's image.
 
 use schedlab_base::{Error, Result};
-use schedlab_forge::diff::Patch;
-use schedlab_forge::{Built, Recipe, Source, diff};
 use schedlab_kernel::Variant;
+use schedlab_kernels::diff::Patch;
+use schedlab_kernels::{Built, Recipe, Source, diff};
 use std::path::Path;
 
 /// A kernel to build, with the variants that boot it.
@@ -94,10 +94,10 @@ pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patc
         if word == "-" {
             return diff::read(Path::new(word));
         }
-        if path.exists() || schedlab_forge::shipped::is_path(word) {
+        if path.exists() || schedlab_kernels::shipped::is_path(word) {
             return diff::read(&path);
         }
-        schedlab_forge::shipped::find(word, series.as_deref().unwrap_or(kernel))
+        schedlab_kernels::shipped::find(word, series.as_deref().unwrap_or(kernel))
     };
     Ok(words.iter().map(one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

@@ -10,10 +10,10 @@ use crate::experiment::{Experiment, parse, write};
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
-use schedlab_forge::Setting;
-use schedlab_forge::diff::{Added, Patch, adds};
 use schedlab_guest::counter::{Counted, Counts};
 use schedlab_kernel::Variant;
+use schedlab_kernels::Setting;
+use schedlab_kernels::diff::{Added, Patch, adds};
 use schedlab_record::Record;
 use serde::Serialize;
 use std::path::Path;
@@ -211,7 +211,7 @@ pub fn add(sum: &mut Counts, run: &Counts) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_forge::diff;
+    use schedlab_kernels::diff;
 
     const PLAIN: &str = "--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1 @@\n-a\n+b\n";
     const WITH_FEATURE: &str = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n@@ -1 +1,2 @@\n a\n+SCHED_FEAT(MINE, false)\n";

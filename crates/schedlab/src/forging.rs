@@ -3,11 +3,11 @@
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use schedlab_base::{Error, Result, counted};
-use schedlab_forge::forecast::{Forecast, Speed, forecast};
-use schedlab_forge::{Listener, Made, Recipe, Setting, Step};
 use schedlab_guest::Image;
-use schedlab_guest::images::cache;
 use schedlab_kernel::Variant;
+use schedlab_kernels::cache;
+use schedlab_kernels::forecast::{Forecast, Speed, forecast};
+use schedlab_kernels::{Listener, Made, Recipe, Setting, Step};
 use schedlab_lab::builds::{self, Wanted};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -81,7 +81,7 @@ fn about(seconds: f64) -> String {
 /// those of the first look and the most beyond them, `None` where a budget of time decides.
 ///
 /// # Errors
-/// As [`schedlab_forge::build`] for sources and tools.
+/// As [`schedlab_kernels::build`] for sources and tools.
 pub fn foretell(wanted: &[Wanted], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
@@ -120,7 +120,7 @@ fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u
 /// # Errors
 /// The missing tools, and the missing QEMU.
 pub fn ready(builds: bool) -> Result<()> {
-    let tools = if builds { schedlab_forge::check_tools() } else { Ok(()) };
+    let tools = if builds { schedlab_kernels::check_tools() } else { Ok(()) };
     match (tools, schedlab_guest::find_qemu()) {
         (tools, Ok(_)) => tools,
         (Ok(()), Err(qemu)) => Err(qemu),
@@ -137,10 +137,10 @@ fn both(first: &Error, second: &Error) -> Error {
 /// Builds one kernel, or finds it in the cache; tells moved hunks and the compiler's warnings about changed files.
 ///
 /// # Errors
-/// As [`schedlab_forge::build`].
+/// As [`schedlab_kernels::build`].
 pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
     let mut teller = Teller::new(cache, quiet);
-    let made = schedlab_forge::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
+    let made = schedlab_kernels::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
     drop(teller);
     let made = made?;
     made.moved.iter().for_each(|hunk| output::note(&hunk.words()));
@@ -194,7 +194,7 @@ fn same_images(hashes: &[(&str, &str)]) -> Vec<String> {
 
 /// The options that the patches of a built image bring or change; none for an image that was not built here.
 pub fn options(image: &Image) -> Vec<Setting> {
-    let built = image.path.parent().and_then(|folder| schedlab_forge::catalog::open(folder).ok());
+    let built = image.path.parent().and_then(|folder| schedlab_kernels::catalog::open(folder).ok());
     built.map_or(Vec::new(), |built| built.note.options)
 }
 

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_guest::{Accelerator, Image, Mode, fetch};
+use schedlab_guest::{Accelerator, Image, Mode};
+use schedlab_kernels::find_qemu;
 use schedlab_lab::Backend;
 use schedlab_lab::guests::{self, Guests};
 
@@ -67,7 +68,7 @@ impl GuestOptions {
     /// # Errors
     /// When there is no QEMU, it can't do the mode, or an image is not there.
     pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
-        let qemu = fetch::find_qemu()?;
+        let qemu = find_qemu()?;
         let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
         qemu.can(mode)?;
         let images = kernels.iter().map(|word| GuestOptions::named(word)).collect::<Result<_>>()?;

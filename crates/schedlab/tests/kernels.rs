@@ -269,7 +269,7 @@ fn a_patch_that_does_not_fit_is_told_without_waiting_for_another_build() {
 #[test]
 fn the_first_hours_trial_has_two_images_and_a_budget() {
     let text = std::fs::read(case("first-hour/three.patch")).unwrap();
-    let patches = schedlab_forge::diff::parse("three.patch", &text).unwrap();
+    let patches = schedlab_kernels::diff::parse("three.patch", &text).unwrap();
     let tried = trial::Trial::of("6.1", &["three.patch".to_owned()], patches, None, &[]).unwrap();
     assert_eq!((tried.features.len(), tried.counters.len()), (0, 0));
     assert_eq!((tried.base.patch.len(), tried.patched.patch.len()), (0, 1));

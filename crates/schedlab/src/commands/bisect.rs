@@ -9,8 +9,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted, temp};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
 use schedlab_compare::metrics::evaluate;
-use schedlab_forge::{Recipe, Source};
-use schedlab_guest::images::cache;
+use schedlab_kernels::cache;
+use schedlab_kernels::{Recipe, Source};
 use schedlab_lab::bisect::{Commit, Found, Measure, Meter, Repository, Side, Step, bisect};
 use schedlab_lab::experiment::Part;
 use schedlab_lab::parcel::How;
@@ -123,12 +123,12 @@ impl<'a> Lab<'a> {
                 .help("wait until it has ended")
         })?;
         let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
-        let compiler = schedlab_forge::compiler()?;
+        let compiler = schedlab_kernels::compiler()?;
         Ok(Lab { own, repository, checkout, cache, fragment, compiler, _lock: lock })
     }
     /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
-        let (config, compiler) = (schedlab_forge::GUEST_CONFIG, &self.compiler);
+        let (config, compiler) = (schedlab_kernels::GUEST_CONFIG, &self.compiler);
         let key =
             content_hash(format!("{}\n{:?}\n{config}\n{compiler}", commit.hash, self.fragment).as_bytes());
         let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));

@@ -3,8 +3,8 @@
 use crate::{forging, output};
 use clap::Args;
 use schedlab_base::Result;
-use schedlab_forge::{Made, Recipe, Source};
-use schedlab_guest::images::cache;
+use schedlab_kernels::cache;
+use schedlab_kernels::{Made, Recipe, Source};
 use schedlab_lab::builds;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Build {
 /// Builds the kernel and prints what it is.
 ///
 /// # Errors
-/// As [`schedlab_forge::build`].
+/// As [`schedlab_kernels::build`].
 pub fn run(own: &Build) -> Result<()> {
     let cache = cache::folder(own.cache.as_deref())?;
     let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
@@ -55,7 +55,7 @@ fn as_json(made: &Made) -> serde_json::Value {
     serde_json::json!({
         "name": built.name, "path": image.path, "release": image.release, "version": image.version.to_string(),
         "hash": image.hash, "new": made.new, "made_of": built.note,
-        "moved": made.moved.iter().map(schedlab_forge::diff::Placement::words).collect::<Vec<_>>(),
+        "moved": made.moved.iter().map(schedlab_kernels::diff::Placement::words).collect::<Vec<_>>(),
         "warnings": made.warnings,
     })
 }

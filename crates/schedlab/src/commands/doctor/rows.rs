@@ -2,8 +2,9 @@
 
 use schedlab_base::Version;
 use schedlab_compare::noise::Floors;
-use schedlab_guest::images::{self, Listed, cache};
-use schedlab_guest::{Mode, Qemu, fetch, kvm};
+use schedlab_guest::{Mode, Qemu, kvm};
+use schedlab_kernels::images::{self, Listed};
+use schedlab_kernels::{cache, find_qemu};
 use schedlab_native::cgroups;
 use schedlab_native::counters::{Set, Whom};
 use schedlab_native::settings::{Files, System};
@@ -83,7 +84,7 @@ impl Here {
         let (system, counters) = (System::live(), Set::open(&Whom::Myself));
         let images = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
         let blind = tracepoints::blind_cpus();
-        Here { system, counters, qemu: fetch::find_qemu(), images, floors, blind }
+        Here { system, counters, qemu: find_qemu(), images, floors, blind }
     }
     /// Every row.
     pub fn rows(&self) -> Vec<Found> {

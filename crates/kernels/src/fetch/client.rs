@@ -34,7 +34,7 @@ impl Work {
         let path = cache.join(format!("{WORK}{}", std::process::id()));
         let made = fs::create_dir_all(&path).and_then(|()| path.canonicalize());
         made.map(Work).map_err(|e| {
-            let help = format!("{} names another cache", crate::images::cache::CACHE_VARIABLE);
+            let help = format!("{} names another cache", crate::cache::CACHE_VARIABLE);
             Error::io(&path, "make", &e).help(help)
         })
     }

@@ -1,23 +1,32 @@
-//! Kernels from source: a source, patches and a configuration become an image for guests.
+//! A kernel's whole life before it boots: where its source or its image comes from, the cache, fetching, patching and
+//! building. The same for QEMU, which boots it.
+//!
+//! [`fetch`] gets images, sources and QEMU through the machine's package client, [`cache`] is the folder in which they
+//! lie, [`images`] lists the images of this machine and opens them, [`emulator`] finds a QEMU.
 //!
 //! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
 //! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
 //! `make` runs and watches the build, `catalog` keeps the finished kernels, `forecast` says how long that takes. A
-//! kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is
+//! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is
 //! built once.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
 
 mod blob;
+pub mod cache;
 pub mod catalog;
 mod configure;
 pub mod diff;
+pub mod emulator;
+pub mod fetch;
 pub mod forecast;
-mod functions;
+pub mod functions;
+pub mod images;
 mod kconfig;
 mod make;
 mod outdated;
+pub mod parent;
 pub mod shipped;
 mod site;
 pub mod source;
@@ -25,6 +34,8 @@ mod survey;
 mod tools;
 
 pub use catalog::Built;
+pub use emulator::{Mode, Qemu, find_qemu};
+pub use images::Image;
 pub use kconfig::{SetBy, Setting};
 pub use make::Step;
 pub use source::Source;

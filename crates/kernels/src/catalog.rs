@@ -1,18 +1,16 @@
 //! Built kernels in the cache, by name; each with the source, patches and configuration it was made of.
 
 use crate::diff::Added;
+use crate::functions::FUNCTIONS_FILE;
 use crate::kconfig::Setting;
+use crate::{Image, cache};
 use schedlab_base::{Error, Result};
-use schedlab_guest::Image;
-use schedlab_guest::images::cache;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The image in a build's folder.
 pub const IMAGE: &str = "vmlinuz";
-/// Its scheduler's functions, for a counter of instructions.
-pub const FUNCTIONS: &str = schedlab_guest::counter::FUNCTIONS_FILE;
 /// Its configuration.
 pub const CONFIG: &str = "config";
 const NOTE: &str = "built.json";
@@ -96,7 +94,7 @@ pub fn open(folder: &Path) -> Result<Built> {
     let path = folder.join(NOTE);
     let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
     let note = serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
-    if !folder.join(FUNCTIONS).is_file() {
+    if !folder.join(FUNCTIONS_FILE).is_file() {
         return Err(Error::input(format!("{}: incomplete", folder.display())));
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -114,7 +112,7 @@ pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<B
     for (from, to) in [(files.image, IMAGE), (files.config, CONFIG)] {
         fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
     }
-    let functions = folder.path.join(FUNCTIONS);
+    let functions = folder.path.join(FUNCTIONS_FILE);
     fs::write(&functions, files.functions).map_err(|e| Error::io(&functions, "write", &e))?;
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let path = folder.path.join(NOTE);

@@ -3,8 +3,8 @@
 //! A word with a slash, or that names a file, is a path. Any other word is the start of a release or version, cut where
 //! a number ends: "6.1" means 6.1.192 and not 6.12. Fetched images go before installed ones, newer before older.
 
-use super::cache;
-use crate::Image;
+use super::Image;
+use crate::cache;
 use schedlab_base::{Error, Result, natural};
 use serde::Serialize;
 use std::cmp::Ordering;

@@ -1,12 +1,15 @@
 //! The table of the scheduler's functions in a built kernel, for counters of instructions.
 
 use schedlab_base::{Error, Result};
-use schedlab_guest::counter::MARK;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+/// The file beside an image that has the functions: lines "ADDRESS SIZE NAME", numbers in hexadecimal.
+pub const FUNCTIONS_FILE: &str = "functions";
+/// The function whose calls are the marks: the system call that init makes around each run, and nobody else here.
+pub const MARK: &str = "__x64_sys_syncfs";
 /// The archive of the scheduler's objects.
 const SCHEDULER: &str = "kernel/sched/built-in.a";
 const KERNEL: &str = "vmlinux";

@@ -1,17 +1,15 @@
 //! Fetching kernels and QEMU into the cache through the machine's package client. Nothing is installed.
 //!
 //! A kernel needs its image alone, because the drivers of the guest's devices are built in. QEMU comes with the
-//! packages that it needs and the machine lacks, and is run from the cache ([`emulator`]). A folder of the cache is
+//! packages that it needs and the machine lacks, and is run from the cache ([`crate::emulator`]). A folder of the cache is
 //! complete before it gets its name.
 
 mod client;
-pub mod emulator;
 mod packages;
 mod sources;
 
-pub use emulator::find_qemu;
-
-use crate::images::{self, cache};
+use crate::emulator::{self, find_qemu};
+use crate::{cache, images};
 use cache::Note;
 use client::Client;
 use packages::{KernelPackages, Package};

@@ -5,10 +5,10 @@
 //! the changed files only.
 
 use crate::blob::{self, Blob, Content, Kind};
+use crate::cache::{self, Note};
+use crate::fetch;
 use crate::survey::{self, Manifest, Stamp, UNSURE};
 use schedlab_base::{Error, Result, temp};
-use schedlab_guest::fetch;
-use schedlab_guest::images::cache::{self, Note};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,7 @@
 //! (LD_LIBRARY_PATH, QEMU_MODULE_DIR) and its own firmware (-L). Firmware that the cache lacks is found in the system's
 //! folder, by QEMU's built-in path.
 
-use crate::Qemu;
-use crate::images::cache;
+use crate::cache;
 use schedlab_base::natural;
 use schedlab_base::{Error, Result, Version};
 use std::fs;
@@ -19,6 +18,55 @@ pub const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 const INSTALLED: &str = "qemu-system-x86_64";
 /// How deep below usr/lib libraries lie.
 const LIBRARY_DEPTH: u32 = 3;
+
+/// The first QEMU that saves the state of a guest to a file by itself. Since 8.1 `-icount` divides virtual time among
+/// the CPUs of a guest; older ones hang at SMP boot.
+const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
+
+/// A QEMU that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// The executable (qemu-system-x86_64).
+    pub program: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// Folders of libraries it needs beside the system's (LD_LIBRARY_PATH).
+    pub libraries: Vec<PathBuf>,
+    /// Folder of its modules; `None` for its own.
+    pub modules: Option<PathBuf>,
+    /// Folders of firmware (-L); empty for its own.
+    pub data: Vec<PathBuf>,
+}
+
+/// How a guest's time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// As on the host, so that figures are those of the host, too.
+    RealTime,
+    /// By instructions executed: a run gives the same bytes every time. All CPUs share one CPU's time, in turns.
+    Deterministic,
+}
+
+impl Mode {
+    /// Its name in options and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::RealTime => "real-time",
+            Mode::Deterministic => "deterministic",
+        }
+    }
+    /// Reads "real-time" or "deterministic".
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(text: &str) -> Result<Mode> {
+        match text {
+            "real-time" => Ok(Mode::RealTime),
+            "deterministic" => Ok(Mode::Deterministic),
+            other => Err(Error::unknown("mode", other, ["real-time", "deterministic"])),
+        }
+    }
+}
 
 /// The QEMU that guests run in.
 ///
@@ -75,6 +123,27 @@ fn plain(program: PathBuf) -> Result<Qemu> {
 }
 
 impl Qemu {
+    /// The version as QEMU writes it.
+    pub fn number(&self) -> String {
+        plain_number(self.version)
+    }
+    /// Checks that this QEMU can run guests of several CPUs in the mode.
+    ///
+    /// # Errors
+    /// When it can't: which QEMU can, and what to do without one.
+    pub fn can(&self, mode: Mode) -> Result<()> {
+        if mode == Mode::RealTime || self.version >= DETERMINISTIC_SINCE {
+            return Ok(());
+        }
+        let (have, need) = (self.number(), plain_number(DETERMINISTIC_SINCE));
+        let text = format!(
+            "QEMU {have} ({}) can't run deterministic guests of several CPUs",
+            self.program.display()
+        );
+        Err(Error::machine(text).help(format!(
+            "QEMU {need} or later can: 'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"
+        )))
+    }
     /// The program with its libraries, modules and firmware; options are for the caller to add.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -89,6 +158,11 @@ impl Qemu {
         command.args(self.data.iter().flat_map(|d| [Path::new("-L"), d]));
         command
     }
+}
+
+/// A version without the `v` that kernel versions begin with.
+fn plain_number(version: Version) -> String {
+    version.to_string().trim_start_matches('v').to_owned()
 }
 
 fn version_of(qemu: &Qemu) -> Result<Version> {
@@ -140,10 +214,18 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
+    fn modes_read_as_they_are_written() {
+        for mode in [Mode::RealTime, Mode::Deterministic] {
+            assert_eq!(Mode::parse(mode.name()).unwrap(), mode);
+        }
+        assert!(Mode::parse("determinstic").unwrap_err().to_string().contains("'deterministic'"));
+    }
+
+    #[test]
     fn versions_are_read_from_what_the_program_says() {
         let said = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright (c) 2003\n";
         assert_eq!(version_in(said).unwrap().to_string(), "v10.0.2");
-        assert!(version_in(said).unwrap() >= crate::DETERMINISTIC_SINCE);
+        assert!(version_in(said).unwrap() >= DETERMINISTIC_SINCE);
         assert_eq!(version_in("something else"), None);
     }
 

@@ -15,10 +15,10 @@
 
 use crate::blob::{self, Content};
 use crate::diff::{self, Outcome, Patch, Placement};
+use crate::fetch::TREE;
 use crate::kconfig::{self, Changes};
 use crate::source::{self, Obtained};
 use schedlab_base::{Error, Result, temp};
-use schedlab_guest::fetch::TREE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};

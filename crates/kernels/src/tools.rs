@@ -110,10 +110,8 @@ pub fn check_room(folder: &Path, need_mb: u64, what: &str) -> Result<()> {
         return Ok(());
     }
     let text = format!("{} has {free_mb} MB left; {what} takes about {need_mb} MB", folder.display());
-    Err(Error::machine(text).help(format!(
-        "make room there, or name another folder: {}",
-        schedlab_guest::images::cache::CACHE_VARIABLE
-    )))
+    Err(Error::machine(text)
+        .help(format!("make room there, or name another folder: {}", crate::cache::CACHE_VARIABLE)))
 }
 
 /// Free space of the file system that holds a folder, or its nearest parent that exists.

@@ -1,25 +1,36 @@
 //! Kernel images on this machine: opens them, lists them, and finds the one a word means.
 //!
 //! An image is identified by the hash of its bytes, so that a record means the same kernel wherever its file lies.
-//! Images are looked for in the cache ([`cache`]), in /boot, and in the folders of modules, where newer packages keep
+//! Images are looked for in the cache ([`crate::cache`]), in /boot, and in the folders of modules, where newer packages keep
 //! them.
 
-pub mod cache;
 mod find;
 pub mod header;
 
 pub use find::{Listed, Origin, list};
 pub(crate) use find::{in_cache, starts};
 
-use crate::Image;
 use header::Refused;
 use schedlab_base::{Error, Result, Version};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The longest file that is read: no kernel image is longer, not even with all its debug information.
 const MOST_BYTES: u64 = 4 << 30;
+
+/// A kernel image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The bzImage.
+    pub path: PathBuf,
+    /// The release as `uname -r` prints it ("6.1.0-56-cloud-amd64").
+    pub release: String,
+    /// The upstream version, as far as the image tells it.
+    pub version: Version,
+    /// Hash of its bytes. Records identify the image by it, wherever the file lies.
+    pub hash: String,
+}
 
 impl Image {
     /// The image at a path.

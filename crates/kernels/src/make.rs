@@ -90,7 +90,7 @@ impl Make<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         // A build that outlived schedlab would continue in the folder in which the next one begins. make ends its own
         // children and removes what they were about to write.
-        schedlab_guest::end_with_parent(&mut command);
+        crate::parent::end_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| Error::machine(format!("make can't be started: {e}")))?;
         let group = child.id();
         let (send, lines) = mpsc::channel();

@@ -1,0 +1,31 @@
+//! Commands that end when this process ends. The request to the kernel is prctl(2).
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Makes the kernel kill the command when the thread that started it ends, however it ends.
+pub fn die_with_parent(command: &mut Command) {
+    signal_with_parent(command, libc::SIGKILL);
+}
+
+/// As [`die_with_parent`], by SIGTERM, for commands that end their own children then.
+pub fn end_with_parent(command: &mut Command) {
+    signal_with_parent(command, libc::SIGTERM);
+}
+
+fn signal_with_parent(command: &mut Command, signal: libc::c_int) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: both calls take integers only and are async-signal-safe.
+        unsafe {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The request does not notice a parent that has died already.
+            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+        }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(ask) };
+}
