@@ -7,8 +7,8 @@
 //! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
 //! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
 //! `make` runs and watches the build, `catalog` keeps the finished kernels, `forecast` says how long that takes. A
-//! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is
-//! built once.
+//! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel
+//! is built once.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.

@@ -8,56 +8,28 @@
 compile_error!("the live backend runs on Linux");
 
 mod agent;
-mod arena;
-mod attrs;
-pub mod cgroups;
-mod changes;
-mod channel;
-mod column;
-mod command;
-mod control;
-pub mod counters;
-pub mod engine;
-pub mod exec;
-mod footprint;
-mod found;
-mod intervals;
-mod kernel_counters;
-mod later;
-pub mod limits;
-pub mod live;
-mod offspring;
-mod owner;
-mod parent;
-mod prepare;
 pub mod probe;
-pub mod profile;
-mod protocol;
-mod recorder;
-mod recording;
-mod results;
-mod scx;
 pub mod settings;
-mod shared;
-mod stage;
-mod stays;
 mod sys;
-mod task;
-pub mod tracepoints;
-mod usage;
-mod witness;
+mod tasks;
+mod watch;
 
+pub use agent::{engine, live};
+pub use settings::{cgroups, exec};
+pub use sys::limits;
+pub use watch::{counters, profile, tracepoints};
+
+pub use agent::parent::{AGENT_VARIABLE, run, run_with};
+pub use agent::protocol::Fault;
 pub use agent::{agent_main, execute};
-pub use parent::{AGENT_VARIABLE, run, run_with};
-pub use protocol::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
-use cgroups::Places;
 use schedlab_base::Ns;
 use schedlab_kernel::{AttrChange, Change};
 use schedlab_record::{Findings, Observe};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
+use settings::cgroups::Places;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -136,6 +108,6 @@ impl Said {
     /// The last lines for messages, from standard error if it has any, else from standard output.
     pub fn last_lines(&self) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
-        parent::tail(text.as_bytes())
+        agent::parent::tail(text.as_bytes())
     }
 }

@@ -7,9 +7,9 @@
 use super::batches::{BATCHES_OF_PAIRS, Batches, Known};
 use super::peer::Peer;
 use super::place::{as_batch, batch_class};
-use crate::channel::pair;
-use crate::engine::run_built;
+use crate::agent::engine::run_built;
 use crate::sys;
+use crate::tasks::channel::pair;
 use schedlab_base::{CpuId, Error, Ns, Result};
 use schedlab_kernel::Attr;
 use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId, Program, SeriesId};

@@ -3,7 +3,7 @@
 
 use super::batches::{Batches, Known};
 use crate::sys;
-use crate::tracepoints::Events;
+use crate::watch::tracepoints::Events;
 use schedlab_base::{Result, TaskId};
 
 /// Events of a wakeup and a switch: sched_waking, sched_wakeup, sched_switch.

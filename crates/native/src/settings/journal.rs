@@ -15,8 +15,8 @@
 use super::files::Files;
 use super::form::{Form, Write};
 use super::{reach, trust};
-pub use crate::owner::Owner;
-use crate::tracepoints::instance;
+pub use crate::settings::owner::Owner;
+use crate::watch::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
