@@ -42,7 +42,7 @@ pub use source::Source;
 pub use tools::{check as check_tools, compiler};
 
 use catalog::{Applied, Note};
-use configure::Wanted;
+use configure::ConfigParts;
 use diff::{Patch, Placement};
 use forecast::Speed;
 use make::Make;
@@ -128,7 +128,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let mut make = Make { tree: &tree, objects: &objects, log: site.log(), expected: 0, stop };
     on.say("configuring");
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
-    let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
+    let wanted = ConfigParts { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
     note.options = configure::configure(&make, &wanted)?;
     note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.words())));
     on.say(&format!("building {} from {}", named(&note), note.source));
@@ -141,7 +141,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();
     let name = format!("{}-{}", named(&note), &note.key[..8]);
-    let functions = functions::of(&objects)?;
+    let functions = functions::table_of(&objects)?;
     let files = catalog::Files {
         image: &objects.join(BZIMAGE),
         config: &objects.join(".config"),

@@ -15,7 +15,7 @@ use schedlab_record::{Better, Findings, Observe, RECORD_SCHEMA, Record, Value, W
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
-pub use schedlab_native::counters::watch::{How, Output, Watched, command, system};
+pub use schedlab_native::counters::watch::{Output, WatchOptions, Watched, command, system};
 
 /// The metrics of counted commands, in the order of the tables: time, counters, derived metrics.
 pub fn metrics() -> Vec<String> {

@@ -70,16 +70,12 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<PathBuf>,
     /// The most bytes that are written there; 0: as many as come.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub keep_most_bytes: u64,
 }
 
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-fn is_none(n: &u64) -> bool {
-    *n == 0
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 /// The result that the agent sends back.
@@ -92,19 +88,19 @@ pub struct Outcome {
     pub stopped: bool,
     /// A command's output; `None` for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<Said>,
+    pub said: Option<CommandOutput>,
 }
 
 /// The whole outputs of a command; bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct CommandOutput {
     /// Standard output.
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// The last lines for messages, from standard error if it has any, else from standard output.
     pub fn last_lines(&self) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };

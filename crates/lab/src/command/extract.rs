@@ -3,7 +3,7 @@
 use super::{text, units};
 use regex_lite::Regex;
 use schedlab_base::{Error, Result};
-use schedlab_native::Said;
+use schedlab_native::CommandOutput;
 use schedlab_record::{Better, Figure, Findings, Metric, Series};
 use schedlab_workload::command::{Extract, Place, Source, Take};
 
@@ -112,7 +112,7 @@ pub fn default_better(unit: &str) -> &'static str {
 ///
 /// # Errors
 /// When it is not there, is not a number, or is there more than once without a choice of one.
-pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()> {
+pub fn extract(wanted: &Extract, said: &CommandOutput, found: &mut Findings) -> Result<()> {
     let (text, source) = match wanted.source {
         Source::Stdout => (&said.stdout, "standard output"),
         Source::Stderr => (&said.stderr, "standard error"),

@@ -37,7 +37,7 @@ pub use template::{Template, one_word_or_line};
 
 use schedlab_base::natural;
 use schedlab_base::{Error, Result};
-use schedlab_native::Said;
+use schedlab_native::CommandOutput;
 use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
@@ -335,7 +335,7 @@ fn is_figure(record: &Record, name: &str) -> bool {
 ///
 /// # Errors
 /// When a figure is missing or found several times; with the last lines of the output.
-pub fn findings(spec: &CommandSpec, said: &Said) -> Result<Findings> {
+pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     let mut found = Findings::default();
     let last = |e: Error| {
         let lines = match said.last_lines() {

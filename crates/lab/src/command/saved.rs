@@ -10,7 +10,7 @@ use super::{Reader, Reading, TEXT, TOOLS, Tool, Values, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_native::Said;
+use schedlab_native::CommandOutput;
 use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, RunDir, store, version_of};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
         Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
         Reader::Own(form) => (form.read)(&text).map(Contents::Own),
         Reader::Text(wanted) => {
-            let said = Said { stdout: text, stderr: String::new() };
+            let said = CommandOutput { stdout: text, stderr: String::new() };
             let mut found = Findings::default();
             wanted
                 .iter()

@@ -71,8 +71,8 @@ fn the_table_is_sound() {
     assert!(find("hackbnech").err().unwrap().to_string().contains("'hackbench'"));
 }
 
-fn said(stdout: &str) -> Said {
-    Said { stdout: stdout.to_owned(), stderr: String::new() }
+fn said(stdout: &str) -> CommandOutput {
+    CommandOutput { stdout: stdout.to_owned(), stderr: String::new() }
 }
 
 fn wanting(place: Place, take: Take, unit: &str) -> CommandSpec {

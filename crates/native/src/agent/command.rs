@@ -13,7 +13,7 @@ use crate::sys::offspring::{self, Ended, Used};
 use crate::watch::counters::{Set, Whom};
 use crate::watch::kernel_counters::KernelCounters;
 use crate::watch::witness::Witness;
-use crate::{Outcome, Said, sys};
+use crate::{CommandOutput, Outcome, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::AttrChange;
 use schedlab_record::{Findings, Observe};
@@ -151,7 +151,7 @@ struct Ran {
     status: ExitStatus,
     elapsed: Ns,
     used: Used,
-    said: Said,
+    said: CommandOutput,
     left_behind: usize,
 }
 
@@ -186,7 +186,8 @@ impl Call<'_> {
             }
             None => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let said = Said { stdout: text(&watch.stdout.text), stderr: text(&watch.stderr.text) };
+                let said =
+                    CommandOutput { stdout: text(&watch.stdout.text), stderr: text(&watch.stderr.text) };
                 let elapsed = Ns(ended_at.unwrap_or(start) - start);
                 Ok(Some(Ran { line, status, elapsed, used, said, left_behind }))
             }
@@ -207,7 +208,7 @@ impl Call<'_> {
         Ok(command)
     }
 
-    fn start(&self) -> Result<Watch> {
+    fn start(&self) -> Result<RunningCommand> {
         let mut command = self.command()?;
         let program = &self.argv[0];
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -218,7 +219,7 @@ impl Call<'_> {
         let fault = |e| Error::machine(format!("can't read from '{program}': {e}"));
         sys::set_nonblocking(stdout.as_fd()).map_err(fault)?;
         sys::set_nonblocking(stderr.as_fd()).map_err(fault)?;
-        Ok(Watch {
+        Ok(RunningCommand {
             leader: child.id(),
             end: offspring::end_of(child.id()),
             stdout: Listened::new(stdout),
@@ -302,7 +303,7 @@ impl<T: std::io::Read + AsFd> Listened<T> {
 }
 
 /// A command that was started.
-struct Watch {
+struct RunningCommand {
     leader: u32,
     /// Readable once the leader has ended; `None` on kernels without pidfds.
     end: Option<OwnedFd>,
@@ -311,7 +312,7 @@ struct Watch {
     ended_at: Option<u64>,
 }
 
-impl Watch {
+impl RunningCommand {
     /// Waits until the command has ended and its outputs are read. A command that is cut short is killed.
     fn listen(
         &mut self,

@@ -12,7 +12,7 @@ use crate::tasks::arena::Phase;
 use crate::tasks::shared::Shared;
 use crate::tasks::task;
 use crate::watch::counters::Offspring;
-use crate::watch::found::Found;
+use crate::watch::findings::ObserverFindings;
 use crate::watch::kernel_counters::KernelCounters;
 use crate::watch::recording::Recording;
 use schedlab_base::{Error, Ns, Result};
@@ -176,7 +176,7 @@ impl<'a> Controller<'a> {
     }
 
     /// The findings of watching the run.
-    pub fn found(self) -> Found {
+    pub fn found(self) -> ObserverFindings {
         self.recording.into_inner().found(self.shared)
     }
 

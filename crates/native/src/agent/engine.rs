@@ -12,7 +12,7 @@ use crate::sys;
 use crate::sys::limits;
 use crate::tasks::shared::Shared;
 use crate::watch::counters::{Counts, Offspring};
-use crate::watch::found::Found;
+use crate::watch::findings::ObserverFindings;
 use crate::watch::kernel_counters::KernelCounters;
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_record::{Findings, Observe};
@@ -29,7 +29,7 @@ pub struct Measured {
     /// measured time for the whole machine.
     pub own: Findings,
     /// The findings of watching the scheduler.
-    pub found: Found,
+    pub found: ObserverFindings,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
     /// Whether it was stopped before its end.

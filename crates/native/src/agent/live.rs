@@ -72,7 +72,7 @@ fn run_as(
     let mut plan = Plan::of(&request.variant)?;
     let spec = request.spec.clone().with_groups(&request.variant.groups)?;
     let groups = match Owner::of(std::process::id()) {
-        Some(me) => cgroups::of(&System::live(), &spec, &request.variant.at, request.seed, me)?,
+        Some(me) => cgroups::groups_of(&System::live(), &spec, &request.variant.at, request.seed, me)?,
         None => None,
     };
     groups.iter().for_each(|groups| plan.group(groups));

@@ -16,7 +16,7 @@ mod stage;
 mod task_changes;
 
 use crate::sys::limits;
-use crate::watch::found::Found;
+use crate::watch::findings::ObserverFindings;
 use crate::watch::kernel_counters::KernelCounters;
 use crate::watch::witness::Witness;
 use crate::{Job, Outcome, sys};
@@ -61,7 +61,7 @@ pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     crate::watch::tracepoints::ask_to_keep(job.keep.clone(), job.keep_most_bytes);
     let changes = Changes::new(job.changes.clone());
     let mut outcome = execute_changing(job, &changes, stop)?;
-    outcome.found.environment.extend(changes.told());
+    outcome.found.environment.extend(changes.changes_made());
     if !outcome.stopped {
         outcome.found.warnings.extend(changes.missed());
     }
@@ -73,9 +73,9 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         let change = job.attrs.get(EVERY_TASK).copied().unwrap_or_default();
         let mut outcome = command::execute(command, job.seed, change, changes, job.observe, stop)?;
         if job.observe == Observe::Events {
-            let found = Found {
+            let found = ObserverFindings {
                 unmeasured: [("events", "events of commands are not recorded".to_owned())].into(),
-                ..Found::default()
+                ..ObserverFindings::default()
             };
             found.join(&mut outcome.found);
         }
@@ -94,7 +94,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     }
     later::note(&mut built, &job.later)?;
     let group = |g: GroupId| (g != ROOT_GROUP).then(|| built.groups[g.index()].path.clone());
-    crate::watch::tracepoints::keeps_own(built.tasks.iter().map(|t| (prio(&t.attr), group(t.group))));
+    crate::watch::tracepoints::describe_tasks(built.tasks.iter().map(|t| (prio(&t.attr), group(t.group))));
     let witness = Witness::before();
     let measured =
         engine::run_changing(built, &job.groups, changes, stop, job.observe, KernelCounters::live())?;

@@ -52,7 +52,7 @@ impl Changes {
         Ok(None)
     }
     /// The changes made and their times, for the record.
-    pub fn told(&self) -> BTreeMap<String, String> {
+    pub fn changes_made(&self) -> BTreeMap<String, String> {
         self.told.borrow().clone()
     }
     /// A warning if the run was over before all changes were made.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((changes.make_due(1_150).unwrap(), seen().as_str()), (Some(1_200), "1"));
         assert!(changes.missed().unwrap().message.contains("200ns"));
         assert_eq!((changes.make_due(1_250).unwrap(), seen().as_str()), (None, "2"));
-        assert_eq!(changes.told()["setting.at.100ns"], "k = 1, 50ns late");
+        assert_eq!(changes.changes_made()["setting.at.100ns"], "k = 1, 50ns late");
         assert!(changes.missed().is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! System calls of one thread: entry, futex without a waiter, timers, threads.
 
-use super::batches::{Batches, Known, timed};
+use super::batches::{Batches, KnownCosts, timed};
 use crate::sys::{self, Scope};
 use schedlab_base::{Error, Result};
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 const BATCHES: usize = 101;
 
 /// Measures the costs of these calls.
-pub(super) fn measure(known: &mut Known) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
     let syscall = timed(BATCHES, 1_000, sys::enter_kernel);
     known.add(syscall.cost("syscall_ns", 0, "getppid"));
     let entry = known.costs.syscall_ns;

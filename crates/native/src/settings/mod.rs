@@ -33,5 +33,5 @@ pub use expand::INSTEAD;
 pub use files::{Files, ROOT_VARIABLE, System};
 pub use form::{ABSENT, Form, MADE, Write};
 pub use plan::{Later, Plan};
-pub use survey::{Access, Seen, survey};
+pub use survey::{Access, SettingState, survey};
 pub use table::{FILE_PREFIX, Place, Row, SETTINGS, Values, check, row};

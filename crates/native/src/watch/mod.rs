@@ -4,10 +4,10 @@
 //! Only [`tracepoints`] needs the crate `import`, which has the layouts of the kernel's records.
 
 pub mod counters;
-pub mod found;
+pub mod findings;
 pub mod kernel_counters;
+pub mod on_cpu_spans;
 pub mod profile;
 pub mod recording;
-pub mod stays;
 pub mod tracepoints;
 pub mod witness;

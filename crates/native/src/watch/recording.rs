@@ -3,8 +3,8 @@
 
 use crate::sys;
 use crate::tasks::shared::Shared;
-use crate::watch::found::Found;
-use crate::watch::stays::Stays;
+use crate::watch::findings::ObserverFindings;
+use crate::watch::on_cpu_spans::OnCpuRecorder;
 use crate::watch::tracepoints::Events;
 use schedlab_base::TaskId;
 use schedlab_record::Observe;
@@ -20,7 +20,7 @@ pub struct Recording {
 
 enum By {
     Nothing,
-    Stays(Box<Stays>),
+    Stays(Box<OnCpuRecorder>),
     Events(Box<Events>),
 }
 
@@ -28,7 +28,7 @@ impl Recording {
     /// Opens the recorder; it records the tasks that the caller makes from now on. If events can't be recorded, it
     /// records stays.
     pub fn open(observe: Observe, shared: &Shared) -> Recording {
-        let stays = || By::Stays(Box::new(Stays::open(&shared.cpus, &shared.names)));
+        let stays = || By::Stays(Box::new(OnCpuRecorder::open(&shared.cpus, &shared.names)));
         match observe {
             Observe::Accounts => return Recording { by: By::Nothing, no_events: None },
             Observe::Stays | Observe::Counters => return Recording { by: stays(), no_events: None },
@@ -76,9 +76,9 @@ impl Recording {
         }
     }
     /// The findings of the measured time.
-    pub fn found(self, shared: &Shared) -> Found {
+    pub fn found(self, shared: &Shared) -> ObserverFindings {
         let mut found = match self.by {
-            By::Nothing => Found::default(),
+            By::Nothing => ObserverFindings::default(),
             By::Stays(stays) => stays.found(),
             By::Events(events) => events.found(last_threads(shared)),
         };

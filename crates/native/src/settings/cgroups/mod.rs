@@ -42,7 +42,13 @@ pub const DELEGATE: &str = "start schedlab in a group of its own, with the cpu c
 /// # Errors
 /// When the workload can't be built, its groups have values that this version of control groups lacks, or no control
 /// groups can be had here.
-pub fn of(files: &dyn Files, spec: &Spec, later: &[Change], seed: u64, me: Owner) -> Result<Option<Groups>> {
+pub fn groups_of(
+    files: &dyn Files,
+    spec: &Spec,
+    later: &[Change],
+    seed: u64,
+    me: Owner,
+) -> Result<Option<Groups>> {
     if !spec.has_groups() {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
 //! Hierarchies of several machines as text, and the writes for a tree of groups in either version.
 
 use super::hierarchy::{Hierarchy, Version, find};
-use super::{is_ours, later_writes, of, writes};
+use super::{groups_of, is_ours, later_writes, writes};
 use crate::settings::fake::FakeKernel;
 use crate::settings::owner::Owner;
 use crate::settings::{Plan, Write};
@@ -203,15 +203,16 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
             &[("/proc/self/autogroup", session), ("/proc/sys/kernel/sched_autogroup_enabled", "1")],
         )
     };
-    let warnings =
-        |session, tasks: &[&str]| of(&kernel(session), &spec(tasks), &[], 1, ME).unwrap().unwrap().warnings;
+    let warnings = |session, tasks: &[&str]| {
+        groups_of(&kernel(session), &spec(tasks), &[], 1, ME).unwrap().unwrap().warnings
+    };
     let in_group = "/autogroup-8 nice 0";
     assert!(warnings("", &["hog"]).is_empty() && warnings(in_group, &["*"]).is_empty());
     let told = warnings(in_group, &["hog"]);
     assert!(told[0].message.starts_with("'sleeper") && told[0].message.contains("autogroup = 0"), "{told:?}");
     let plain = Spec::bench("hogs", &Default::default()).unwrap();
     assert!(
-        of(&FakeKernel::default(), &plain, &[], 1, ME).unwrap().is_none(),
+        groups_of(&FakeKernel::default(), &plain, &[], 1, ME).unwrap().is_none(),
         "no groups, no control groups"
     );
 }

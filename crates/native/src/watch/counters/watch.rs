@@ -26,7 +26,7 @@ const END_WITHIN: Ns = Ns::secs(2);
 
 /// How a command is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct How {
+pub struct WatchOptions {
     /// Count the whole system instead of the command and its children.
     pub system: bool,
     /// Where the command's standard output goes.
@@ -72,7 +72,7 @@ impl Watched {
 ///
 /// # Errors
 /// When the command can't be started, or this user may not count the whole system.
-pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> {
+pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<Watched> {
     let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
     if how.system {
         set.enable()?;
@@ -119,7 +119,7 @@ pub(crate) struct Started {
 ///
 /// # Errors
 /// When it can't be started.
-pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
+pub(crate) fn start(argv: &[String], how: WatchOptions) -> Result<Started> {
     let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("the command is empty"))?;
     let mut command = Command::new(program);
     command.args(arguments);
@@ -202,7 +202,12 @@ mod tests {
 
     fn run(words: &[&str]) -> Watched {
         let argv: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        command(&argv, How { output: Output::Aside, ..How::default() }, &AtomicBool::new(false)).unwrap()
+        command(
+            &argv,
+            WatchOptions { output: Output::Aside, ..WatchOptions::default() },
+            &AtomicBool::new(false),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -222,7 +227,7 @@ mod tests {
     fn a_stop_ends_a_command_that_would_not() {
         let stop = AtomicBool::new(true);
         let argv = ["sleep", "60"].map(str::to_owned);
-        let w = command(&argv, How::default(), &stop).unwrap();
+        let w = command(&argv, WatchOptions::default(), &stop).unwrap();
         assert_eq!(w.code(), 128 + libc::SIGTERM as u8);
         assert!(w.elapsed < Ns::secs(20));
     }
@@ -230,7 +235,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told() {
         let argv = ["/no/such/program".to_owned()];
-        let e = command(&argv, How::default(), &AtomicBool::new(false)).unwrap_err();
+        let e = command(&argv, WatchOptions::default(), &AtomicBool::new(false)).unwrap_err();
         assert!(e.to_string().contains("it is not there"), "{e}");
     }
 

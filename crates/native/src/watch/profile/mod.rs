@@ -5,14 +5,14 @@
 //! timer drives them, and samples of such code fall where it enables interrupts again. Kernel addresses are named
 //! through /proc/kallsyms.
 
-mod record;
+mod perf_record;
 mod stacks;
 pub mod symbols;
 mod tally;
 
 pub use tally::{Profile, Share};
 
-use crate::watch::counters::watch::{self, How, Watched};
+use crate::watch::counters::watch::{self, WatchOptions, Watched};
 use crate::watch::counters::{Counts, denied, not_allowed};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
@@ -64,7 +64,7 @@ pub struct Sampled {
 ///
 /// # Errors
 /// When sampling the kernel is not allowed, symbols are hidden, or the command can't be started.
-pub fn command(argv: &[String], how: How, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
+pub fn command(argv: &[String], how: WatchOptions, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
     let (mut rings, known) = Rings::open(how.system, ask)?;
     let watched = watch::start(argv, how)?.finish(stop, &mut || rings.empty())?;
     Ok(rings.finish(watched, known))
@@ -122,8 +122,8 @@ impl Rings {
     fn empty(&mut self) {
         for ring in &mut self.rings {
             while let Some(written) = ring.next_record() {
-                let parsed = record::parse(written.ty(), written.misc(), &written.to_contiguous());
-                self.tally.add(parsed.unwrap_or(record::Record::Lost(1)));
+                let parsed = perf_record::parse(written.ty(), written.misc(), &written.to_contiguous());
+                self.tally.add(parsed.unwrap_or(perf_record::Record::Lost(1)));
             }
         }
     }
@@ -145,7 +145,7 @@ fn configured(clock: Clock, system: bool, cpu: u32, ask: Ask) -> Builder<'static
         Clock::Timer => Builder::new(Software::CPU_CLOCK),
     };
     builder.exclude_kernel(false).exclude_hv(false).exclude_callchain_user(!ask.chains);
-    builder.sample(SampleFlag::from_bits_retain(record::SAMPLE_TYPE)).sample_frequency(ask.rate);
+    builder.sample(SampleFlag::from_bits_retain(perf_record::SAMPLE_TYPE)).sample_frequency(ask.rate);
     builder.mmap(true).task(true).comm(ask.chains).one_cpu(cpu as usize);
     if system {
         builder.any_pid();
@@ -206,7 +206,7 @@ mod tests {
     fn samples_are_asked_for_as_they_are_read() {
         let b = configured(Clock::Cycles, false, 1, Ask { rate: 999, chains: false });
         let a = b.attrs();
-        assert_eq!((a.type_, a.config, a.sample_type), (0, 0, record::SAMPLE_TYPE));
+        assert_eq!((a.type_, a.config, a.sample_type), (0, 0, perf_record::SAMPLE_TYPE));
         assert_eq!((a.inherit(), a.enable_on_exec(), a.disabled(), a.exclude_kernel()), (1, 1, 1, 0));
         assert_eq!((a.mmap(), a.task(), a.freq(), a.exclude_callchain_user()), (1, 1, 1, 1));
         let b = configured(Clock::Timer, true, 1, Ask { rate: 999, chains: true });
@@ -218,16 +218,20 @@ mod tests {
     #[test]
     fn a_rate_beyond_the_kernels_is_refused_with_the_setting() {
         let argv = ["true".to_owned()];
-        let e =
-            command(&argv, How::default(), Ask { rate: u64::MAX, chains: false }, &AtomicBool::new(false))
-                .unwrap_err();
+        let e = command(
+            &argv,
+            WatchOptions::default(),
+            Ask { rate: u64::MAX, chains: false },
+            &AtomicBool::new(false),
+        )
+        .unwrap_err();
         assert!(e.to_string().contains("perf_event_max_sample_rate"), "{e}");
     }
 
     #[test]
     fn a_busy_command_is_found_in_kernel_and_user() {
         let argv = ["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=300000"].map(str::to_owned);
-        let how = How { output: watch::Output::Aside, ..How::default() };
+        let how = WatchOptions { output: watch::Output::Aside, ..WatchOptions::default() };
         match command(&argv, how, Ask { rate: 1999, chains: true }, &AtomicBool::new(false)) {
             Err(e) => eprintln!("skipped: {e}"),
             Ok(s) => {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The task of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Of {
+pub struct SampledTask {
     /// The process.
     pub process: u32,
     /// The thread in it.
@@ -20,7 +20,7 @@ pub struct Of {
 #[derive(Default)]
 pub struct Stacks {
     /// By task: addresses in the kernel and in user mode, innermost first.
-    counts: BTreeMap<(Of, Vec<u64>, Vec<u64>), u64>,
+    counts: BTreeMap<(SampledTask, Vec<u64>, Vec<u64>), u64>,
     names: BTreeMap<u32, String>,
     /// The thread that made each thread.
     parents: BTreeMap<u32, u32>,
@@ -31,7 +31,7 @@ const GENERATIONS: usize = 64;
 
 impl Stacks {
     /// Adds a sample.
-    pub fn add(&mut self, of: Of, kernel: Vec<u64>, user: Vec<u64>) {
+    pub fn add(&mut self, of: SampledTask, kernel: Vec<u64>, user: Vec<u64>) {
         *self.counts.entry((of, kernel, user)).or_default() += 1;
     }
     /// Notes a thread's name from now on.
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn chains_are_named_outermost_first_and_equal_lines_are_one() {
         let mut stacks = Stacks::default();
-        let of = |process, thread| Of { process, thread };
+        let of = |process, thread| SampledTask { process, thread };
         stacks.forked(8, 7);
         stacks.add(of(7, 8), vec![0x30, 0x20], vec![0x3, 0x2, 0x1]);
         stacks.add(of(7, 8), vec![0x31, 0x20], vec![0x1]);

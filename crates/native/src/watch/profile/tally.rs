@@ -3,8 +3,8 @@
 //! A function's *self* is the samples taken in it; its *total* those taken in it or in what it called, each sample once
 //! however often the function stands in the chain. User mode is known by the mapped file's name only.
 
-use super::record::Record;
-use super::stacks::{Of, Stacks};
+use super::perf_record::Record;
+use super::stacks::{SampledTask, Stacks};
 use super::symbols::Symbols;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ impl Tally {
             Record::Sample { process, thread, at, kernel: false, chain: _, user } => {
                 self.profile.busy += 1;
                 if let Some(stacks) = &mut self.stacks {
-                    stacks.add(Of { process, thread }, Vec::new(), with_own(user, at));
+                    stacks.add(SampledTask { process, thread }, Vec::new(), with_own(user, at));
                 }
                 *self.user.entry((process, at)).or_default() += 1;
             }
@@ -87,7 +87,7 @@ impl Tally {
                 if self.in_kernel(process, at, &chain)
                     && let Some(stacks) = &mut self.stacks
                 {
-                    stacks.add(Of { process, thread }, with_own(chain, at), user);
+                    stacks.add(SampledTask { process, thread }, with_own(chain, at), user);
                 }
             }
             Record::Named { thread, name } => self.named(thread, &name),

@@ -4,8 +4,8 @@
 //! software event with `context_switch`, PERF_RECORD_SWITCH_CPU_WIDE, Linux 4.3) is made in the context of that task,
 //! at the end of the switch: a microsecond or two later.
 
-use super::layout::{Layouts, What};
-use super::ring::{Held, Seen, Source};
+use super::layout::{Layouts, TracepointKind};
+use super::ring::{RingItem, Source, TimedRecord};
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use schedlab_trace::SwitchReason;
@@ -43,18 +43,19 @@ impl AsRawFd for Arrivals {
 }
 
 impl Source for Arrivals {
-    fn empty(&mut self, _: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
+    fn empty(&mut self, _: &Layouts, give: &mut dyn FnMut(RingItem<'_>)) {
         let cpu = self.cpu;
         while let Some(record) = self.sampler.next_record() {
             let (kind, misc, bytes) = (record.ty(), record.misc(), record.to_contiguous());
             match kind {
                 RECORD_SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT == 0 => {
                     if let Some((thread, at_ns)) = from_idle(&bytes) {
-                        let what = What::Switch { prev: 0, next: thread, why: SwitchReason::FromIdle };
-                        give(Seen::Record(Held { at_ns, cpu, what }, thread, &[]));
+                        let what =
+                            TracepointKind::Switch { prev: 0, next: thread, why: SwitchReason::FromIdle };
+                        give(RingItem::Record(TimedRecord { at_ns, cpu, what }, thread, &[]));
                     }
                 }
-                RECORD_LOST => give(Seen::Lost(super::ring::lost(&bytes))),
+                RECORD_LOST => give(RingItem::Lost(super::ring::lost(&bytes))),
                 _ => {}
             }
         }

@@ -4,8 +4,8 @@
 //! then is known by its name and its maker's only. The recorder wakes up once a second at most, and its own threads are
 //! left out.
 
-use super::layout::{Layouts, What};
-use super::ring::{Held, Seen};
+use super::layout::{Layouts, TracepointKind};
+use super::ring::{RingItem, TimedRecord};
 use super::sources::{self, Sources};
 use super::translate::Translator;
 use super::{SETTLED, instance, is_news, note_name, refused, tracefs};
@@ -74,7 +74,7 @@ struct Recording {
     layouts: Layouts,
     sources: Sources,
     reduction: Reduction,
-    held: Vec<Held>,
+    held: Vec<TimedRecord>,
     lost: u64,
     /// The time of the first loss.
     ended_ns: Option<u64>,
@@ -102,18 +102,18 @@ impl Recording {
         for feed in &mut sources.feeds {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
-                Seen::Record(mut record, _, raw) => {
+                RingItem::Record(mut record, _, raw) => {
                     // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
                     record.at_ns = record.at_ns.max(*last_ns);
                     *last_ns = record.at_ns;
-                    if let What::Switch { prev, .. } = record.what
+                    if let TracepointKind::Switch { prev, .. } = record.what
                         && let Some(name) = layouts.name(raw)
                     {
                         note_name(&mut reduction.translator.names, prev, name);
                     }
                     held.push(record);
                 }
-                Seen::Lost(n) => {
+                RingItem::Lost(n) => {
                     *lost += n;
                     *ended_ns = Some(ended_ns.map_or(*last_ns, |ended| ended.min(*last_ns)));
                 }
@@ -142,8 +142,8 @@ impl Recording {
         let mut facts = facts(&reduction.translator);
         let threads = reduction.activity.finish(window).into_iter().enumerate();
         let threads = threads.filter_map(|(at, thread)| match facts.remove(&at) {
-            Some(Known::Ours) => None,
-            Some(Known::Of(facts)) => Some((thread, Some(facts))),
+            Some(ProcThread::Ours) => None,
+            Some(ProcThread::Of(facts)) => Some((thread, Some(facts))),
             None => Some((thread, None)),
         });
         Ok(Watched { threads: threads.collect(), cpus, window, lost })
@@ -160,20 +160,20 @@ impl Reduction {
         }
     }
     /// Reduces the records up to `until_ns`, in the order of time.
-    fn take(&mut self, held: &mut Vec<Held>, until_ns: u64) {
+    fn take(&mut self, held: &mut Vec<TimedRecord>, until_ns: u64) {
         // The sort is stable, so records of one CPU keep their order.
         held.sort_by_key(|h| h.at_ns);
         let settled = held.partition_point(|h| h.at_ns <= until_ns);
         for record in held.drain(..settled).filter(|h| h.at_ns >= self.from_ns) {
             if self.running.as_mut().is_none_or(|running| is_news(running, &record)) {
-                self.translator.tell(&record, &mut self.activity);
+                self.translator.translate(&record, &mut self.activity);
             }
         }
     }
 }
 
 /// What /proc says of a thread.
-enum Known {
+enum ProcThread {
     /// It is the recorder's.
     Ours,
     Of(Facts),
@@ -181,23 +181,23 @@ enum Known {
 
 /// What /proc says of the threads that are still there, by their number in the [`Activity`]. Nothing is known where
 /// /proc numbers threads otherwise than the kernel's events.
-fn facts(translator: &Translator) -> BTreeMap<usize, Known> {
+fn facts(translator: &Translator) -> BTreeMap<usize, ProcThread> {
     if !instance::threads_have_the_kernels_numbers() {
         return BTreeMap::new();
     }
     translator.threads().filter_map(|(thread, task)| Some((task.index(), known(thread)?))).collect()
 }
 
-fn known(thread: u32) -> Option<Known> {
+fn known(thread: u32) -> Option<ProcThread> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let process: u32 = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     if process == std::process::id() {
-        return Some(Known::Ours);
+        return Some(ProcThread::Ours);
     }
     let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
     let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
     let cpus = sys::affinity_of(thread).unwrap_or_default();
-    facts_of(&stat, name.trim_end(), cpus).map(Known::Of)
+    facts_of(&stat, name.trim_end(), cpus).map(ProcThread::Of)
 }
 
 /// The facts in a thread's `stat`; its name, in parentheses, may hold anything.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A switch's record: CPU, time, who left in which state, who came.
-fn switch(l: &Layouts, cpu: u32, at_us: u64, prev: u32, state: u32, next: u32) -> Held {
+fn switch(l: &Layouts, cpu: u32, at_us: u64, prev: u32, state: u32, next: u32) -> TimedRecord {
     let raw = bytes(300, 0, prev, &[(24, prev), (32, state), (56, next)]);
-    Held { at_ns: at_us * 1_000, cpu, what: l.read(&raw).unwrap() }
+    TimedRecord { at_ns: at_us * 1_000, cpu, what: l.read(&raw).unwrap() }
 }
-fn waking(l: &Layouts, cpu: u32, at_us: u64, thread: u32) -> Held {
-    Held { at_ns: at_us * 1_000, cpu, what: l.read(&bytes(301, 0x08, 0, &[(24, thread)])).unwrap() }
+fn waking(l: &Layouts, cpu: u32, at_us: u64, thread: u32) -> TimedRecord {
+    TimedRecord { at_ns: at_us * 1_000, cpu, what: l.read(&bytes(301, 0x08, 0, &[(24, thread)])).unwrap() }
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn proc_tells_kernel_threads_and_their_class() {
 
 #[test]
 fn this_process_knows_its_own_threads_and_itself() {
-    assert!(matches!(known(sys::thread_id()), Some(Known::Ours)));
+    assert!(matches!(known(sys::thread_id()), Some(ProcThread::Ours)));
     let init = known(1);
-    assert!(init.is_none_or(|k| matches!(k, Known::Of(f) if !f.kernel)));
+    assert!(init.is_none_or(|k| matches!(k, ProcThread::Of(f) if !f.kernel)));
 }
 
 /// A shell that sleeps again and again, by a program that only it calls: other programs of the machine sleep, too.

@@ -8,7 +8,7 @@
 use super::layout::Layouts;
 use super::layout::NAMES;
 use super::page::{Head, Part, read};
-use super::ring::{Held, Seen, Source};
+use super::ring::{RingItem, Source, TimedRecord};
 use super::tracefs;
 use crate::settings::owner::Owner;
 use crate::sys;
@@ -131,16 +131,16 @@ impl AsRawFd for Pipe {
 }
 
 impl Source for Pipe {
-    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(RingItem<'_>)) {
         let Pipe { cpu, file, head, page } = self;
         // EAGAIN means that nothing more is there.
         while let Ok(n @ 1..) = file.read(page) {
             read(head, &page[..n], |part| match part {
-                Part::Missed(n) => give(Seen::Lost(n)),
+                Part::Missed(n) => give(RingItem::Lost(n)),
                 Part::Record(at_ns, raw) => {
                     if let Some(what) = layouts.read(raw) {
                         let thread = layouts.current(raw).unwrap_or(0);
-                        give(Seen::Record(Held { at_ns, cpu: *cpu, what }, thread, raw));
+                        give(RingItem::Record(TimedRecord { at_ns, cpu: *cpu, what }, thread, raw));
                     }
                 }
             });

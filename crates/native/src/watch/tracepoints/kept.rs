@@ -1,11 +1,11 @@
 //! Keeps a recording's events in a file as they are analysed.
 //!
 //! The tracepoints tell threads and no more. Process, priority and group of a thread are looked up when the recording
-//! ends ([`super::known`]). A thread that is gone by then has priority and group of its maker; if that is gone, too,
-//! its priority is that of nice 0. Tasks of the workload have the attributes and groups that the workload gives them at
-//! the start.
+//! ends ([`super::live_thread`]). A thread that is gone by then has priority and group of its maker; if that is gone,
+//! too, its priority is that of nice 0. Tasks of the workload have the attributes and groups that the workload gives
+//! them at the start.
 
-use super::known::{self, Known};
+use super::live_thread::{self, LiveThread};
 use super::translate::{Audience, Translator};
 use schedlab_base::{Ns, TaskId, Warning};
 use schedlab_record::{Analyser, TaskName};
@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
+static WANTED: Mutex<Option<KeepRequest>> = Mutex::new(None);
 /// Number of the first thread whose own number is not known any more: beyond those of kernels (PID_MAX_LIMIT).
 const UNKNOWN_TID: u32 = 1 << 22;
 /// Priority of nice 0.
@@ -25,7 +25,7 @@ const NICE_0: i32 = 120;
 
 /// A file that is to be written.
 #[derive(Clone, Default)]
-struct Wanted {
+struct KeepRequest {
     file: PathBuf,
     /// The most bytes that are written; 0: as many as come.
     most_bytes: u64,
@@ -34,13 +34,13 @@ struct Wanted {
 }
 
 /// From now on, recordings that begin write their events to that file, and no more than so many bytes (0: all).
-pub fn ask(file: Option<PathBuf>, most_bytes: u64) {
-    let wanted = file.map(|file| Wanted { file, most_bytes, own: Vec::new() });
+pub fn ask_to_keep(file: Option<PathBuf>, most_bytes: u64) {
+    let wanted = file.map(|file| KeepRequest { file, most_bytes, own: Vec::new() });
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
 }
 
 /// Tells the priorities and groups of the workload's tasks to the recording that begins next.
-pub fn own(tasks: impl Iterator<Item = (i32, Option<String>)>) {
+pub fn describe_tasks(tasks: impl Iterator<Item = (i32, Option<String>)>) {
     if let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         wanted.own = tasks.collect();
     }
@@ -49,7 +49,7 @@ pub fn own(tasks: impl Iterator<Item = (i32, Option<String>)>) {
 /// A file that is being written.
 pub struct Keeper {
     writer: Result<Writer<File>, io::Error>,
-    wanted: Wanted,
+    wanted: KeepRequest,
     /// The maker of each task that was made meanwhile.
     makers: BTreeMap<TaskId, TaskId>,
     /// The file is full since then.
@@ -112,8 +112,9 @@ fn cast(
     let mut tids: BTreeMap<TaskId, u32> = threads.threads().map(|(thread, task)| (task, thread)).collect();
     tids.extend(threads.workload.iter().map(|(thread, task)| (*task, *thread)));
     let names = analyser.names();
-    let known: Vec<Option<Known>> =
-        (0..names.len()).map(|at| tids.get(&TaskId::from(at)).and_then(|tid| known::of(*tid))).collect();
+    let known: Vec<Option<LiveThread>> = (0..names.len())
+        .map(|at| tids.get(&TaskId::from(at)).and_then(|tid| live_thread::find(*tid)))
+        .collect();
     // The nearest maker that is still there, itself first. A number may stand for another thread by now.
     let found = |task: usize| {
         let mut at = Some(TaskId::from(task));
@@ -126,7 +127,7 @@ fn cast(
         }
         None
     };
-    let me = known::of(std::process::id());
+    let me = live_thread::find(std::process::id());
     let actor = |(at, name): (usize, &TaskName)| {
         let found = found(at);
         let seen = found.map(|(seen, _)| seen).or(me.as_ref().filter(|_| !name.background));
@@ -150,14 +151,14 @@ fn cast(
 }
 
 /// The receivers of a recording's events.
-pub struct Told<'a> {
+pub struct Receivers<'a> {
     /// Gives ids to tasks.
     pub analyser: &'a mut Analyser,
     /// Keeps the events.
     pub keeper: Option<&'a mut Keeper>,
 }
 
-impl Sink for Told<'_> {
+impl Sink for Receivers<'_> {
     fn event(&mut self, event: &Event) {
         self.analyser.event(event);
         if let Some(keeper) = &mut self.keeper {
@@ -169,7 +170,7 @@ impl Sink for Told<'_> {
     }
 }
 
-impl Audience for Told<'_> {
+impl Audience for Receivers<'_> {
     fn meet(&mut self, task: TaskName) -> TaskId {
         self.analyser.meet(task)
     }

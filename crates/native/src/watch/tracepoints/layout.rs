@@ -2,15 +2,15 @@
 
 use super::format::{Format, Place};
 use schedlab_base::Result;
+use schedlab_import::sched_record::IN_INTERRUPT;
 use schedlab_import::states::States;
-use schedlab_import::told::IN_INTERRUPT;
 use schedlab_trace::SwitchReason;
 
-pub use schedlab_import::told::TRACEPOINTS as NAMES;
+pub use schedlab_import::sched_record::TRACEPOINTS as NAMES;
 
 /// The content of a record. Threads have the kernel's own numbers; 0 is the idle task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TracepointKind {
     /// `prev` left the CPU for `next`.
     Switch { prev: u32, next: u32, why: SwitchReason },
     /// `waker` began to wake `thread`; it is 0 for an interrupt or the idle task.
@@ -37,11 +37,11 @@ struct Switch {
 impl Switch {
     /// A task that is still runnable was preempted or gave way; the kernel does not tell which (a return to user mode
     /// and sched_yield look alike).
-    fn read(&self, record: &[u8]) -> Option<What> {
+    fn read(&self, record: &[u8]) -> Option<TracepointKind> {
         let (prev, next) = (self.prev.small(record)?, self.next.small(record)?);
         let state = self.state.number(record)?;
         let why = if prev == 0 { SwitchReason::FromIdle } else { self.states.reason(state) };
-        Some(What::Switch { prev, next, why })
+        Some(TracepointKind::Switch { prev, next, why })
     }
 }
 
@@ -103,30 +103,30 @@ impl Layouts {
     }
 
     /// The content of a record; `None` if it is of another tracepoint or too short.
-    pub fn read(&self, record: &[u8]) -> Option<What> {
+    pub fn read(&self, record: &[u8]) -> Option<TracepointKind> {
         let kind = self.kind.number(record)? as u16;
         let queued = |q: &Queued, new| {
-            Some(What::Queued { thread: q.thread.small(record)?, cpu: q.cpu.small(record)?, new })
+            Some(TracepointKind::Queued { thread: q.thread.small(record)?, cpu: q.cpu.small(record)?, new })
         };
         match kind {
             id if id == self.switch.id => self.switch.read(record),
             id if id == self.waking.0 => {
                 let interrupt = self.flags.number(record)? & IN_INTERRUPT != 0;
                 let waker = if interrupt { 0 } else { self.current.small(record)? };
-                Some(What::Waking { thread: self.waking.1.small(record)?, waker })
+                Some(TracepointKind::Waking { thread: self.waking.1.small(record)?, waker })
             }
             id if id == self.wakeup.id => queued(&self.wakeup, false),
             id if id == self.wakeup_new.id => queued(&self.wakeup_new, true),
             id if id == self.migrate.0 => {
                 let [thread, from, to] = self.migrate.1;
                 let (thread, from, to) = (thread.small(record)?, from.small(record)?, to.small(record)?);
-                Some(What::Migrate { thread, from, to })
+                Some(TracepointKind::Migrate { thread, from, to })
             }
             id if id == self.fork.0 => {
                 let [parent, child] = self.fork.1;
-                Some(What::Fork { parent: parent.small(record)?, child: child.small(record)? })
+                Some(TracepointKind::Fork { parent: parent.small(record)?, child: child.small(record)? })
             }
-            id if id == self.exit.0 => Some(What::Exit { thread: self.exit.1.small(record)? }),
+            id if id == self.exit.0 => Some(TracepointKind::Exit { thread: self.exit.1.small(record)? }),
             _ => None,
         }
     }

@@ -16,13 +16,13 @@ mod arrivals;
 pub mod background;
 pub(crate) mod instance;
 mod kept;
-mod known;
 mod layout;
-mod people;
-pub mod record;
+pub mod live;
+mod live_thread;
 mod ring;
 mod sources;
 mod spool;
+mod task_table;
 #[cfg(test)]
 mod tests;
 mod tracefs;
@@ -30,11 +30,11 @@ mod translate;
 
 use crate::sys;
 use crate::watch::counters::watch::online;
-use crate::watch::found::Found;
-use kept::{Keeper, Told};
-pub use kept::{ask as ask_to_keep, own as keeps_own};
-use layout::{Layouts, What};
-use ring::{Held, Ring, Seen};
+use crate::watch::findings::ObserverFindings;
+use kept::{Keeper, Receivers};
+pub use kept::{ask_to_keep, describe_tasks};
+use layout::{Layouts, TracepointKind};
+use ring::{Ring, RingItem, TimedRecord};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
 use schedlab_import::binary::{format, page};
 use schedlab_machine::Machine;
@@ -60,7 +60,7 @@ pub struct Events {
     sources: Option<Sources>,
     /// The running thread of each CPU, if switches from idle may be reported twice.
     running: Option<BTreeMap<u32, u32>>,
-    held: Vec<Held>,
+    held: Vec<TimedRecord>,
     translator: Translator,
     analyser: Analyser,
     /// Writes the events to a file, if that was asked for.
@@ -171,7 +171,7 @@ impl Events {
         for feed in sources.iter_mut().flat_map(|s| &mut s.feeds) {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
-                Seen::Record(mut record, thread, raw) => {
+                RingItem::Record(mut record, thread, raw) => {
                     // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
                     record.at_ns = record.at_ns.max(*last_ns);
                     *last_ns = record.at_ns;
@@ -180,14 +180,14 @@ impl Events {
                     {
                         global.insert(thread, current);
                     }
-                    if let What::Switch { prev, .. } = record.what
+                    if let TracepointKind::Switch { prev, .. } = record.what
                         && let Some(name) = layouts.name(raw)
                     {
                         note_name(&mut translator.names, prev, name);
                     }
                     held.push(record);
                 }
-                Seen::Lost(n) => {
+                RingItem::Lost(n) => {
                     *lost += n;
                     *whole_until_ns = Some(whole_until_ns.map_or(*last_ns, |until| until.min(*last_ns)));
                 }
@@ -216,12 +216,12 @@ impl Events {
         self.held.sort_by_key(|h| h.at_ns);
         let until_ns = self.whole_until_ns.map_or(until_ns, |whole| whole.min(until_ns));
         let settled = self.held.partition_point(|h| h.at_ns <= until_ns);
-        let unknown = |h: &Held| h.at_ns > unknown_since_ns && self.translator.is_unknown_child(h);
+        let unknown = |h: &TimedRecord| h.at_ns > unknown_since_ns && self.translator.is_unknown_child(h);
         let ready = self.held[..settled].iter().position(unknown).unwrap_or(settled);
         for held in self.held.drain(..ready) {
             if self.running.as_mut().is_none_or(|running| is_news(running, &held)) {
                 let keeper = self.keeper.as_mut();
-                self.translator.tell(&held, &mut Told { analyser: &mut self.analyser, keeper });
+                self.translator.translate(&held, &mut Receivers { analyser: &mut self.analyser, keeper });
             }
         }
     }
@@ -234,7 +234,7 @@ impl Events {
     }
 
     /// The findings of the measured time.
-    pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> Found {
+    pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> ObserverFindings {
         self.sources = None;
         self.know(threads);
         self.analyse(self.ended_ns, self.ended_ns);
@@ -244,7 +244,7 @@ impl Events {
             self.keeper.take().map(|keeper| keeper.finish(&self.analyser, &self.translator, end, self.lost));
         let seen = self.analyser.finish(end);
         let lost = self.whole_until_ns.filter(|whole| *whole < self.ended_ns).map(|whole| (self.lost, whole));
-        let mut found = told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))));
+        let mut found = supported_findings(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))));
         found.seen.warnings.extend(kept.flatten());
         if self.emptying > Ns::ZERO {
             let text = format!(
@@ -258,8 +258,8 @@ impl Events {
 }
 
 /// Whether a record is new: false for the second report of a task that came to its CPU after idle.
-fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
-    let What::Switch { prev, next, .. } = held.what else { return true };
+fn is_news(running: &mut BTreeMap<u32, u32>, held: &TimedRecord) -> bool {
+    let TracepointKind::Switch { prev, next, .. } = held.what else { return true };
     is_news_of(running, held.cpu, prev, next)
 }
 
@@ -271,7 +271,7 @@ fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) 
 
 /// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
 /// their loss to the end.
-fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
+fn supported_findings(mut seen: Findings, lost: Option<(u64, Ns)>) -> ObserverFindings {
     seen.keep_what_tracepoints_tell();
     if let Some((n, before)) = lost {
         let why = format!(
@@ -285,9 +285,9 @@ fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
         ));
         let Findings { series, waits, warnings, .. } = seen;
         let seen = Findings { series, waits, warnings, ..Findings::default() };
-        return Found { seen, unmeasured: [("events", why)].into() };
+        return ObserverFindings { seen, unmeasured: [("events", why)].into() };
     }
-    Found { seen, ..Found::default() }
+    ObserverFindings { seen, ..ObserverFindings::default() }
 }
 
 /// Whether the recorder's namespace has a number for a thread. It has none for threads outside of it and for dead ones.

@@ -1,6 +1,6 @@
 //! One CPU's ring, into which all tracepoints of that CPU write.
 
-use super::layout::{Layouts, What};
+use super::layout::{Layouts, TracepointKind};
 use crate::sys;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
@@ -15,18 +15,18 @@ const RECORD_SAMPLE: u32 = 9;
 
 /// A record that is kept until it is analysed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct TimedRecord {
     /// Its time by the monotonic clock.
     pub at_ns: u64,
     /// The CPU, as the kernel numbers it.
     pub cpu: u32,
-    pub what: What,
+    pub what: TracepointKind,
 }
 
 /// An item from a ring.
-pub enum Seen<'a> {
+pub enum RingItem<'a> {
     /// A record; the number of the thread that ran then, in the recorder's own namespace; the tracepoint's bytes.
-    Record(Held, u32, &'a [u8]),
+    Record(TimedRecord, u32, &'a [u8]),
     /// This many records found no room.
     Lost(u64),
 }
@@ -34,7 +34,7 @@ pub enum Seen<'a> {
 /// A source of one CPU's records.
 pub trait Source: AsRawFd {
     /// Takes all records that are there.
-    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>));
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(RingItem<'_>));
 }
 
 /// The ring and the events that write into it; they close when it is dropped.
@@ -79,7 +79,7 @@ impl Ring {
 }
 
 impl Source for Ring {
-    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(RingItem<'_>)) {
         let cpu = self.cpu;
         while let Some(record) = self.sampler.next_record() {
             let (kind, bytes) = (record.ty(), record.to_contiguous());
@@ -87,10 +87,10 @@ impl Source for Ring {
                 RECORD_SAMPLE => {
                     let Some((thread, at_ns, raw)) = sample(&bytes) else { continue };
                     if let Some(what) = layouts.read(raw) {
-                        give(Seen::Record(Held { at_ns, cpu, what }, thread, raw));
+                        give(RingItem::Record(TimedRecord { at_ns, cpu, what }, thread, raw));
                     }
                 }
-                RECORD_LOST => give(Seen::Lost(lost(&bytes))),
+                RECORD_LOST => give(RingItem::Lost(lost(&bytes))),
                 _ => {}
             }
         }

@@ -8,8 +8,8 @@
 
 use super::arrivals::Arrivals;
 use super::instance::{self, Instance};
-use super::layout::{Layouts, NAMES, What};
-use super::ring::{Ring, Seen, Source};
+use super::layout::{Layouts, NAMES, TracepointKind};
+use super::ring::{Ring, RingItem, Source};
 use crate::sys;
 use schedlab_base::{CpuId, CpuSet};
 use std::io;
@@ -169,8 +169,8 @@ impl FromIdle {
     }
     fn look(&mut self, ring: &mut Ring, layouts: &Layouts) {
         ring.empty(layouts, &mut |seen| {
-            if let Seen::Record(held, ..) = seen
-                && let What::Switch { prev, next, .. } = held.what
+            if let RingItem::Record(held, ..) = seen
+                && let TracepointKind::Switch { prev, next, .. } = held.what
             {
                 self.switch(prev, next);
             }
@@ -215,15 +215,17 @@ mod tests {
         sys::set_affinity(&before).unwrap();
         let (mut left, mut woken) = (0, 0);
         pipe.empty(&layouts, &mut |seen| {
-            let Seen::Record(held, ..) = seen else { panic!("records were lost") };
+            let RingItem::Record(held, ..) = seen else { panic!("records were lost") };
             if !(began..=ended).contains(&held.at_ns) {
                 return;
             }
             match held.what {
-                What::Switch { prev, why: schedlab_trace::SwitchReason::Blocked, .. } if prev == me => {
+                TracepointKind::Switch { prev, why: schedlab_trace::SwitchReason::Blocked, .. }
+                    if prev == me =>
+                {
                     left += 1
                 }
-                What::Waking { thread, .. } if thread == me => woken += 1,
+                TracepointKind::Waking { thread, .. } if thread == me => woken += 1,
                 _ => {}
             }
         });

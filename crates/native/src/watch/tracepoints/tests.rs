@@ -86,13 +86,13 @@ fn fields_are_found_by_name_wherever_a_kernel_puts_them() {
     let moved = |numbers: &[(usize, u32)], elsewhere| {
         Layouts::of(&formats(elsewhere)).unwrap().read(&bytes(304, 0, 1, numbers))
     };
-    let want = Some(What::Migrate { thread: 70, from: 2, to: 5 });
+    let want = Some(TracepointKind::Migrate { thread: 70, from: 2, to: 5 });
     assert_eq!(moved(&[(24, 70), (32, 2), (36, 5)], false), want);
     assert_eq!(moved(&[(12, 70), (20, 2), (24, 5)], true), want);
     let made = |numbers: &[(usize, u32)], elsewhere| {
         Layouts::of(&formats(elsewhere)).unwrap().read(&bytes(305, 0, 1, numbers))
     };
-    let want = Some(What::Fork { parent: 9, child: 10 });
+    let want = Some(TracepointKind::Fork { parent: 9, child: 10 });
     assert_eq!((made(&[(24, 9), (44, 10)], false), made(&[(12, 9), (20, 10)], true)), (want, want));
 }
 
@@ -113,7 +113,7 @@ fn a_format_that_lacks_something_is_named() {
 fn records_say_who_left_whom_and_why() {
     let l = layouts();
     let switch = |prev: u32, state: u32| l.read(&bytes(300, 0, prev, &[(24, prev), (32, state), (56, 8)]));
-    let left = |prev, why| Some(What::Switch { prev, next: 8, why });
+    let left = |prev, why| Some(TracepointKind::Switch { prev, next: 8, why });
     use SwitchReason as S;
     for (state, why) in [
         (0, S::Preempted),
@@ -133,14 +133,18 @@ fn records_say_who_left_whom_and_why() {
 fn records_say_who_woke_whom_unless_an_interrupt_did() {
     let l = layouts();
     let waking = |flags| l.read(&bytes(301, flags, 12, &[(24, 40), (32, 3)]));
-    assert_eq!(waking(0x21), Some(What::Waking { thread: 40, waker: 12 }), "interrupts are off, no more");
+    assert_eq!(
+        waking(0x21),
+        Some(TracepointKind::Waking { thread: 40, waker: 12 }),
+        "interrupts are off, no more"
+    );
     for flags in [0x09, 0x10] {
-        assert_eq!(waking(flags), Some(What::Waking { thread: 40, waker: 0 }));
+        assert_eq!(waking(flags), Some(TracepointKind::Waking { thread: 40, waker: 0 }));
     }
     let queued = |kind| l.read(&bytes(kind, 0, 12, &[(24, 40), (32, 3)]));
-    assert_eq!(queued(302), Some(What::Queued { thread: 40, cpu: 3, new: false }));
-    assert_eq!(queued(303), Some(What::Queued { thread: 40, cpu: 3, new: true }));
-    assert_eq!(queued(306), Some(What::Exit { thread: 40 }));
+    assert_eq!(queued(302), Some(TracepointKind::Queued { thread: 40, cpu: 3, new: false }));
+    assert_eq!(queued(303), Some(TracepointKind::Queued { thread: 40, cpu: 3, new: true }));
+    assert_eq!(queued(306), Some(TracepointKind::Exit { thread: 40 }));
     assert_eq!((queued(299), l.read(&[44])), (None, None), "another's, and one cut short");
 }
 
@@ -181,10 +185,10 @@ impl Audience for Heard {
     }
 }
 
-fn told_of(translator: &mut Translator, records: &[(u64, u32, What)]) -> Heard {
+fn told_of(translator: &mut Translator, records: &[(u64, u32, TracepointKind)]) -> Heard {
     let mut heard = Heard::default();
     for (at_ns, cpu, what) in records {
-        translator.tell(&Held { at_ns: *at_ns, cpu: *cpu, what: *what }, &mut heard);
+        translator.translate(&TimedRecord { at_ns: *at_ns, cpu: *cpu, what: *what }, &mut heard);
     }
     heard
 }
@@ -200,15 +204,15 @@ fn threads_become_tasks_and_cpus_those_of_the_machine() {
     let heard = told_of(
         &mut t,
         &[
-            (1_010, 1, What::Fork { parent: 40, child: 51 }),
-            (1_011, 1, What::Migrate { thread: 51, from: 1, to: 3 }),
-            (1_012, 1, What::Queued { thread: 51, cpu: 3, new: true }),
-            (1_020, 3, What::Switch { prev: 0, next: 51, why: SwitchReason::FromIdle }),
-            (1_030, 1, What::Waking { thread: 50, waker: 60 }),
-            (1_031, 1, What::Migrate { thread: 50, from: 1, to: 3 }),
-            (1_032, 3, What::Queued { thread: 50, cpu: 3, new: false }),
-            (1_040, 1, What::Migrate { thread: 50, from: 3, to: 1 }),
-            (1_050, 3, What::Exit { thread: 51 }),
+            (1_010, 1, TracepointKind::Fork { parent: 40, child: 51 }),
+            (1_011, 1, TracepointKind::Migrate { thread: 51, from: 1, to: 3 }),
+            (1_012, 1, TracepointKind::Queued { thread: 51, cpu: 3, new: true }),
+            (1_020, 3, TracepointKind::Switch { prev: 0, next: 51, why: SwitchReason::FromIdle }),
+            (1_030, 1, TracepointKind::Waking { thread: 50, waker: 60 }),
+            (1_031, 1, TracepointKind::Migrate { thread: 50, from: 1, to: 3 }),
+            (1_032, 3, TracepointKind::Queued { thread: 50, cpu: 3, new: false }),
+            (1_040, 1, TracepointKind::Migrate { thread: 50, from: 3, to: 1 }),
+            (1_050, 3, TracepointKind::Exit { thread: 51 }),
         ],
     );
     let (maker, worker, a, b) = (TaskId(10), TaskId(11), TaskId(0), TaskId(1));
@@ -237,10 +241,10 @@ fn a_number_that_is_given_away_again_is_another_task() {
     let heard = told_of(
         &mut t,
         &[
-            (1, 0, What::Fork { parent: 40, child: 50 }),
-            (2, 0, What::Exit { thread: 50 }),
-            (3, 0, What::Fork { parent: 7, child: 50 }),
-            (4, 0, What::Exit { thread: 50 }),
+            (1, 0, TracepointKind::Fork { parent: 40, child: 50 }),
+            (2, 0, TracepointKind::Exit { thread: 50 }),
+            (3, 0, TracepointKind::Fork { parent: 7, child: 50 }),
+            (4, 0, TracepointKind::Exit { thread: 50 }),
         ],
     );
     let of = |e: &Event| match e.kind {
@@ -248,16 +252,16 @@ fn a_number_that_is_given_away_again_is_another_task() {
         _ => panic!("{e:?}"),
     };
     assert_eq!(heard.kept.events.iter().map(of).collect::<Vec<_>>(), [0, 0, 12, 12]);
-    let fork = |parent, child| Held { at_ns: 9, cpu: 0, what: What::Fork { parent, child } };
+    let fork = |parent, child| TimedRecord { at_ns: 9, cpu: 0, what: TracepointKind::Fork { parent, child } };
     assert!(t.is_unknown_child(&fork(40, 99)) && !t.is_unknown_child(&fork(7, 99)));
 }
 
 #[test]
 fn after_a_loss_distributions_stay_and_counts_go() {
     let analyser = || Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO);
-    let whole = told(analyser().finish(Ns(10)), None);
+    let whole = supported_findings(analyser().finish(Ns(10)), None);
     assert_eq!((whole.seen.counters["migrations.moved"], whole.unmeasured.len()), (0, 0));
-    let cut = told(analyser().finish(Ns(10)), Some((12, Ns::ms(3))));
+    let cut = supported_findings(analyser().finish(Ns(10)), Some((12, Ns::ms(3))));
     assert!(
         cut.seen.counters.is_empty() && cut.seen.tasks.is_empty() && cut.seen.series.contains_key("slice")
     );
@@ -270,7 +274,7 @@ fn after_a_loss_distributions_stay_and_counts_go() {
 }
 
 /// Two pinned threads wake each other through pipes, `rounds` times. Gives the findings and how often both slept.
-fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(Found, u64)> {
+fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(ObserverFindings, u64)> {
     use std::io::{Read, Write};
     let names = ["ping".to_owned(), "pong".to_owned()];
     let mut events = match Events::open(&names, sys::thread_id()) {
@@ -312,7 +316,7 @@ fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(Found, u64)> {
 
 #[test]
 fn what_was_emptied_in_the_measured_time_is_told() {
-    let told = |measured: bool| {
+    let warned = |measured: bool| {
         let mut events = Events::open(&[], sys::thread_id()).ok()?;
         if measured {
             events.measure();
@@ -324,8 +328,8 @@ fn what_was_emptied_in_the_measured_time_is_told() {
         events.close(sys::monotonic_ns());
         Some(events.found(Vec::new()).seen.warnings.iter().any(|w| w.code == "events.emptied"))
     };
-    let Some(before) = told(false) else { return };
-    assert_eq!((before, told(true)), (false, Some(true)));
+    let Some(before) = warned(false) else { return };
+    assert_eq!((before, warned(true)), (false, Some(true)));
 }
 
 #[test]

@@ -33,12 +33,12 @@ pub fn root() -> io::Result<&'static Path> {
     let found = match MOUNTS.iter().map(Path::new).find(|m| m.join("events/sched/sched_switch/id").is_file())
     {
         Some(mounted) => Root { path: mounted.to_owned(), _own: None },
-        None => own()?,
+        None => detached_root()?,
     };
     Ok(&ROOT.get_or_init(|| found).path)
 }
 
-fn own() -> io::Result<Root> {
+fn detached_root() -> io::Result<Root> {
     let mount = sys::detached_tracefs()?;
     Ok(Root { path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), _own: Some(mount) })
 }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_mount_of_our_own_is_the_tracefs_that_others_see() {
-        let (Ok(here), Ok(first), Ok(second)) = (root(), own(), own()) else {
+        let (Ok(here), Ok(first), Ok(second)) = (root(), detached_root(), detached_root()) else {
             return println!("skipped: root and tracefs are needed");
         };
         let name = format!("instances/test-{}", std::process::id());

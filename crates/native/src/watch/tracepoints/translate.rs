@@ -4,8 +4,8 @@
 //! Tasks of the workload are known by their thread numbers, which they report themselves. Every other thread becomes a
 //! task of the machine when it is first met, and a new task when its number is reused.
 
-use super::layout::What;
-use super::ring::Held;
+use super::layout::TracepointKind;
+use super::ring::TimedRecord;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_record::background::Activity;
 use schedlab_record::{Analyser, TaskName};
@@ -71,8 +71,8 @@ impl Translator {
 
     /// Whether the record is a fork of a thread of the run that has not yet said which task it is. It will when it
     /// runs.
-    pub fn is_unknown_child(&self, held: &Held) -> bool {
-        matches!(held.what, What::Fork { parent, child } if self.is_ours(parent) && !self.workload.contains_key(&child))
+    pub fn is_unknown_child(&self, held: &TimedRecord) -> bool {
+        matches!(held.what, TracepointKind::Fork { parent, child } if self.is_ours(parent) && !self.workload.contains_key(&child))
     }
 
     /// The task of every thread whose number still is its own.
@@ -104,25 +104,25 @@ impl Translator {
     }
 
     /// Gives the audience the event of a record.
-    pub fn tell(&mut self, held: &Held, audience: &mut impl Audience) {
+    pub fn translate(&mut self, held: &TimedRecord, audience: &mut impl Audience) {
         let cpu = self.cpu(held.cpu);
         let (cpu, kind) = match held.what {
-            What::Switch { prev, next, why } => {
+            TracepointKind::Switch { prev, next, why } => {
                 let (prev, next) = (self.task(prev, audience), self.task(next, audience));
                 (cpu, EventKind::Switch { prev, next, why })
             }
-            What::Waking { thread, waker } => {
+            TracepointKind::Waking { thread, waker } => {
                 let waker = self.task(waker, audience);
                 let Some(task) = self.task(thread, audience) else { return };
                 self.coming.insert(task, Coming::Woken);
                 (cpu, EventKind::Waking { task, waker })
             }
-            What::Queued { thread, cpu, new } => {
+            TracepointKind::Queued { thread, cpu, new } => {
                 let Some(task) = self.task(thread, audience) else { return };
                 self.coming.remove(&task);
                 (self.cpu(cpu), EventKind::Enqueued { task, nr_running: 0, new })
             }
-            What::Migrate { thread, from, to } => {
+            TracepointKind::Migrate { thread, from, to } => {
                 let Some(task) = self.task(thread, audience) else { return };
                 let why = match self.coming.get(&task) {
                     Some(Coming::Woken) => MoveReason::Wakeup,
@@ -131,7 +131,7 @@ impl Translator {
                 };
                 (self.cpu(to), EventKind::Migrate { task, from: self.cpu(from), why })
             }
-            What::Fork { parent, child } => {
+            TracepointKind::Fork { parent, child } => {
                 let parent_task = self.task(parent, audience);
                 // The number may have belonged to another thread before.
                 self.tasks.remove(&child);
@@ -142,7 +142,7 @@ impl Translator {
                 self.coming.insert(task, Coming::New);
                 (cpu, EventKind::Forked { task, parent: parent_task })
             }
-            What::Exit { thread } => {
+            TracepointKind::Exit { thread } => {
                 let Some(task) = self.task(thread, audience) else { return };
                 (cpu, EventKind::Exited { task })
             }

@@ -13,13 +13,13 @@ fn bytes(before: &[u64], thread: u32, at: u64) -> Vec<u8> {
 
 #[test]
 fn a_record_tells_who_when_and_how() {
-    let of = |misc: u16| Seen::parse(RECORD_SWITCH, misc, &bytes(&[], 42, 1_000), CPU);
-    let seen = |way| Seen::Switch(Switch { at_ns: 1_000, thread: 42, cpu: CPU, way });
+    let of = |misc: u16| RingRecord::parse(RECORD_SWITCH, misc, &bytes(&[], 42, 1_000), CPU);
+    let seen = |way| RingRecord::Switch(Switch { at_ns: 1_000, thread: 42, cpu: CPU, way });
     let (out, preempt) = (MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT);
     assert_eq!([of(0), of(out), of(out | preempt)], [Way::In, Way::Slept, Way::Preempted].map(seen));
-    assert_eq!(Seen::parse(RECORD_LOST, 0, &bytes(&[99, 12], 42, 1_000), CPU), Seen::Lost(12));
-    assert_eq!(Seen::parse(3, 0, &bytes(&[1], 42, 1_000), CPU), Seen::Other);
-    assert_eq!(Seen::parse(RECORD_SWITCH, 0, &[0; 15], CPU), Seen::Other);
+    assert_eq!(RingRecord::parse(RECORD_LOST, 0, &bytes(&[99, 12], 42, 1_000), CPU), RingRecord::Lost(12));
+    assert_eq!(RingRecord::parse(3, 0, &bytes(&[1], 42, 1_000), CPU), RingRecord::Other);
+    assert_eq!(RingRecord::parse(RECORD_SWITCH, 0, &[0; 15], CPU), RingRecord::Other);
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn a_thread_seen_late_gets_an_id_of_its_own() {
 }
 
 /// The findings while `body` ran on its own thread, which inherits the events.
-fn of_a_thread(body: impl FnOnce() + Send) -> Option<Found> {
+fn of_a_thread(body: impl FnOnce() + Send) -> Option<ObserverFindings> {
     let cpus = sys::affinity().unwrap();
-    let mut stays = Stays::open(&cpus, &["task".to_owned()]);
+    let mut stays = OnCpuRecorder::open(&cpus, &["task".to_owned()]);
     stays.measure(std::iter::empty());
     std::thread::scope(|s| s.spawn(body).join().unwrap());
     stays.close(sys::monotonic_ns(), std::iter::empty());

@@ -7,18 +7,18 @@
 //! goes on.
 
 use super::instance::threads_have_the_kernels_numbers;
-use super::layout::{Layouts, What as Kind};
-use super::people::Census;
-use super::ring::Seen;
+use super::layout::{Layouts, TracepointKind};
+use super::ring::RingItem;
 use super::sources::{self, Sources};
 use super::spool::{Spool, Spooled, Unspool};
+use super::task_table::Census;
 use super::{is_news_of, machine_numbers, refused, tracefs};
 use crate::sys;
-use crate::watch::counters::watch::{self, How, Output, online};
+use crate::watch::counters::watch::{self, Output, WatchOptions, online};
 use schedlab_base::{Ns, Result, Warning};
 use schedlab_import::binary::fields::{Record, Tracepoints};
-use schedlab_import::told::{Comm, Thread, Told, UNTOLD, What};
-use schedlab_import::{Audience, Imported, Importer, Known, text};
+use schedlab_import::sched_record::{Comm, RecordKind, SchedRecord, Thread, UNKNOWN_PROCESS};
+use schedlab_import::{Audience, Imported, Importer, KnownThread, text};
 use schedlab_machine::Machine;
 use schedlab_trace::{Cast, SwitchReason};
 use std::cmp::Reverse;
@@ -39,18 +39,18 @@ pub struct Recorder {
     census: Option<Census>,
     /// The CPUs that were there at the beginning.
     online: Vec<u32>,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, KnownThread>,
     /// What is known of threads that were made meanwhile, by their number and the time of their making.
-    newcomers: BTreeMap<(u32, u64), Known>,
+    newcomers: BTreeMap<(u32, u64), KnownThread>,
     began_ns: u64,
 }
 
 /// A recording that is over.
-pub struct Recorded {
+pub struct FinishedRecording {
     tracepoints: Tracepoints,
     parts: Vec<(Unspool, u32)>,
-    known: BTreeMap<u32, Known>,
-    newcomers: BTreeMap<(u32, u64), Known>,
+    known: BTreeMap<u32, KnownThread>,
+    newcomers: BTreeMap<(u32, u64), KnownThread>,
     began_ns: u64,
     ended_ns: u64,
     /// Whether switches from idle may be told twice.
@@ -60,7 +60,7 @@ pub struct Recorded {
 }
 
 /// The result of a recording.
-pub struct Heard {
+pub struct RecordingResult {
     /// Beside its events.
     pub imported: Imported,
     /// What its reader must know, beside the losses.
@@ -110,7 +110,7 @@ impl Recorder {
     /// When it can't be started.
     pub fn around(&mut self, words: &[String], aside: bool, stop: &AtomicBool) -> Result<(u32, u8)> {
         let output = if aside { Output::Aside } else { Output::Kept };
-        let started = watch::start(words, How { system: false, output })?;
+        let started = watch::start(words, WatchOptions { system: false, output })?;
         let process = started.id();
         let watched = started.finish(stop, &mut || self.empty())?;
         Ok((process, watched.code()))
@@ -122,13 +122,13 @@ impl Recorder {
         for (feed, (spool, cpu)) in sources.feeds.iter_mut().zip(spools) {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
-                Seen::Record(record, thread, raw) => {
+                RingItem::Record(record, thread, raw) => {
                     // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
                     *last_ns = record.at_ns.max(*last_ns);
                     if *last_ns < *began_ns {
                         return;
                     }
-                    if let Kind::Fork { child, .. } = record.what
+                    if let TracepointKind::Fork { child, .. } = record.what
                         && let Some(known) = census.as_mut().and_then(|c| c.newcomer(child))
                     {
                         newcomers.insert((child, *last_ns), known);
@@ -136,7 +136,7 @@ impl Recorder {
                     let what = if raw.is_empty() { Spooled::Arrived(thread) } else { Spooled::Raw(raw) };
                     spool.put(*last_ns, record.cpu, &what);
                 }
-                Seen::Lost(n) => spool.put(*last_ns, *cpu, &Spooled::Lost(n)),
+                RingItem::Lost(n) => spool.put(*last_ns, *cpu, &Spooled::Lost(n)),
             });
         }
     }
@@ -145,7 +145,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the records could not be written.
-    pub fn end(mut self) -> Result<Recorded> {
+    pub fn end(mut self) -> Result<FinishedRecording> {
         let ended_ns = sys::monotonic_ns();
         self.empty();
         let Recorder { tracepoints, sources, spools, known, newcomers, began_ns, online: before, .. } = self;
@@ -156,23 +156,23 @@ impl Recorder {
         let is_moved = |cpu: &u32| before.contains(cpu) != now.contains(cpu);
         let mut moved: Vec<u32> = before.iter().chain(&now).copied().filter(is_moved).collect();
         moved.sort_unstable();
-        Ok(Recorded { tracepoints, parts, known, newcomers, began_ns, ended_ns, twice, moved })
+        Ok(FinishedRecording { tracepoints, parts, known, newcomers, began_ns, ended_ns, twice, moved })
     }
 }
 
-impl Recorded {
+impl FinishedRecording {
     /// The length of the recording.
     pub fn length(&self) -> Ns {
         Ns(self.ended_ns - self.began_ns)
     }
 
     /// Gives the audience the events. CPUs get the machine's numbers, if there is one. `None`: `stop` ended it.
-    pub fn tell(
+    pub fn replay(
         mut self,
         machine: Option<&Machine>,
         audience: &mut impl Audience,
         stop: &AtomicBool,
-    ) -> Option<Heard> {
+    ) -> Option<RecordingResult> {
         let numbers: BTreeMap<u32, u32> =
             machine.into_iter().flat_map(machine_numbers).map(|(kernel, ours)| (kernel, ours.0)).collect();
         let number = |cpu: u32| numbers.get(&cpu).copied().unwrap_or(cpu);
@@ -202,7 +202,9 @@ impl Recorded {
                 }
                 Spooled::Arrived(thread) => Some(arrival(at_ns, cpu, thread)),
                 Spooled::Raw(raw) => match self.tracepoints.read(raw) {
-                    Record::Told(current, what) => Some(Told { at_ns, cpu, current, process: UNTOLD, what }),
+                    Record::Event(current, what) => {
+                        Some(SchedRecord { at_ns, cpu, current, process: UNKNOWN_PROCESS, what })
+                    }
                     Record::Other => {
                         others += 1;
                         None
@@ -214,7 +216,7 @@ impl Recorded {
                 },
             };
             if let Some(told) = told.filter(|told| running.as_mut().is_none_or(|r| is_news(r, told))) {
-                if let What::Fork { child, .. } = told.what
+                if let RecordKind::Fork { child, .. } = told.what
                     && let Some(known) = self.newcomers.remove(&(child.tid, at_ns))
                 {
                     importer.introduce(child.tid, known);
@@ -228,7 +230,7 @@ impl Recorded {
         let cpus = self.parts.iter().map(|(_, cpu)| number(*cpu) + 1).max();
         let told = importer.finish(cpus, Some(release.trim().to_owned()));
         let warnings = hotplug(&self.moved).into_iter().chain(unseen.warning(&told.cast)).collect();
-        Some(Heard { imported: Imported { others, ..told }, warnings })
+        Some(RecordingResult { imported: Imported { others, ..told }, warnings })
     }
 }
 
@@ -257,8 +259,8 @@ impl Unseen {
         self.running.remove(&cpu);
     }
     #[inline]
-    fn look(&mut self, told: &Told) {
-        let What::Switch { prev, next, .. } = told.what else { return };
+    fn look(&mut self, told: &SchedRecord) {
+        let RecordKind::Switch { prev, next, .. } = told.what else { return };
         if let Some(before) = self.running.insert(told.cpu, next.tid)
             && before != prev.tid
             && before != 0
@@ -281,33 +283,37 @@ impl Unseen {
 }
 
 /// A thread came to its CPU after idle.
-fn arrival(at_ns: u64, cpu: u32, thread: u32) -> Told {
+fn arrival(at_ns: u64, cpu: u32, thread: u32) -> SchedRecord {
     let of = |tid| Thread { tid, comm: Comm::default(), prio: None };
-    let what = What::Switch { prev: of(0), next: of(thread), why: SwitchReason::FromIdle };
-    Told { at_ns, cpu, current: 0, process: UNTOLD, what }
+    let what = RecordKind::Switch { prev: of(0), next: of(thread), why: SwitchReason::FromIdle };
+    SchedRecord { at_ns, cpu, current: 0, process: UNKNOWN_PROCESS, what }
 }
 
 /// Whether a record is new: false for the second report of a task that came to its CPU after idle.
-fn is_news(running: &mut BTreeMap<u32, u32>, told: &Told) -> bool {
-    let What::Switch { prev, next, .. } = told.what else { return true };
+fn is_news(running: &mut BTreeMap<u32, u32>, told: &SchedRecord) -> bool {
+    let RecordKind::Switch { prev, next, .. } = told.what else { return true };
     is_news_of(running, told.cpu, prev.tid, next.tid)
 }
 
 /// The record with other numbers for its CPUs.
-fn renumbered(told: Told, number: &impl Fn(u32) -> u32) -> Told {
+fn renumbered(told: SchedRecord, number: &impl Fn(u32) -> u32) -> SchedRecord {
     let what = match told.what {
-        What::Waking { thread, waker, cpu } => What::Waking { thread, waker, cpu: number(cpu) },
-        What::Queued { thread, waker, cpu, new } => What::Queued { thread, waker, cpu: number(cpu), new },
-        What::Migrate { thread, from, to } => What::Migrate { thread, from: number(from), to: number(to) },
+        RecordKind::Waking { thread, waker, cpu } => RecordKind::Waking { thread, waker, cpu: number(cpu) },
+        RecordKind::Queued { thread, waker, cpu, new } => {
+            RecordKind::Queued { thread, waker, cpu: number(cpu), new }
+        }
+        RecordKind::Migrate { thread, from, to } => {
+            RecordKind::Migrate { thread, from: number(from), to: number(to) }
+        }
         what => what,
     };
-    Told { cpu: number(told.cpu), what, ..told }
+    SchedRecord { cpu: number(told.cpu), what, ..told }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_import::record::{Chosen, Watch};
+    use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 
     /// A recording of this process, which sleeps 20 times and makes a thread.
     #[test]
@@ -328,8 +334,8 @@ mod tests {
         // Other tests of this process may have instances of their own.
         assert!(mine.filter(|name| name.starts_with(&me)).count() <= 1);
         let tid = sys::thread_id();
-        let mut watch = Watch::new(Chosen { pids: vec![tid], ..Chosen::default() }, None);
-        let mut imported = recorded.tell(None, &mut watch, &never).unwrap().imported;
+        let mut watch = RunBuilder::new(ChosenTasks { pids: vec![tid], ..ChosenTasks::default() }, None);
+        let mut imported = recorded.replay(None, &mut watch, &never).unwrap().imported;
         let found = watch.finish(&mut imported);
         let task =
             found.tasks.iter().find(|t| t.voluntary >= 20).unwrap_or_else(|| panic!("{:?}", found.tasks));
@@ -344,8 +350,8 @@ mod tests {
         let mut unseen = Unseen::default();
         let switch = |prev: u32, next: u32| {
             let of = |tid| Thread { tid, ..Thread::default() };
-            Told {
-                what: What::Switch { prev: of(prev), next: of(next), why: SwitchReason::Blocked },
+            SchedRecord {
+                what: RecordKind::Switch { prev: of(prev), next: of(next), why: SwitchReason::Blocked },
                 ..arrival(1, 0, 0)
             }
         };
@@ -368,8 +374,8 @@ mod tests {
     #[test]
     fn an_arrival_is_news_unless_the_switch_was_told() {
         let mut running = BTreeMap::new();
-        let to = |next: u32, prev: u32| Told {
-            what: What::Switch {
+        let to = |next: u32, prev: u32| SchedRecord {
+            what: RecordKind::Switch {
                 prev: Thread { tid: prev, ..Thread::default() },
                 next: Thread { tid: next, ..Thread::default() },
                 why: SwitchReason::Blocked,

@@ -3,9 +3,9 @@
 //! What a group is, [`known`] says. The text of a process's `cgroup` decides its control group, so each text is looked
 //! through once.
 
-use super::known;
-use schedlab_import::Known;
-use schedlab_import::told::Comm;
+use super::live_thread;
+use schedlab_import::KnownThread;
+use schedlab_import::sched_record::Comm;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -24,16 +24,16 @@ pub struct Census {
 
 impl Census {
     /// All threads that are there now.
-    pub fn everyone(&mut self) -> BTreeMap<u32, Known> {
+    pub fn everyone(&mut self) -> BTreeMap<u32, KnownThread> {
         let mut all = BTreeMap::new();
         for process in numbers(Path::new("/proc")) {
             let group = self.group(process);
-            let session = if group.is_none() { known::session_of(process) } else { None };
+            let session = if group.is_none() { live_thread::session_of(process) } else { None };
             for tid in numbers(Path::new(&format!("/proc/{process}/task"))) {
                 if let Some(known) = known(process, tid) {
                     // Real-time tasks are in no session's group.
                     let session = session.as_ref().filter(|_| known.prio.is_some_and(|prio| prio >= 100));
-                    all.insert(tid, Known { group: group.as_ref().or(session).cloned(), ..known });
+                    all.insert(tid, KnownThread { group: group.as_ref().or(session).cloned(), ..known });
                 }
             }
         }
@@ -41,12 +41,12 @@ impl Census {
     }
 
     /// A thread that was just made; `None` if it is gone already.
-    pub fn newcomer(&mut self, tid: u32) -> Option<Known> {
+    pub fn newcomer(&mut self, tid: u32) -> Option<KnownThread> {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         let process = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()?;
         // Its name is its parent's until it gets one of its own, and the records tell both.
-        let group = self.group(process).or_else(|| known::session_of(process));
-        Some(Known { process, group, ..Known::default() })
+        let group = self.group(process).or_else(|| live_thread::session_of(process));
+        Some(KnownThread { process, group, ..KnownThread::default() })
     }
 
     fn group(&mut self, process: u32) -> Option<String> {
@@ -54,7 +54,7 @@ impl Census {
         if let Some(found) = self.groups.get(&text) {
             return found.clone();
         }
-        let found = known::group(&text, weighted);
+        let found = live_thread::group(&text, weighted);
         self.groups.insert(text, found.clone());
         found
     }
@@ -66,10 +66,10 @@ fn numbers(folder: &Path) -> Vec<u32> {
     entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
-fn known(process: u32, tid: u32) -> Option<Known> {
+fn known(process: u32, tid: u32) -> Option<KnownThread> {
     let stat = fs::read(format!("/proc/{process}/task/{tid}/stat")).ok()?;
     let (comm, prio) = name_and_priority(&stat)?;
-    Some(Known { comm, process, prio: Some(prio), group: None })
+    Some(KnownThread { comm, process, prio: Some(prio), group: None })
 }
 
 /// Name and priority in a thread's `stat`. The name stands in parentheses and may hold anything.
@@ -118,7 +118,7 @@ mod tests {
     fn groups_are_those_that_other_readers_find() {
         assert_eq!(upwards("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", ""]);
         let me = std::process::id();
-        let (mut census, other) = (Census::default(), known::of(me).unwrap());
+        let (mut census, other) = (Census::default(), live_thread::find(me).unwrap());
         assert_eq!(census.newcomer(me).unwrap().group, other.group);
         assert_eq!(census.everyone()[&me].group, other.group);
     }

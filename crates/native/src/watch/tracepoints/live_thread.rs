@@ -3,13 +3,13 @@
 //! A group is the path of the cpu controller's control group. In its root, the session's autogroup stands for it where
 //! autogroup is on, because the kernel then schedules sessions as groups.
 
-use super::people::weighted;
+use super::task_table::weighted;
 use std::fs;
 use std::sync::OnceLock;
 
 /// A thread that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct LiveThread {
     /// Its process.
     pub process: u32,
     /// Its priority as the kernel counts: 0 to 99 is real-time, 120 is nice 0.
@@ -19,13 +19,13 @@ pub struct Known {
 }
 
 /// A thread; `None` if there is none of that number.
-pub fn of(tid: u32) -> Option<Known> {
+pub fn find(tid: u32) -> Option<LiveThread> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}"));
     let process = process(&read("status").ok()?)?;
     let prio = prio(&read("stat").ok()?)?;
     let group = read("cgroup").ok().and_then(|text| group(&text, weighted));
     // Real-time tasks are in no session's group.
-    Some(Known { process, prio, group: group.or_else(|| session_of(process).filter(|_| prio >= 100)) })
+    Some(LiveThread { process, prio, group: group.or_else(|| session_of(process).filter(|_| prio >= 100)) })
 }
 
 /// The session's group of a process that is in no control group; kernel threads have none.
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn this_process_is_there() {
-        let me = of(std::process::id()).unwrap();
+        let me = find(std::process::id()).unwrap();
         assert_eq!(me.process, std::process::id());
         assert!((0..140).contains(&me.prio), "{me:?}");
-        assert_eq!(of(u32::MAX), None);
+        assert_eq!(find(u32::MAX), None);
     }
 
     #[test]

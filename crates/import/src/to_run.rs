@@ -1,7 +1,7 @@
 //! The record of a recording: the same as that of a run whose events were watched.
 
 use crate::Imported;
-use crate::people::Audience;
+use crate::task_table::Audience;
 use schedlab_base::{Ns, Origin, Result, TaskId, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -20,9 +20,9 @@ pub const MACHINE: &str = "recorded machine";
 /// Seeds of recordings have so many bits, as many as a number in JSON holds everywhere.
 const SEED_BITS: u32 = 48;
 
-/// Which tasks count as the workload; all but [`Chosen::but`], if nothing is chosen.
+/// Which tasks count as the workload; all but [`ChosenTasks::but`], if nothing is chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Chosen {
+pub struct ChosenTasks {
     /// The process that makes the recording, if it does not count.
     pub but: Option<u32>,
     /// Whether tasks that a chosen one makes are chosen, too.
@@ -33,7 +33,7 @@ pub struct Chosen {
     pub pids: Vec<u32>,
 }
 
-impl Chosen {
+impl ChosenTasks {
     /// Whether nothing is chosen.
     pub fn is_all(&self) -> bool {
         self.names.is_empty() && self.pids.is_empty()
@@ -53,24 +53,24 @@ impl Chosen {
 }
 
 /// The audience that makes the record.
-pub struct Watch {
+pub struct RunBuilder {
     analyser: Analyser,
-    chosen: Chosen,
+    chosen: ChosenTasks,
     /// Whether each task is not of the workload.
     background: Vec<bool>,
     /// Tasks that are chosen because a chosen one made them.
     born: Vec<bool>,
 }
 
-impl Watch {
+impl RunBuilder {
     /// An audience that counts the chosen tasks; the places of woken tasks are told on a machine whose CPUs are known.
-    pub fn new(chosen: Chosen, machine: Option<&Machine>) -> Watch {
+    pub fn new(chosen: ChosenTasks, machine: Option<&Machine>) -> RunBuilder {
         let nr_cpus = machine.map_or(0, |m| m.topology.nr_cpus());
         let mut analyser = Analyser::new(nr_cpus, Vec::new(), Vec::new(), Ns::ZERO);
         if let Some(machine) = machine {
             analyser = analyser.on(&machine.topology);
         }
-        Watch { analyser, chosen, background: Vec::new(), born: Vec::new() }
+        RunBuilder { analyser, chosen, background: Vec::new(), born: Vec::new() }
     }
 
     fn name(&self, actor: &Actor) -> TaskName {
@@ -109,7 +109,7 @@ impl Watch {
     }
 }
 
-impl Sink for Watch {
+impl Sink for RunBuilder {
     #[inline]
     fn event(&mut self, event: &Event) {
         if let EventKind::Forked { task, parent } = event.kind
@@ -122,7 +122,7 @@ impl Sink for Watch {
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
 }
 
-impl Audience for Watch {
+impl Audience for RunBuilder {
     fn meet(&mut self, _: TaskId, actor: &Actor) {
         let name = self.name(actor);
         self.background.push(name.background);
@@ -138,7 +138,7 @@ impl Audience for Watch {
 
 /// What the user says of a recording.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct Labels {
     /// The variant's name in tables.
     pub variant: String,
     /// The workload's name, if one is given.
@@ -156,7 +156,12 @@ pub struct About {
 ///
 /// # Errors
 /// A fault of schedlab's own.
-pub fn record(about: About, chosen: &Chosen, imported: &Imported, mut found: Findings) -> Result<Record> {
+pub fn record(
+    about: Labels,
+    chosen: &ChosenTasks,
+    imported: &Imported,
+    mut found: Findings,
+) -> Result<Record> {
     let told = Some(imported.cast.release.clone()).filter(|r| !r.is_empty());
     let told = told.map(|release| printable::name(&release).into_owned());
     let kernel = told.or(about.kernel).unwrap_or_else(|| "unknown".to_owned());

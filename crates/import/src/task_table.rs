@@ -3,7 +3,7 @@
 //! A thread becomes a task when it is first met, and a new task when its number is used again: after a fork that names
 //! it, or after the switch with which it ended.
 
-use crate::told::{Comm, MAX_THREADS, Thread, UNTOLD};
+use crate::sched_record::{Comm, MAX_THREADS, Thread, UNKNOWN_PROCESS};
 use schedlab_base::{Ns, TaskId};
 use schedlab_trace::{Actor, Cast, Sink, Within};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl<A: Audience> Audience for Within<'_, A> {
 
 /// Where a task stands: the reason why it changes its CPU, if it does so now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Coming {
+pub enum Arrival {
     /// Another reason than the others.
     #[default]
     No,
@@ -51,10 +51,10 @@ pub enum Coming {
 
 /// What is known of a thread apart from the records.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownThread {
     /// Its name.
     pub comm: Comm,
-    /// Its process, or [`UNTOLD`].
+    /// Its process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
     /// The kernel's priority, as in [`Thread`].
     pub prio: Option<i32>,
@@ -64,23 +64,23 @@ pub struct Known {
 
 /// What is kept of a task beside its actor.
 #[derive(Clone, Copy, Default)]
-struct Note {
+struct TaskNote {
     comm: Comm,
-    coming: Coming,
+    coming: Arrival,
 }
 
 /// The tasks met so far.
 #[derive(Default)]
-pub struct People {
+pub struct TaskTable {
     /// The task of each thread number, plus one; 0: none.
     by_tid: Vec<u32>,
     actors: Vec<Actor>,
-    notes: Vec<Note>,
+    notes: Vec<TaskNote>,
     /// Names and processes of threads that may yet be met.
-    introduced: BTreeMap<u32, Known>,
+    introduced: BTreeMap<u32, KnownThread>,
 }
 
-impl People {
+impl TaskTable {
     /// The thread's task; `None` for the idle task.
     #[inline]
     pub fn task(&mut self, thread: &Thread, audience: &mut impl Audience) -> Option<TaskId> {
@@ -119,7 +119,8 @@ impl People {
             self.by_tid.resize((tid + 1).next_power_of_two(), 0);
         }
         self.by_tid[tid] = task.0 + 1;
-        let Known { comm, process, prio, group } = self.introduced.remove(&thread.tid).unwrap_or_default();
+        let KnownThread { comm, process, prio, group } =
+            self.introduced.remove(&thread.tid).unwrap_or_default();
         let comm = if thread.comm.is_unknown() { comm } else { thread.comm };
         let known = !comm.is_unknown();
         let actor = Actor {
@@ -132,19 +133,19 @@ impl People {
         };
         audience.meet(task, &actor);
         self.actors.push(actor);
-        self.notes.push(Note { comm: if known { comm } else { Comm::default() }, coming: Coming::No });
+        self.notes.push(TaskNote { comm: if known { comm } else { Comm::default() }, coming: Arrival::No });
         task
     }
 
     /// What is known of a thread, should it be met.
-    pub fn introduce(&mut self, tid: u32, known: Known) {
+    pub fn introduce(&mut self, tid: u32, known: KnownThread) {
         self.introduced.insert(tid, known);
     }
 
     /// The process of a thread, if the thread is known and its process was not.
     #[inline]
     pub fn belongs(&mut self, tid: u32, process: u32, audience: &mut impl Audience) {
-        if process == UNTOLD || process >= MAX_THREADS {
+        if process == UNKNOWN_PROCESS || process >= MAX_THREADS {
             return;
         }
         let Some(&known) = self.by_tid.get(tid as usize) else { return };
@@ -170,12 +171,12 @@ impl People {
 
     /// The process of a task.
     pub fn process(&self, task: TaskId) -> u32 {
-        self.actors.get(task.index()).map_or(UNTOLD, |a| a.process)
+        self.actors.get(task.index()).map_or(UNKNOWN_PROCESS, |a| a.process)
     }
 
     /// Why the task comes.
     #[inline]
-    pub fn coming(&mut self, task: TaskId) -> &mut Coming {
+    pub fn coming(&mut self, task: TaskId) -> &mut Arrival {
         &mut self.notes[task.index()].coming
     }
 

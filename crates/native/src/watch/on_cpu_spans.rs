@@ -12,7 +12,7 @@
 //! stays are kept.
 
 use crate::sys;
-use crate::watch::found::Found;
+use crate::watch::findings::ObserverFindings;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, Record, SampleFlag, Sampler};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
@@ -67,7 +67,7 @@ struct Ring {
 }
 
 /// The recorder of a run's switches.
-pub struct Stays {
+pub struct OnCpuRecorder {
     rings: Vec<Ring>,
     /// Readable when a ring is half full.
     bell: Option<sys::Gathered>,
@@ -84,12 +84,12 @@ pub struct Stays {
     analyser: Option<Analyser>,
 }
 
-impl Stays {
+impl OnCpuRecorder {
     /// Opens one event for each of `cpus`; the tasks that the caller makes from now on inherit them. `names` are by
     /// task id.
-    pub fn open(cpus: &CpuSet, names: &[String]) -> Stays {
+    pub fn open(cpus: &CpuSet, names: &[String]) -> OnCpuRecorder {
         let named = |name: &String| TaskName { name: name.clone(), background: false };
-        let mut stays = Stays {
+        let mut stays = OnCpuRecorder {
             rings: Vec::new(),
             bell: None,
             off: None,
@@ -130,7 +130,7 @@ impl Stays {
         self.held = Vec::new();
     }
 
-    /// Readable when it is time to [`Stays::read`].
+    /// Readable when it is time to [`OnCpuRecorder::read`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(sys::Gathered::fd)
     }
@@ -168,10 +168,10 @@ impl Stays {
             let (mut records, cpu) = (0, ring.cpu);
             while let Some(record) = ring.sampler.next_record() {
                 records += 1;
-                match Seen::of(&record, cpu) {
-                    Seen::Switch(switch) if switch.thread != self.myself => self.held.push(switch),
-                    Seen::Lost(n) => self.lost += n,
-                    Seen::Switch(_) | Seen::Other => {}
+                match RingRecord::of(&record, cpu) {
+                    RingRecord::Switch(switch) if switch.thread != self.myself => self.held.push(switch),
+                    RingRecord::Lost(n) => self.lost += n,
+                    RingRecord::Switch(_) | RingRecord::Other => {}
                 }
             }
             let now_ns = sys::monotonic_ns();
@@ -199,7 +199,7 @@ impl Stays {
         }
     }
 
-    /// Tells that the measured time was over at `end_ns`; `threads` as for [`Stays::read`].
+    /// Tells that the measured time was over at `end_ns`; `threads` as for [`OnCpuRecorder::read`].
     pub fn close(&mut self, end_ns: u64, threads: impl Iterator<Item = (u32, TaskId)>) {
         self.empty_rings(threads);
         self.rings.clear();
@@ -208,12 +208,12 @@ impl Stays {
     }
 
     /// The findings of the measured time.
-    pub fn found(mut self) -> Found {
+    pub fn found(mut self) -> ObserverFindings {
         self.analyse(self.ended_ns);
         let lost = self.lost;
         let Some(analyser) = self.analyser.take().filter(|_| self.off.is_none()) else {
             let unmeasured = self.off.into_iter().map(|why| ("slice", why)).collect();
-            return Found { unmeasured, ..Found::default() };
+            return ObserverFindings { unmeasured, ..ObserverFindings::default() };
         };
         let seen = analyser.finish(Ns(self.ended_ns.saturating_sub(self.opened_ns)));
         let is_told = |name: &str| ["slice.end.blocked", "slice.end.preempted"].contains(&name);
@@ -230,7 +230,7 @@ impl Stays {
             warnings: (lost > 0).then(|| Warning::new("slice.lost", text())).into_iter().collect(),
             ..Findings::default()
         };
-        Found { seen, ..Found::default() }
+        ObserverFindings { seen, ..ObserverFindings::default() }
     }
 }
 
@@ -267,26 +267,26 @@ fn ring(cpu: CpuId) -> io::Result<Sampler> {
 
 /// A record of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Seen {
+enum RingRecord {
     Switch(Switch),
     /// This many records found no room.
     Lost(u64),
     Other,
 }
 
-impl Seen {
-    fn of(record: &Record<'_>, cpu: CpuId) -> Seen {
-        Seen::parse(record.ty(), record.misc(), &record.to_contiguous(), cpu)
+impl RingRecord {
+    fn of(record: &Record<'_>, cpu: CpuId) -> RingRecord {
+        RingRecord::parse(record.ty(), record.misc(), &record.to_contiguous(), cpu)
     }
     /// Every record ends with process, thread (32 bits each) and time (64 bits), as the event asks for.
-    fn parse(kind: u32, misc: u16, bytes: &[u8], cpu: CpuId) -> Seen {
+    fn parse(kind: u32, misc: u16, bytes: &[u8], cpu: CpuId) -> RingRecord {
         let Some((before, [_, _, _, _, t0, t1, t2, t3, time @ ..])) = bytes.split_last_chunk::<16>() else {
-            return Seen::Other;
+            return RingRecord::Other;
         };
         let mut at = [0; 8];
         at.copy_from_slice(time);
         match kind {
-            RECORD_SWITCH => Seen::Switch(Switch {
+            RECORD_SWITCH => RingRecord::Switch(Switch {
                 at_ns: u64::from_ne_bytes(at),
                 thread: u32::from_ne_bytes([*t0, *t1, *t2, *t3]),
                 cpu,
@@ -296,8 +296,10 @@ impl Seen {
                     _ => Way::Preempted,
                 },
             }),
-            RECORD_LOST => before.last_chunk().map_or(Seen::Other, |n| Seen::Lost(u64::from_ne_bytes(*n))),
-            _ => Seen::Other,
+            RECORD_LOST => {
+                before.last_chunk().map_or(RingRecord::Other, |n| RingRecord::Lost(u64::from_ne_bytes(*n)))
+            }
+            _ => RingRecord::Other,
         }
     }
 }
@@ -315,5 +317,5 @@ impl Switch {
 }
 
 #[cfg(test)]
-#[path = "stays_tests.rs"]
+#[path = "on_cpu_spans_tests.rs"]
 mod tests;

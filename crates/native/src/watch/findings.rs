@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The findings about switches, wakeups and migrations at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct ObserverFindings {
     /// The measurements of the observer; its counters replace the kernel's own counts of each task. It has
     /// tasks only if every switch was seen.
     pub seen: Findings,
@@ -14,7 +14,7 @@ pub struct Found {
     pub unmeasured: BTreeMap<&'static str, String>,
 }
 
-impl Found {
+impl ObserverFindings {
     /// Adds the findings to those of a run.
     pub fn join(self, found: &mut Findings) {
         found.add(self.seen);

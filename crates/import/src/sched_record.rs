@@ -24,7 +24,7 @@ pub const IN_INTERRUPT: u64 = 0x08 | 0x10;
 /// The flag of clone() for a thread of the same process.
 pub const CLONE_THREAD: u64 = 0x10000;
 /// `process` of a record that does not tell it.
-pub const UNTOLD: u32 = 0;
+pub const UNKNOWN_PROCESS: u32 = 0;
 
 /// A task's name as the kernel has it: at most 16 bytes, filled up with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,7 +80,7 @@ pub struct Thread {
 /// The content of a record. Each variant's line says what its fields mean.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum RecordKind {
     /// sched_switch: `prev` left the CPU for `next`.
     Switch { prev: Thread, next: Thread, why: SwitchReason },
     /// sched_waking: `waker` began to wake `thread`, which was on `cpu` last; thread 0 for an interrupt.
@@ -103,17 +103,17 @@ pub enum What {
 
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct SchedRecord {
     /// Its time.
     pub at_ns: u64,
     /// The CPU that made it.
     pub cpu: u32,
     /// The thread that ran then.
     pub current: u32,
-    /// That thread's process, or [`UNTOLD`].
+    /// That thread's process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
     /// The content.
-    pub what: What,
+    pub what: RecordKind,
 }
 
 #[cfg(test)]
