@@ -22,6 +22,7 @@ pub mod emulator;
 pub mod fetch;
 pub mod forecast;
 pub mod functions;
+mod gitignore;
 pub mod images;
 mod kconfig;
 mod make;
@@ -32,6 +33,7 @@ mod site;
 pub mod source;
 mod survey;
 mod tools;
+mod walk;
 
 pub use catalog::Built;
 pub use emulator::{Mode, Qemu, find_qemu};
