@@ -1,7 +1,7 @@
 //! What the targets of recordings share: any bytes as a file of a form are read into a record and into a history, or
 //! refused by an error; never a panic, an endless loop or tasks that ran for longer than there was time.
 
-use schedlab_import::record::{Chosen, Watch};
+use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 use schedlab_import::timehist::Timehist;
 use schedlab_import::{Form, Recording, read};
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ pub fn file_of(bytes: &[u8]) -> PathBuf {
 /// Reads the bytes as a recording of that form.
 pub fn survive(form: Form, bytes: &[u8]) {
     let recording = Recording { path: file_of(bytes), form: Some(form), hashed: false };
-    let mut watch = Watch::new(Chosen::default(), None);
+    let mut watch = RunBuilder::new(ChosenTasks::default(), None);
     if let Ok(mut imported) = read(&recording, &mut watch) {
         let found = watch.finish(&mut imported);
         let cpu_ns: u128 = found.tasks.iter().map(|t| u128::from(t.cpu_time.0)).sum();

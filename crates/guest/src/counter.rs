@@ -20,7 +20,7 @@ const SINCE: Version = Version::new(9, 0);
 
 /// Calls and instructions of a function in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct FunctionCount {
     /// Times its first instruction was executed. A function that was inlined has none.
     pub calls: u64,
     /// Instructions executed in it, without those of functions that it called.
@@ -28,7 +28,7 @@ pub struct Counted {
 }
 
 /// The counts of a run, by function.
-pub type Counts = BTreeMap<String, Counted>;
+pub type Counts = BTreeMap<String, FunctionCount>;
 
 /// A table of functions for the plugin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,7 +77,7 @@ impl Counter {
                 continue;
             };
             if let Some(name) = self.names.get(index as usize) {
-                run.insert(name.clone(), Counted { calls, instructions });
+                run.insert(name.clone(), FunctionCount { calls, instructions });
             }
         }
         run
@@ -168,7 +168,7 @@ mod tests {
         let out = folder.path().join("out");
         std::fs::write(&out, "run\n0 1 90\n1 2 10\n7 1 1\n").unwrap();
         let run = parsed(TABLE, "p.so".into()).unwrap().read(&out);
-        assert_eq!(run["schedule"], Counted { calls: 1, instructions: 90 });
+        assert_eq!(run["schedule"], FunctionCount { calls: 1, instructions: 90 });
         assert_eq!((run.len(), run["alias"].calls), (2, 2));
     }
 

@@ -266,13 +266,13 @@ pub(crate) fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<(
         );
         return Err(named(e, guest, machine));
     }
-    outcome.found.environment.extend(told(guest, machine));
+    outcome.found.environment.extend(guest_facts(guest, machine));
     outcome.found.warnings.extend(warnings(guest, &left.log));
     Ok((outcome, events.to_vec()))
 }
 
 /// Facts about the guest for the record; none of them differs between equal runs.
-fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
+fn guest_facts(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
     let (setup, cpus) = (guest.setup(machine), machine.topology.nr_cpus());
     let facts = [
         ("vm.accelerator", setup.accelerator),

@@ -98,18 +98,18 @@ pub fn doubtful(log: &str) -> Vec<Symptom> {
 
 /// The end of a log, for messages.
 pub fn last_lines(log: &str) -> String {
-    let lines = told(log);
+    let lines = worth_quoting(log);
     lines[lines.len().saturating_sub(QUOTED)..].join("\n")
 }
 
 fn first_lines(log: &str) -> String {
-    let mut lines = told(log);
+    let mut lines = worth_quoting(log);
     lines.truncate(QUOTED);
     lines.join("\n")
 }
 
 /// The lines worth quoting: without the firmware's lines, code bytes and lists of modules.
-fn told(log: &str) -> Vec<String> {
+fn worth_quoting(log: &str) -> Vec<String> {
     let noise = |line: &String| {
         let said = line.split_once("] ").map_or(line.as_str(), |(_, said)| said).trim_start();
         said.is_empty()

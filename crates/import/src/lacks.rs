@@ -3,7 +3,7 @@
 //! A recording that lacks some is a good recording of the rest. So nothing is guessed that the rest does not say: what
 //! rests on a tracepoint that is not there is not measured.
 
-use crate::told::What;
+use crate::sched_record::RecordKind;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_trace::SwitchReason;
 
@@ -33,17 +33,17 @@ pub struct Kinds {
 impl Kinds {
     /// Counts a record.
     #[inline]
-    pub fn note(&mut self, what: &What) {
+    pub fn note(&mut self, what: &RecordKind) {
         let count = match what {
-            What::Switch { why, .. } => {
+            RecordKind::Switch { why, .. } => {
                 self.sleeps += u64::from(*why == SwitchReason::Blocked);
                 &mut self.switches
             }
-            What::Waking { .. } => &mut self.wakings,
-            What::Queued { new: false, .. } => &mut self.wakeups,
-            What::Queued { new: true, .. } | What::Fork { .. } => &mut self.births,
-            What::Migrate { .. } => &mut self.moves,
-            What::Exit { .. } | What::Rename { .. } | What::Lost { .. } => return,
+            RecordKind::Waking { .. } => &mut self.wakings,
+            RecordKind::Queued { new: false, .. } => &mut self.wakeups,
+            RecordKind::Queued { new: true, .. } | RecordKind::Fork { .. } => &mut self.births,
+            RecordKind::Migrate { .. } => &mut self.moves,
+            RecordKind::Exit { .. } | RecordKind::Rename { .. } | RecordKind::Lost { .. } => return,
         };
         *count += 1;
     }

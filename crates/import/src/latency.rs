@@ -3,7 +3,7 @@
 //! A wait is a run delay: from the begin of a wakeup, from the first enqueue, or from an involuntary switch, to the
 //! switch to the task.
 
-use crate::people::Audience;
+use crate::task_table::Audience;
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 use std::collections::BTreeMap;

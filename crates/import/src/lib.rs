@@ -1,7 +1,7 @@
 //! Recordings of other tools in: a real kernel's schedule, recorded by ftrace, trace-cmd or perf, becomes the events
 //! and the record of a run.
 //!
-//! The way of a record: a form's reader ([`text`]) makes it [`Told`]; [`order`] puts it in the order of time;
+//! The way of a record: a form's reader ([`text`]) makes it [`SchedRecord`]; [`order`] puts it in the order of time;
 //! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`people`]. Everything streams: memory grows
 //! with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
 //!
@@ -14,22 +14,22 @@ pub mod lacks;
 pub mod latency;
 pub mod losses;
 pub mod order;
-pub mod people;
 pub mod read;
-pub mod record;
+pub mod sched_record;
 pub mod states;
+pub mod task_table;
 pub mod text;
 pub mod timehist;
-pub mod told;
+pub mod to_run;
 pub mod translate;
 mod unpack;
 
 pub use form::Form;
 pub use lacks::Kinds;
 pub use losses::Losses;
-pub use people::{Audience, Known};
 pub use read::{Recording, form_at, not_a_run, read, read_part};
-pub use told::{Told, What};
+pub use sched_record::{RecordKind, SchedRecord};
+pub use task_table::{Audience, KnownThread};
 
 use order::Order;
 use schedlab_base::{Ns, Warning, printable};
@@ -108,21 +108,21 @@ impl<'a, A: Audience> Importer<'a, A> {
 
     /// Takes a record.
     #[inline]
-    pub fn record(&mut self, told: Told) {
+    pub fn record(&mut self, told: SchedRecord) {
         self.kinds.note(&told.what);
-        self.translator.tells_queued |= matches!(told.what, What::Queued { new: false, .. });
+        self.translator.tells_queued |= matches!(told.what, RecordKind::Queued { new: false, .. });
         if let Some(lost) = self.lost.get_mut(told.cpu as usize)
             && let Some(count) = lost.take()
         {
-            self.put(Told { what: What::Lost { count }, ..told });
+            self.put(SchedRecord { what: RecordKind::Lost { count }, ..told });
         }
         self.put(told);
     }
 
     #[inline]
-    fn put(&mut self, told: Told) {
+    fn put(&mut self, told: SchedRecord) {
         let Importer { order, translator, audience, losses, .. } = self;
-        order.take(told, losses, |later, told| translator.tell(&told, later, *audience));
+        order.take(told, losses, |later, told| translator.translate(&told, later, *audience));
     }
 
     /// Records of the CPU before its next one were lost, or its first ones are not there.
@@ -135,7 +135,7 @@ impl<'a, A: Audience> Importer<'a, A> {
     }
 
     /// A thread's name, process and group, told apart from any record.
-    pub fn introduce(&mut self, tid: u32, known: Known) {
+    pub fn introduce(&mut self, tid: u32, known: KnownThread) {
         self.translator.people.belongs(tid, known.process, self.audience);
         self.translator.people.introduce(tid, known);
     }
@@ -148,10 +148,10 @@ impl<'a, A: Audience> Importer<'a, A> {
     /// Tells the rest. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
-        self.order.finish(|later, told| translator.tell(&told, later, audience));
+        self.order.finish(|later, told| translator.translate(&told, later, audience));
         let records = self.order.count;
         let opened_ns = self.translator.opened_ns();
-        let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= told::MAX_CPUS).unwrap_or(0));
+        let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= sched_record::MAX_CPUS).unwrap_or(0));
         let end: Ns = self.translator.end;
         let cast = self.translator.people.into_cast(cpus as usize, release.unwrap_or_default(), end);
         Imported { cast, losses: self.losses, kinds: self.kinds, opened_ns, records, ..Imported::default() }

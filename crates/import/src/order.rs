@@ -6,7 +6,7 @@
 //! begun anew, and times continue from the last one.
 
 use crate::losses::Losses;
-use crate::told::{Told, What};
+use crate::sched_record::{RecordKind, SchedRecord};
 use schedlab_base::Ns;
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ const LONGEST_NS: u64 = 1 << 51;
 /// The window.
 #[derive(Default)]
 pub struct Order {
-    held: VecDeque<Told>,
+    held: VecDeque<SchedRecord>,
     /// The time of each CPU's last record.
     last_ns: Vec<u64>,
     /// Number of each CPU's records that were left out since its last one that was taken.
@@ -45,11 +45,11 @@ impl Order {
     /// Takes a record; the oldest ones are given on once the window is full.
     pub fn take(
         &mut self,
-        mut told: Told,
+        mut told: SchedRecord,
         losses: &mut Losses,
-        mut give: impl FnMut(&mut VecDeque<Told>, Told),
+        mut give: impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord),
     ) {
-        self.count += u64::from(!matches!(told.what, What::Lost { .. }));
+        self.count += u64::from(!matches!(told.what, RecordKind::Lost { .. }));
         let cpu = told.cpu as usize;
         if cpu >= self.last_ns.len() {
             self.last_ns.resize(cpu + 1, 0);
@@ -82,7 +82,7 @@ impl Order {
         self.last_ns[cpu] = told.at_ns;
         let missing = std::mem::take(&mut self.missing[cpu]);
         if missing > 0 {
-            self.put(Told { what: What::Lost { count: missing }, ..told });
+            self.put(SchedRecord { what: RecordKind::Lost { count: missing }, ..told });
         }
         self.put(told);
         while self.held.len() > WINDOW {
@@ -93,9 +93,9 @@ impl Order {
     /// The clock has begun anew with this record: nothing is known of what runs where.
     fn anew(
         &mut self,
-        told: &mut Told,
+        told: &mut SchedRecord,
         losses: &mut Losses,
-        give: &mut impl FnMut(&mut VecDeque<Told>, Told),
+        give: &mut impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord),
     ) {
         losses.restarts += 1;
         while !self.held.is_empty() {
@@ -111,7 +111,7 @@ impl Order {
     }
 
     #[inline]
-    fn put(&mut self, told: Told) {
+    fn put(&mut self, told: SchedRecord) {
         match self.held.back() {
             Some(newest) if newest.at_ns > told.at_ns => {
                 let at = self.held.partition_point(|h| h.at_ns <= told.at_ns);
@@ -122,7 +122,7 @@ impl Order {
     }
 
     #[inline]
-    fn give_oldest(&mut self, give: &mut impl FnMut(&mut VecDeque<Told>, Told)) {
+    fn give_oldest(&mut self, give: &mut impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord)) {
         if let Some(oldest) = self.held.pop_front() {
             self.given_ns = oldest.at_ns;
             give(&mut self.held, oldest);
@@ -130,7 +130,7 @@ impl Order {
     }
 
     /// Gives on what is left.
-    pub fn finish(&mut self, mut give: impl FnMut(&mut VecDeque<Told>, Told)) {
+    pub fn finish(&mut self, mut give: impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord)) {
         while !self.held.is_empty() {
             self.give_oldest(&mut give);
         }

@@ -3,8 +3,8 @@
 use crate::binary;
 use crate::ctf;
 use crate::form::{Form, unknown};
-use crate::people::Audience;
 use crate::states::States;
+use crate::task_table::Audience;
 use crate::text::{self, Headings, Line, Lines, tools};
 use crate::unpack::Packing;
 use crate::{Imported, Importer};

@@ -6,7 +6,7 @@
 //! were
 //! lost) is `None`. perf's wait and delay mean the same; a task that was preempted has a wait and no delay.
 
-use crate::people::Audience;
+use crate::task_table::Audience;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 

@@ -8,8 +8,8 @@
 //! began.
 //! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
-use crate::people::{Audience, Coming, People};
-use crate::told::{MAX_CPUS, Thread, Told, What};
+use crate::sched_record::{MAX_CPUS, RecordKind, SchedRecord, Thread};
+use crate::task_table::{Arrival, Audience, TaskTable};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ const SAME_FORK: Ns = Ns::ms(100);
 #[derive(Default)]
 pub struct Translator {
     /// The tasks.
-    pub people: People,
+    pub people: TaskTable,
     /// Whether the recording has sched_wakeup.
     pub tells_queued: bool,
     /// The first record's time.
@@ -57,15 +57,20 @@ impl Translator {
     }
 
     /// Gives the audience a record's events; `later` are the records that follow.
-    pub fn tell<A: Audience>(&mut self, told: &Told, later: &mut VecDeque<Told>, audience: &mut A) {
+    pub fn translate<A: Audience>(
+        &mut self,
+        told: &SchedRecord,
+        later: &mut VecDeque<SchedRecord>,
+        audience: &mut A,
+    ) {
         let at = self.at(told.at_ns, audience);
         let cpu = self.sees(told.cpu);
         let say = |audience: &mut A, cpu: CpuId, kind: EventKind| audience.event(&Event { at, cpu, kind });
         match &told.what {
-            What::Switch { prev, next, why } => {
+            RecordKind::Switch { prev, next, why } => {
                 let (from, to) = (self.people.task(prev, audience), self.people.task(next, audience));
                 say(audience, cpu, EventKind::Switch { prev: from, next: to, why: *why });
-                for (task, coming) in [(from, Coming::No), (to, Coming::Here)] {
+                for (task, coming) in [(from, Arrival::No), (to, Arrival::Here)] {
                     if let Some(task) = task {
                         *self.people.coming(task) = coming;
                     }
@@ -74,51 +79,51 @@ impl Translator {
                     self.people.forget(prev.tid);
                 }
             }
-            What::Waking { thread, waker, cpu: last } => {
+            RecordKind::Waking { thread, waker, cpu: last } => {
                 let waker = self.people.task(waker, audience);
                 let Some(task) = self.people.task(thread, audience) else { return };
                 say(audience, cpu, EventKind::Waking { task, waker });
-                let runs = *self.people.coming(task) == Coming::Here;
+                let runs = *self.people.coming(task) == Arrival::Here;
                 if self.tells_queued || !runs {
-                    *self.people.coming(task) = Coming::Woken;
+                    *self.people.coming(task) = Arrival::Woken;
                 }
                 let is_queued_later = self.tells_queued || (runs && is_about_to_sleep(thread.tid, later));
                 if !is_queued_later {
                     self.queue(task, (told.cpu, *last), thread.tid, at, later, audience);
                 }
             }
-            What::Queued { thread, waker, cpu: target, new } => {
+            RecordKind::Queued { thread, waker, cpu: target, new } => {
                 let waker = self.people.task(waker, audience);
                 let Some(task) = self.people.task(thread, audience) else { return };
                 let coming = std::mem::take(self.people.coming(task));
-                if !new && coming != Coming::Woken {
+                if !new && coming != Arrival::Woken {
                     say(audience, cpu, EventKind::Waking { task, waker });
                 }
                 let cpu = self.sees(*target);
                 say(audience, cpu, EventKind::Enqueued { task, nr_running: 0, new: *new });
             }
-            What::Migrate { thread, from, to } => {
+            RecordKind::Migrate { thread, from, to } => {
                 let Some(task) = self.people.task(thread, audience) else { return };
                 let why = match self.people.coming(task) {
-                    Coming::Woken => MoveReason::Wakeup,
-                    Coming::New => MoveReason::Fork,
-                    Coming::No | Coming::Here => MoveReason::Moved,
+                    Arrival::Woken => MoveReason::Wakeup,
+                    Arrival::New => MoveReason::Fork,
+                    Arrival::No | Arrival::Here => MoveReason::Moved,
                 };
                 let (from, to) = (self.sees(*from), self.sees(*to));
                 say(audience, to, EventKind::Migrate { task, from, why });
             }
-            What::Fork { parent, child, own_process } => {
+            RecordKind::Fork { parent, child, own_process } => {
                 let parent = self.people.task(parent, audience);
                 if let Some(task) = self.forked(at, parent, child, *own_process, audience) {
                     say(audience, cpu, EventKind::Forked { task, parent });
                 }
             }
-            What::Exit { thread } => {
+            RecordKind::Exit { thread } => {
                 let Some(task) = self.people.task(thread, audience) else { return };
                 say(audience, cpu, EventKind::Exited { task });
             }
-            What::Rename { thread } => drop(self.people.task(thread, audience)),
-            What::Lost { count } => {
+            RecordKind::Rename { thread } => drop(self.people.task(thread, audience)),
+            RecordKind::Lost { count } => {
                 say(audience, cpu, EventKind::Lost { count: u32::try_from(*count).unwrap_or(u32::MAX) });
             }
         }
@@ -136,7 +141,7 @@ impl Translator {
     ) -> Option<TaskId> {
         let before = parent.and_then(|parent| self.forks.insert(parent, (child.tid, at)));
         let just_told = before.is_some_and(|(same, then)| same == child.tid && at.since(then) <= SAME_FORK);
-        let known = self.people.known(child.tid).filter(|task| *self.people.coming(*task) == Coming::New);
+        let known = self.people.known(child.tid).filter(|task| *self.people.coming(*task) == Arrival::New);
         let twice = just_told && known.is_some();
         if !twice {
             self.people.forget(child.tid);
@@ -150,7 +155,7 @@ impl Translator {
             }
             None => {}
         }
-        *self.people.coming(task) = Coming::New;
+        *self.people.coming(task) = Arrival::New;
         (!twice).then_some(task)
     }
 
@@ -161,12 +166,12 @@ impl Translator {
         (waker_cpu, last): (u32, u32),
         tid: u32,
         at: Ns,
-        later: &mut VecDeque<Told>,
+        later: &mut VecDeque<SchedRecord>,
         audience: &mut impl Audience,
     ) {
         let next = later.iter().take(LOOK_AHEAD).position(|t| t.cpu == waker_cpu);
         let moved = next.and_then(|i| match later[i].what {
-            What::Migrate { thread, from, to } if thread.tid == tid => Some((i, from, to)),
+            RecordKind::Migrate { thread, from, to } if thread.tid == tid => Some((i, from, to)),
             _ => None,
         });
         let mut target = self.sees(last);
@@ -180,8 +185,8 @@ impl Translator {
             });
             target = to;
         }
-        if *self.people.coming(task) == Coming::Woken {
-            *self.people.coming(task) = Coming::No;
+        if *self.people.coming(task) == Arrival::Woken {
+            *self.people.coming(task) = Arrival::No;
         }
         audience.event(&Event {
             at,
@@ -193,18 +198,18 @@ impl Translator {
 
 /// Whether a running task that is woken was about to sleep: it leaves its CPU and comes back without another wakeup.
 /// Else the kernel found it still on its runqueue, and the wakeup only kept it from sleeping.
-fn is_about_to_sleep(tid: u32, later: &VecDeque<Told>) -> bool {
+fn is_about_to_sleep(tid: u32, later: &VecDeque<SchedRecord>) -> bool {
     let mut left = false;
     for told in later {
         match told.what {
-            What::Switch { prev, why, .. } if prev.tid == tid && !left => {
+            RecordKind::Switch { prev, why, .. } if prev.tid == tid && !left => {
                 if why != SwitchReason::Blocked {
                     return false;
                 }
                 left = true;
             }
-            What::Switch { next, .. } if next.tid == tid => return left,
-            What::Waking { thread, .. } if thread.tid == tid && left => return false,
+            RecordKind::Switch { next, .. } if next.tid == tid => return left,
+            RecordKind::Waking { thread, .. } if thread.tid == tid && left => return false,
             _ => {}
         }
     }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use schedlab_import::record::{Chosen, Watch};
 use schedlab_import::states::States;
 use schedlab_import::timehist::Timehist;
+use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 use schedlab_import::{Form, Recording, read, text};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn survive(bytes: &[u8], form: Option<Form>) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     let recording = Recording { path: file.path().to_owned(), form, kernel: None, hashed: true };
-    let mut watch = Watch::new(Chosen::default(), None);
+    let mut watch = RunBuilder::new(ChosenTasks::default(), None);
     if let Ok(mut imported) = read(&recording, &mut watch) {
         let found = watch.finish(&mut imported);
         let cpu_ns: u128 = found.tasks.iter().map(|t| u128::from(t.cpu_time.0)).sum();
@@ -171,7 +171,7 @@ fn four_thousand_cpus_are_many_and_no_harm() {
     }
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(all.as_bytes()).unwrap();
-    let mut watch = Watch::new(Chosen::default(), None);
+    let mut watch = RunBuilder::new(ChosenTasks::default(), None);
     let mut imported = read(&Recording::at(file.path()), &mut watch).unwrap();
     let found = watch.finish(&mut imported);
     assert_eq!((imported.cast.cpus, imported.cast.tasks.len()), (4096, 4096));

@@ -2,7 +2,7 @@
 //! `SCHEDLAB_EVENTS=5000000 cargo test --release -p schedlab-import --test speed -- --ignored --nocapture`
 
 use schedlab_import::latency::Latency;
-use schedlab_import::record::{Chosen, Watch};
+use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 use schedlab_import::{Recording, read};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -44,7 +44,7 @@ fn speed(events: u64) -> f64 {
     let file = tempfile::NamedTempFile::new().unwrap();
     let written = generate(file.as_file(), events, 16);
     let began = Instant::now();
-    let mut watch = Watch::new(Chosen::default(), None);
+    let mut watch = RunBuilder::new(ChosenTasks::default(), None);
     let mut imported = read(&Recording::at(file.path()), &mut watch).unwrap();
     let found = watch.finish(&mut imported);
     let took = began.elapsed().as_secs_f64();

@@ -33,7 +33,7 @@ const ASKED: &str = "defaults.config";
 
 /// What a kernel's configuration is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ConfigParts<'a> {
     /// The built-in configuration.
     pub built_in: &'a str,
     /// The user's fragment on top.
@@ -42,7 +42,7 @@ pub struct Wanted<'a> {
     pub changes: &'a Changes,
 }
 
-impl Wanted<'_> {
+impl ConfigParts<'_> {
     /// The fragment for kconfig.
     fn text(&self) -> String {
         format!("{}\n{}\n", self.built_in, self.fragment)
@@ -64,7 +64,7 @@ impl Wanted<'_> {
 ///
 /// # Errors
 /// When kconfig fails, or a guest could not run the kernel.
-pub fn configure(make: &Make<'_>, wanted: &Wanted<'_>) -> Result<Vec<Setting>> {
+pub fn configure(make: &Make<'_>, wanted: &ConfigParts<'_>) -> Result<Vec<Setting>> {
     let by_default = |name: &&String| wanted.set_by(name, true) == SetBy::Default;
     let asked: Vec<&String> = wanted.changes.new.iter().filter(by_default).collect();
     let mut defaults = String::new();
@@ -87,7 +87,7 @@ pub fn configure(make: &Make<'_>, wanted: &Wanted<'_>) -> Result<Vec<Setting>> {
 }
 
 /// The lines that give the asked options their defaults, beside options with the values so far.
-fn defaults_of(make: &Make<'_>, wanted: &Wanted<'_>, asked: &[&String], so_far: &str) -> Result<String> {
+fn defaults_of(make: &Make<'_>, wanted: &ConfigParts<'_>, asked: &[&String], so_far: &str) -> Result<String> {
     let place = make.objects.join(ASKED);
     let config = all_no(make, wanted, so_far, Some(&place))?;
     temp::write_whole(&place, kconfig::without(&config, asked).as_bytes())?;
@@ -98,7 +98,7 @@ fn defaults_of(make: &Make<'_>, wanted: &Wanted<'_>, asked: &[&String], so_far: 
 }
 
 /// `make allnoconfig` with further lines; into .config, or into another file.
-fn all_no(make: &Make<'_>, wanted: &Wanted<'_>, more: &str, into: Option<&PathBuf>) -> Result<String> {
+fn all_no(make: &Make<'_>, wanted: &ConfigParts<'_>, more: &str, into: Option<&PathBuf>) -> Result<String> {
     let all = make.objects.join("all.config");
     temp::write_whole(&all, (wanted.text() + more).as_bytes())?;
     let all = format!("KCONFIG_ALLCONFIG={}", all.display());
@@ -169,7 +169,7 @@ function end() {
             new: new.iter().map(|n| (*n).to_owned()).collect(),
             defaults: vec!["CHANGED".to_owned()],
         };
-        let wanted = Wanted { built_in: &built_in, fragment, changes: &changes };
+        let wanted = ConfigParts { built_in: &built_in, fragment, changes: &changes };
         let settings = configure(&make, &wanted).unwrap();
         (fs::read_to_string(path.join(".config")).unwrap(), settings)
     }

@@ -19,7 +19,7 @@ const KERNEL: &str = "vmlinux";
 ///
 /// # Errors
 /// When nm(1) fails.
-pub fn of(objects: &Path) -> Result<String> {
+pub fn table_of(objects: &Path) -> Result<String> {
     let own = nm(&objects.join(SCHEDULER), &["--defined-only"])?;
     let all = nm(&objects.join(KERNEL), &["-S", "--defined-only"])?;
     Ok(table(&own, &all))

@@ -6,6 +6,7 @@
 //! entries `config NAME` and `menuconfig NAME`; help is text that is indented more than `help` itself.
 
 use crate::blob::Content;
+use crate::walk::Walk;
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -149,17 +150,16 @@ impl Changes {
         if self.new.is_empty() {
             return Ok(self);
         }
-        for entry in ignore::WalkBuilder::new(tree).standard_filters(false).build() {
-            let entry = entry.map_err(|e| Error::machine(format!("can't read {}: {e}", tree.display())))?;
-            let inner =
-                entry.path().strip_prefix(tree).unwrap_or(entry.path()).to_string_lossy().into_owned();
-            if !is_kconfig(&inner) || known.contains(&inner.as_str()) || !entry.path().is_file() {
-                continue;
+        Walk::new(tree).each(&mut |entry| {
+            let inner = entry.inner.to_string_lossy();
+            if !is_kconfig(&inner) || known.contains(&&*inner) || !entry.path.is_file() {
+                return Ok(());
             }
-            let text = fs::read(entry.path()).map_err(|e| Error::io(entry.path(), "read", &e))?;
+            let text = fs::read(&entry.path).map_err(|e| Error::io(&entry.path, "read", &e))?;
             let others = options(&String::from_utf8_lossy(&text));
             self.new.retain(|name| !others.contains_key(name));
-        }
+            Ok(())
+        })?;
         Ok(self)
     }
 }

@@ -7,8 +7,8 @@
 //! `source` obtains the source, `survey` lists a tree's files, `diff` reads and applies patches, `site` is the place
 //! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
 //! `make` runs and watches the build, `catalog` keeps the finished kernels, `forecast` says how long that takes. A
-//! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel is
-//! built once.
+//! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel
+//! is built once.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
@@ -22,6 +22,7 @@ pub mod emulator;
 pub mod fetch;
 pub mod forecast;
 pub mod functions;
+mod gitignore;
 pub mod images;
 mod kconfig;
 mod make;
@@ -32,6 +33,7 @@ mod site;
 pub mod source;
 mod survey;
 mod tools;
+mod walk;
 
 pub use catalog::Built;
 pub use emulator::{Mode, Qemu, find_qemu};
@@ -42,7 +44,7 @@ pub use source::Source;
 pub use tools::{check as check_tools, compiler};
 
 use catalog::{Applied, Note};
-use configure::Wanted;
+use configure::ConfigParts;
 use diff::{Patch, Placement};
 use forecast::Speed;
 use make::Make;
@@ -128,7 +130,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let mut make = Make { tree: &tree, objects: &objects, log: site.log(), expected: 0, stop };
     on.say("configuring");
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
-    let wanted = Wanted { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
+    let wanted = ConfigParts { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
     note.options = configure::configure(&make, &wanted)?;
     note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.words())));
     on.say(&format!("building {} from {}", named(&note), note.source));
@@ -141,7 +143,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();
     let name = format!("{}-{}", named(&note), &note.key[..8]);
-    let functions = functions::of(&objects)?;
+    let functions = functions::table_of(&objects)?;
     let files = catalog::Files {
         image: &objects.join(BZIMAGE),
         config: &objects.join(".config"),

@@ -62,7 +62,7 @@ pub struct Make<'a> {
 
 /// The output of a make that worked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Said {
+pub struct MakeOutput {
     /// Warnings with the lines that belong to them.
     pub warnings: Vec<String>,
     /// Steps made.
@@ -74,7 +74,7 @@ impl Make<'_> {
     ///
     /// # Errors
     /// The compiler's own message, once; or the interruption.
-    pub fn run(&self, words: &[&str], jobs: usize, step: &mut dyn FnMut(Step)) -> Result<Said> {
+    pub fn run(&self, words: &[&str], jobs: usize, step: &mut dyn FnMut(Step)) -> Result<MakeOutput> {
         let mut command = Command::new("make");
         let passed = PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.env_clear().envs(passed).envs(FIXED.iter().copied());
@@ -112,9 +112,9 @@ impl Make<'_> {
         self.judge(status, watch)
     }
 
-    fn judge(&self, status: ExitStatus, watch: Watch) -> Result<Said> {
+    fn judge(&self, status: ExitStatus, watch: Watch) -> Result<MakeOutput> {
         if status.success() {
-            return Ok(Said { warnings: watch.warnings(), steps: watch.done });
+            return Ok(MakeOutput { warnings: watch.warnings(), steps: watch.done });
         }
         let shown = watch.errors();
         let full = watch.all.iter().any(|l| l.contains("No space left on device"));
@@ -133,12 +133,12 @@ fn indented(lines: &[String]) -> String {
 }
 
 /// A line of make's output, and whether it came on standard error.
-type Heard = (bool, String);
+type OutputLine = (bool, String);
 
 fn reader(
     from: Option<impl Read + Send + 'static>,
     is_error: bool,
-    to: mpsc::Sender<Heard>,
+    to: mpsc::Sender<OutputLine>,
 ) -> Option<std::thread::JoinHandle<()>> {
     let from = from?;
     Some(std::thread::spawn(move || {
@@ -169,7 +169,7 @@ impl Watch {
     /// Listens until the output ends; `false` when the user wants it to end before.
     fn listen(
         &mut self,
-        lines: &mpsc::Receiver<Heard>,
+        lines: &mpsc::Receiver<OutputLine>,
         stop: &AtomicBool,
         step: &mut dyn FnMut(Step),
     ) -> bool {
@@ -184,7 +184,7 @@ impl Watch {
             }
         }
     }
-    fn take(&mut self, (is_error, line): Heard, step: &mut dyn FnMut(Step)) {
+    fn take(&mut self, (is_error, line): OutputLine, step: &mut dyn FnMut(Step)) {
         if let Some(file) = file_of(&line).filter(|_| !is_error) {
             self.done += 1;
             self.of = self.of.max(self.done);

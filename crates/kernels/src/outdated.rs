@@ -4,6 +4,7 @@
 //! An object is outdated if one of these files is newer, as make sees it. That is an estimate: what the build itself
 //! makes anew on its way (a changed configuration) is not known before.
 
+use crate::walk::Walk;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,24 +22,34 @@ pub struct Objects {
     pub outdated: u64,
 }
 
-/// The objects of a folder of objects. `changed` are paths of the source that count as newer.
-pub fn objects(folder: &Path, changed: &[&str]) -> Objects {
-    let mut times = Times::default();
-    let mut all = Objects::default();
-    for entry in ignore::WalkBuilder::new(folder).standard_filters(false).build().flatten() {
-        let Some(name) = entry.file_name().to_str() else { continue };
-        let Some(stem) = name.strip_prefix(BEFORE).and_then(|n| n.strip_suffix(BEHIND)) else { continue };
-        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
-        all.there += 1;
-        let object = times.of(entry.path().with_file_name(format!("{stem}.o")));
+impl Objects {
+    /// Counts an object, given the file that says of what it was made.
+    fn add(&mut self, cmd: &Path, folder: &Path, changed: &[&str], times: &mut Times) {
+        let name = cmd.file_name().and_then(|name| name.to_str());
+        let stem = name.and_then(|name| name.strip_prefix(BEFORE)).and_then(|name| name.strip_suffix(BEHIND));
+        let (Some(stem), Ok(text)) = (stem, fs::read_to_string(cmd)) else { return };
+        self.there += 1;
+        let object = times.of(cmd.with_file_name(format!("{stem}.o")));
         let is_newer = |name: &str| {
             let is_changed =
                 changed.iter().any(|path| name.strip_suffix(path).is_some_and(|p| p.ends_with('/')));
             is_changed || times.of(folder.join(name)) > object
         };
         // A missing object is older than any file.
-        all.outdated += u64::from(object.is_none() || made_of(&text).any(is_newer));
+        self.outdated += u64::from(object.is_none() || made_of(&text).any(is_newer));
     }
+}
+
+/// The objects of a folder of objects. `changed` are paths of the source that count as newer.
+pub fn objects(folder: &Path, changed: &[&str]) -> Objects {
+    let mut times = Times::default();
+    let mut all = Objects::default();
+    let walked = Walk::new(folder).each(&mut |entry| {
+        all.add(&entry.path, folder, changed, &mut times);
+        Ok(())
+    });
+    // What can't be read is not counted: this is an estimate.
+    drop(walked);
     all
 }
 

@@ -10,6 +10,7 @@
 //! is a part of the tree's identity. So no link of the copy leads to the user's own files.
 
 use crate::blob::{Kind, stays_inside};
+use crate::walk::Walk;
 use schedlab_base::{Error, Result, temp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -122,31 +123,16 @@ pub fn survey(root: &Path, before: &Manifest) -> Result<Survey> {
 
 fn walked(root: &Path, before: &Manifest, git_ignore: bool) -> Result<Survey> {
     let mut now = Survey::default();
-    let top = root.to_owned();
-    let is_source = move |e: &ignore::DirEntry| e.path().strip_prefix(&top).is_ok_and(is_source);
-    // The tree's own .gitignore files alone decide: not those of a folder around it, nor of the user.
-    let walk = ignore::WalkBuilder::new(root)
-        .standard_filters(false)
-        .git_ignore(git_ignore)
-        .require_git(false)
-        .filter_entry(is_source)
-        .build();
-    for entry in walk {
-        let entry = entry.map_err(|e| unreadable(root, &e))?;
-        let path = entry.path();
-        let inner = path.strip_prefix(root).unwrap_or(path);
-        let about = path.symlink_metadata().map_err(|e| Error::io(path, "read", &e))?;
-        if about.is_file() {
-            add(&mut now.files, inner, path, before)?;
-        } else if about.is_symlink() {
-            link(&mut now, root, inner, before)?;
+    Walk::new(root).only(is_source).heeding_git(git_ignore).each(&mut |entry| {
+        if entry.kind.is_file() {
+            add(&mut now.files, &entry.inner, &entry.path, before)
+        } else if entry.kind.is_symlink() {
+            link(&mut now, root, &entry.inner, before)
+        } else {
+            Ok(())
         }
-    }
+    })?;
     Ok(now)
-}
-
-fn unreadable(place: &Path, e: &ignore::Error) -> Error {
-    Error::machine(format!("can't read {}: {e}", place.display()))
 }
 
 /// Adds a file; its bytes are at `place`.
@@ -210,36 +196,21 @@ fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Resul
 
 /// Adds the files of a folder behind a link, and those behind its own links.
 fn behind(now: &mut Survey, root: &Path, inner: &Path, real: &Path, before: &Manifest) -> Result<()> {
-    let (top, at) = (real.to_owned(), inner.to_owned());
-    let shown = move |path: &Path| path.strip_prefix(&top).map(|rest| at.join(rest));
-    let is_wanted = {
-        let shown = shown.clone();
-        move |e: &ignore::DirEntry| shown(e.path()).is_ok_and(|path| is_source(&path))
-    };
-    let walk = ignore::WalkBuilder::new(real)
-        .standard_filters(false)
-        .follow_links(true)
-        .filter_entry(is_wanted)
-        .build();
     let mut count = 0;
-    for entry in walk {
-        let entry = match entry {
-            // A dead link is left out here as it is in the tree itself.
-            Err(e) if e.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => continue,
-            entry => entry.map_err(|e| refused(inner, real, &format!("it can't be read: {e}")))?,
-        };
-        let path = entry.path();
-        if !path.is_file() {
-            continue;
+    let is_wanted = |path: &Path| is_source(&inner.join(path));
+    let mut files = Vec::new();
+    let walked = Walk::new(real).only(is_wanted).following_links().each(&mut |entry| {
+        if entry.kind.is_file() {
+            count += 1;
+            files.push(inner.join(&entry.inner));
         }
-        count += 1;
-        if count > MOST_BEHIND {
-            return Err(refused(inner, real, &format!("it holds more than {MOST_BEHIND} files")));
+        if count <= MOST_BEHIND {
+            return Ok(());
         }
-        let name = shown(path).unwrap_or_else(|_| inner.to_owned());
-        add(&mut now.files, &name, &root.join(&name), before)?;
-    }
-    Ok(())
+        Err(Error::input(format!("it holds more than {MOST_BEHIND} files")))
+    });
+    walked.map_err(|e| refused(inner, real, &e.to_string()))?;
+    files.iter().try_for_each(|name| add(&mut now.files, name, &root.join(name), before))
 }
 
 fn refused(link: &Path, to: &Path, why: &str) -> Error {
@@ -260,18 +231,15 @@ fn relative(link: &Path, other: &Path) -> PathBuf {
 /// # Errors
 /// When the tree can't be read.
 pub fn leads_out(tree: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
-    for entry in ignore::WalkBuilder::new(tree).standard_filters(false).build() {
-        let entry = entry.map_err(|e| unreadable(tree, &e))?;
-        if !entry.path_is_symlink() {
-            continue;
+    let mut first = None;
+    Walk::new(tree).each(&mut |entry| {
+        if first.is_none() && entry.kind.is_symlink() {
+            let to = fs::read_link(&entry.path).map_err(|e| Error::io(&entry.path, "read", &e))?;
+            first = (!stays_inside(&entry.inner, &to)).then_some((entry.inner, to));
         }
-        let to = fs::read_link(entry.path()).map_err(|e| Error::io(entry.path(), "read", &e))?;
-        let inner = entry.path().strip_prefix(tree).unwrap_or(entry.path());
-        if !stays_inside(inner, &to) {
-            return Ok(Some((inner.to_owned(), to)));
-        }
-    }
-    Ok(None)
+        Ok(())
+    })?;
+    Ok(first)
 }
 
 /// Whether a path of the tree, without the tree's own, is source as far as its name tells.

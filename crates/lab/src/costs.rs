@@ -6,7 +6,7 @@
 //! operation per call of its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing,
 //! and the search for a CPU at fork and exec with it (`sched_balance_find_dst_*`), which is a wakeup's.
 
-use schedlab_guest::counter::{Counted, Counts};
+use schedlab_guest::counter::{Counts, FunctionCount};
 use std::collections::BTreeMap;
 
 /// An operation of the scheduler.
@@ -75,7 +75,7 @@ pub fn counters(counts: &Counts) -> BTreeMap<String, u64> {
         all.insert(format!("calls.{name}"), called);
         all.insert(format!("instructions.{name}"), 0);
     }
-    for (function, Counted { instructions, .. }) in counts {
+    for (function, FunctionCount { instructions, .. }) in counts {
         let of = operation(function).map(|o| format!("instructions.{}", o.name));
         for counter in of.iter().map(String::as_str).chain([ALL]) {
             *all.entry(counter.to_owned()).or_default() += instructions;
@@ -86,7 +86,7 @@ pub fn counters(counts: &Counts) -> BTreeMap<String, u64> {
 
 /// The counts as CSV: function, calls, instructions.
 pub fn as_text(counts: &Counts) -> String {
-    let line = |(name, c): (&String, &Counted)| format!("{name},{},{}\n", c.calls, c.instructions);
+    let line = |(name, c): (&String, &FunctionCount)| format!("{name},{},{}\n", c.calls, c.instructions);
     std::iter::once("function,calls,instructions\n".to_owned()).chain(counts.iter().map(line)).collect()
 }
 
@@ -96,7 +96,7 @@ pub fn of_text(text: &str) -> Counts {
         let mut parts = line.split(',');
         let name = parts.next()?.to_owned();
         let counted =
-            Counted { calls: parts.next()?.parse().ok()?, instructions: parts.next()?.parse().ok()? };
+            FunctionCount { calls: parts.next()?.parse().ok()?, instructions: parts.next()?.parse().ok()? };
         Some((name, counted))
     };
     text.lines().skip(1).filter_map(line).collect()
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn instructions_go_to_one_operation_and_to_the_sum() {
-        let of = |calls, instructions| Counted { calls, instructions };
+        let of = |calls, instructions| FunctionCount { calls, instructions };
         let counts: Counts = [
             ("try_to_wake_up", of(10, 1_000)),
             ("select_idle_cpu", of(0, 500)),

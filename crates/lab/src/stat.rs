@@ -12,7 +12,7 @@ use schedlab_record::{Findings, Observe, RECORD_SCHEMA, Record, WATCHING, enviro
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
-pub use schedlab_native::counters::watch::{How, Output, Watched, command, system};
+pub use schedlab_native::counters::watch::{Output, WatchOptions, Watched, command, system};
 
 /// The order in which commands are run: A B B A, so that drift affects all alike, or A B A B.
 ///

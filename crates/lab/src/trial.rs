@@ -10,7 +10,7 @@ use crate::experiment::{Experiment, parse, write};
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
-use schedlab_guest::counter::{Counted, Counts};
+use schedlab_guest::counter::{Counts, FunctionCount};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
@@ -186,7 +186,7 @@ pub fn moved(base: &Counts, patched: &Counts) -> Vec<Moved> {
     let mut all: Vec<Moved> = names
         .into_iter()
         .map(|name| {
-            let (b, p): (Counted, Counted) = (of(base, name), of(patched, name));
+            let (b, p): (FunctionCount, FunctionCount) = (of(base, name), of(patched, name));
             Moved {
                 function: name.clone(),
                 calls: [b.calls, p.calls],
@@ -251,7 +251,7 @@ mod tests {
         let none = Cost { calls: [0, 1], ..cost };
         assert_eq!((none.each(0), none.change_pct()), (None, None));
         let counts = |a, b| -> Counts {
-            let of = |instructions| Counted { calls: 1, instructions };
+            let of = |instructions| FunctionCount { calls: 1, instructions };
             [("a".to_owned(), of(a)), ("b".to_owned(), of(b)), ("same".to_owned(), of(7))].into()
         };
         let order: Vec<String> =

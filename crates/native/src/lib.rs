@@ -8,56 +8,28 @@
 compile_error!("the live backend runs on Linux");
 
 mod agent;
-mod arena;
-mod attrs;
-pub mod cgroups;
-mod changes;
-mod channel;
-mod column;
-mod command;
-mod control;
-pub mod counters;
-pub mod engine;
-pub mod exec;
-mod footprint;
-mod found;
-mod intervals;
-mod kernel_counters;
-mod later;
-pub mod limits;
-pub mod live;
-mod offspring;
-mod owner;
-mod parent;
-mod prepare;
 pub mod probe;
-pub mod profile;
-mod protocol;
-mod recorder;
-mod recording;
-mod results;
-mod scx;
 pub mod settings;
-mod shared;
-mod stage;
-mod stays;
 mod sys;
-mod task;
-pub mod tracepoints;
-mod usage;
-mod witness;
+mod tasks;
+mod watch;
 
+pub use agent::{engine, live};
+pub use settings::{cgroups, exec};
+pub use sys::limits;
+pub use watch::{counters, profile, tracepoints};
+
+pub use agent::parent::{AGENT_VARIABLE, run, run_with};
+pub use agent::protocol::Fault;
 pub use agent::{agent_main, execute};
-pub use parent::{AGENT_VARIABLE, run, run_with};
-pub use protocol::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
-use cgroups::Places;
 use schedlab_base::Ns;
 use schedlab_kernel::{AttrChange, Change};
 use schedlab_record::{Findings, Observe};
 use schedlab_workload::{CommandOutput, Spec};
 use serde::{Deserialize, Serialize};
+use settings::cgroups::Places;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -98,16 +70,12 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<PathBuf>,
     /// The most bytes that are written there; 0: as many as come.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub keep_most_bytes: u64,
 }
 
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-fn is_none(n: &u64) -> bool {
-    *n == 0
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 /// The result that the agent sends back.

@@ -3,10 +3,10 @@
 //!
 //! No kernel makes a task with them. A new task has its parent's, and is placed and weighed with these. Then it gives
 //! itself its own, on its own CPU time and before its program begins: it joins its group, takes its CPUs, sets its
-//! attributes. The live engine does so in this order (`body` in `native/src/task.rs`), each only where the parent's
-//! differ. In it, a task that is there from the start has done all of that before the start. So such a task has here,
-//! too, at time 0: it was placed with the attributes of the engine (nice 0 of SCHED_OTHER, no group), on a CPU that it
-//! may use.
+//! attributes. The live engine does so in this order (`body` in `native/src/tasks/task.rs`), each only where the
+//! parent's differ. In it, a task that is there from the start has done all of that before the start. So such a task
+//! has here, too, at time 0: it was placed with the attributes of the engine (nice 0 of SCHED_OTHER, no group), on a
+//! CPU that it may use.
 //!
 //! The tasks of an autogroup are born in it, and the machine's own tasks have had their attributes since the boot.
 

@@ -20,8 +20,8 @@ pub mod remote;
 pub mod replay;
 pub mod rtapp;
 pub mod spec;
+mod surroundings;
 pub mod together;
-mod told;
 
 #[cfg(test)]
 mod doc_tests;

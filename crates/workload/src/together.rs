@@ -45,7 +45,7 @@ pub fn build(
     b: &mut Builder,
 ) -> Result<()> {
     base.build_into(b)?;
-    beside.iter().try_for_each(|other| one(other, base, b))?;
+    beside.iter().try_for_each(|other| build_beside(other, base, b))?;
     nested::build(nested, b)?;
     remote::build(remotes, b)?;
     place::settle(b)?;
@@ -86,7 +86,7 @@ fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
 }
 
 /// Builds a workload beside the others: its length is theirs. One that ends by itself runs once.
-fn one(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
+fn build_beside(other: &Beside, base: &Spec, b: &mut Builder) -> Result<()> {
     let (first, settings, length) = (b.next_task().index(), b.settings(), b.whole_length());
     b.begin_beside(&other.name, other.called.as_deref());
     match &other.rtapp {

@@ -1,8 +1,8 @@
 //! The fields of the scheduler's tracepoints, by the layouts that a file holds.
 
 use super::format::{Format, Place};
+use crate::sched_record::{CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, RecordKind, Thread};
 use crate::states::States;
-use crate::told::{CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, Thread, What};
 use schedlab_base::{Error, Result};
 use schedlab_trace::SwitchReason;
 
@@ -89,7 +89,7 @@ pub struct Tracepoints {
 /// A record's content, or what else it is.
 pub enum Record {
     /// A record of the scheduler: the thread that ran, and the content.
-    Told(u32, What),
+    Event(u32, RecordKind),
     /// A record of another tracepoint.
     Other,
     /// A record of the scheduler that can't be read.
@@ -130,11 +130,11 @@ impl Tracepoints {
             return Record::Other;
         };
         let current = self.current.small(record).filter(|tid| *tid < MAX_THREADS).unwrap_or(0);
-        self.content(reader, record, current).map_or(Record::Unreadable, |what| Record::Told(current, what))
+        self.content(reader, record, current).map_or(Record::Unreadable, |what| Record::Event(current, what))
     }
 
     #[inline]
-    fn content(&self, reader: &Reader, record: &[u8], current: u32) -> Option<What> {
+    fn content(&self, reader: &Reader, record: &[u8], current: u32) -> Option<RecordKind> {
         let cpu = |place: &Place| place.small(record).filter(|cpu| *cpu < MAX_CPUS);
         let nameless = |tid| Thread { tid, comm: Comm::default(), prio: None };
         let waker = || {
@@ -146,29 +146,34 @@ impl Tracepoints {
                 let (prev, next) = (prev.read(record)?, next.read(record)?);
                 let bits = state.number(record)?;
                 let why = if prev.tid == 0 { SwitchReason::FromIdle } else { states.reason(bits) };
-                What::Switch { prev, next, why }
+                RecordKind::Switch { prev, next, why }
             }
             Reader::Waking { who, cpu: target } => {
                 let waker = waker()?;
                 let cpu = target.as_ref().and_then(cpu)?;
-                What::Waking { thread: who.read(record)?, waker, cpu }
+                RecordKind::Waking { thread: who.read(record)?, waker, cpu }
             }
-            Reader::Wakeup { who, cpu: target, new } => {
-                What::Queued { thread: who.read(record)?, waker: waker()?, cpu: cpu(target)?, new: *new }
-            }
+            Reader::Wakeup { who, cpu: target, new } => RecordKind::Queued {
+                thread: who.read(record)?,
+                waker: waker()?,
+                cpu: cpu(target)?,
+                new: *new,
+            },
             Reader::Migrate { who, from, to } => {
-                What::Migrate { thread: who.read(record)?, from: cpu(from)?, to: cpu(to)? }
+                RecordKind::Migrate { thread: who.read(record)?, from: cpu(from)?, to: cpu(to)? }
             }
-            Reader::Fork { parent, child } => {
-                What::Fork { parent: parent.read(record)?, child: child.read(record)?, own_process: None }
-            }
-            Reader::NewTask { child, flags } => What::Fork {
+            Reader::Fork { parent, child } => RecordKind::Fork {
+                parent: parent.read(record)?,
+                child: child.read(record)?,
+                own_process: None,
+            },
+            Reader::NewTask { child, flags } => RecordKind::Fork {
                 parent: nameless(current),
                 child: child.read(record)?,
                 own_process: Some(flags.number(record)? & CLONE_THREAD == 0),
             },
-            Reader::Exit { who } => What::Exit { thread: who.read(record)? },
-            Reader::Rename { who } => What::Rename { thread: who.read(record)? },
+            Reader::Exit { who } => RecordKind::Exit { thread: who.read(record)? },
+            Reader::Rename { who } => RecordKind::Rename { thread: who.read(record)? },
         })
     }
 }

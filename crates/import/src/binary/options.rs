@@ -8,7 +8,7 @@ const UNAME: u16 = 5;
 
 /// What is read of the options.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct TraceOptions {
     /// The kernel's release.
     pub release: Option<String>,
     /// Events that newer ones overwrote.
@@ -17,7 +17,7 @@ pub struct Told {
     clock: String,
 }
 
-impl Told {
+impl TraceOptions {
     /// Reads an option; those that are not known are skipped.
     pub fn take(&mut self, id: u16, data: &[u8]) {
         let text = String::from_utf8_lossy(data);
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn release_losses_and_clock_are_told() {
-        let mut told = Told::default();
+        let mut told = TraceOptions::default();
         told.take(UNAME, b"Linux host 6.18.44-x x86_64\0");
         told.take(CPUSTAT, b"CPU: 0\nentries: 1\noverrun: 7\ncommit overrun: 9\n\0");
         told.take(CPUSTAT, b"CPU: 1\noverrun: 5\n\0");

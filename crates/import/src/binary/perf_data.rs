@@ -8,9 +8,9 @@ use super::fields::{Record, Tracepoints};
 use super::header;
 use super::rounds::Rounds;
 use super::{Fields, byte_order, cut, part};
-use crate::people::Audience;
-use crate::people::Known;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, Told, UNTOLD};
+use crate::sched_record::{Comm, MAX_CPUS, MAX_THREADS, SchedRecord, UNKNOWN_PROCESS};
+use crate::task_table::Audience;
+use crate::task_table::KnownThread;
 use crate::{Imported, text};
 use schedlab_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -244,7 +244,9 @@ fn take<A: Audience>(
     match kind {
         SAMPLE => match sample(body, head) {
             Some((at_ns, cpu, process, raw)) => match head.tracepoints.read(raw) {
-                Record::Told(current, what) => rounds.take(Told { at_ns, cpu, current, process, what }),
+                Record::Event(current, what) => {
+                    rounds.take(SchedRecord { at_ns, cpu, current, process, what })
+                }
                 Record::Other => return Ok(1),
                 Record::Unreadable => rounds.importer.losses.unreadable(number),
             },
@@ -289,7 +291,7 @@ fn sample<'a>(body: &'a [u8], head: &Head) -> Option<(u64, u32, u32, &'a [u8])> 
     }
     let skip = |at: &mut Fields<'a>, bit: u64| if kind & bit != 0 { at.u64().map(drop) } else { Some(()) };
     skip(&mut at, IP)?;
-    let process = if kind & TID != 0 { (at.u32()?, at.u32()?).0 } else { UNTOLD };
+    let process = if kind & TID != 0 { (at.u32()?, at.u32()?).0 } else { UNKNOWN_PROCESS };
     let at_ns = if kind & TIME != 0 { at.u64()? } else { return None };
     skip(&mut at, ADDR)?;
     skip(&mut at, ID)?;
@@ -304,7 +306,7 @@ fn sample<'a>(body: &'a [u8], head: &Head) -> Option<(u64, u32, u32, &'a [u8])> 
         return None;
     }
     let length = at.u32()? as usize;
-    let process = if process < MAX_THREADS { process } else { UNTOLD };
+    let process = if process < MAX_THREADS { process } else { UNKNOWN_PROCESS };
     Some((at_ns, cpu, process, at.bytes(length)?)).filter(|(_, cpu, ..)| *cpu < MAX_CPUS)
 }
 
@@ -325,6 +327,8 @@ fn comm<A: Audience>(body: &[u8], rounds: &mut Rounds<'_, A>) {
     let mut at = Fields(body);
     let (Some(process), Some(tid), Some(name)) = (at.u32(), at.u32(), at.text()) else { return };
     if tid > 0 && tid < MAX_THREADS && process < MAX_THREADS {
-        rounds.importer.introduce(tid, Known { comm: Comm::of(name), process, ..Known::default() });
+        rounds
+            .importer
+            .introduce(tid, KnownThread { comm: Comm::of(name), process, ..KnownThread::default() });
     }
 }

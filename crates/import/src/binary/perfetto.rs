@@ -6,10 +6,12 @@
 
 use super::proto::{Fields, Value, varint};
 use super::rounds::Rounds;
+use crate::sched_record::{
+    CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, RecordKind, SchedRecord, Thread, UNKNOWN_PROCESS,
+};
 use crate::states::States;
 use crate::text::note;
-use crate::told::{CLONE_THREAD, Comm, IN_INTERRUPT, MAX_CPUS, MAX_THREADS, Thread, Told, UNTOLD, What};
-use crate::{Audience, Imported, Known};
+use crate::{Audience, Imported, KnownThread};
 use schedlab_base::{Error, Result};
 use schedlab_trace::SwitchReason;
 use std::io::{ErrorKind, Read};
@@ -62,7 +64,7 @@ struct Reader<'a, A> {
     running: Vec<u32>,
     last_cpu: u32,
     /// The events of a bundle.
-    bundle: Vec<Told>,
+    bundle: Vec<SchedRecord>,
     others: u64,
     bundles: u64,
     release: Option<String>,
@@ -147,9 +149,9 @@ impl<A: Audience> Reader<'_, A> {
                     _ => {}
                 }
             }
-            let process = process.unwrap_or(if field == 1 { tid } else { UNTOLD });
+            let process = process.unwrap_or(if field == 1 { tid } else { UNKNOWN_PROCESS });
             if matches!(field, 1 | 2) && (1..MAX_THREADS).contains(&tid) && process < MAX_THREADS {
-                self.rounds.importer.introduce(tid, Known { comm, process, ..Known::default() });
+                self.rounds.importer.introduce(tid, KnownThread { comm, process, ..KnownThread::default() });
             }
         }
     }
@@ -183,7 +185,7 @@ impl<A: Audience> Reader<'_, A> {
                     break;
                 }
                 2 => match event(value.bytes(), cpu, &mut self.states) {
-                    Taken::Told(told) => bundle.push(told),
+                    Taken::Record(told) => bundle.push(told),
                     Taken::Other => self.others += 1,
                     Taken::Unreadable => self.unreadable(),
                 },
@@ -206,24 +208,24 @@ impl<A: Audience> Reader<'_, A> {
     }
 
     /// A switch whose first task is not told, and a wakeup whose waker is not, take the task that came last.
-    fn with_prev(&mut self, mut told: Told) -> Told {
+    fn with_prev(&mut self, mut told: SchedRecord) -> SchedRecord {
         let at = told.cpu as usize;
         if at >= self.running.len() {
             self.running.resize(at + 1, 0);
         }
-        if let What::Waking { waker, .. } = &mut told.what
+        if let RecordKind::Waking { waker, .. } = &mut told.what
             && waker.tid == NOT_TOLD
         {
             waker.tid = self.running[at].saturating_sub(1);
             told.current = waker.tid;
         }
-        let What::Switch { prev, next, why } = &mut told.what else { return told };
+        let RecordKind::Switch { prev, next, why } = &mut told.what else { return told };
         let last = std::mem::replace(&mut self.running[at], next.tid + 1);
         if prev.tid == NOT_TOLD {
             prev.tid = last.saturating_sub(1);
             if last == 0 {
                 // Nothing is known of this CPU before.
-                self.rounds.take(Told { what: What::Lost { count: 0 }, ..told });
+                self.rounds.take(SchedRecord { what: RecordKind::Lost { count: 0 }, ..told });
             }
             if prev.tid == 0 {
                 *why = SwitchReason::FromIdle;
@@ -235,7 +237,7 @@ impl<A: Audience> Reader<'_, A> {
 }
 
 enum Taken {
-    Told(Told),
+    Record(SchedRecord),
     Other,
     Unreadable,
 }
@@ -296,36 +298,45 @@ fn event(message: &[u8], cpu: u32, states: &mut States) -> Taken {
         return Taken::Other;
     }
     match Row::of(message).and_then(|row| content(kind, &row, (current, flags), states)) {
-        Some(what) => Taken::Told(Told { at_ns, cpu, current, process: UNTOLD, what }),
+        Some(what) => Taken::Record(SchedRecord { at_ns, cpu, current, process: UNKNOWN_PROCESS, what }),
         None => Taken::Unreadable,
     }
 }
 
-fn content(kind: u64, row: &Row<'_>, (current, flags): (u32, u64), states: &mut States) -> Option<What> {
+fn content(
+    kind: u64,
+    row: &Row<'_>,
+    (current, flags): (u32, u64),
+    states: &mut States,
+) -> Option<RecordKind> {
     let waker = nameless(if flags & IN_INTERRUPT != 0 { 0 } else { current });
     Some(match kind {
         4 => {
             let prev = row.thread(1, 2, 3)?;
             let why = if prev.tid == 0 { SwitchReason::FromIdle } else { states.ended_by(row.number(4)) };
-            What::Switch { prev, next: row.thread(5, 6, 7)?, why }
+            RecordKind::Switch { prev, next: row.thread(5, 6, 7)?, why }
         }
-        20 => What::Waking { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)? },
-        17 | 114 => What::Queued { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)?, new: kind == 114 },
-        491 => What::Migrate { thread: row.thread(1, 2, 3)?, from: row.cpu(4)?, to: row.cpu(5)? },
-        235 => What::Fork {
+        20 => RecordKind::Waking { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)? },
+        17 | 114 => {
+            RecordKind::Queued { thread: row.thread(1, 2, 3)?, waker, cpu: row.cpu(5)?, new: kind == 114 }
+        }
+        491 => RecordKind::Migrate { thread: row.thread(1, 2, 3)?, from: row.cpu(4)?, to: row.cpu(5)? },
+        235 => RecordKind::Fork {
             parent: nameless(current),
             child: row.thread(2, 1, 0)?,
             own_process: Some(row.number(3) & CLONE_THREAD == 0),
         },
-        239 => What::Fork { parent: row.thread(1, 2, 0)?, child: row.thread(3, 4, 0)?, own_process: None },
-        238 => What::Exit { thread: row.thread(1, 2, 4)? },
-        _ => What::Rename { thread: row.thread(3, 1, 0)? },
+        239 => {
+            RecordKind::Fork { parent: row.thread(1, 2, 0)?, child: row.thread(3, 4, 0)?, own_process: None }
+        }
+        238 => RecordKind::Exit { thread: row.thread(1, 2, 4)? },
+        _ => RecordKind::Rename { thread: row.thread(3, 1, 0)? },
     })
 }
 
 /// Reads the columns of a bundle: switches without the task before, and wakeups. `None` if they are of different
 /// lengths, are too long, or name what is not there.
-fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States) -> Option<()> {
+fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut States) -> Option<()> {
     let mut names = Vec::new();
     let mut columns: [Vec<u64>; 13] = Default::default();
     for (field, value) in Fields::of(message) {
@@ -357,8 +368,8 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States
         let of = |column: usize| columns[column][nth];
         at_ns = at_ns.wrapping_add(of(1));
         let next = thread(of(3), of(6), of(4))?;
-        let what = What::Switch { prev: nameless(NOT_TOLD), next, why: states.ended_by(of(2)) };
-        bundle.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what });
+        let what = RecordKind::Switch { prev: nameless(NOT_TOLD), next, why: states.ended_by(of(2)) };
+        bundle.push(SchedRecord { at_ns, cpu, current: 0, process: UNKNOWN_PROCESS, what });
     }
     let mut at_ns = 0_u64;
     #[allow(clippy::needless_range_loop)] // A row is what all columns have at its place.
@@ -370,8 +381,8 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<Told>, states: &mut States
         // Columns don't tell the waker: it is the thread that runs, which the switches before tell.
         let irq = flags_told && of(12) & IN_INTERRUPT != 0;
         let waker = nameless(if irq { 0 } else { NOT_TOLD });
-        let what = What::Waking { thread: woken, waker, cpu: target };
-        bundle.push(Told { at_ns, cpu, current: 0, process: UNTOLD, what });
+        let what = RecordKind::Waking { thread: woken, waker, cpu: target };
+        bundle.push(SchedRecord { at_ns, cpu, current: 0, process: UNKNOWN_PROCESS, what });
     }
     Some(())
 }

@@ -1,7 +1,7 @@
 //! Puts records in order that come in rounds: a recorder empties the buffer of one CPU after the other, again and
 //! again. When a round is over, everything up to the newest time of the round before is there. So two rounds are held.
 
-use crate::told::{Told, UNTOLD, What};
+use crate::sched_record::{RecordKind, SchedRecord, UNKNOWN_PROCESS};
 use crate::{Audience, Importer};
 
 /// Records that are held at most, if no round is ever finished.
@@ -11,7 +11,7 @@ const MOST_HELD: usize = 1 << 20;
 pub struct Rounds<'a, A> {
     /// Where they go.
     pub importer: Importer<'a, A>,
-    held: Vec<Told>,
+    held: Vec<SchedRecord>,
     /// The time of each CPU's last record among them.
     last_ns: Vec<Option<u64>>,
     newest_ns: u64,
@@ -32,7 +32,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
     }
     /// Takes a record.
     #[inline]
-    pub fn take(&mut self, told: Told) {
+    pub fn take(&mut self, told: SchedRecord) {
         self.newest_ns = self.newest_ns.max(told.at_ns);
         let cpu = told.cpu as usize;
         if cpu >= self.last_ns.len() {
@@ -42,7 +42,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
         self.hold(told);
     }
     #[inline]
-    fn hold(&mut self, told: Told) {
+    fn hold(&mut self, told: SchedRecord) {
         self.held.push(told);
         if self.held.len() >= MOST_HELD {
             self.sort();
@@ -54,7 +54,13 @@ impl<'a, A: Audience> Rounds<'a, A> {
     pub fn take_lost(&mut self, cpu: u32, count: u64) {
         match self.last_ns.get(cpu as usize).copied().flatten() {
             Some(at_ns) => {
-                self.hold(Told { at_ns, cpu, current: 0, process: UNTOLD, what: What::Lost { count } });
+                self.hold(SchedRecord {
+                    at_ns,
+                    cpu,
+                    current: 0,
+                    process: UNKNOWN_PROCESS,
+                    what: RecordKind::Lost { count },
+                });
             }
             None => self.importer.lost(cpu, count),
         }

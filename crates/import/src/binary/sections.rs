@@ -8,7 +8,7 @@ use super::header::{self, Layout};
 use super::options;
 use super::packed::{Packing, Stream};
 use super::{Fields, cut, part};
-use crate::told::MAX_CPUS;
+use crate::sched_record::MAX_CPUS;
 use schedlab_base::{Error, Result};
 use std::fs::File;
 
@@ -57,7 +57,7 @@ pub struct Opened {
     /// The pages by CPU.
     pub cpus: Vec<(u32, Stream)>,
     /// What its options tell.
-    pub told: options::Told,
+    pub told: options::TraceOptions,
 }
 
 /// Opens a file. `at` is behind the size of a page in its head.
@@ -69,7 +69,7 @@ pub fn open(file: &File, mut at: Fields<'_>) -> Result<Opened> {
     let packing = Packing::parse(name)?;
     let _version = at.text().ok_or_else(cut)?;
     let mut next = at.u64().ok_or_else(cut)?;
-    let mut told = options::Told::default();
+    let mut told = options::TraceOptions::default();
     let (mut page, mut formats, mut buffers) = (None, None, Vec::new());
     for _ in 0..MOST_OPTIONS {
         let bytes = section(file, packing, next, DONE)?;

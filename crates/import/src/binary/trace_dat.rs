@@ -9,8 +9,8 @@ use super::packed::{Packing, Stream};
 use super::page::{self, Part};
 use super::sections::{self, Opened};
 use super::{Fields, cut, part};
-use crate::people::Audience;
-use crate::told::{MAX_CPUS, Told, UNTOLD};
+use crate::sched_record::{MAX_CPUS, SchedRecord, UNKNOWN_PROCESS};
+use crate::task_table::Audience;
 use crate::{Imported, Importer, text};
 use schedlab_base::{Error, Result};
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ const BEGIN: u64 = 256;
 struct Pages {
     cpu: u32,
     stream: Stream,
-    held: VecDeque<Told>,
+    held: VecDeque<SchedRecord>,
     /// Records that were lost before the next one.
     missed: Option<u64>,
 }
@@ -95,11 +95,11 @@ fn open(file: &File, size: u64) -> Result<Opened> {
 }
 
 /// Place and size of each CPU's pages, and what the options tell.
-type Places = (Vec<(u64, u64)>, options::Told);
+type Places = (Vec<(u64, u64)>, options::TraceOptions);
 
 fn places(bytes: &[u8]) -> Option<Places> {
     let mut at = Fields(bytes);
-    let mut told = options::Told::default();
+    let mut told = options::TraceOptions::default();
     let cpus = at.u32().filter(|n| *n <= MAX_CPUS)?;
     let mut word = at.bytes(10)?;
     if word.starts_with(b"options") {
@@ -133,8 +133,14 @@ impl Pages {
                 page::read(&layout.page, page, |part| match part {
                     Part::Missed(n) => *missed = Some(missed.unwrap_or(0).saturating_add(n)),
                     Part::Record(at_ns, record) => match layout.tracepoints.read(record) {
-                        Record::Told(current, what) => {
-                            held.push_back(Told { at_ns, cpu: *cpu, current, process: UNTOLD, what });
+                        Record::Event(current, what) => {
+                            held.push_back(SchedRecord {
+                                at_ns,
+                                cpu: *cpu,
+                                current,
+                                process: UNKNOWN_PROCESS,
+                                what,
+                            });
                         }
                         Record::Other => *others += 1,
                         Record::Unreadable => importer.losses.unreadable(importer.records() + 1),

@@ -11,10 +11,12 @@ mod stream;
 mod tests;
 pub mod tsdl;
 
-use crate::people::Audience;
+use crate::sched_record::{
+    Comm, MAX_CPUS, MAX_THREADS, RecordKind, SchedRecord, TRACEPOINTS, Thread, UNKNOWN_PROCESS,
+};
 use crate::states::States;
-use crate::told::{Comm, MAX_CPUS, MAX_THREADS, TRACEPOINTS, Thread, Told, UNTOLD, What};
-use crate::{Form, Imported, Importer, Known, text};
+use crate::task_table::Audience;
+use crate::{Form, Imported, Importer, KnownThread, text};
 use bits::{Scope, Value};
 use schedlab_base::{Error, Result, input};
 use schedlab_trace::SwitchReason;
@@ -207,19 +209,19 @@ impl<A: Audience> Reader<'_, A> {
             return self.importer.losses.unreadable(at);
         };
         match &what {
-            What::Switch { next, .. } => self.running[at] = next.tid,
-            What::Fork { child, .. } => {
+            RecordKind::Switch { next, .. } => self.running[at] = next.tid,
+            RecordKind::Fork { child, .. } => {
                 if let Some(process) = scope.number("child_pid").and_then(thread) {
-                    self.importer.introduce(child.tid, Known { process, ..Known::default() });
+                    self.importer.introduce(child.tid, KnownThread { process, ..KnownThread::default() });
                 }
             }
             _ => {}
         }
         let current = match &what {
-            What::Switch { prev, .. } => prev.tid,
+            RecordKind::Switch { prev, .. } => prev.tid,
             _ => current,
         };
-        self.importer.record(Told { at_ns, cpu, current, process: UNTOLD, what });
+        self.importer.record(SchedRecord { at_ns, cpu, current, process: UNKNOWN_PROCESS, what });
     }
 }
 
@@ -228,7 +230,7 @@ fn thread(number: i64) -> Option<u32> {
 }
 
 /// The content of an event; `None` if fields are missing or are none.
-fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> Option<What> {
+fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> Option<RecordKind> {
     let who = |comm: &str, tid: &str, prio: &str| -> Option<Thread> {
         let comm = match scope.value(comm) {
             Some(Value::Text(name)) => Comm::of(name),
@@ -247,22 +249,22 @@ fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> 
                 0 => SwitchReason::FromIdle,
                 _ => states.ended_by(scope.number("prev_state")? as u64),
             };
-            What::Switch { prev, next: who("next_comm", "next_tid", "next_prio")?, why }
+            RecordKind::Switch { prev, next: who("next_comm", "next_tid", "next_prio")?, why }
         }
-        "sched_waking" => What::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
+        "sched_waking" => RecordKind::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
         "sched_wakeup" | "sched_wakeup_new" => {
             // Kernels before 4.3 also tell of wakeups in vain.
             let new = name == "sched_wakeup_new";
-            What::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
+            RecordKind::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
         }
         "sched_migrate_task" => {
-            What::Migrate { thread: woken()?, from: cpu("orig_cpu")?, to: cpu("dest_cpu")? }
+            RecordKind::Migrate { thread: woken()?, from: cpu("orig_cpu")?, to: cpu("dest_cpu")? }
         }
-        "sched_process_fork" => What::Fork {
+        "sched_process_fork" => RecordKind::Fork {
             parent: who("parent_comm", "parent_tid", "")?,
             child: who("child_comm", "child_tid", "")?,
             own_process: None,
         },
-        _ => What::Exit { thread: woken()? },
+        _ => RecordKind::Exit { thread: woken()? },
     })
 }

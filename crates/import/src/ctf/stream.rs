@@ -2,7 +2,7 @@
 
 use super::bits::{Bits, Scope};
 use super::tsdl::{Description, StreamClass};
-use crate::told::MAX_CPUS;
+use crate::sched_record::MAX_CPUS;
 use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -3,8 +3,8 @@
 
 use super::bare;
 use super::number::{Cursor, number};
+use crate::sched_record::{CLONE_THREAD, Comm, MAX_CPUS, MAX_THREADS, RecordKind, Thread};
 use crate::states::States;
-use crate::told::{CLONE_THREAD, Comm, MAX_CPUS, MAX_THREADS, Thread, What};
 use memchr::memmem;
 use schedlab_trace::SwitchReason;
 
@@ -14,7 +14,7 @@ const COMM_LEN: usize = 15;
 /// What the fields tell.
 pub enum Read {
     /// A record.
-    What(What),
+    RecordKind(RecordKind),
     /// An event that is not read, or one that says that nothing happened.
     Other,
     /// They are not as they should be.
@@ -40,8 +40,8 @@ pub fn read(
                 return Read::Other;
             }
             told.map(|(thread, cpu, _)| match name {
-                b"sched_waking" => What::Waking { thread, waker: waker(), cpu },
-                _ => What::Queued { thread, waker: waker(), cpu, new: name == b"sched_wakeup_new" },
+                b"sched_waking" => RecordKind::Waking { thread, waker: waker(), cpu },
+                _ => RecordKind::Queued { thread, waker: waker(), cpu, new: name == b"sched_wakeup_new" },
             })
         }
         b"sched_migrate_task" => migrate(fields),
@@ -55,7 +55,7 @@ pub fn read(
         },
         _ => return Read::Other,
     };
-    what.map_or(Read::Unreadable, Read::What)
+    what.map_or(Read::Unreadable, Read::RecordKind)
 }
 
 /// The length of a name that stands before `anchor`. A name may hold the anchor itself, so the last one within a name's
@@ -98,7 +98,7 @@ fn cpu(n: u64) -> Option<u32> {
 }
 
 #[inline]
-fn switch(fields: &[u8], states: &mut States) -> Option<What> {
+fn switch(fields: &[u8], states: &mut States) -> Option<RecordKind> {
     let mut at = Cursor(fields);
     let prev = person(&mut at, [b"prev_comm=", b" prev_pid=", b" prev_prio="])?;
     if !at.past(b" prev_state=") {
@@ -109,12 +109,12 @@ fn switch(fields: &[u8], states: &mut States) -> Option<What> {
     let state = at.take(end).trim_ascii();
     let _ = at.past(b" ==> ") || at.past(b" ");
     let next = person(&mut at, [b"next_comm=", b" next_pid=", b" next_prio="])?;
-    Some(What::Switch { prev, next, why: why(prev.tid, state, states)? })
+    Some(RecordKind::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
 /// `bash:12 [120] S ==> swapper/0:0 [120]`, read from its arrow: names may hold colons and brackets. Kernels before
 /// 2.6.33 print `task bash:12 [120] (S) ==> swapper:0 [120]`.
-fn plugin_switch(fields: &[u8], states: &mut States) -> Option<What> {
+fn plugin_switch(fields: &[u8], states: &mut States) -> Option<RecordKind> {
     let arrow = memmem::find(fields, b" ==> ")?;
     let (left, right) = (&fields[..arrow], &fields[arrow + 5..]);
     let at = memchr::memrchr(b' ', left)?;
@@ -125,7 +125,7 @@ fn plugin_switch(fields: &[u8], states: &mut States) -> Option<What> {
     };
     let prev = plugin_person(left)?.0;
     let next = plugin_person(right)?.0;
-    Some(What::Switch { prev, next, why: why(prev.tid, state, states)? })
+    Some(RecordKind::Switch { prev, next, why: why(prev.tid, state, states)? })
 }
 
 /// `bash:12 [120]`, and what follows the bracket.
@@ -192,22 +192,26 @@ fn first_wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
     Some((who, cpu(number(&rest[at + 1..])?.0)?, woken))
 }
 
-fn migrate(fields: &[u8]) -> Option<What> {
+fn migrate(fields: &[u8]) -> Option<RecordKind> {
     let mut at = Cursor(fields);
     let thread = person(&mut at, [b"comm=", b" pid=", b" prio="])?;
-    Some(What::Migrate { thread, from: cpu(at.field(b" orig_cpu=")?)?, to: cpu(at.field(b" dest_cpu=")?)? })
+    Some(RecordKind::Migrate {
+        thread,
+        from: cpu(at.field(b" orig_cpu=")?)?,
+        to: cpu(at.field(b" dest_cpu=")?)?,
+    })
 }
 
-fn fork(fields: &[u8]) -> Option<What> {
+fn fork(fields: &[u8]) -> Option<RecordKind> {
     let mut at = Cursor(fields);
     // Raw fields have their own names.
     let parent = person(&mut at, [b"comm=", b" pid=", b""])
         .or_else(|| person(&mut at, [b"parent_comm=", b" parent_pid=", b""]))?;
     let child = person(&mut at, [b" child_comm=", b" child_pid=", b""])?;
-    Some(What::Fork { parent, child, own_process: None })
+    Some(RecordKind::Fork { parent, child, own_process: None })
 }
 
-fn new_task(fields: &[u8], parent: Thread) -> Option<What> {
+fn new_task(fields: &[u8], parent: Thread) -> Option<RecordKind> {
     let mut at = Cursor(fields);
     if !at.past(b"pid=") {
         return None;
@@ -223,15 +227,15 @@ fn new_task(fields: &[u8], parent: Thread) -> Option<What> {
     let digits = at.0.iter().take_while(|b| b.is_ascii_hexdigit()).count();
     let flags = u64::from_str_radix(std::str::from_utf8(at.take(digits)).ok()?, 16).ok()?;
     let child = Thread { tid, comm, prio: None };
-    Some(What::Fork { parent, child, own_process: Some(flags & CLONE_THREAD == 0) })
+    Some(RecordKind::Fork { parent, child, own_process: Some(flags & CLONE_THREAD == 0) })
 }
 
-fn exit(fields: &[u8]) -> Option<What> {
+fn exit(fields: &[u8]) -> Option<RecordKind> {
     let mut at = Cursor(fields);
-    Some(What::Exit { thread: person(&mut at, [b"comm=", b" pid=", b" prio="])? })
+    Some(RecordKind::Exit { thread: person(&mut at, [b"comm=", b" pid=", b" prio="])? })
 }
 
-fn rename(fields: &[u8]) -> Option<What> {
+fn rename(fields: &[u8]) -> Option<RecordKind> {
     let mut at = Cursor(fields);
     let tid = thread(at.field(b"pid=")?)?;
     if !at.past(b" oldcomm=") {
@@ -241,5 +245,5 @@ fn rename(fields: &[u8]) -> Option<What> {
     at.take(length);
     at.past(b" newcomm=");
     let length = name_before(at.0, b" oom_score_adj=").unwrap_or(at.0.len());
-    Some(What::Rename { thread: Thread { tid, comm: Comm::of(at.take(length)), prio: None } })
+    Some(RecordKind::Rename { thread: Thread { tid, comm: Comm::of(at.take(length)), prio: None } })
 }

@@ -5,16 +5,16 @@
 //! perhaps letters (flags), a time and a colon. What stands before the bracket is name and numbers.
 
 use super::number::{Cursor, number};
-use crate::told::{MAX_THREADS, UNTOLD};
+use crate::sched_record::{MAX_THREADS, UNKNOWN_PROCESS};
 
 /// The head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The thread that ran; 0 for the idle task, or if it is not told.
     pub tid: u32,
-    /// Its process, or [`UNTOLD`].
+    /// Its process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
-    /// The CPU, also one beyond [`MAX_CPUS`](crate::told::MAX_CPUS).
+    /// The CPU, also one beyond [`MAX_CPUS`](crate::sched_record::MAX_CPUS).
     pub cpu: u32,
     /// Whether the record was made while an interrupt was served; only ftrace tells.
     pub in_interrupt: bool,
@@ -96,11 +96,11 @@ fn time(at: &mut Cursor<'_>) -> Option<u64> {
 #[inline]
 fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
     let mut text = text.trim_ascii_end();
-    let mut process = UNTOLD;
+    let mut process = UNKNOWN_PROCESS;
     if let Some(inner) = text.strip_suffix(b")") {
         let open = memchr::memrchr(b'(', inner)?;
         // "-----" if it is not known.
-        process = number(inner[open + 1..].trim_ascii()).map_or(UNTOLD, |(n, _)| thread(n));
+        process = number(inner[open + 1..].trim_ascii()).map_or(UNKNOWN_PROCESS, |(n, _)| thread(n));
         text = inner[..open].trim_ascii_end();
     }
     let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
@@ -110,13 +110,13 @@ fn before(text: &[u8]) -> Option<(usize, u32, u32)> {
     let before = &text[..start];
     match before.last()? {
         // perf's "-1": it does not know the thread.
-        b'-' if matches!(before.len(), 1) || before.ends_with(b" -") => Some((start - 1, 0, UNTOLD)),
+        b'-' if matches!(before.len(), 1) || before.ends_with(b" -") => Some((start - 1, 0, UNKNOWN_PROCESS)),
         b'-' => Some((start - 1, tid, process)),
         b'/' => {
             let before = &before[..start - 1];
             let digits = before.iter().rev().take_while(|b| b.is_ascii_digit()).count();
             let start = before.len() - digits;
-            let process = number(&before[start..]).map_or(UNTOLD, |(n, _)| thread(n));
+            let process = number(&before[start..]).map_or(UNKNOWN_PROCESS, |(n, _)| thread(n));
             Some((start, tid, process))
         }
         b' ' | b'\t' => Some((start, tid, process)),

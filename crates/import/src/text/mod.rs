@@ -15,8 +15,8 @@ pub mod tools;
 pub use lines::Lines;
 
 use crate::losses::Losses;
+use crate::sched_record::{Comm, MAX_CPUS, RecordKind, SchedRecord, Thread, UNKNOWN_PROCESS};
 use crate::states::States;
-use crate::told::{Comm, MAX_CPUS, Thread, Told, UNTOLD, What};
 use head::Head;
 use memchr::memmem;
 use number::{Cursor, number};
@@ -25,7 +25,7 @@ use number::{Cursor, number};
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// A record of the scheduler.
-    Record(Told),
+    Record(SchedRecord),
     /// Records of the CPU were lost before its next record; their number, at least. 0: its buffer begins here.
     #[allow(missing_docs)]
     Lost { cpu: u32, count: u64 },
@@ -47,14 +47,20 @@ pub fn line(line: &[u8], states: &mut States) -> Line {
     }
     let current = || Thread { tid: head.tid, comm: Comm::of(head.comm(line)), prio: None };
     let what = match event::read(name, fields, head.in_interrupt, states, current) {
-        event::Read::What(what) => what,
+        event::Read::RecordKind(what) => what,
         event::Read::Other => return Line::Other,
         event::Read::Unreadable => return Line::Unreadable,
     };
     if head.cpu >= MAX_CPUS {
         return Line::Unreadable;
     }
-    Line::Record(Told { at_ns: head.at_ns, cpu: head.cpu, current: head.tid, process: head.process, what })
+    Line::Record(SchedRecord {
+        at_ns: head.at_ns,
+        cpu: head.cpu,
+        current: head.tid,
+        process: head.process,
+        what,
+    })
 }
 
 /// Whether a line without its end may lack a part of its record. Only where an event ends with a number of known width
@@ -172,4 +178,4 @@ fn bare(tid: u32) -> Thread {
     Thread { tid, comm: Comm::default(), prio: None }
 }
 
-const _: () = assert!(UNTOLD == 0 && std::mem::size_of::<What>() <= 72);
+const _: () = assert!(UNKNOWN_PROCESS == 0 && std::mem::size_of::<RecordKind>() <= 72);

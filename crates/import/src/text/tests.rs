@@ -1,8 +1,8 @@
 use super::*;
-use crate::told::Told;
+use crate::sched_record::SchedRecord;
 use schedlab_trace::SwitchReason;
 
-fn read(text: &[u8]) -> Told {
+fn read(text: &[u8]) -> SchedRecord {
     match line(text, &mut States::default()) {
         Line::Record(told) => told,
         other => panic!("{other:?}: {}", String::from_utf8_lossy(text)),
@@ -30,7 +30,7 @@ fn heads_of_every_tool_tell_the_same() {
         let told = read(text.as_bytes());
         assert_eq!((told.cpu, told.current, told.process, told.at_ns), (3, 1234, process, at_ns), "{text}");
         let waker = if in_interrupt { bare(0) } else { thread(b"bash", 1234, None) };
-        let want = What::Waking { thread: thread(b"mine", 7, Some(120)), waker, cpu: 3 };
+        let want = RecordKind::Waking { thread: thread(b"mine", 7, Some(120)), waker, cpu: 3 };
         assert_eq!(told.what, want, "{text}");
     }
     assert_eq!(is_perf(b" bash  12 [003] 1.5: sched:sched_switch: x"), Some(true));
@@ -48,7 +48,7 @@ fn names_may_hold_whatever_stands_between_fields() {
             [&head[..], name, b" prev_pid=77 prev_prio=120 prev_state=S ==> next_comm=", name].concat();
         let told = read(&[&text[..], b" next_pid=78 next_prio=98"].concat());
         let shown = String::from_utf8_lossy(name);
-        let want = What::Switch {
+        let want = RecordKind::Switch {
             prev: thread(name, 77, Some(120)),
             next: thread(name, 78, Some(98)),
             why: SwitchReason::Blocked,
@@ -82,7 +82,8 @@ fn a_stay_ends_for_the_reason_that_its_state_tells() {
              next_pid=9 next_prio=120"
         );
         let plugin = format!("a-{pid} [000] 1.5: sched_switch: a:{pid} [120] {state} ==> b:9 [120]");
-        let want = What::Switch { prev: thread(b"a", pid, Some(120)), next: thread(b"b", 9, Some(120)), why };
+        let want =
+            RecordKind::Switch { prev: thread(b"a", pid, Some(120)), next: thread(b"b", 9, Some(120)), why };
         assert_eq!(read(kernel.as_bytes()).what, want, "{state}");
         assert_eq!(read(plugin.as_bytes()).what, want, "{state}");
     }
@@ -98,7 +99,7 @@ fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
             other => panic!("{other:?}: {line_of}"),
         }
     };
-    let want = |prio, why| What::Switch {
+    let want = |prio, why| RecordKind::Switch {
         prev: thread(b"a", 7, Some(prio)),
         next: thread(b"b c", 9, Some(120)),
         why,
@@ -129,11 +130,15 @@ fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
         "sched_wakeup: comm=mine pid=0x7 prio=0x78 success=1 target_cpu= 3",
         "sched_wakeup: task mine:7 [120] success=1 [003]",
     ] {
-        assert_eq!(read_by(text, ""), What::Queued { thread: seven, waker, cpu: 3, new: false }, "{text}");
+        assert_eq!(
+            read_by(text, ""),
+            RecordKind::Queued { thread: seven, waker, cpu: 3, new: false },
+            "{text}"
+        );
     }
     let fork = "sched_process_fork:    parent_comm=mine parent_pid=7 child_comm=kid child_pid=8";
     let (parent, child) = (thread(b"mine", 7, None), thread(b"kid", 8, None));
-    assert_eq!(read_by(fork, ""), What::Fork { parent, child, own_process: None });
+    assert_eq!(read_by(fork, ""), RecordKind::Fork { parent, child, own_process: None });
     // Bits that only older kernels have tell how to read the next ones.
     let mut states = States::default();
     let of = |bits: u32| {
@@ -143,7 +148,7 @@ fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
     };
     for (bits, why) in [(64, Blocked), (2048, Preempted), (64, Exited)] {
         let Line::Record(told) = line(of(bits).as_bytes(), &mut states) else { panic!("{bits}") };
-        assert!(matches!(told.what, What::Switch { why: is, .. } if is == why), "{bits}");
+        assert!(matches!(told.what, RecordKind::Switch { why: is, .. } if is == why), "{bits}");
     }
 }
 
@@ -163,41 +168,41 @@ fn every_event_is_read_as_the_kernel_or_a_plugin_prints_it() {
     for (text, want) in [
         (
             "sched_wakeup: comm=mine pid=7 prio=120 target_cpu=011",
-            What::Queued { thread: seven, waker: bare_seven, cpu: 11, new: false },
+            RecordKind::Queued { thread: seven, waker: bare_seven, cpu: 11, new: false },
         ),
         (
             "sched_wakeup: comm=mine pid=7 prio=120 success=1 target_cpu=002",
-            What::Queued { thread: seven, waker: bare_seven, cpu: 2, new: false },
+            RecordKind::Queued { thread: seven, waker: bare_seven, cpu: 2, new: false },
         ),
         (
             "sched_wakeup_new: mine:7 [120] success=1 CPU:002",
-            What::Queued { thread: seven, waker: bare_seven, cpu: 2, new: true },
+            RecordKind::Queued { thread: seven, waker: bare_seven, cpu: 2, new: true },
         ),
         (
             "sched_wakeup:         mine:7 [120] CPU:4095",
-            What::Queued { thread: seven, waker: bare_seven, cpu: 4095, new: false },
+            RecordKind::Queued { thread: seven, waker: bare_seven, cpu: 4095, new: false },
         ),
         (
             "sched_migrate_task: comm=mine pid=7 prio=120 orig_cpu=1 dest_cpu=3",
-            What::Migrate { thread: seven, from: 1, to: 3 },
+            RecordKind::Migrate { thread: seven, from: 1, to: 3 },
         ),
         (
             "sched_process_fork: comm=mine pid=7 child_comm=kid child_pid=8",
-            What::Fork { parent: bare_seven, child, own_process: None },
+            RecordKind::Fork { parent: bare_seven, child, own_process: None },
         ),
-        ("sched_process_exit: comm=mine pid=7 prio=120 group_dead=true", What::Exit { thread: seven }),
+        ("sched_process_exit: comm=mine pid=7 prio=120 group_dead=true", RecordKind::Exit { thread: seven }),
         (
             "task_newtask: pid=8 comm=kid clone_flags=3d0f00 oom_score_adj=0",
-            What::Fork { parent: bare_seven, child, own_process: Some(false) },
+            RecordKind::Fork { parent: bare_seven, child, own_process: Some(false) },
         ),
         (
             "task_newtask: pid=8 comm=kid clone_flags=0x1200000 oom_score_adj=0",
-            What::Fork { parent: bare_seven, child, own_process: Some(true) },
+            RecordKind::Fork { parent: bare_seven, child, own_process: Some(true) },
         ),
-        ("task_rename: pid=8 oldcomm=mine newcomm=kid oom_score_adj=0", What::Rename { thread: child }),
+        ("task_rename: pid=8 oldcomm=mine newcomm=kid oom_score_adj=0", RecordKind::Rename { thread: child }),
         (
             "sched_migrate_task: comm=mine pid=7 prio=-1 orig_cpu=1 dest_cpu=3",
-            What::Migrate { thread: Thread { prio: Some(-1), ..seven }, from: 1, to: 3 },
+            RecordKind::Migrate { thread: Thread { prio: Some(-1), ..seven }, from: 1, to: 3 },
         ),
     ] {
         let text = format!("mine-7 [001] d... 1.000000: {text}");

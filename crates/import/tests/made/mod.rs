@@ -4,7 +4,7 @@
 pub mod perfetto;
 pub mod sections;
 
-use schedlab_import::record::{Chosen, Watch};
+use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 use schedlab_import::{Recording, read};
 use schedlab_record::Findings;
 use std::io::Write;
@@ -229,7 +229,7 @@ pub fn text() -> Vec<u8> {
 pub fn found(bytes: &[u8]) -> Result<(Findings, schedlab_import::Imported), String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    let mut watch = Watch::new(Chosen::default(), None);
+    let mut watch = RunBuilder::new(ChosenTasks::default(), None);
     let mut imported = read(&Recording::at(file.path()), &mut watch).map_err(|e| e.to_string())?;
     Ok((watch.finish(&mut imported), imported))
 }

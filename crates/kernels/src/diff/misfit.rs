@@ -156,7 +156,7 @@ fn aligned(pattern: &[&[u8]], file: &[&[u8]], wanted: usize) -> Vec<(usize, usiz
 mod tests {
     use super::*;
 
-    fn told(pattern: &str, file: &str, wanted: usize) -> String {
+    fn reason(pattern: &str, file: &str, wanted: usize) -> String {
         let lines = pattern.lines().map(|l| Line::Context(l.as_bytes().to_vec())).collect();
         let hunk = Hunk { old_start: wanted + 1, lines, at: 1, ends_open: false };
         why(&hunk, &file.lines().map(str::as_bytes).collect::<Vec<_>>(), wanted)
@@ -172,7 +172,7 @@ mod tests {
         let file = format!("{elsewhere}{}{own}", "filler();\n".repeat(40));
         let pattern =
             "\trcu_read_lock();\n\tsd = domain(rq);\n\n\tif (!overload ||\n\t    (sd && idle < cost)) {\n";
-        let text = told(pattern, &file, 3);
+        let text = reason(pattern, &file, 3);
         assert!(text.starts_with("4 of its 5 lines fit at line 50; line 57 is 'idle < cost) {'"), "{text}");
         assert!(text.contains("expects '(sd && idle < cost)) {'"), "{text}");
         assert!(text.ends_with("lacks 3 line(s) of the file from line 52 on ('if (!sd) {')"), "{text}");
@@ -182,14 +182,14 @@ mod tests {
     fn of_two_such_places_the_nearer_one_is_named() {
         let one = "first();\nsecond();\nother();\n";
         let file = format!("{one}{}{one}", "filler();\n".repeat(10));
-        assert!(told("first();\nsecond();\nthird();\n", &file, 0).contains("at line 1;"));
-        assert!(told("first();\nsecond();\nthird();\n", &file, 12).contains("at line 14;"));
+        assert!(reason("first();\nsecond();\nthird();\n", &file, 0).contains("at line 1;"));
+        assert!(reason("first();\nsecond();\nthird();\n", &file, 12).contains("at line 14;"));
     }
 
     #[test]
     fn braces_alone_are_no_place_and_a_file_may_end() {
-        assert_eq!(told("{\n\tfirst();\n}\n", "{\n}\n{\n}\n", 0), "the file has none of its lines");
-        let text = told("first();\nsecond();\nthird();\n", "zero();\nfirst();\nsecond();\n", 0);
+        assert_eq!(reason("{\n\tfirst();\n}\n", "{\n}\n{\n}\n", 0), "the file has none of its lines");
+        let text = reason("first();\nsecond();\nthird();\n", "zero();\nfirst();\nsecond();\n", 0);
         assert!(text.contains("2 of its 3 lines fit at line 2; the file ends at line 3"), "{text}");
     }
 }

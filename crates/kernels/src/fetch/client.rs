@@ -221,7 +221,7 @@ impl Client {
         }
     }
 
-    fn run(&self, program: &str, words: &[&str], folder: &Path) -> Result<Told> {
+    fn run(&self, program: &str, words: &[&str], folder: &Path) -> Result<ClientOutput> {
         let mut command = Command::new(program);
         if program != "dpkg-deb" {
             command.arg("-c").arg(&self.config);
@@ -235,16 +235,16 @@ impl Client {
         if !output.status.success() && text.trim().is_empty() {
             text = format!("{program} said nothing and ended with {}", output.status);
         }
-        Ok(Told { good: output.status.success(), text })
+        Ok(ClientOutput { good: output.status.success(), text })
     }
 }
 
-struct Told {
+struct ClientOutput {
     good: bool,
     text: String,
 }
 
-impl Told {
+impl ClientOutput {
     fn error(&self, what: &str) -> Error {
         Error::machine(format!("{what}:\n{}", last_lines(&self.text))).help(BY_HAND)
     }

@@ -1,8 +1,8 @@
 //! Fetching kernels and QEMU into the cache through the machine's package client. Nothing is installed.
 //!
 //! A kernel needs its image alone, because the drivers of the guest's devices are built in. QEMU comes with the
-//! packages that it needs and the machine lacks, and is run from the cache ([`crate::emulator`]). A folder of the cache is
-//! complete before it gets its name.
+//! packages that it needs and the machine lacks, and is run from the cache ([`crate::emulator`]). A folder of the cache
+//! is complete before it gets its name.
 
 mod client;
 mod packages;

@@ -1,8 +1,8 @@
 //! Kernel images on this machine: opens them, lists them, and finds the one a word means.
 //!
 //! An image is identified by the hash of its bytes, so that a record means the same kernel wherever its file lies.
-//! Images are looked for in the cache ([`crate::cache`]), in /boot, and in the folders of modules, where newer packages keep
-//! them.
+//! Images are looked for in the cache ([`cache`](crate::cache)), in /boot, and in the folders of modules, where newer
+//! packages keep them.
 
 mod find;
 pub mod header;

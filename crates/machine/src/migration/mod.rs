@@ -16,7 +16,7 @@ pub use distance::{Class, Distances};
 pub use matrix::{Entry, Matrix, Origin};
 pub use options::{Overrides, parse_costs};
 pub use pattern::{Pattern, touch_2005};
-pub use procedure::{Found, Point, SMALLEST, Search, cutoff, measure};
+pub use procedure::{PairResult, Point, SMALLEST, Search, cutoff, measure};
 
 use schedlab_base::{CpuId, Result};
 
@@ -27,5 +27,5 @@ pub trait Ground {
     ///
     /// # Errors
     /// When it can't be timed.
-    fn one(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64>;
+    fn go_over(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64>;
 }

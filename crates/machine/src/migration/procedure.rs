@@ -50,14 +50,14 @@ impl Point {
 
 /// The result for a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PairResult {
     /// The largest difference of the sums, ns.
     pub best_ns: u64,
     /// All sizes, the largest first.
     pub curve: Vec<Point>,
 }
 
-impl Found {
+impl PairResult {
     /// The cutoff: twice the cost of the dearest size, times the factor.
     pub fn cutoff_ns(&self, overrides: &Overrides) -> u64 {
         cutoff(self.best_ns, overrides)
@@ -82,15 +82,15 @@ pub fn measure(
     search: Search,
     (a, b): (CpuId, CpuId),
     tried: &mut dyn FnMut(&Point),
-) -> Result<Found> {
-    let mut found = Found { best_ns: 0, curve: Vec::new() };
+) -> Result<PairResult> {
+    let mut found = PairResult { best_ns: 0, curve: Vec::new() };
     for size in search.sizes() {
         let mut point = Point { size, moved_ns: 0, stayed_ns: 0 };
         for run in 0..RUNS {
             // Sizes a little apart, so that no alignment decides.
             let size = size - run * 1024;
-            point.moved_ns += ground.one(size, a, b)? + ground.one(size, b, a)?;
-            point.stayed_ns += ground.one(size, a, a)? + ground.one(size, b, b)?;
+            point.moved_ns += ground.go_over(size, a, b)? + ground.go_over(size, b, a)?;
+            point.stayed_ns += ground.go_over(size, a, a)? + ground.go_over(size, b, b)?;
         }
         found.best_ns = found.best_ns.max(point.moved_ns.saturating_sub(point.stayed_ns));
         tried(&point);
@@ -109,7 +109,7 @@ mod tests {
         calls: Vec<(u64, u32, u32)>,
     }
     impl Ground for Flat {
-        fn one(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
+        fn go_over(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
             self.calls.push((size, source.0, target.0));
             let lines = size.min(self.cache) / 32;
             Ok(1_000 + if source == target { 0 } else { lines * 100 })

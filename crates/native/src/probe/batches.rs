@@ -34,14 +34,14 @@ impl Batches {
 }
 
 /// The costs known so far: measured ones, else the table's.
-pub(super) struct Known {
+pub(super) struct KnownCosts {
     /// Every cost: a measured one, else the table's.
     pub(super) costs: Costs,
     /// Those that were measured.
     pub(super) found: Vec<Measured>,
 }
 
-impl Known {
+impl KnownCosts {
     /// Takes a measured cost over.
     pub(super) fn add(&mut self, measured: Measured) {
         self.costs.set(&measured.name, measured.value);

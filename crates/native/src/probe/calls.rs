@@ -1,19 +1,17 @@
 //! System calls of one thread: entry, futex without a waiter, timers, threads.
 
-use super::batches::{Batches, Known, timed};
+use super::batches::{Batches, KnownCosts, timed};
 use crate::sys::{self, Scope};
 use schedlab_base::{Error, Result};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
 
 const BATCHES: usize = 101;
 
 /// Measures the costs of these calls.
-pub(super) fn measure(known: &mut Known) -> Result<()> {
-    // SAFETY: getppid has no arguments and can't fail.
-    let syscall = timed(BATCHES, 1_000, || _ = unsafe { libc::syscall(libc::SYS_getppid) });
+pub(super) fn measure(known: &mut KnownCosts) -> Result<()> {
+    let syscall = timed(BATCHES, 1_000, sys::enter_kernel);
     known.add(syscall.cost("syscall_ns", 0, "getppid"));
     let entry = known.costs.syscall_ns;
     let word = AtomicU32::new(0);
@@ -64,11 +62,11 @@ fn asks() -> Batches {
 
 /// Arms one timer far and near in turn: ns of each call that made it the CPU's first and so programmed the hardware.
 fn firsts() -> Result<Batches> {
-    let timer = timerfd()?;
+    let timer = timer()?;
     let one = |_| {
-        arm(&timer, LATE);
+        sys::arm_timer(&timer, LATE);
         let began = sys::monotonic_ns();
-        arm(&timer, SOON);
+        sys::arm_timer(&timer, SOON);
         sys::monotonic_ns() - began
     };
     Ok(slower_kind(&Batches::new((0..BATCHES * 20).map(one).collect())))
@@ -89,24 +87,12 @@ const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 /// Arming a timer that is not the CPU's first, ns a call.
 fn lates() -> Result<Batches> {
-    let timer = timerfd()?;
-    Ok(timed(BATCHES, 500, || arm(&timer, LATE)))
+    let timer = timer()?;
+    Ok(timed(BATCHES, 500, || sys::arm_timer(&timer, LATE)))
 }
 
-fn timerfd() -> Result<OwnedFd> {
-    // SAFETY: the call takes no pointers.
-    let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(Error::machine(format!("can't make a timerfd: {}", io::Error::last_os_error())));
-    }
-    // SAFETY: a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn arm(timer: &OwnedFd, it_value: libc::timespec) {
-    let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-    // SAFETY: `spec` outlives the call; the old value is not asked for.
-    unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
+fn timer() -> Result<OwnedFd> {
+    sys::timer().map_err(|e| Error::machine(format!("can't make a timerfd: {e}")))
 }
 
 fn fork() -> Result<Batches> {

@@ -4,12 +4,12 @@
 //! The extra cost is that of messages, buffers and locks in the other CPU's cache. In a burst it is paid for each
 //! message, because its memory, too, was last used or freed on the other CPU.
 
-use super::batches::{BATCHES_OF_PAIRS, Batches, Known};
+use super::batches::{BATCHES_OF_PAIRS, Batches, KnownCosts};
 use super::peer::Peer;
 use super::place::{as_batch, batch_class};
-use crate::channel::pair;
-use crate::engine::run_built;
+use crate::agent::engine::run_built;
 use crate::sys;
+use crate::tasks::channel::pair;
 use schedlab_base::{CpuId, Error, Ns, Result};
 use schedlab_kernel::Attr;
 use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId, Program, SeriesId};
@@ -24,7 +24,7 @@ const BURST: usize = 16;
 const LARGE: usize = 4096;
 
 /// Measures calls and waits on the caller's CPU.
-pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let entry = known.costs.syscall_ns;
     let pipe = bursts(ChannelKind::Pipe, 1)?;
     let both = Batches::new(pipe.sent.0.iter().zip(&pipe.received.0).map(|(w, r)| (w + r) / 2).collect());
@@ -46,7 +46,7 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
 }
 
 /// Measures the cost of waiting. In a round each of two threads does a write, a read, a switch and a wait.
-pub(super) fn waits(known: &mut Known, here: CpuId) -> Result<()> {
+pub(super) fn waits(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let c = known.costs;
     let rest = 2 * c.syscall_ns + c.enqueue_ns + c.context_switch_ns;
     for (kind, name, calls, how) in [
@@ -85,7 +85,7 @@ impl Apart {
         Ok(())
     }
     /// Adds the median of all measurements.
-    pub fn known(self, known: &mut Known) {
+    pub fn known(self, known: &mut KnownCosts) {
         let c = known.costs;
         let how = "a byte through a UNIX socket from one CPU to another, against one on one CPU";
         let (send, receive) = (c.syscall_ns + c.unix_send_ns, c.syscall_ns + c.unix_recv_ns);
@@ -220,7 +220,7 @@ impl Program for Monologue {
 const ROUNDS: usize = 10 * BATCHES;
 
 /// Measures the extra time of a live task for a call, on top of the call.
-fn programs(known: &mut Known, here: CpuId) -> Result<()> {
+fn programs(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let mut b = Builder::new(1);
     let each = b.series("probe.call", "ns", "lower");
     let ports = b.channel(ChannelKind::Unix);

@@ -7,7 +7,7 @@
 //! kernel's (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is
 //! measured.
 
-use super::batches::{Batches, Known};
+use super::batches::{Batches, KnownCosts};
 use super::peer::Peer;
 use crate::sys;
 use schedlab_base::{CpuId, Result};
@@ -43,7 +43,7 @@ fn busy(queue: usize) -> bool {
 
 /// Measures what a visit costs more where `there` has changed the runqueue, under the name that the distance of the two
 /// CPUs asks for. Threads of one core tell nothing: they share the lines.
-pub(super) fn measure(known: &mut Known, here: CpuId, there: CpuId) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Result<()> {
     let name = match distance(here, there) {
         Some(Distance::Llc) => "visit_miss_near_ns",
         Some(Distance::Node | Distance::Remote) => "visit_miss_far_ns",

@@ -20,7 +20,7 @@ mod tick;
 mod watched;
 
 use crate::sys;
-use batches::Known;
+use batches::KnownCosts;
 use place::on;
 use schedlab_base::{Error, Result};
 use schedlab_machine::Costs;
@@ -55,7 +55,7 @@ pub fn measure(effort: Effort) -> Result<Probed> {
         return Err(Error::machine("only one CPU: the cost of waking another can't be measured")
             .help("let schedlab use two CPUs at least, or write a machine file"));
     };
-    let mut known = Known { costs: Costs::default(), found: Vec::new() };
+    let mut known = KnownCosts { costs: Costs::default(), found: Vec::new() };
     let measured = on(here, || {
         let mut apart = channels::Apart::default();
         calls::measure(&mut known)?;

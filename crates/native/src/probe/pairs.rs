@@ -1,6 +1,6 @@
 //! Two threads on one CPU: switches, waking and waiting on a futex, timers.
 
-use super::batches::{BATCHES_OF_PAIRS, Batches, Known, timed};
+use super::batches::{BATCHES_OF_PAIRS, Batches, KnownCosts, timed};
 use super::peer::Peer;
 use super::place::{as_batch, batch_class};
 use super::{process, watched};
@@ -10,7 +10,7 @@ use schedlab_kernel::{Attr, Policy};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Measures their costs on the caller's CPU.
-pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, here: CpuId) -> Result<()> {
     let entry = known.costs.syscall_ns;
     let switches = yields(here)?;
     known.add(switches.cost("context_switch_ns", entry, "two threads on a CPU that yield to each other"));
@@ -63,7 +63,7 @@ fn idle_class() -> Attr {
 
 /// Half a round is a wake, a wait and a switch. The wake is timed by itself. What it costs beyond its call and the
 /// enqueue is the futex's part and the choice of a CPU, which is short here: the task stays where it slept.
-fn wake_and_wait(known: &mut Known, half_round: &Batches, wakes: &Batches) {
+fn wake_and_wait(known: &mut KnownCosts, half_round: &Batches, wakes: &Batches) {
     let clock = timed(BATCHES_OF_PAIRS, 1_000, || _ = sys::monotonic_ns()).median();
     let (entry, queued) = (known.costs.syscall_ns, known.costs.enqueue_ns);
     let how = "two threads on a CPU that wake each other and wait: the call that wakes, less its enqueue";
@@ -128,7 +128,7 @@ struct Sleeps {
     /// From the end of the sleep as asked for until the sleeper runs.
     overruns: Batches,
     /// Measurements from events, where they can be recorded.
-    seen: Option<watched::Seen>,
+    seen: Option<watched::ThreadTimes>,
     /// CPU time of a sleep.
     cpu: Batches,
 }

@@ -1,12 +1,12 @@
 //! Two processes on one CPU: the cost that a change of address space adds to a switch.
 
-use super::batches::{BATCHES_OF_PAIRS, Batches, Known, timed};
+use super::batches::{BATCHES_OF_PAIRS, Batches, KnownCosts, timed};
 use crate::sys::{self, Lines};
 use schedlab_base::{Error, Result};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Measures it on the caller's CPU; `threads` is a yield between two threads.
-pub(super) fn measure(known: &mut Known, threads: &Batches) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, threads: &Batches) -> Result<()> {
     let fault = |e: std::io::Error| Error::machine(format!("can't start a process: {e}"));
     let lines = Lines::map(1).map_err(fault)?;
     let over = &lines.get()[0].word;

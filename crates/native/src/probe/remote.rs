@@ -1,6 +1,6 @@
 //! Waking a task of another CPU: of a CPU that runs something less important, that polls, or that halted.
 
-use super::batches::{Batches, Known};
+use super::batches::{Batches, KnownCosts};
 use super::peer::Peer;
 use super::place::on;
 use super::watched;
@@ -29,7 +29,7 @@ const EACH: usize = WAKEUPS / 2;
 
 /// Measures wakeups between the caller's CPU and another. Each length of a halt is measured `turns` times in turn,
 /// because a hypervisor's behaviour depends on what happened before.
-pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: usize) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, (here, there): (CpuId, CpuId), turns: usize) -> Result<()> {
     let halted = halts((here, there), turns)?;
     let c = known.costs;
     let rest = c.syscall_ns + c.futex_wait_ns + c.idle_switch_ns;

@@ -1,9 +1,9 @@
 //! Costs that only the scheduler's events show, and the cost of recording events: steps are timed with and without the
 //! recorder of watched runs. Nothing is measured where events can't be recorded.
 
-use super::batches::{Batches, Known};
+use super::batches::{Batches, KnownCosts};
 use crate::sys;
-use crate::tracepoints::Events;
+use crate::watch::tracepoints::Events;
 use schedlab_base::{Result, TaskId};
 
 /// Events of a wakeup and a switch: sched_waking, sched_wakeup, sched_switch.
@@ -11,7 +11,7 @@ const EVENTS: u64 = 3;
 
 /// Measures the cost of recording an event, where events can be recorded. `step` times wakeups from one task to another
 /// on the caller's CPU.
-pub(super) fn measure(known: &mut Known, step: impl Fn() -> Result<Batches>) -> Result<()> {
+pub(super) fn measure(known: &mut KnownCosts, step: impl Fn() -> Result<Batches>) -> Result<()> {
     let alone = step()?.median();
     let Ok(events) = Events::open(&[], sys::thread_id()) else { return Ok(()) };
     let watched = step();
@@ -23,7 +23,7 @@ pub(super) fn measure(known: &mut Known, step: impl Fn() -> Result<Batches>) -> 
 }
 
 /// Times of one thread, from events.
-pub(super) struct Seen {
+pub(super) struct ThreadTimes {
     /// From its wakeups, when their waker reports them, until the switches to it.
     pub delays: Batches,
     /// From the switches to it until those from it.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
 }
 
 /// Records events while `body` runs, and gives the times of the thread that `body` names.
-pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<Seen>> {
+pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<ThreadTimes>> {
     let Ok(mut events) = Events::open(&["probe".to_owned()], sys::thread_id()) else { return Ok(None) };
     events.measure();
     let thread = body()?;
@@ -42,5 +42,5 @@ pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<Seen>> {
         let each = series.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
         Some(Batches::new(each.collect()))
     };
-    Ok(all("wakeup_delay").zip(all("slice")).map(|(delays, stays)| Seen { delays, stays }))
+    Ok(all("wakeup_delay").zip(all("slice")).map(|(delays, stays)| ThreadTimes { delays, stays }))
 }

@@ -6,8 +6,8 @@ use super::form::{Form, Write};
 use super::journal::{Entry, Journal, Lock, Moment, Recovered, Whose, recover};
 use super::plan::{Later, Plan};
 use super::reach;
-use crate::cgroups;
-use crate::tracepoints::instance;
+use crate::settings::cgroups;
+use crate::watch::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -80,7 +80,7 @@ impl Plan {
         for write in self.writes.iter().chain(&self.within) {
             make(&applied.system, write)?;
         }
-        applied.told = applied.tell();
+        applied.told = applied.values_in_words();
         Ok(applied)
     }
 }
@@ -128,7 +128,7 @@ pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
 
 impl Applied {
     /// By setting: the present value, the number of files if there are several, and the value before.
-    fn tell(&self) -> BTreeMap<String, String> {
+    fn values_in_words(&self) -> BTreeMap<String, String> {
         let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
         // Control groups are the workload's, not the variant's.
         for entry in self.entries.iter().filter(|e| e.setting != cgroups::SETTING) {

@@ -4,7 +4,7 @@ use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
 use super::table::{FILE_PREFIX, Place, Row, Values, check, one_line, row};
 use super::trust;
-use crate::cgroups;
+use crate::settings::cgroups;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::feature::FEATURES;
 use std::io;

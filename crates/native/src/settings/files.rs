@@ -5,8 +5,8 @@
 //! made, and not when it is taken back.
 
 use super::trust;
-use crate::cgroups;
-use crate::tracepoints::instance;
+use crate::settings::cgroups;
+use crate::watch::tracepoints::instance;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};

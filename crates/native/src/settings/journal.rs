@@ -15,8 +15,8 @@
 use super::files::Files;
 use super::form::{Form, Write};
 use super::{reach, trust};
-pub use crate::owner::Owner;
-use crate::tracepoints::instance;
+pub use crate::settings::owner::Owner;
+use crate::watch::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -250,7 +250,7 @@ pub enum Content {
 }
 
 /// An entry's file and its content.
-pub type Found = (PathBuf, Content);
+pub type JournalFile = (PathBuf, Content);
 
 impl Journal {
     /// This user's journal.
@@ -307,7 +307,7 @@ impl Journal {
     }
 
     /// Every entry, the latest first, also those that are torn or can't be read.
-    pub fn entries(&self) -> Vec<Found> {
+    pub fn entries(&self) -> Vec<JournalFile> {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = listed.map(|e| e.path()).filter(|p| has_ending(p, ENDING)).collect();
         paths.sort();
@@ -375,7 +375,7 @@ pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Wh
     if whose != Whose::Mine {
         journal.clear_unfinished();
     }
-    let one = |(file, content): Found| match content {
+    let one = |(file, content): JournalFile| match content {
         Content::Torn => (whose != Whose::Mine).then(|| set_aside(&file)),
         Content::Unread(why) => Some(unread(file, &why)),
         Content::Whole(entry) => put_back(&file, &entry, files, now, whose),

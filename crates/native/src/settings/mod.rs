@@ -3,14 +3,18 @@
 //! One table ([`SETTINGS`]) states for each setting its file by kernel era, the form of the file and the values it
 //! takes. A [`Plan`] turns a variant into writes. [`Plan::apply`] writes the old values to the [`journal`] first, then
 //! the new values to the files. The [`Applied`] that it gives puts everything back when it is dropped; the next start
-//! puts back the changes of a killed process ([`journal::recover`]). The control groups of a run ([`crate::cgroups`])
+//! puts back the changes of a killed process ([`journal::recover`]). The control groups of a run ([`cgroups`])
 //! are made and removed in the same way. Paths are kernel interfaces from 2.6.23 on.
 
 mod apply;
+pub mod attrs;
+pub mod cgroups;
+pub mod exec;
 mod expand;
 mod files;
 mod form;
 pub mod journal;
+pub mod owner;
 mod plan;
 mod reach;
 mod survey;
@@ -29,5 +33,5 @@ pub use expand::INSTEAD;
 pub use files::{Files, ROOT_VARIABLE, System};
 pub use form::{ABSENT, Form, MADE, Write};
 pub use plan::{Later, Plan};
-pub use survey::{Access, Seen, survey};
+pub use survey::{Access, SettingState, survey};
 pub use table::{FILE_PREFIX, Place, Row, SETTINGS, Values, check, row};

@@ -8,7 +8,7 @@ use super::expand::{expand, place_of, refused};
 use super::files::{Files, System};
 use super::form::Write;
 use super::table::{FILE_PREFIX, SETTINGS, row};
-use crate::cgroups::Groups;
+use crate::settings::cgroups::Groups;
 use schedlab_base::{CpuSet, Error, Ns, Result, Version};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::{Tunables, Variant};

@@ -20,7 +20,7 @@ pub enum Access {
 
 /// A setting of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Seen {
+pub struct SettingState {
     /// Its name.
     pub name: &'static str,
     /// One line about it.
@@ -38,14 +38,14 @@ pub struct Seen {
 }
 
 /// Every setting of the table, as it is on this machine.
-pub fn survey(files: &dyn Files) -> Vec<Seen> {
+pub fn survey(files: &dyn Files) -> Vec<SettingState> {
     SETTINGS.iter().map(|row| seen(files, row)).collect()
 }
 
-fn seen(files: &dyn Files, row: &'static Row) -> Seen {
+fn seen(files: &dyn Files, row: &'static Row) -> SettingState {
     let told = |access, now, remedy| {
         let values = row.values.describe();
-        Seen { name: row.name, about: row.about, values, access, now, remedy }
+        SettingState { name: row.name, about: row.about, values, access, now, remedy }
     };
     let Some((place, paths)) = place_of(files, row) else {
         return told(Access::Missing, None, Some(missing(files, row).to_string()));

@@ -9,7 +9,7 @@ use super::files::Files;
 use super::form::Form;
 use super::journal::{Entry, STATE_VARIABLE};
 use super::table::{FILE_PREFIX, row};
-use crate::cgroups;
+use crate::settings::cgroups;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd;

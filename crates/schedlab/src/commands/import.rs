@@ -6,7 +6,7 @@ use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
 use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or, printable};
-use schedlab_import::record::{About, Chosen, Watch, record};
+use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
 use schedlab_record::{Store, Stored, cell_hash};
@@ -55,8 +55,8 @@ impl Source {
         self.window.window()
     }
     /// The chosen tasks.
-    pub fn chosen(&self) -> Chosen {
-        Chosen { names: self.task.clone(), pids: self.pid.clone(), ..Chosen::default() }
+    pub fn chosen(&self) -> ChosenTasks {
+        ChosenTasks { names: self.task.clone(), pids: self.pid.clone(), ..ChosenTasks::default() }
     }
     /// The file's name without its ending.
     fn stem(&self) -> String {
@@ -114,7 +114,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {
-        watch: Watch::new(chosen.clone(), machine.as_ref()),
+        watch: RunBuilder::new(chosen.clone(), machine.as_ref()),
         kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let mut imported = read_part(&recording, own.source.window()?, true, &mut hears)?;
@@ -135,7 +135,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input("the recording has none of the chosen tasks")
             .help("'schedlab latency FILE' lists its tasks; NAME* takes all names that begin so"));
     }
-    let about = About {
+    let about = Labels {
         variant: own.variant.clone().unwrap_or_else(|| own.source.stem()),
         workload: own.workload.clone(),
         kernel: own.kernel.clone(),
@@ -184,7 +184,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// Hears a recording once: for its record, and for the file of its events.
 pub struct Hears {
     /// For the record.
-    pub watch: Watch,
+    pub watch: RunBuilder,
     /// For the file.
     pub kept: Writer<File>,
 }

@@ -3,7 +3,7 @@
 use crate::output;
 use schedlab_base::{Result, Version};
 use schedlab_machine::Machine;
-use schedlab_machine::migration::{Distances, Found};
+use schedlab_machine::migration::{Distances, PairResult};
 use schedlab_native::probe::migration::Ask;
 use schedlab_report::migration::{doublings, size};
 use schedlab_sim::memory::{Survey, survey};
@@ -60,7 +60,7 @@ impl Simulated {
     /// # Errors
     /// When standard output can't be written.
     pub fn json(&self) -> Result<()> {
-        let curve = |(distance, found): &(usize, Found)| {
+        let curve = |(distance, found): &(usize, PairResult)| {
             let points: Vec<_> =
                 found.curve.iter().map(|p| json!({ "size": p.size, "cost_ns": p.cost_ns() })).collect();
             json!({ "distance": distance, "points": points })

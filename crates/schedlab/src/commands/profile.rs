@@ -5,7 +5,7 @@ use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_lab::profile::{self, Ask};
-use schedlab_lab::stat::{How, Output};
+use schedlab_lab::stat::{Output, WatchOptions};
 use schedlab_report::profile as show;
 use schedlab_workload::command::one_line;
 
@@ -67,7 +67,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         profile::system(length.transpose()?, ask, stop)?
     } else {
         let output = if own.json || own.folded { Output::Aside } else { Output::Kept };
-        let how = How { system: own.all_cpus, output };
+        let how = WatchOptions { system: own.all_cpus, output };
         profile::command(&own.command, how, ask, stop)?
     };
     let line = one_line(&own.command);

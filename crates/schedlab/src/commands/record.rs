@@ -6,9 +6,9 @@ use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::Beside;
 use schedlab_base::{Error, ErrorKind, Ns, Result, printable};
-use schedlab_import::record::{About, Chosen, Watch, record};
+use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
 use schedlab_machine::Machine;
-use schedlab_native::tracepoints::record::{Heard, Recorded, Recorder};
+use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};
 use schedlab_record::{Store, cell_hash, environment};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
@@ -69,8 +69,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let store = Store::create(&own.out)?;
     let machine = Machine::load("host").ok();
     let (recorded, command) = watch(&own, length, stop)?;
-    let described = Chosen { pids: own.pid.clone(), names: own.task.clone(), ..Chosen::default() };
-    let mut chosen = Chosen { but: Some(std::process::id()), ..described.clone() };
+    let described = ChosenTasks { pids: own.pid.clone(), names: own.task.clone(), ..ChosenTasks::default() };
+    let mut chosen = ChosenTasks { but: Some(std::process::id()), ..described.clone() };
     if let Some((process, _)) = command.filter(|_| described.is_all()) {
         (chosen.pids, chosen.descendants) = (vec![process], true);
     }
@@ -79,13 +79,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {
-        watch: Watch::new(chosen.clone(), machine.as_ref()),
+        watch: RunBuilder::new(chosen.clone(), machine.as_ref()),
         kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
     let length = recorded.length();
     // A Ctrl-C that ended the recording does not end its analysis; the next one does.
     stop.store(false, Ordering::SeqCst);
-    let Some(Heard { mut imported, warnings }) = recorded.tell(machine.as_ref(), &mut hears, stop) else {
+    let Some(RecordingResult { mut imported, warnings }) =
+        recorded.replay(machine.as_ref(), &mut hears, stop)
+    else {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is stored"));
     };
     if imported.records == 0 {
@@ -100,7 +102,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     found.environment = environment::capture();
     found.warnings.extend(warnings);
     let program = own.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
-    let about = About {
+    let about = Labels {
         variant: own.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
         workload: own
             .workload
@@ -160,7 +162,7 @@ impl Own {
 }
 
 /// Records; the command's process and its exit code, if there is one.
-fn watch(own: &Own, length: Ns, stop: &AtomicBool) -> Result<(Recorded, Option<(u32, u8)>)> {
+fn watch(own: &Own, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
     let mut recorder = Recorder::begin(&own.out)?;
     let command = if own.command.is_empty() {
         recorder.for_a_while(length, stop);

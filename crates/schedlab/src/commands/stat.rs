@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_compare::tools::one_word_or_line;
 use schedlab_compare::{Question, compare};
-use schedlab_lab::stat::{self, Commands, How, Output, Watched};
+use schedlab_lab::stat::{self, Commands, Output, WatchOptions, Watched};
 use schedlab_record::Record;
 use schedlab_report::stat::Stat;
 use schedlab_workload::command::one_line;
@@ -71,7 +71,7 @@ fn output_of(two: bool, json: bool) -> Output {
 struct Plan {
     /// Name, words.
     commands: Vec<(String, Vec<String>)>,
-    how: How,
+    how: WatchOptions,
     runs: u64,
     repeat_order: bool,
 }
@@ -102,7 +102,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let two = commands.len() > 1;
     let plan = Plan {
         commands,
-        how: How { system: own.all_cpus, output: output_of(two, json) },
+        how: WatchOptions { system: own.all_cpus, output: output_of(two, json) },
         runs: own.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
         repeat_order: own.repeat_order,
     };

@@ -6,8 +6,8 @@ use crate::cli::Entry;
 use crate::common;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, printable};
-use schedlab_import::record::Chosen;
 use schedlab_import::timehist::{Row, Timehist};
+use schedlab_import::to_run::ChosenTasks;
 use schedlab_trace::Actor;
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -112,7 +112,7 @@ impl fmt::Display for Ms {
 
 fn summary<F: FnMut(Row<'_>)>(
     hist: &Timehist<'_, F>,
-    chosen: &Chosen,
+    chosen: &ChosenTasks,
     on: &dyn Fn(CpuId) -> bool,
     out: &mut Out,
 ) {

@@ -10,7 +10,7 @@ use super::hierarchy::Hierarchy;
 use schedlab_base::{CpuId, Error, Result};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
-    Distances, Found, Ground, Matrix, Overrides, Pattern, SMALLEST, Search, measure, touch_2005,
+    Distances, Ground, Matrix, Overrides, PairResult, Pattern, SMALLEST, Search, measure, touch_2005,
 };
 
 /// The largest block, bytes.
@@ -110,7 +110,7 @@ impl Model {
 }
 
 impl Ground for Model {
-    fn one(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
+    fn go_over(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
         self.caches.grow(self.blocks(2 * size) as usize);
         self.lay_out(size);
         self.flush(source, size);
@@ -179,7 +179,7 @@ pub struct Survey {
     /// Cutoffs by distance.
     pub matrix: Matrix,
     /// The costs of each measured distance.
-    pub curves: Vec<(usize, Found)>,
+    pub curves: Vec<(usize, PairResult)>,
 }
 
 /// What D003's procedure finds on a machine, by distance, with sets from `largest` bytes down; `None`: from twice the

@@ -1,7 +1,7 @@
 //! Events and samples as bytes, and back: pure, block by block.
 
 use super::Item;
-use super::names::Known;
+use super::names::ReasonTables;
 use crate::{Event, EventKind};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -217,7 +217,7 @@ impl Decoder {
         Ok(Ns(self.last))
     }
     #[inline]
-    fn some(&mut self) -> Result<Option<u32>, Fault> {
+    fn optional_number(&mut self) -> Result<Option<u32>, Fault> {
         let number = self.get()?;
         let less_one = number.checked_sub(1).map(u32::try_from).transpose();
         less_one.map_err(|_| TOO_LARGE)
@@ -236,11 +236,11 @@ impl Decoder {
         self.number().and_then(|n| if n < limit { Ok(n) } else { Err(TOO_LARGE) })
     }
     fn maybe_task(&mut self) -> Result<Option<TaskId>, Fault> {
-        let task = self.some()?.map(TaskId);
+        let task = self.optional_number()?.map(TaskId);
         if task.is_some_and(|t| t.0 >= MOST_TASKS) { Err(TOO_LARGE) } else { Ok(task) }
     }
     fn maybe_cpu(&mut self) -> Result<Option<CpuId>, Fault> {
-        let cpu = self.some()?.map(CpuId);
+        let cpu = self.optional_number()?.map(CpuId);
         if cpu.is_some_and(|c| c.0 >= MAX_CPUS) { Err(TOO_LARGE) } else { Ok(cpu) }
     }
     #[inline]
@@ -254,7 +254,7 @@ impl Decoder {
     }
 
     /// The next thing in the block; `None` at its end.
-    pub(super) fn next(&mut self, known: &Known) -> Result<Option<Item>, Fault> {
+    pub(super) fn next(&mut self, known: &ReasonTables) -> Result<Option<Item>, Fault> {
         if self.read == self.bytes.len() {
             return Ok(None);
         }
@@ -270,7 +270,7 @@ impl Decoder {
     }
 
     // Fields are read in the order in which they stand in the expressions.
-    fn fields(&mut self, kind: u8, known: &Known) -> Result<EventKind, Fault> {
+    fn fields(&mut self, kind: u8, known: &ReasonTables) -> Result<EventKind, Fault> {
         Ok(match kind {
             kind::SWITCH => EventKind::Switch {
                 prev: self.maybe_task()?,

@@ -34,14 +34,14 @@ macro_rules! kinds {
         }
 
         /// This build's reasons by the numbers of a file; `None`: this build does not have that one.
-        pub(super) struct Known {
+        pub(super) struct ReasonTables {
             $(pub(super) $field: Vec<Option<$reason>>,)*
         }
 
-        impl Known {
+        impl ReasonTables {
             /// The reasons of a file with these names.
-            pub(super) fn of(names: &Names) -> Known {
-                Known { $($field: known(&names.$field),)* }
+            pub(super) fn of(names: &Names) -> ReasonTables {
+                ReasonTables { $($field: known(&names.$field),)* }
             }
         }
     };

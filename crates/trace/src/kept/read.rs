@@ -1,7 +1,7 @@
 //! Reads a file of events, block by block, in constant memory.
 
 use super::code::Decoder;
-use super::names::Known;
+use super::names::ReasonTables;
 use super::{Close, END_MAGIC, Head, Item, MAGIC, MAX_SECTION, SCHEMA};
 use crate::{Cast, Sink};
 use schedlab_base::{Error, Result, Spot};
@@ -18,7 +18,7 @@ const FOOT: u64 = 16;
 /// A file of events that is being read. Events come from [`Reader::items`], as often as they are wanted.
 pub struct Reader<R = File> {
     from: Source<R>,
-    known: Known,
+    known: ReasonTables,
     close: Close,
     whole: bool,
     /// Offset of the first block.
@@ -82,7 +82,13 @@ impl<R: Read + Seek> Reader<R> {
             return Err(from.wrong(from.offset, &format!("its schema is '{}', not '{SCHEMA}'", head.schema)));
         }
         let first = from.offset;
-        Ok(Reader { from, known: Known::of(&head.names), close: Close::default(), whole: false, first })
+        Ok(Reader {
+            from,
+            known: ReasonTables::of(&head.names),
+            close: Close::default(),
+            whole: false,
+            first,
+        })
     }
 
     /// The tasks, and the frame of the run.

@@ -94,7 +94,7 @@ fn cast() -> Cast {
     }
 }
 
-fn tell(items: &[Item], sink: &mut impl Sink) {
+fn write(items: &[Item], sink: &mut impl Sink) {
     for item in items {
         match *item {
             Item::Event(event) => sink.event(&event),
@@ -105,7 +105,7 @@ fn tell(items: &[Item], sink: &mut impl Sink) {
 
 fn written(items: &[Item]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
-    tell(items, &mut writer);
+    write(items, &mut writer);
     writer.measured_from(Ns(7));
     let (bytes, events) = (writer.bytes(), writer.events());
     let whole = writer.finish(cast()).unwrap();

@@ -59,9 +59,9 @@ impl Name {
 
 /// The names that the file has, by number.
 #[derive(Debug, Default)]
-pub(super) struct Told(Vec<bool>);
+pub(super) struct WrittenNames(Vec<bool>);
 
-impl Told {
+impl WrittenNames {
     /// Whether a name is new to the file, which has it from now on.
     #[inline]
     pub(super) fn is_new(&mut self, iid: u64) -> bool {
@@ -75,7 +75,7 @@ impl Told {
 
 /// What a number or text beside an event's name is. The file has these names from its beginning on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Note {
+pub(super) enum ArgName {
     Task,
     To,
     Cpu,
@@ -90,7 +90,7 @@ pub(super) enum Note {
     DelayNs,
 }
 
-impl Note {
+impl ArgName {
     /// Their words, in their order.
     pub(super) const WORDS: [&str; 12] = [
         "task",
@@ -129,8 +129,8 @@ mod tests {
         all.extend(MoveReason::ALL.iter().map(|why| Name::Moved(*why)));
         all.extend(SkipReason::ALL.iter().map(|why| Name::Skip(*why)));
         all.extend(KickReason::ALL.iter().map(|why| Name::Kick(*why)));
-        let mut told = Told::default();
+        let mut told = WrittenNames::default();
         assert!(all.iter().all(|n| n.iid() > 0 && told.is_new(n.iid())));
-        assert_eq!((Note::Task.iid(), Note::DelayNs.iid()), (1, Note::WORDS.len() as u64));
+        assert_eq!((ArgName::Task.iid(), ArgName::DelayNs.iid()), (1, ArgName::WORDS.len() as u64));
     }
 }

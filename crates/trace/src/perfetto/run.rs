@@ -324,7 +324,7 @@ impl<W: Write> Sink for Run<'_, W> {
         for point in self.points.of(event) {
             self.ftrace(&point);
         }
-        self.tracks.tell(&mut self.pen, event);
+        self.tracks.write(&mut self.pen, event);
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
     fn wants_details(&self) -> bool {

@@ -152,7 +152,7 @@ fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
 }
 
 /// Track events with the words of their names: time, kind, words, counter.
-fn told(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
+fn write_event(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut all = Vec::new();
     for p in packets {
@@ -184,7 +184,7 @@ fn tracks_tell_reasons_counters_and_flows() {
         .iter()
         .map(|n| (notes[&n.name_iid.unwrap()].as_str(), n.uint_value));
     assert_eq!(said.collect::<Vec<_>>(), [("cpu", Some(0)), ("probes", Some(3))]);
-    let all = told(&packets);
+    let all = write_event(&packets);
     let named = |words: &str| all.iter().filter(|(_, _, name, _)| name == words).count();
     assert_eq!(
         (named("placed: target_busy"), named("gives way: wakeup"), named("warm-up"), named("measured")),
@@ -265,7 +265,7 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
     assert_eq!(sums, [(1000, 670), (1001, 360), (11_000, 670), (11_001, 360)].into());
     let cpus: BTreeSet<u32> = two.iter().filter_map(|p| p.ftrace_events.as_ref()?.cpu).collect();
     assert_eq!(cpus, [0, 1, 2, 3].into());
-    assert_eq!(told(&two).len(), 2 * told(&one).len());
+    assert_eq!(write_event(&two).len(), 2 * write_event(&one).len());
     let flows: Vec<u64> =
         two.iter().filter_map(|p| p.track_event.as_ref()).flat_map(|e| e.flow_ids.clone()).collect();
     assert_eq!(flows, [1, 2]);
@@ -276,12 +276,12 @@ fn after_a_loss_a_switch_tells_again_who_left() {
     let cast = cast();
     let mut file = Perfetto::new(Vec::new(), &[&cast]);
     let mut run = Run::new(&mut file, &cast, Side::default(), Ns(100));
-    let mut tell = |at, kind| run.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
+    let mut add = |at, kind| run.event(&Event { at: Ns(at), cpu: CpuId(0), kind });
     let why = SwitchReason::Preempted;
-    tell(10, EventKind::Switch { prev: None, next: Some(A), why });
-    tell(20, EventKind::Switch { prev: Some(A), next: Some(B), why });
-    tell(30, EventKind::Lost { count: 4 });
-    tell(40, EventKind::Switch { prev: Some(A), next: Some(B), why });
+    add(10, EventKind::Switch { prev: None, next: Some(A), why });
+    add(20, EventKind::Switch { prev: Some(A), next: Some(B), why });
+    add(30, EventKind::Lost { count: 4 });
+    add(40, EventKind::Switch { prev: Some(A), next: Some(B), why });
     run.finish();
     let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
     let bundles: Vec<_> = packets.iter().filter_map(|p| p.ftrace_events.as_ref()).collect();

@@ -1,6 +1,6 @@
 //! The tracks beside the scheduler's events: counters, passes of the balancer, reasons, flows.
 
-use super::names::{Name, Note};
+use super::names::{ArgName, Name};
 use super::pen::Pen;
 use super::track::{Kinds, Track, describe};
 use super::wire::Wire;
@@ -56,7 +56,7 @@ struct Task {
 
 /// Adds a note with a number.
 #[inline]
-fn number(out: &mut Vec<u8>, note: Note, value: impl Into<u64>) {
+fn number(out: &mut Vec<u8>, note: ArgName, value: impl Into<u64>) {
     let open = out.open(EVENT_NOTE);
     out.uint(NOTE_NAME, note.iid());
     out.uint(NOTE_UINT, value.into());
@@ -64,7 +64,7 @@ fn number(out: &mut Vec<u8>, note: Note, value: impl Into<u64>) {
 }
 /// Adds a note with a text.
 #[inline]
-fn text(out: &mut Vec<u8>, note: Note, value: &str) {
+fn text(out: &mut Vec<u8>, note: ArgName, value: &str) {
     let open = out.open(EVENT_NOTE);
     out.uint(NOTE_NAME, note.iid());
     out.bytes(NOTE_TEXT, value.as_bytes());
@@ -74,7 +74,14 @@ fn text(out: &mut Vec<u8>, note: Note, value: &str) {
 impl<W: Write> Pen<'_, W> {
     /// Writes an event on a track; `more` adds its other fields.
     #[inline]
-    fn told(&mut self, at: Ns, what: u64, track: u64, name: Option<Name>, more: impl FnOnce(&mut Vec<u8>)) {
+    fn write_event(
+        &mut self,
+        at: Ns,
+        what: u64,
+        track: u64,
+        name: Option<Name>,
+        more: impl FnOnce(&mut Vec<u8>),
+    ) {
         let new = name.filter(|n| self.file.names.is_new(n.iid()));
         self.file.encoded(|out| {
             out.uint(PACKET_TIMESTAMP, at.0);
@@ -131,20 +138,20 @@ impl Tracks {
             [(Name::Warmup, Ns::ZERO, measured_from), (Name::Measured, measured_from, end)]
         {
             if from < until {
-                pen.told(from, BEGIN, track, Some(name), |_| {});
-                pen.told(until, END, track, None, |_| {});
+                pen.write_event(from, BEGIN, track, Some(name), |_| {});
+                pen.write_event(until, END, track, None, |_| {});
             }
         }
     }
     /// Tells a counter that the simulator was asked for.
     pub(super) fn counter<W: Write>(&mut self, pen: &mut Pen<'_, W>, at: Ns, counter: Counter, value: i64) {
         let track = self.track(pen, Track::of(counter));
-        pen.told(at, COUNTER, track, None, |out| out.int(EVENT_COUNTER, value));
+        pen.write_event(at, COUNTER, track, None, |out| out.int(EVENT_COUNTER, value));
     }
 
     /// Tells what an event means for the tracks.
     #[inline]
-    pub(super) fn tell<W: Write>(&mut self, pen: &mut Pen<'_, W>, event: &Event) {
+    pub(super) fn write<W: Write>(&mut self, pen: &mut Pen<'_, W>, event: &Event) {
         let (at, cpu) = (event.at, event.cpu);
         match event.kind {
             EventKind::Switch { prev, why, next } if prev != next => {
@@ -156,17 +163,17 @@ impl Tracks {
                 self.task(task).flow = Some((flow, at));
                 let track = self.track(pen, Track::Thread(waker));
                 let name = pen.cast.label(task);
-                pen.told(at, INSTANT, track, Some(Name::Wakes), |out| {
-                    text(out, Note::Task, &name);
+                pen.write_event(at, INSTANT, track, Some(Name::Wakes), |out| {
+                    text(out, ArgName::Task, &name);
                     out.fixed(EVENT_FLOW, flow);
                 });
             }
             EventKind::Placed { task, target, reason, probes } => {
                 let track = self.track(pen, Track::Thread(task));
                 let target = pen.cpu(target);
-                pen.told(at, INSTANT, track, Some(Name::Placed(reason)), |out| {
-                    number(out, Note::Cpu, target);
-                    number(out, Note::Probes, probes);
+                pen.write_event(at, INSTANT, track, Some(Name::Placed(reason)), |out| {
+                    number(out, ArgName::Cpu, target);
+                    number(out, ArgName::Probes, probes);
                 });
             }
             EventKind::Enqueued { task, nr_running, .. } => {
@@ -182,9 +189,9 @@ impl Tracks {
                 if !matches!(why, MoveReason::Wakeup | MoveReason::Fork) {
                     let track = self.track(pen, Track::Thread(task));
                     let (from, to) = (pen.cpu(from), pen.cpu(cpu));
-                    pen.told(at, INSTANT, track, Some(Name::Moved(why)), |out| {
-                        number(out, Note::From, from);
-                        number(out, Note::To, to);
+                    pen.write_event(at, INSTANT, track, Some(Name::Moved(why)), |out| {
+                        number(out, ArgName::From, from);
+                        number(out, ArgName::To, to);
                     });
                 }
             }
@@ -202,33 +209,33 @@ impl Tracks {
             EventKind::Balance { level, trigger, why, moved, visited, took_ns, src } => {
                 let src = src.map(|src| pen.cpu(src));
                 let notes = |out: &mut Vec<u8>| {
-                    number(out, Note::Level, level);
-                    number(out, Note::Moved, moved);
-                    number(out, Note::Visited, visited);
+                    number(out, ArgName::Level, level);
+                    number(out, ArgName::Moved, moved);
+                    number(out, ArgName::Visited, visited);
                     if let Some(src) = src {
-                        number(out, Note::BusiestCpu, src);
+                        number(out, ArgName::BusiestCpu, src);
                     }
                 };
                 let name = Some(Name::Balance(trigger, why));
                 if took_ns == 0 {
-                    return pen.told(at, INSTANT, track, name, notes);
+                    return pen.write_event(at, INSTANT, track, name, notes);
                 }
-                pen.told(at.since(Ns(took_ns.into())), BEGIN, track, name, notes);
-                pen.told(at, END, track, None, |_| {});
+                pen.write_event(at.since(Ns(took_ns.into())), BEGIN, track, name, notes);
+                pen.write_event(at, END, track, None, |_| {});
             }
             EventKind::Skip { level, why, have_ns, need_ns } => {
-                pen.told(at, INSTANT, track, Some(Name::Skip(why)), |out| {
-                    number(out, Note::Level, level);
+                pen.write_event(at, INSTANT, track, Some(Name::Skip(why)), |out| {
+                    number(out, ArgName::Level, level);
                     if need_ns > 0 {
-                        number(out, Note::HaveNs, have_ns);
-                        number(out, Note::NeedNs, need_ns);
+                        number(out, ArgName::HaveNs, have_ns);
+                        number(out, ArgName::NeedNs, need_ns);
                     }
                 });
             }
             EventKind::Kick { why, to } => {
                 let to = to.map(|to| pen.cpu(to));
-                pen.told(at, INSTANT, track, Some(Name::Kick(why)), |out| {
-                    to.into_iter().for_each(|to| number(out, Note::To, to));
+                pen.write_event(at, INSTANT, track, Some(Name::Kick(why)), |out| {
+                    to.into_iter().for_each(|to| number(out, ArgName::To, to));
                 });
             }
             _ => {}
@@ -252,7 +259,9 @@ impl Tracks {
                 _ => {
                     let track = self.track(pen, Track::Thread(prev));
                     let to = next.map_or("idle".into(), |n| pen.cast.label(n));
-                    pen.told(at, INSTANT, track, Some(Name::GivesWay(why)), |out| text(out, Note::To, &to));
+                    pen.write_event(at, INSTANT, track, Some(Name::GivesWay(why)), |out| {
+                        text(out, ArgName::To, &to)
+                    });
                 }
             }
         }
@@ -264,8 +273,8 @@ impl Tracks {
         }
         if let Some((flow, since)) = self.task(next).flow.take() {
             let track = self.track(pen, Track::Thread(next));
-            pen.told(at, INSTANT, track, Some(Name::Woken), |out| {
-                number(out, Note::DelayNs, at.since(since).0);
+            pen.write_event(at, INSTANT, track, Some(Name::Woken), |out| {
+                number(out, ArgName::DelayNs, at.since(since).0);
                 out.fixed(EVENT_FLOW_ENDS, flow);
             });
         }
@@ -303,6 +312,6 @@ impl Tracks {
             return;
         }
         let track = self.track(pen, Track::Queue(cpu));
-        pen.told(at, COUNTER, track, None, |out| out.uint(EVENT_COUNTER, count.into()));
+        pen.write_event(at, COUNTER, track, None, |out| out.uint(EVENT_COUNTER, count.into()));
     }
 }

@@ -5,7 +5,7 @@
 use super::messages::{
     Clock, ClockSnapshot, Cpu, CpuInfo, EventName, InternedData, SystemInfo, TracePacket, Utsname,
 };
-use super::names::Note;
+use super::names::ArgName;
 use super::tracks;
 use super::wire::Wire;
 use crate::Cast;
@@ -27,7 +27,7 @@ pub struct Perfetto<W> {
     out: W,
     buffer: Vec<u8>,
     failed: Option<io::Error>,
-    pub(super) names: super::names::Told,
+    pub(super) names: super::names::WrittenNames,
     /// Number of flows so far.
     pub(super) flows: u64,
 }
@@ -35,7 +35,7 @@ pub struct Perfetto<W> {
 impl<W: Write> Perfetto<W> {
     /// Begins a file on `cpus` CPUs that holds runs of these casts.
     pub fn new(out: W, casts: &[&Cast]) -> Perfetto<W> {
-        let names = super::names::Told::default();
+        let names = super::names::WrittenNames::default();
         let buffer = Vec::with_capacity(FULL + FULL / 4);
         let mut file = Perfetto { out, buffer, failed: None, names, flows: 0 };
         let cpus: usize = casts.iter().map(|c| c.cpus).sum();
@@ -61,7 +61,7 @@ impl<W: Write> Perfetto<W> {
             |(n, word): (usize, &&str)| EventName { iid: Some(n as u64 + 1), name: Some((*word).to_owned()) };
         let notes = InternedData {
             event_names: Vec::new(),
-            debug_annotation_names: Note::WORDS.iter().enumerate().map(word).collect(),
+            debug_annotation_names: ArgName::WORDS.iter().enumerate().map(word).collect(),
         };
         file.packet(&TracePacket {
             trusted_packet_sequence_id: Some(tracks::SEQUENCE),

@@ -1,7 +1,7 @@
 //! Checks across the parts of a file: no task waits for something that never comes, no loop runs without time passing,
 //! and every fork can be counted before the run. A file that would hang or run away in rt-app is an error here.
 
-use super::event::{Mode, What};
+use super::event::{EventAction, Mode};
 use super::json::Source;
 use super::schema::{File, Task};
 use schedlab_base::{Error, Ns, Result};
@@ -37,11 +37,11 @@ fn events(task: &Task) -> impl Iterator<Item = &super::event::Event> {
 
 /// A repetition in which no time can pass would never end, in a simulator as on a CPU.
 fn time_passes(source: Source<'_>, task: &Task) -> Result<()> {
-    let takes_time = |what: &What| match what {
-        What::Run(t) | What::Runtime(t) => *t > Ns::ZERO,
-        What::Memory(bytes) | What::Io(bytes) => *bytes > 0,
-        What::Sleep(_) | What::Timer { .. } | What::Yield => true,
-        What::Wait(_) | What::Sync(_) | What::Suspend(_) => true,
+    let takes_time = |what: &EventAction| match what {
+        EventAction::Run(t) | EventAction::Runtime(t) => *t > Ns::ZERO,
+        EventAction::Memory(bytes) | EventAction::Io(bytes) => *bytes > 0,
+        EventAction::Sleep(_) | EventAction::Timer { .. } | EventAction::Yield => true,
+        EventAction::Wait(_) | EventAction::Sync(_) | EventAction::Suspend(_) => true,
         _ => false,
     };
     let help = "add a run, sleep or timer";
@@ -79,17 +79,17 @@ fn wakeups_come(source: Source<'_>, file: &File) -> Result<()> {
     let mut signalled = BTreeSet::new();
     for event in file.tasks.iter().flat_map(events) {
         match &event.what {
-            What::Signal(name) | What::Broad(name) | What::Resume(name) => {
+            EventAction::Signal(name) | EventAction::Broad(name) | EventAction::Resume(name) => {
                 _ = signalled.insert(name.as_str())
             }
-            What::Sync(condition) => _ = signalled.insert(condition.name.as_str()),
+            EventAction::Sync(condition) => _ = signalled.insert(condition.name.as_str()),
             _ => {}
         }
     }
     for event in file.tasks.iter().flat_map(events) {
         let (name, verb) = match &event.what {
-            What::Wait(condition) => (&condition.name, "signals"),
-            What::Suspend(name) => (name, "resumes"),
+            EventAction::Wait(condition) => (&condition.name, "signals"),
+            EventAction::Suspend(name) => (name, "resumes"),
             _ => continue,
         };
         if !signalled.contains(name.as_str()) {
@@ -109,7 +109,7 @@ fn wakeups_come(source: Source<'_>, file: &File) -> Result<()> {
 /// The tasks that some task forks.
 fn forked(file: &File) -> BTreeSet<&str> {
     let names = file.tasks.iter().flat_map(events).filter_map(|e| match &e.what {
-        What::Fork(name) => Some(name.as_str()),
+        EventAction::Fork(name) => Some(name.as_str()),
         _ => None,
     });
     names.collect()
@@ -123,7 +123,7 @@ fn barriers_can_open(source: Source<'_>, file: &File) -> Result<()> {
     for task in &file.tasks {
         let mut own = BTreeSet::new();
         for event in events(task) {
-            let What::Barrier(name) = &event.what else { continue };
+            let EventAction::Barrier(name) = &event.what else { continue };
             if !own.insert(name) {
                 let error =
                     source.error(event.at, format!("task '{}' uses barrier '{name}' twice", task.name));
@@ -160,7 +160,7 @@ fn forks_are_known(source: Source<'_>, file: &File) -> Result<()> {
         let mut out = Vec::new();
         for phase in &task.phases {
             for event in &phase.events {
-                let What::Fork(name) = &event.what else { continue };
+                let EventAction::Fork(name) = &event.what else { continue };
                 let child = index.get(name.as_str()).ok_or_else(|| {
                     Error::unknown("task", name, index.keys().copied()).at(source.spot(event.at))
                 })?;
@@ -207,7 +207,7 @@ fn timer_modes(source: Source<'_>, file: &File) -> Result<Modes> {
     let mut named: BTreeMap<(Option<usize>, String), Option<Mode>> = BTreeMap::new();
     for (i, task) in file.tasks.iter().enumerate() {
         for event in events(task) {
-            let What::Timer { name, mode, .. } = &event.what else { continue };
+            let EventAction::Timer { name, mode, .. } = &event.what else { continue };
             let known = named.entry((is_unique(name).then_some(i), name.clone())).or_insert(None);
             match (*known, *mode) {
                 (Some(a), Some(b)) if a != b => {

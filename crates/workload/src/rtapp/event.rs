@@ -10,7 +10,7 @@ pub struct Event {
     /// Byte offset of its key.
     pub at: usize,
     /// The kind of event.
-    pub what: What,
+    pub what: EventAction,
 }
 
 /// How a late timer finds its next activation.
@@ -24,7 +24,7 @@ pub enum Mode {
 
 /// The kinds of events.
 #[derive(Debug)]
-pub enum What {
+pub enum EventAction {
     /// Work of a CPU at full speed.
     Run(Ns),
     /// Spin for a length of wall time.
@@ -84,26 +84,26 @@ pub struct Condition {
 pub fn read(source: Source<'_>, kind: &str, member: &Member, task: &str) -> Result<Event> {
     let name = || read::name(source, member);
     let what = match kind {
-        "run" => What::Run(read::time_us(source, member, 0)?),
-        "runtime" => What::Runtime(read::time_us(source, member, 0)?),
-        "sleep" => What::Sleep(read::time_us(source, member, 0)?),
+        "run" => EventAction::Run(read::time_us(source, member, 0)?),
+        "runtime" => EventAction::Runtime(read::time_us(source, member, 0)?),
+        "sleep" => EventAction::Sleep(read::time_us(source, member, 0)?),
         "timer" => timer(source, member)?,
-        "lock" => What::Lock(name()?),
-        "unlock" => What::Unlock(name()?),
-        "wait" => What::Wait(condition(source, member)?),
-        "sync" => What::Sync(condition(source, member)?),
-        "signal" => What::Signal(name()?),
-        "broad" => What::Broad(name()?),
-        "suspend" => What::Suspend(own_or_named(source, member, task)?),
-        "resume" => What::Resume(name()?),
-        "barrier" => What::Barrier(name()?),
+        "lock" => EventAction::Lock(name()?),
+        "unlock" => EventAction::Unlock(name()?),
+        "wait" => EventAction::Wait(condition(source, member)?),
+        "sync" => EventAction::Sync(condition(source, member)?),
+        "signal" => EventAction::Signal(name()?),
+        "broad" => EventAction::Broad(name()?),
+        "suspend" => EventAction::Suspend(own_or_named(source, member, task)?),
+        "resume" => EventAction::Resume(name()?),
+        "barrier" => EventAction::Barrier(name()?),
         "yield" => match read::text(source, member) {
             Err(e) if !matches!(member.value.kind, Kind::Null) => return Err(e),
-            _ => What::Yield,
+            _ => EventAction::Yield,
         },
-        "fork" => What::Fork(name()?),
-        "mem" => What::Memory(read::bytes(source, member, 0)?),
-        "iorun" => What::Io(read::bytes(source, member, 0)?),
+        "fork" => EventAction::Fork(name()?),
+        "mem" => EventAction::Memory(read::bytes(source, member, 0)?),
+        "iorun" => EventAction::Io(read::bytes(source, member, 0)?),
         other => return Err(Error::internal(format!("event '{other}' is in the table but is not read"))),
     };
     Ok(Event { at: member.at, what })
@@ -140,7 +140,7 @@ fn needed<'a>(
     field.ok_or_else(|| source.error(member.value.at, format!("'{}' has no '{name}'", member.key)))
 }
 
-fn timer(source: Source<'_>, member: &Member) -> Result<What> {
+fn timer(source: Source<'_>, member: &Member) -> Result<EventAction> {
     let [name, period, mode] = fields(source, member, ["ref", "period", "mode"])?;
     let name = read::name(source, needed(source, member, name, "ref")?)?;
     let period = read::time_us(source, needed(source, member, period, "period")?, 1)?;
@@ -151,7 +151,7 @@ fn timer(source: Source<'_>, member: &Member) -> Result<What> {
             Err(Error::unknown("timer mode", other, ["relative", "absolute"]).at(source.spot(m.value.at)))
         }
     });
-    Ok(What::Timer { name, period, mode: mode.transpose()? })
+    Ok(EventAction::Timer { name, period, mode: mode.transpose()? })
 }
 
 fn condition(source: Source<'_>, member: &Member) -> Result<Condition> {

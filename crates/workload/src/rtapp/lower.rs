@@ -2,7 +2,7 @@
 //! start. So all threads are known before the run.
 
 use super::check::Modes;
-use super::event::What;
+use super::event::EventAction;
 use super::json::Source;
 use super::program::{Code, Script, Series, Thread};
 use super::schema::{File, Task};
@@ -120,7 +120,7 @@ fn forks(task: &Task) -> impl Iterator<Item = (&str, u64)> {
     let loops = |l: Option<u32>| u64::from(l.unwrap_or(0));
     task.phases.iter().flat_map(move |phase| {
         phase.events.iter().filter_map(move |event| match &event.what {
-            What::Fork(name) => Some((name.as_str(), loops(task.loops) * loops(phase.loops))),
+            EventAction::Fork(name) => Some((name.as_str(), loops(task.loops) * loops(phase.loops))),
             _ => None,
         })
     })

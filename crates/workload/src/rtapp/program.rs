@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::SeqCst;
 #[derive(Clone, Copy, Debug)]
 pub enum Timer {
     /// Number n of the thread's own ("unique").
-    Own(u32),
+    LoweredTask(u32),
     /// Shared by all that name it.
     Shared(SlotId),
 }
@@ -315,7 +315,7 @@ impl Thread {
         let first = self.delay;
         let next = |last: Ns| if last == Ns::ZERO { first + period } else { last + period };
         let due = match timer {
-            Timer::Own(n) => {
+            Timer::LoweredTask(n) => {
                 let own = self.own(n);
                 *own = next(*own);
                 *own
@@ -335,7 +335,7 @@ impl Thread {
         env.record(self.code.series.lateness, now.since(due).0);
         if mode == Mode::Relative {
             match timer {
-                Timer::Own(n) => *self.own(n) = now,
+                Timer::LoweredTask(n) => *self.own(n) = now,
                 Timer::Shared(slot) => env.slot(slot).store(now.0, SeqCst),
             }
         }

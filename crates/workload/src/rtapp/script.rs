@@ -2,7 +2,7 @@
 //! from event to event, so that an `unlock` of a free mutex or a second `lock` is an error before the run.
 
 use super::check::{Modes, is_unique};
-use super::event::{Event, What};
+use super::event::{Event, EventAction};
 use super::json::Source;
 use super::program::{Script, Step, Timer};
 use super::schema::{self, Task};
@@ -35,7 +35,7 @@ impl Shared {
         let mut shared = Shared::default();
         for task in tasks {
             for event in task.phases.iter().flat_map(|p| &p.events) {
-                if let What::Barrier(name) = &event.what {
+                if let EventAction::Barrier(name) = &event.what {
                     *shared.users.entry(name.clone()).or_default() += task.instances as u64;
                 }
             }
@@ -81,7 +81,7 @@ pub struct Lowering<'a> {
 }
 
 /// A task's own state while it is lowered.
-struct Own<'t> {
+struct LoweredTask<'t> {
     number: usize,
     timers: BTreeMap<&'t str, u32>,
     held: BTreeSet<&'t str>,
@@ -104,7 +104,7 @@ impl Lowering<'_> {
     /// # Errors
     /// When a mutex is taken twice, is released or waited with while not held, or is kept over the end of a loop.
     pub fn script(&mut self, number: usize, task: &Task) -> Result<Script> {
-        let mut own = Own { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
+        let mut own = LoweredTask { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
         let moves = task.phases.iter().any(|p| p.cpus.is_some());
         let cpus = moves.then(|| self.shared.mask(task.cpus.as_ref().map(|c| &c.set), self.b));
         let first = self.next_step();
@@ -153,7 +153,7 @@ impl Lowering<'_> {
         task: &'t Task,
         phase: &'t schema::Phase,
         moves: bool,
-        own: &mut Own<'t>,
+        own: &mut LoweredTask<'t>,
     ) -> Result<()> {
         let (first, mut steps) = (self.next_step(), Vec::new());
         if moves {
@@ -170,46 +170,51 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn event<'t>(&mut self, event: &'t Event, own: &mut Own<'t>, steps: &mut Vec<Step>) -> Result<()> {
+    fn event<'t>(
+        &mut self,
+        event: &'t Event,
+        own: &mut LoweredTask<'t>,
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
         match &event.what {
-            What::Run(work) => steps.push(Step::Run(*work)),
-            What::Runtime(length) => steps.push(Step::Spin(*length)),
-            What::Sleep(length) => steps.push(Step::Sleep(*length)),
-            What::Memory(bytes) => steps.extend(passes(*bytes, self.buffer)),
-            What::Io(bytes) => steps.push(Step::Sleep(Ns(bytes * IO_NS_PER_BYTE))),
-            What::Yield => steps.push(Step::Yield),
-            What::Timer { name, period, .. } => {
+            EventAction::Run(work) => steps.push(Step::Run(*work)),
+            EventAction::Runtime(length) => steps.push(Step::Spin(*length)),
+            EventAction::Sleep(length) => steps.push(Step::Sleep(*length)),
+            EventAction::Memory(bytes) => steps.extend(passes(*bytes, self.buffer)),
+            EventAction::Io(bytes) => steps.push(Step::Sleep(Ns(bytes * IO_NS_PER_BYTE))),
+            EventAction::Yield => steps.push(Step::Yield),
+            EventAction::Timer { name, period, .. } => {
                 let (timer, key) = self.timer(name, own);
                 let mode = self.modes[&(key, name.clone())];
                 steps.push(Step::Timer { timer, period: *period, mode });
             }
-            What::Lock(name) => steps.push(self.lock(event.at, name, own)?),
-            What::Unlock(name) => steps.push(self.unlock(event.at, name, own)?),
-            What::Wait(c) => {
+            EventAction::Lock(name) => steps.push(self.lock(event.at, name, own)?),
+            EventAction::Unlock(name) => steps.push(self.unlock(event.at, name, own)?),
+            EventAction::Wait(c) => {
                 self.must_hold(event.at, &c.mutex, own)?;
                 steps.push(Step::Wait(
                     self.shared.condition(&c.name, self.b),
                     self.shared.mutex(&c.mutex, self.b),
                 ));
             }
-            What::Sync(c) => {
+            EventAction::Sync(c) => {
                 let condition = self.shared.condition(&c.name, self.b);
                 let wait =
                     [Step::Signal(condition), Step::Wait(condition, self.shared.mutex(&c.mutex, self.b))];
                 self.holding(event.at, &c.mutex, wait, own, steps)?;
             }
-            What::Suspend(name) => {
+            EventAction::Suspend(name) => {
                 let wait = Step::Wait(self.shared.condition(name, self.b), self.shared.mutex(name, self.b));
                 self.alone(event.at, name, wait, own, steps)?;
             }
-            What::Resume(name) => {
+            EventAction::Resume(name) => {
                 let wake = Step::Broadcast(self.shared.condition(name, self.b));
                 self.alone(event.at, name, wake, own, steps)?;
             }
-            What::Signal(name) => steps.push(Step::Signal(self.shared.condition(name, self.b))),
-            What::Broad(name) => steps.push(Step::Broadcast(self.shared.condition(name, self.b))),
-            What::Barrier(name) => steps.push(Step::Barrier(self.shared.barrier(name, self.b))),
-            What::Fork(_) => {
+            EventAction::Signal(name) => steps.push(Step::Signal(self.shared.condition(name, self.b))),
+            EventAction::Broad(name) => steps.push(Step::Broadcast(self.shared.condition(name, self.b))),
+            EventAction::Barrier(name) => steps.push(Step::Barrier(self.shared.barrier(name, self.b))),
+            EventAction::Fork(_) => {
                 steps.push(Step::Fork(own.fork_sites));
                 own.fork_sites += 1;
             }
@@ -218,15 +223,15 @@ impl Lowering<'_> {
     }
 
     /// The timer of that name, and its owner.
-    fn timer<'t>(&mut self, name: &'t str, own: &mut Own<'t>) -> (Timer, Option<usize>) {
+    fn timer<'t>(&mut self, name: &'t str, own: &mut LoweredTask<'t>) -> (Timer, Option<usize>) {
         if !is_unique(name) {
             return (Timer::Shared(self.shared.timer(name, self.b)), None);
         }
         let next = own.timers.len() as u32;
-        (Timer::Own(*own.timers.entry(name).or_insert(next)), Some(own.number))
+        (Timer::LoweredTask(*own.timers.entry(name).or_insert(next)), Some(own.number))
     }
 
-    fn lock<'t>(&mut self, at: usize, name: &'t str, own: &mut Own<'t>) -> Result<Step> {
+    fn lock<'t>(&mut self, at: usize, name: &'t str, own: &mut LoweredTask<'t>) -> Result<Step> {
         if !own.held.insert(name) {
             let error = self.source.error(at, format!("mutex '{name}' is held here already"));
             return Err(error.help("the task would wait for itself; unlock it first"));
@@ -234,7 +239,7 @@ impl Lowering<'_> {
         Ok(Step::Lock(self.shared.mutex(name, self.b)))
     }
 
-    fn must_hold(&self, at: usize, name: &str, own: &Own<'_>) -> Result<()> {
+    fn must_hold(&self, at: usize, name: &str, own: &LoweredTask<'_>) -> Result<()> {
         if own.held.contains(name) {
             return Ok(());
         }
@@ -245,7 +250,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn unlock(&mut self, at: usize, name: &str, own: &mut Own<'_>) -> Result<Step> {
+    fn unlock(&mut self, at: usize, name: &str, own: &mut LoweredTask<'_>) -> Result<Step> {
         self.must_hold(at, name, own)?;
         own.held.remove(name);
         Ok(Step::Unlock(self.shared.mutex(name, self.b)))
@@ -257,7 +262,7 @@ impl Lowering<'_> {
         at: usize,
         mutex: &'t str,
         inner: [Step; N],
-        own: &mut Own<'t>,
+        own: &mut LoweredTask<'t>,
         steps: &mut Vec<Step>,
     ) -> Result<()> {
         let held = own.held.contains(mutex);
@@ -277,7 +282,7 @@ impl Lowering<'_> {
         at: usize,
         mutex: &'t str,
         inner: Step,
-        own: &mut Own<'t>,
+        own: &mut LoweredTask<'t>,
         steps: &mut Vec<Step>,
     ) -> Result<()> {
         steps.push(self.lock(at, mutex, own)?);

@@ -170,7 +170,7 @@ pub fn calibrate(
         let begun = found.len() as u64 * work.curve;
         let curve = Curve::measure(&mut live, search, &further, pair, passes, &mut |bytes, permille| {
             let words = format!("distance {distance} ({name}), {} KB", bytes >> 10);
-            work.tell(begun + work.curve * permille / 1000, words, watch)
+            work.report_done(begun + work.curve * permille / 1000, words, watch)
         })?;
         found.push(DistanceCosts { distance, name, curve });
     }
@@ -182,7 +182,7 @@ pub fn calibrate(
         let cost = curve::size(&mut live, bytes, pair, Effort::PAIR)?;
         pairs.push(PairCost { pair: (pair.0.0, pair.1.0), distance, cost });
         let done = found.len() as u64 * work.curve + pairs.len() as u64 * work.pair;
-        work.tell(done, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
+        work.report_done(done, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
     }
     let dearest = found.iter().filter_map(|d| d.curve.dearest).max_by_key(|cost| cost.cost_ns);
     let at = dearest.map_or(search.largest / 2, |cost| cost.size);
@@ -318,7 +318,7 @@ impl Work {
         Work { first, further, ahead, curve, pair }
     }
     /// Tells that so many ns of the expected time are done.
-    fn tell(&self, done: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
+    fn report_done(&self, done: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
         watch(Step::Done((1000 * done / self.ahead.expected_ns.max(1)).min(1000), words))
     }
 }

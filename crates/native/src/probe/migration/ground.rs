@@ -224,7 +224,7 @@ fn sample(source: &Part, target: &Part) -> Sample {
 }
 
 impl Ground for Live {
-    fn one(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
+    fn go_over(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64> {
         let sample = self.rounds(size, &[(source, target)])?;
         Ok(sample.iter().map(|s| s.source_ns + s.target_ns).sum())
     }

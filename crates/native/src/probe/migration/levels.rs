@@ -21,7 +21,7 @@ const SAME: f64 = 1.6;
 
 /// The time of touching one's own set again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Again {
+pub struct RevisitTime {
     /// The set's size, bytes.
     pub size: u64,
     /// A line of it, ns.
@@ -43,7 +43,7 @@ pub struct Hit {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Levels {
     /// Sets and times, the smallest first.
-    pub again: Vec<Again>,
+    pub again: Vec<RevisitTime>,
     /// The largest cache as sysfs tells it, bytes.
     pub told: Option<u64>,
     /// The largest cache as it was found; `None` where no set was slow enough to be in memory.
@@ -65,12 +65,12 @@ impl Levels {
             let n = if size > 8 << 20 { 5 } else { 9 };
             let samples = live.again(size, cpu, n, false)?;
             let lines = size as f64 / LINE;
-            again.push(Again { size, line_ns: middle(&samples) as f64 / lines });
+            again.push(RevisitTime { size, line_ns: middle(&samples) as f64 / lines });
         }
         Ok(Levels::of(again, told))
     }
     /// What these times tell of these caches.
-    fn of(again: Vec<Again>, caches: &[CacheLevel]) -> Levels {
+    fn of(again: Vec<RevisitTime>, caches: &[CacheLevel]) -> Levels {
         let bytes: Vec<u64> = caches.iter().map(|c| c.size_kb << 10).collect();
         let told = bytes.last().copied();
         let inner = bytes.iter().rev().nth(1).copied().unwrap_or(0);
@@ -143,7 +143,7 @@ pub(super) fn middle(samples: &[Sample]) -> u64 {
 
 /// The largest set that is still nearer to the largest cache's time than to memory's, by their ratio. `inner` is
 /// the size of the next smaller cache; a set of twice that is in the largest cache.
-fn knee(again: &[Again], inner: u64) -> Option<u64> {
+fn knee(again: &[RevisitTime], inner: u64) -> Option<u64> {
     let memory = again.last()?.line_ns;
     let cache = again.iter().find(|a| a.size >= 2 * inner)?.line_ns;
     if memory < CLEAR * cache {
@@ -166,7 +166,8 @@ mod tests {
             kb if kb <= llc => 6.0,
             _ => 14.0,
         };
-        let again = sizes(limit).into_iter().map(|size| Again { size, line_ns: line_ns(size) }).collect();
+        let again =
+            sizes(limit).into_iter().map(|size| RevisitTime { size, line_ns: line_ns(size) }).collect();
         let cache =
             |level, size_kb, shared| CacheLevel { level, size_kb, line: 64, shared, hit_ns_per_kb: 0 };
         let (core, all) = (Sharing::Core, Sharing::Llc);

@@ -21,7 +21,7 @@ mod tests;
 pub use calibrate::{Ahead, Ask, Calibration, DistanceCosts, PairCost, Step, calibrate};
 pub use curve::{Cost, Curve, Effort, Passes};
 pub use ground::{Live, Sample};
-pub use levels::{Again, Hit, Levels};
+pub use levels::{Hit, Levels, RevisitTime};
 pub use states::States;
 
 use super::batches::Batches;

@@ -34,7 +34,7 @@ fn a_cpu_that_moves_to_itself_pays_nothing() {
 fn the_procedure_of_2005_runs_on_the_live_ground() {
     let Some(pair) = two() else { return };
     let mut live = Live::new(256 << 10, Pattern::Y2005).unwrap();
-    assert!(live.one(128 << 10, pair.0, pair.1).unwrap() > 0);
+    assert!(live.go_over(128 << 10, pair.0, pair.1).unwrap() > 0);
     let mut sizes = Vec::new();
     let found = measure(&mut live, Search { largest: 128 << 10 }, pair, &mut |p| sizes.push(p.size)).unwrap();
     assert_eq!((sizes.len(), sizes[0]), (14, 128 << 10));

@@ -11,7 +11,7 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use rows::{Found, Here, State};
 use schedlab_base::{Error, Result};
-use schedlab_native::settings::{self, Access, Seen, System, journal};
+use schedlab_native::settings::{self, Access, SettingState, System, journal};
 use schedlab_report::text::wrap;
 use std::io::Write;
 
@@ -89,14 +89,14 @@ fn row(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
     found.mend.iter().try_for_each(|mend| write!(out, "{}", wrap(&format!("{:<26}mend: ", ""), mend)))
 }
 
-fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
+fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()> {
     let mut told = false;
     for (title, access) in [
         ("Settings that can be changed", Access::Yes),
         ("Settings that this user can't change", Access::Refused),
         ("Settings that this machine does not have", Access::Missing),
     ] {
-        let of: Vec<&Seen> = seen.iter().filter(|s| s.access == access).collect();
+        let of: Vec<&SettingState> = seen.iter().filter(|s| s.access == access).collect();
         if of.is_empty() {
             continue;
         }
@@ -125,8 +125,8 @@ fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
 
 /// The settings grouped by remedy, in the order of the first of each group; `None` for no remedy. The alternatives are
 /// the same for all settings, and are left out.
-fn by_remedy<'a>(all: &[&'a Seen]) -> Vec<(Option<&'a str>, Vec<&'a Seen>)> {
-    let mut groups: Vec<(Option<&str>, Vec<&Seen>)> = Vec::new();
+fn by_remedy<'a>(all: &[&'a SettingState]) -> Vec<(Option<&'a str>, Vec<&'a SettingState>)> {
+    let mut groups: Vec<(Option<&str>, Vec<&SettingState>)> = Vec::new();
     for seen in all {
         let help = seen.remedy.as_deref().and_then(|r| r.split_once(HELP)).map(|(_, help)| help);
         let own = help.map(|h| h.strip_suffix(settings::INSTEAD).unwrap_or(h).trim_end_matches("; "));
@@ -143,7 +143,7 @@ fn by_remedy<'a>(all: &[&'a Seen]) -> Vec<(Option<&'a str>, Vec<&'a Seen>)> {
 const HELP: &str = "\n  help: ";
 
 /// A setting's value and meaning, or why it can't be changed.
-fn line(seen: &Seen) -> String {
+fn line(seen: &SettingState) -> String {
     let Some(remedy) = &seen.remedy else {
         let now = seen.now.as_deref().unwrap_or("?");
         return format!("{now} ({}): {}", seen.values, seen.about);
@@ -156,11 +156,11 @@ fn line(seen: &Seen) -> String {
 mod tests {
     use super::*;
 
-    fn missing(name: &'static str, remedy: &str) -> Seen {
+    fn missing(name: &'static str, remedy: &str) -> SettingState {
         let remedy = Some(format!("setting '{name}': this machine has no /{name}{remedy}"));
-        Seen { name, about: "", values: String::new(), access: Access::Missing, now: None, remedy }
+        SettingState { name, about: "", values: String::new(), access: Access::Missing, now: None, remedy }
     }
-    fn told(seen: &[Seen]) -> String {
+    fn told(seen: &[SettingState]) -> String {
         let mut out = Vec::new();
         changeable(seen, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -190,7 +190,8 @@ mod tests {
     fn what_is_mended_alone_says_where_it_lies() {
         let text = told(&[missing("a", &format!("{HELP}mount debugfs; {}", settings::INSTEAD))]);
         assert!(text.contains("this machine has no /a; mount debugfs\n"), "{text}");
-        let here = Seen { access: Access::Yes, now: Some("1".into()), remedy: None, ..missing("a", "") };
+        let here =
+            SettingState { access: Access::Yes, now: Some("1".into()), remedy: None, ..missing("a", "") };
         let text = told(&[here]);
         assert!(text.contains("  a ") && !text.contains("Without"), "{text}");
     }

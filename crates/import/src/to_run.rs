@@ -1,0 +1,205 @@
+//! The record of a recording: the same as that of a run whose events were watched.
+
+use crate::Imported;
+use crate::task_table::Audience;
+use schedlab_base::{Ns, Origin, Result, TaskId, printable};
+use schedlab_kernel::Variant;
+use schedlab_machine::Machine;
+use schedlab_record::{Analyser, Findings, Observe, RECORD_SCHEMA, Record, TaskName, version_of};
+use schedlab_trace::{Actor, Event, EventKind, Sink};
+use std::collections::BTreeMap;
+
+/// The workload's name in records of recordings.
+pub const WORKLOAD: &str = "recording";
+/// The kind of their workload's description.
+pub const KIND: &str = "recording";
+/// The load's name.
+pub const LOAD: &str = "recorded";
+/// The name of a machine of which nothing is known.
+pub const MACHINE: &str = "recorded machine";
+/// Seeds of recordings have so many bits, as many as a number in JSON holds everywhere.
+const SEED_BITS: u32 = 48;
+
+/// Which tasks count as the workload; all but [`ChosenTasks::but`], if nothing is chosen.
+#[derive(Clone, Debug, Default)]
+pub struct ChosenTasks {
+    /// The process that makes the recording, if it does not count.
+    pub but: Option<u32>,
+    /// Whether tasks that a chosen one makes are chosen, too.
+    pub descendants: bool,
+    /// Names; one that ends in `*` is the beginning of names.
+    pub names: Vec<String>,
+    /// Numbers of threads or processes.
+    pub pids: Vec<u32>,
+}
+
+impl ChosenTasks {
+    /// Whether nothing is chosen.
+    pub fn is_all(&self) -> bool {
+        self.names.is_empty() && self.pids.is_empty()
+    }
+    /// Whether the task is among the chosen ones.
+    pub fn has(&self, actor: &Actor) -> bool {
+        let named = |name: &String| match name.strip_suffix('*') {
+            Some(begin) => actor.name.starts_with(begin),
+            None => actor.name == *name,
+        };
+        let is_but = self.but.is_some_and(|but| actor.tid == but || actor.process == but);
+        (self.is_all() && !is_but)
+            || self.pids.contains(&actor.tid)
+            || (actor.process != 0 && self.pids.contains(&actor.process))
+            || self.names.iter().any(named)
+    }
+}
+
+/// The audience that makes the record.
+pub struct RunBuilder {
+    analyser: Analyser,
+    chosen: ChosenTasks,
+    /// Whether each task is not of the workload.
+    background: Vec<bool>,
+    /// Tasks that are chosen because a chosen one made them.
+    born: Vec<bool>,
+}
+
+impl RunBuilder {
+    /// An audience that counts the chosen tasks; the places of woken tasks are told on a machine whose CPUs are known.
+    pub fn new(chosen: ChosenTasks, machine: Option<&Machine>) -> RunBuilder {
+        let nr_cpus = machine.map_or(0, |m| m.topology.nr_cpus());
+        let mut analyser = Analyser::new(nr_cpus, Vec::new(), Vec::new(), Ns::ZERO);
+        if let Some(machine) = machine {
+            analyser = analyser.on(&machine.topology);
+        }
+        RunBuilder { analyser, chosen, background: Vec::new(), born: Vec::new() }
+    }
+
+    fn name(&self, actor: &Actor) -> TaskName {
+        TaskName { name: actor.name.clone(), background: !self.chosen.has(actor) }
+    }
+
+    /// A task was made: it is chosen if its parent is.
+    #[cold]
+    fn born(&mut self, task: TaskId, parent: Option<TaskId>) {
+        let is_chosen = |task: TaskId| self.background.get(task.index()) == Some(&false);
+        if !parent.is_some_and(is_chosen) || is_chosen(task) {
+            return;
+        }
+        let Some(name) = self.analyser.names().get(task.index()).map(|t| t.name.clone()) else { return };
+        if task.index() >= self.born.len() {
+            self.born.resize(task.index() + 1, false);
+        }
+        (self.born[task.index()], self.background[task.index()]) = (true, false);
+        self.analyser.rename(task, TaskName { name, background: false });
+    }
+
+    /// The findings, and who was there.
+    pub fn finish(self, imported: &mut Imported) -> Findings {
+        for (actor, background) in imported.cast.tasks.iter_mut().zip(&self.background) {
+            actor.background = *background;
+        }
+        let end = imported.cast.end;
+        let mut found = self.analyser.finish(end);
+        found.keep_what_tracepoints_tell();
+        if !imported.kinds.tell_wakeups() {
+            found.keep_what_switches_tell();
+        }
+        found.duration = end;
+        found.warnings.extend(imported.warnings());
+        found
+    }
+}
+
+impl Sink for RunBuilder {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        if let EventKind::Forked { task, parent } = event.kind
+            && self.chosen.descendants
+        {
+            self.born(task, parent);
+        }
+        self.analyser.event(event);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}
+
+impl Audience for RunBuilder {
+    fn meet(&mut self, _: TaskId, actor: &Actor) {
+        let name = self.name(actor);
+        self.background.push(name.background);
+        self.analyser.meet(name);
+    }
+    fn changed(&mut self, task: TaskId, actor: &Actor) {
+        let mut name = self.name(actor);
+        name.background &= !self.born.get(task.index()).copied().unwrap_or(false);
+        self.background[task.index()] = name.background;
+        self.analyser.rename(task, name);
+    }
+}
+
+/// What the user says of a recording.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// The variant's name in tables.
+    pub variant: String,
+    /// The workload's name, if one is given.
+    pub workload: Option<String>,
+    /// The kernel's release, if the recording does not tell it.
+    pub kernel: Option<String>,
+    /// The machine, if it is known.
+    pub machine: Option<Machine>,
+    /// The file's name, for the reader, if there is one.
+    pub file: Option<String>,
+}
+
+/// The record of a recording. Recordings of one name are runs of one cell; the seed is from the file's bytes, so that
+/// one file is one run.
+///
+/// # Errors
+/// A fault of schedlab's own.
+pub fn record(
+    about: Labels,
+    chosen: &ChosenTasks,
+    imported: &Imported,
+    mut found: Findings,
+) -> Result<Record> {
+    let told = Some(imported.cast.release.clone()).filter(|r| !r.is_empty());
+    let told = told.map(|release| printable::name(&release).into_owned());
+    let kernel = told.or(about.kernel).unwrap_or_else(|| "unknown".to_owned());
+    let mut environment = BTreeMap::from([
+        ("recording.records".to_owned(), imported.records.to_string()),
+        ("recording.cpus".to_owned(), imported.cast.cpus.to_string()),
+        ("schedlab.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+    ]);
+    if let Some(file) = about.file {
+        environment.insert("recording.file".to_owned(), file);
+    }
+    if let Some(form) = imported.form {
+        environment.insert("recording.form".to_owned(), form.name().to_owned());
+    }
+    if kernel != "unknown" {
+        environment.insert("kernel.release".to_owned(), kernel.clone());
+    }
+    found.environment.extend(environment);
+    let mut spec = serde_json::json!({ "kind": KIND });
+    if !chosen.is_all() {
+        spec["params"] = serde_json::json!({ "tasks": chosen.names, "pids": chosen.pids });
+    }
+    let backend = Origin::told(Origin::RECORDING);
+    Ok(Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        model: version_of(&backend),
+        backend,
+        machine: about.machine.map_or_else(|| Machine::unknown(MACHINE), Ok)?,
+        drawn: Vec::new(),
+        variant: Variant { name: about.variant, ..Variant::plain(&kernel) },
+        kernel,
+        resolved: None,
+        guest: None,
+        observe: Some(Observe::Events),
+        workload: about.workload.unwrap_or_else(|| WORKLOAD.to_owned()),
+        spec,
+        load: LOAD.to_owned(),
+        seed: imported.fingerprint & ((1 << SEED_BITS) - 1),
+        found,
+    })
+}

@@ -1,0 +1,161 @@
+//! The messages between parent and agent: a framed job in, a reply out.
+//!
+//! A job is framed by its length, because the agent's input stays open after it: its end means stop. The reply is all
+//! of the agent's output, as JSON.
+
+use crate::{Job, Outcome};
+use schedlab_base::{Error, ErrorKind, Result, Spot};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+/// The longest job that is read; a longer length is no job's.
+const MAX_JOB_BYTES: u64 = 256 << 20;
+
+/// An error as it crosses from one process, or machine, to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Exit code of the error's class.
+    class: u8,
+    message: String,
+    help: Option<String>,
+    /// File, and line and column in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<(PathBuf, Option<(usize, usize)>)>,
+}
+
+impl From<&Error> for Fault {
+    fn from(e: &Error) -> Fault {
+        Fault {
+            class: e.kind().exit_code(),
+            message: e.message().to_owned(),
+            help: e.remedy().map(str::to_owned),
+            place: e.spot().map(|spot| (spot.file.clone(), spot.line_column)),
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
+        let kind = kinds.into_iter().find(|k| k.exit_code() == fault.class);
+        let error = Error::new(kind.unwrap_or(ErrorKind::Internal), fault.message);
+        let error = match fault.place {
+            Some((file, line_column)) => error.at(Spot { file, line_column }),
+            None => error,
+        };
+        match fault.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    }
+}
+
+/// The agent's reply.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// The run was made.
+    Done(Box<Outcome>),
+    /// The run could not be made.
+    Failed(Fault),
+}
+
+/// The framed form of a job: its length in eight bytes, lowest first, then JSON.
+///
+/// # Errors
+/// When the job has no form in JSON, which is a fault.
+pub fn frame(job: &Job) -> Result<Vec<u8>> {
+    let text = serde_json::to_vec(job).map_err(|e| Error::internal(format!("the agent's job: {e}")))?;
+    let mut framed = (text.len() as u64).to_le_bytes().to_vec();
+    framed.extend(text);
+    Ok(framed)
+}
+
+/// Reads exactly one framed job and not a byte more, because the end of the input after it means stop.
+///
+/// # Errors
+/// When the input does not begin with a framed job.
+pub fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
+    let none = |why: String| {
+        Error::input(format!("standard input holds no job: {why}"))
+            .help("'schedlab agent' is started by schedlab itself; use 'schedlab bench' or 'schedlab run'")
+    };
+    let copy = from.try_clone_to_owned().map_err(|e| none(e.to_string()))?;
+    let mut file = File::from(copy);
+    let mut length = [0u8; 8];
+    file.read_exact(&mut length).map_err(|e| none(e.to_string()))?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_JOB_BYTES {
+        return Err(none("it is not framed".to_owned()));
+    }
+    let mut text = vec![0u8; length as usize];
+    file.read_exact(&mut text).map_err(|e| none(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| none(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::cgroups::Places;
+    use schedlab_record::Observe;
+    use schedlab_workload::{Params, Spec};
+    use std::io::{self, Write};
+    use std::os::fd::AsFd;
+
+    fn job() -> Job {
+        Job {
+            workload: Spec::bench("schbench", &Params::default()).unwrap(),
+            seed: 7,
+            attrs: [].into(),
+            changes: Vec::new(),
+            later: Vec::new(),
+            groups: Places::default(),
+            session: false,
+            observe: Observe::Counters,
+            ring_kib: 0,
+            keep: None,
+            keep_most_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_job_is_read_to_its_last_byte_and_no_further() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(&frame(&job()).unwrap()).unwrap();
+        writer.write_all(b"rest").unwrap();
+        drop(writer);
+        assert_eq!(read_job(reader.as_fd()).unwrap(), job());
+        let mut rest = String::new();
+        File::from(std::os::fd::OwnedFd::from(reader)).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "rest");
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        let text = b"{\"workload\": 1}".to_vec();
+        let mut framed = (text.len() as u64).to_le_bytes().to_vec();
+        framed.extend(text);
+        for bytes in [b"".to_vec(), b"hello world, this is no job".to_vec(), framed] {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(&bytes).unwrap();
+            drop(writer);
+            let e = read_job(reader.as_fd()).unwrap_err();
+            assert!(e.kind() == ErrorKind::Input && e.to_string().contains("holds no job"), "{e}");
+        }
+    }
+
+    #[test]
+    fn an_error_keeps_class_place_message_and_remedy() {
+        let over = |e: Error| {
+            let text = serde_json::to_string(&Fault::from(&e)).unwrap();
+            Error::from(serde_json::from_str::<Fault>(&text).unwrap())
+        };
+        let e = over(Error::machine("no CPU 7").help("use 0-1"));
+        assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Machine, "no CPU 7\n  help: use 0-1"));
+        let placed = Error::machine("no").at(Spot::at_offset(std::path::Path::new("a.json"), "x\ny", 2));
+        assert_eq!(over(placed).to_string(), "a.json:2:1: no");
+    }
+}

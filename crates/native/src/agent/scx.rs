@@ -1,0 +1,211 @@
+//! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, whatever
+//! happens.
+//!
+//! The kernel tells by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by
+//! `root/ops` which one (6.12). A scheduler that ends by itself, or that the kernel throws out, fails the run: its
+//! tasks then ran under the kernel's own scheduler. When this process dies, the kernel kills the program, and tasks
+//! go back to the kernel's scheduler.
+
+use crate::sys::{self, offspring};
+use schedlab_base::{Error, Result};
+use schedlab_kernel::Scx;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The kernel's folder about sched_ext, and its files: the state, and the scheduler that is loaded.
+const FOLDER: &str = "/sys/kernel/sched_ext";
+const STATE: &str = "state";
+const OPS: &str = "root/ops";
+/// How long a scheduler may take to load its programs.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// How long it may take to end when it is asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Bytes of its messages that are kept, from the end.
+const KEPT: usize = 4096;
+
+/// A scheduler that is running.
+pub struct Running {
+    child: Child,
+    name: String,
+    said: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<std::thread::JoinHandle<()>>,
+}
+
+/// The end of a scheduler.
+pub struct Ended {
+    /// The name under which the kernel knew it.
+    pub ops: String,
+    /// How its program ended.
+    pub exit: String,
+    /// The end of its messages.
+    pub said: String,
+}
+
+/// Starts a scheduler and waits until the kernel has given it the tasks.
+///
+/// # Errors
+/// When this kernel has no sched_ext or this user may not use it, another scheduler is loaded, or the program ends.
+pub fn start(scx: &Scx) -> Result<Running> {
+    check()?;
+    let (program, args) = scx.words().ok_or_else(|| Error::input("scx names no program"))?;
+    let name = program.rsplit('/').next().unwrap_or(program).to_owned();
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Ctrl-C is for schedlab, which then stops the scheduler; and the kernel ends it if schedlab dies.
+    offspring::lead_group(&mut command);
+    let mut child = command
+        .spawn()
+        .map_err(|e| Error::input(format!("the scheduler {program} can't be started: {e}")))?;
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let mut readers = Vec::new();
+    readers.extend(child.stdout.take().map(|from| keep(from, &said)));
+    readers.extend(child.stderr.take().map(|from| keep(from, &said)));
+    let mut running = Running { child, name, said, readers };
+    let began = Instant::now();
+    while state() != "enabled" {
+        if let Ok(Some(status)) = running.child.try_wait() {
+            return Err(running.died("before it had the tasks", status));
+        }
+        if began.elapsed() > STARTS_WITHIN {
+            let text =
+                format!("the scheduler {} has no tasks after {} s", running.name, STARTS_WITHIN.as_secs());
+            return Err(Error::machine(text).help(running.words()));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(running)
+}
+
+fn check() -> Result<()> {
+    if !is_there() {
+        return Err(Error::machine("this kernel has no sched_ext").help(
+            "use a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
+        ));
+    }
+    if !sys::is_root() {
+        return Err(Error::machine("a sched_ext scheduler needs root").help("use sudo, or --backend vm"));
+    }
+    if state() != "disabled" {
+        let ops = read(OPS);
+        return Err(Error::machine(format!("a sched_ext scheduler is loaded already: {ops}"))
+            .help("stop it; schedlab does not take its place"));
+    }
+    Ok(())
+}
+
+/// Whether this kernel has sched_ext.
+fn is_there() -> bool {
+    Path::new(FOLDER).join(STATE).exists()
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(FOLDER).join(file)).unwrap_or_default().trim().to_owned()
+}
+
+fn state() -> String {
+    read(STATE)
+}
+
+/// Keeps the end of what comes out of a pipe.
+fn keep(mut from: impl Read + Send + 'static, said: &Arc<Mutex<Vec<u8>>>) -> std::thread::JoinHandle<()> {
+    let said = said.clone();
+    std::thread::spawn(move || {
+        let mut some = [0; 1024];
+        while let Ok(n @ 1..) = from.read(&mut some) {
+            let mut all = said.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend_from_slice(&some[..n]);
+            let extra = all.len().saturating_sub(KEPT);
+            all.drain(..extra);
+        }
+    })
+}
+
+impl Running {
+    /// Stops the scheduler and tells its end.
+    ///
+    /// # Errors
+    /// When it had ended by itself, or the kernel had thrown it out.
+    pub fn end(mut self) -> Result<Ended> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(self.died("during the run", status));
+        }
+        let (state, ops) = (state(), read(OPS));
+        if state != "enabled" {
+            let text =
+                format!("the kernel threw the scheduler {} out during the run (state {state})", self.name);
+            return Err(Error::machine(text).help(self.words()));
+        }
+        let exit = self.stop();
+        self.readers.drain(..).for_each(|r| drop(r.join()));
+        Ok(Ended { ops, exit, said: self.words() })
+    }
+
+    /// Asks the program to end, and ends it if it does not; waits until the kernel has the tasks again.
+    fn stop(&mut self) -> String {
+        offspring::signal_group(self.child.id(), libc::SIGINT);
+        let began = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if began.elapsed() < ENDS_WITHIN => std::thread::sleep(LOOK_EVERY),
+                _ => {
+                    let _ = self.child.kill();
+                    break self.child.wait().ok();
+                }
+            }
+        };
+        while state() != "disabled" && began.elapsed() < 2 * ENDS_WITHIN {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        status.map_or_else(|| "unknown".to_owned(), |s| s.to_string())
+    }
+
+    fn died(&mut self, when: &str, status: ExitStatus) -> Error {
+        self.readers.drain(..).for_each(|r| drop(r.join()));
+        Error::machine(format!("the scheduler {} ended {when}: {status}", self.name)).help(self.words())
+    }
+
+    /// Its last messages.
+    fn words(&self) -> String {
+        let all = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&all).trim().to_owned();
+        if text.is_empty() { "it said nothing".to_owned() } else { format!("it said: {text}") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_messages_is_kept() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let long: Vec<u8> = (0..3 * KEPT).map(|i| if i < 2 * KEPT { b'a' } else { b'b' }).collect();
+        keep(std::io::Cursor::new(long), &said).join().unwrap();
+        let kept = said.lock().unwrap();
+        assert!(kept.len() == KEPT && kept.iter().all(|b| *b == b'b'));
+    }
+
+    #[test]
+    fn where_there_is_no_sched_ext_the_error_says_what_to_use() {
+        if is_there() {
+            return;
+        }
+        let scx = Scx { command: "/bin/true".into(), hash: None };
+        let e = start(&scx).err().unwrap().to_string();
+        assert!(e.contains("no sched_ext") && e.contains("--backend vm"), "{e}");
+    }
+}

@@ -1,0 +1,302 @@
+//! Runs any command under scheduling attributes (policy, nice, slice, CPUs), or gives them to a running process.
+//!
+//! A command replaces this process, so that nothing stands between it and its caller. Only when something must be put
+//! back afterwards does a parent wait for it and pass signals on. Children inherit all attributes (sched(7)). A live
+//! process is changed thread by thread until no new thread turns up, because new threads inherit from threads that are
+//! not changed yet.
+
+use crate::settings::attrs;
+use crate::settings::owner::Owner;
+use crate::sys::{self, signals};
+use schedlab_base::{CpuSet, Error, Result};
+use schedlab_kernel::{Attr, AttrChange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+/// The most rounds through a process, which may make threads faster than they are changed.
+const ROUNDS: usize = 100;
+
+/// The attributes that a command or process gets; absent ones stay unchanged.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes {
+    /// Policy, nice, slice.
+    pub change: AttrChange,
+    /// Priority under SCHED_FIFO and SCHED_RR; 1 where it is absent.
+    pub priority: Option<u8>,
+    /// CPUs.
+    pub cpus: Option<CpuSet>,
+}
+
+impl Attributes {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.change.is_empty() && self.priority.is_none() && self.cpus.is_none()
+    }
+
+    fn over(&self, attr: Attr) -> Attr {
+        let new = self.change.over(attr);
+        let priority = self.priority.unwrap_or(attr.rt_priority).max(1);
+        Attr { rt_priority: if new.policy.is_fair() { 0 } else { priority }, ..new }
+    }
+
+    /// Gives them to a thread (0: the caller).
+    ///
+    /// # Errors
+    /// When the kernel refuses, with the capability that helps; of kind [`ErrorKind`] `Input` when there is no such
+    /// thread.
+    pub fn give(&self, thread: u32) -> Result<()> {
+        if !self.change.is_empty() || self.priority.is_some() {
+            attrs::give(thread, self.over(attrs::of_thread(thread)?))?;
+        }
+        if let Some(cpus) = &self.cpus {
+            sys::set_affinity_of(thread, cpus).map_err(|e| misplaced(thread, cpus, &e))?;
+        }
+        Ok(())
+    }
+}
+
+fn misplaced(thread: u32, cpus: &CpuSet, e: &io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => attrs::unreachable(thread, e),
+        Some(libc::EINVAL) => {
+            let text = format!("none of the CPUs {cpus} is online and allowed here");
+            let allowed = sys::affinity().map(|a| format!("this process may use {a}"));
+            Error::machine(text).help(allowed.unwrap_or_else(|e| e.to_string()))
+        }
+        _ => Error::machine(format!("can't keep {thread} to CPUs {cpus}: {e}"))
+            .help("it needs CAP_SYS_NICE for others' processes"),
+    }
+}
+
+fn command(argv: &[String]) -> Result<(Command, &str)> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok((command, program))
+}
+
+/// The error about a command that does not start, with the exit codes of shells: 127 not there, 126 not executable.
+pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
+    use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
+    match e.kind() {
+        ErrorKind::NotFound => Error::new(NoCommand, format!("can't start '{program}': it is not there"))
+            .help("install it, or name it with its folder"),
+        ErrorKind::PermissionDenied => {
+            Error::new(NotExecutable, format!("can't start '{program}': it may not be executed"))
+                .help("chmod +x makes a file executable; a folder is no command")
+        }
+        _ => Error::new(NotExecutable, format!("can't start '{program}': {e}")),
+    }
+}
+
+/// Replaces this process by the command, under the attributes. Returns only when that fails.
+pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
+    let ready = command(argv).and_then(|c| attributes.give(0).map(|()| c));
+    match ready {
+        Ok((mut command, program)) => unstartable(program, &command.exec()),
+        Err(e) => e,
+    }
+}
+
+/// A process that waits for a command. Once it is made, signals do not end this process; they are kept for the command.
+#[derive(Debug)]
+pub struct Supervisor(signals::Signals);
+
+impl Supervisor {
+    /// Make it before the first change that must be put back, in a process of one thread.
+    ///
+    /// # Errors
+    /// When signals can't be taken.
+    pub fn new() -> Result<Supervisor> {
+        let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
+        signals::Signals::take().map(Supervisor).map_err(fault)
+    }
+    /// Runs the command under the attributes and passes signals on to it. Gives its exit code, or 128 plus the signal
+    /// that ended it.
+    ///
+    /// # Errors
+    /// When the kernel refuses the attributes, or the command can't be started.
+    pub fn run(mut self, argv: &[String], attributes: &Attributes) -> Result<i32> {
+        supervise(argv, attributes, &mut self.0)
+    }
+}
+
+fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
+    let (mut command, program) = command(argv)?;
+    // Tried on a separate thread first, because an error can be told in words only here.
+    attrs::tried(|| attributes.give(0))?;
+    let (mask, cpus) = (taken.before(), attributes.cpus.clone());
+    let own = attrs::of_thread(0)?;
+    let attr = (!attributes.change.is_empty() || attributes.priority.is_some()).then(|| attributes.over(own));
+    let begin = move || {
+        mask.set()?;
+        attr.map_or(Ok(()), sys::set_attr)?;
+        cpus.as_ref().map_or(Ok(()), |cpus| sys::set_affinity_of(0, cpus))
+    };
+    // SAFETY: between fork and exec only system calls are made, on data that the closure owns.
+    unsafe { command.pre_exec(begin) };
+    let mut child = command.spawn().map_err(|e| unstartable(program, &e));
+    let ended = child.as_mut().map_err(|_| ()).map(|child| {
+        loop {
+            match child.try_wait() {
+                Ok(None) => {}
+                ended => break ended,
+            }
+            match taken.next() {
+                Ok(signal) if signal.number != libc::SIGCHLD && signal.sent => {
+                    signals::send(child.id(), signal.number)
+                }
+                Ok(_) => {}
+                Err(e) => break Err(e),
+            }
+        }
+    });
+    match (child, ended) {
+        (Err(e), _) => Err(e),
+        (_, Ok(Ok(Some(status)))) => Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))),
+        (_, Ok(Err(e))) => Err(Error::machine(format!("can't wait for '{program}': {e}"))),
+        _ => Err(Error::internal(format!("'{program}' ended neither way"))),
+    }
+}
+
+/// The changed threads of a live process, and their old attributes.
+#[derive(Debug, Default)]
+pub struct Changed {
+    root: u32,
+    children: bool,
+    /// By thread and its start time: process, old attributes and old CPUs.
+    before: BTreeMap<(u32, u64), (u32, Attr, CpuSet)>,
+}
+
+/// Changes a live process with all its threads, and with `children` all its descendants.
+///
+/// # Errors
+/// When there is no such process. When the kernel refuses; the changes made so far are then put back.
+pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<Changed> {
+    let mut changed = Changed { root: pid, children, before: BTreeMap::new() };
+    for round in 0..ROUNDS {
+        let threads = threads(pid, children);
+        if threads.is_empty() && round == 0 {
+            return Err(Error::input(format!("there is no process {pid}")));
+        }
+        let new: Vec<_> =
+            threads.into_iter().filter(|(t, s, _)| !changed.before.contains_key(&(*t, *s))).collect();
+        if new.is_empty() {
+            break;
+        }
+        for (thread, started, process) in new {
+            // A thread that has ended meanwhile needs no change.
+            let (Ok(attr), Ok(cpus)) = (sys::attr_of(thread), sys::affinity_of(thread)) else { continue };
+            changed.before.insert((thread, started), (process, attr, cpus));
+            if let Err(e) = attributes.give(thread)
+                && alive(thread, started)
+            {
+                changed.put_back();
+                return Err(e.context(format!("process {process}, thread {thread}")));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+impl Changed {
+    /// How many threads were changed, in how many processes.
+    pub fn counts(&self) -> (usize, usize) {
+        let processes: BTreeSet<u32> = self.before.values().map(|(process, ..)| *process).collect();
+        (self.before.len(), processes.len())
+    }
+    /// Gives every thread its old attributes. Threads made since then get those of their process's first thread, else
+    /// those of the first process. Gives the number of threads for which this failed.
+    pub fn put_back(&self) -> usize {
+        let of = |process: u32| self.before.values().find(|(p, ..)| *p == process);
+        let mut failed = 0;
+        for (thread, started, process) in threads(self.root, self.children) {
+            let known = self.before.get(&(thread, started)).or_else(|| of(process)).or_else(|| of(self.root));
+            let Some((_, attr, cpus)) = known else { continue };
+            let back = sys::set_attr_of(thread, *attr).and_then(|()| sys::set_affinity_of(thread, cpus));
+            failed += usize::from(back.is_err() && alive(thread, started));
+        }
+        failed
+    }
+}
+
+fn alive(thread: u32, started: u64) -> bool {
+    Owner::of(thread) == Some(Owner { pid: thread, started })
+}
+
+/// Threads of a process, and with `children` of all its descendants: number, start time, process.
+fn threads(pid: u32, children: bool) -> Vec<(u32, u64, u32)> {
+    let mut processes = vec![pid];
+    if children {
+        let parents: Vec<(u32, u32)> = numbers("/proc").filter_map(|p| Some((p, parent(p)?))).collect();
+        let mut at = 0;
+        while let Some(process) = processes.get(at).copied() {
+            let own = parents.iter().filter(|(child, of)| *of == process && !processes.contains(child));
+            let own: Vec<u32> = own.map(|(child, _)| *child).collect();
+            processes.extend(own);
+            at += 1;
+        }
+    }
+    let of = |process: u32| {
+        let thread = move |t| Owner::of(t).map(|o| (t, o.started, process));
+        numbers(&format!("/proc/{process}/task")).filter_map(thread).collect::<Vec<_>>()
+    };
+    processes.into_iter().flat_map(of).collect()
+}
+
+fn numbers(folder: &str) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_kernel::Policy;
+
+    #[test]
+    fn threads_made_since_go_back_with_the_rest() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read go; sleep 60 & read on; kill $!"]).stdin(std::process::Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let batch = AttrChange { policy: Some(Policy::Batch), nice: Some(3), slice: None };
+        let attributes = Attributes { change: batch, ..Attributes::default() };
+        let changed = change_live(child.id(), true, &attributes).unwrap();
+        assert_eq!(changed.counts(), (1, 1));
+        let mut input = child.stdin.take().unwrap();
+        io::Write::write_all(&mut input, b"\n").unwrap();
+        let grandchild = (0..500).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            threads(child.id(), true).into_iter().find(|(_, _, p)| *p != child.id())
+        });
+        let (grandchild, ..) = grandchild.expect("the shell starts sleep");
+        assert_eq!(sys::attr_of(grandchild).unwrap().policy, Policy::Batch, "inherited");
+        assert_eq!(changed.put_back(), 0);
+        let now = [child.id(), grandchild].map(|t| sys::attr_of(t).unwrap());
+        assert!(
+            now.iter().all(|a| a.policy == Policy::Other && a.nice == sys::attr_of(0).unwrap().nice),
+            "{now:?}"
+        );
+        io::Write::write_all(&mut input, b"\n").unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_told() {
+        let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
+        let e =
+            Attributes { change: fifo, priority: Some(100), ..Attributes::default() }.give(0).unwrap_err();
+        assert!(e.to_string().contains("1 to 99"), "{e}");
+        let nowhere = Attributes { cpus: CpuSet::parse("4000").ok(), ..Attributes::default() };
+        assert!(nowhere.give(0).unwrap_err().to_string().contains("this process may use"));
+        assert!(change_live(u32::MAX >> 2, false, &nowhere).unwrap_err().to_string().contains("no process"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Counting around a command that keeps its terminal, or around the whole system for a time.
+//!
+//! The command inherits input and outputs and stays in the caller's process group, so that Ctrl-C reaches it as it
+//! would without schedlab. Its output is not read. It is counted from its exec to its end, with all its children that
+//! have ended by then. The whole system is counted CPU by CPU, with everything that runs there.
+
+use super::counts::Counts;
+use super::set::{Set, Whom};
+use crate::settings::exec::unstartable;
+use crate::sys;
+use crate::sys::offspring;
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The CPUs that are online.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// How often the stop flag is checked.
+const LOOK_EVERY: Ns = Ns::ms(100);
+/// How often the end is checked on kernels without pidfds.
+const LOOK_EVERY_BLIND: Ns = Ns::ms(2);
+/// How long a command gets to end by itself once the stop was asked for.
+const END_WITHIN: Ns = Ns::secs(2);
+
+/// How a command is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Count the whole system instead of the command and its children.
+    pub system: bool,
+    /// Where the command's standard output goes.
+    pub output: Output,
+}
+
+/// Where a watched command's standard output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// To schedlab's own standard output.
+    #[default]
+    Kept,
+    /// To standard error, because schedlab's result alone goes to standard output.
+    Aside,
+    /// Nowhere, because the command runs many times.
+    Dropped,
+}
+
+/// The result of watching a command or the system.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// The counters.
+    pub counts: Counts,
+    /// Time from the start to the end of the command, or the length of the watched time.
+    pub elapsed: Ns,
+    /// CPU time of the command and the children it waited for, in user mode.
+    pub user: Ns,
+    /// Their CPU time in the kernel.
+    pub system: Ns,
+    /// How the command ended; `None` without one.
+    pub status: Option<ExitStatus>,
+}
+
+impl Watched {
+    /// The exit code as a shell has it: 128 plus the signal if the command was killed; 0 without a command.
+    pub fn code(&self) -> u8 {
+        let code = |s: ExitStatus| s.code().or_else(|| s.signal().map(|n| 128 + n)).unwrap_or(0);
+        self.status.map_or(0, |s| code(s) as u8)
+    }
+}
+
+/// Runs a command and counts. When `stop` becomes true the command gets two seconds to end, then SIGTERM.
+///
+/// # Errors
+/// When the command can't be started, or this user may not count the whole system.
+pub fn command(argv: &[String], how: WatchOptions, stop: &AtomicBool) -> Result<Watched> {
+    let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
+    if how.system {
+        set.enable()?;
+    }
+    let mut watched = start(argv, how)?.finish(stop, &mut || {})?;
+    if how.system {
+        set.disable()?;
+    }
+    watched.counts = set.read();
+    Ok(watched)
+}
+
+/// Counts the whole system for a time, or until `stop` becomes true.
+///
+/// # Errors
+/// When this user may not count the whole system.
+pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
+    let mut set = everywhere()?;
+    set.enable()?;
+    let elapsed = pass(length, stop, LOOK_EVERY, &mut || {});
+    set.disable()?;
+    Ok(Watched { counts: set.read(), elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None })
+}
+
+/// Waits until a time has passed or the stop comes, and calls `meanwhile` every now and then; gives the time it took.
+pub(crate) fn pass(length: Option<Ns>, stop: &AtomicBool, every: Ns, meanwhile: &mut dyn FnMut()) -> Ns {
+    let from = sys::monotonic_ns();
+    let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
+    while !stop.load(Relaxed) && sys::monotonic_ns() < until {
+        sys::sleep_for(until.saturating_sub(sys::monotonic_ns()).min(every.0));
+        meanwhile();
+    }
+    Ns(sys::monotonic_ns() - from)
+}
+
+/// A command that was started.
+pub(crate) struct Started {
+    child: Child,
+    program: String,
+    from: u64,
+}
+
+/// Starts a command.
+///
+/// # Errors
+/// When it can't be started.
+pub(crate) fn start(argv: &[String], how: WatchOptions) -> Result<Started> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("the command is empty"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    match how.output {
+        Output::Kept => {}
+        Output::Aside => {
+            let aside = std::io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
+        }
+        Output::Dropped => {
+            command.stdout(Stdio::null());
+        }
+    }
+    let from = sys::monotonic_ns();
+    let child = command.spawn().map_err(|e| unstartable(program, &e))?;
+    Ok(Started { child, program: program.clone(), from })
+}
+
+impl Started {
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+    /// Waits for the end, and calls `meanwhile` several times a second. The caller reads the counters.
+    ///
+    /// # Errors
+    /// When it is no child of this process.
+    pub fn finish(self, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> Result<Watched> {
+        let id = self.child.id();
+        let elapsed = Ns(wait(id, stop, meanwhile) - self.from);
+        let (status, used) = offspring::take(id)
+            .map_err(|e| Error::machine(format!("can't wait for '{}': {e}", self.program)))?;
+        let (user, system) = (used.user, used.system);
+        Ok(Watched { counts: Counts::default(), elapsed, user, system, status: Some(status) })
+    }
+}
+
+fn everywhere() -> Result<Set> {
+    let set = Set::open(&Whom::Cpus(online()?));
+    match set.why("perf.task_clock") {
+        Some(why) if set.is_empty() => {
+            Err(Error::machine(format!("the whole system can't be counted: {why}"))
+                .help("without -a the command and its children are counted"))
+        }
+        _ => Ok(set),
+    }
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// When sysfs does not list them.
+pub fn online() -> Result<Vec<u32>> {
+    let text = std::fs::read_to_string(ONLINE).map_err(|e| Error::io(ONLINE.as_ref(), "read", &e))?;
+    Ok(CpuSet::parse(text.trim())?.iter().map(|c| c.0).collect())
+}
+
+/// Waits for the end of a child without reaping it; gives the time of its end, ns of the monotonic clock.
+fn wait(child: u32, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> u64 {
+    let end = offspring::end_of(child);
+    let pause = if end.is_some() { LOOK_EVERY } else { LOOK_EVERY_BLIND };
+    let mut end_at = None;
+    loop {
+        let [ended] = sys::wait_readable([end.as_ref().map(AsFd::as_fd)], pause.0);
+        let now = sys::monotonic_ns();
+        meanwhile();
+        if ended || (end.is_none() && offspring::has_ended(child)) {
+            return now;
+        }
+        if stop.load(Relaxed) && now >= *end_at.get_or_insert(now + END_WITHIN.0) {
+            offspring::terminate(child);
+            end_at = Some(u64::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str]) -> Watched {
+        let argv: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        command(
+            &argv,
+            WatchOptions { output: Output::Aside, ..WatchOptions::default() },
+            &AtomicBool::new(false),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_command_is_counted_from_its_exec_with_its_children() {
+        let w = run(&["sh", "-c", "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; exit 7"]);
+        assert_eq!(w.code(), 7);
+        let Some(clock) = w.counts.counters.get("perf.task_clock") else {
+            eprintln!("skipped: {:?}", w.counts.uncounted);
+            return;
+        };
+        assert!(*clock > 1_000_000 && *clock <= 4 * w.elapsed.0, "{clock} of {}", w.elapsed);
+        assert!(w.counts.counters["perf.page_faults"] > 20, "{:?}", w.counts);
+        assert_eq!(run(&["sh", "-c", "kill -9 $$"]).code(), 137);
+    }
+
+    #[test]
+    fn a_stop_ends_a_command_that_would_not() {
+        let stop = AtomicBool::new(true);
+        let argv = ["sleep", "60"].map(str::to_owned);
+        let w = command(&argv, WatchOptions::default(), &stop).unwrap();
+        assert_eq!(w.code(), 128 + libc::SIGTERM as u8);
+        assert!(w.elapsed < Ns::secs(20));
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let argv = ["/no/such/program".to_owned()];
+        let e = command(&argv, WatchOptions::default(), &AtomicBool::new(false)).unwrap_err();
+        assert!(e.to_string().contains("it is not there"), "{e}");
+    }
+
+    #[test]
+    fn the_whole_system_runs_on_every_cpu_or_says_what_is_needed() {
+        let mut shares = Vec::new();
+        // Between two CPUs' beginnings, or between the counters' end and the clock's, other work may run: not always.
+        while !shares.last().is_some_and(|share| (0.8..1.2).contains(share)) {
+            assert!(shares.len() < 5, "{shares:?}");
+            match system(Some(Ns::ms(50)), &AtomicBool::new(false)) {
+                Ok(w) => {
+                    let cpus = online().unwrap().len() as u64;
+                    let clock = w.counts.counters["perf.task_clock"];
+                    shares.push(clock as f64 / (w.elapsed.0 * cpus) as f64);
+                }
+                Err(e) => return assert!(e.to_string().contains("perf_event_paranoid"), "{e}"),
+            }
+        }
+    }
+}
