@@ -1,9 +1,7 @@
 //! Stored runs, simulated again from their records: the waits are met at the same instants, and what there was for them
 //! agrees with the stretches of the whole run.
 
-mod common;
-
-use common::experiment;
+use crate::common::experiment;
 use schedlab_base::Ns;
 use schedlab_lab::again::Again;
 use schedlab_lab::{Backend, Executor, Options, Sim, plan};

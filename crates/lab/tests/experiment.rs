@@ -1,8 +1,6 @@
 //! Experiments: the reader, and the clarity of its errors.
 
-mod common;
-
-use common::{SMALL, experiment};
+use crate::common::{SMALL, experiment};
 use schedlab_lab::experiment::parse;
 use schedlab_lab::{Backend, plan};
 use schedlab_workload::Spec;

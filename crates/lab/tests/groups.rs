@@ -1,8 +1,6 @@
 //! Task groups and workloads beside: keys of experiments, their errors, and a run.
 
-mod common;
-
-use common::experiment;
+use crate::common::experiment;
 use schedlab_lab::experiment::parse;
 use schedlab_lab::{Backend, Executor, Options, Sim, plan};
 use schedlab_record::Findings;

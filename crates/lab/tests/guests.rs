@@ -1,8 +1,6 @@
 //! Plans of kernels in guests: variants and images, their simulated twins, files kept beside a run.
 
-mod common;
-
-use common::{Mock, SMALL, experiment};
+use crate::common::{Mock, SMALL, experiment};
 use schedlab_base::Version;
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
 use schedlab_lab::{Backend, Engine, Experiment, Guests, Options, Plan, Session, Silent, plan_in_guests};

@@ -1,8 +1,6 @@
 //! Noise floors in comparisons: the verdicts they change, and the note about it.
 
-mod common;
-
-use common::record;
+use crate::common::record;
 use schedlab_compare::noise::{self, Floor, Floors};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::{Comparison, Question, compare};

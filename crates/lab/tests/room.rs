@@ -1,8 +1,6 @@
 //! The estimate of a simulation's memory against the memory it took.
 
-mod common;
-
-use common::experiment;
+use crate::common::experiment;
 use schedlab_lab::room::Size;
 use schedlab_lab::{Backend, Executor, Options, Sim, plan};
 use std::sync::atomic::AtomicBool;

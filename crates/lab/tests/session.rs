@@ -1,8 +1,6 @@
 //! Plans with a made-up backend: order, resuming, interruption, errors, comparison.
 
-mod common;
-
-use common::{Mock, SMALL, experiment, record};
+use crate::common::{Mock, SMALL, experiment, record};
 use schedlab_base::Ns;
 use schedlab_compare::stats::{Looks, Verdict};
 use schedlab_compare::{Question, compare, compare_paths};

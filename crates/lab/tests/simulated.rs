@@ -1,8 +1,6 @@
 //! The whole way with the real simulator: an experiment, its runs, the same bytes whatever the number of threads.
 
-mod common;
-
-use common::experiment;
+use crate::common::experiment;
 use schedlab_base::Stream;
 use schedlab_compare::compare;
 use schedlab_compare::comparison::Stat;

@@ -1,8 +1,6 @@
 //! Costs drawn from their ranges: the same draws for every variant, the costs that matter found, and no mixing of runs.
 
-mod common;
-
-use common::{Mock, SMALL, experiment};
+use crate::common::{Mock, SMALL, experiment};
 use schedlab_compare::comparison::Effect;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};

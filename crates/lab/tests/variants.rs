@@ -1,8 +1,6 @@
 //! Keys of variants: attributes of tasks, changes in the middle, settings, and sweeps of them all.
 
-mod common;
-
-use common::{SMALL, experiment};
+use crate::common::{SMALL, experiment};
 use schedlab_base::Ns;
 use schedlab_kernel::{Cutoffs, MigrationCost, Policy, Variant};
 use schedlab_lab::experiment::{parse, set_migration};

@@ -1,9 +1,7 @@
 //! One comparison, one story: every form that prints changes prints the estimate, the verdict and the flag of the JSON.
 //! Tested over the shapes of all studies, with values of all kinds.
 
-mod common;
-
-use common::{made_up, studies};
+use crate::common::{made_up, studies};
 use regex_lite::Regex;
 use schedlab_compare::comparison::Row;
 use schedlab_compare::stats::Verdict;

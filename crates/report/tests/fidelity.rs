@@ -1,5 +1,5 @@
 //! docs/fidelity.md holds the tables of stored validations, docs/fidelity/*.json, as `schedlab validate --json` printed
-//! them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test fidelity`.
+//! them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
 use schedlab_compare::agreement::Validation;
 use schedlab_report::validation::{overview, sentence};

@@ -1,8 +1,7 @@
 //! The machine's own tasks: files that any machine can name, and the measurement of this machine's.
 
-mod common;
-
-use common::{Lab, at_work, texts};
+use crate::common;
+use crate::common::{Lab, at_work, texts};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,6 @@
 //! Bad input: the right exit code, one message that names thing, place and remedy, and nothing half-written.
 
-mod common;
-
-use common::{Lab, SMALL, files, texts};
+use crate::common::{Lab, SMALL, files, texts};
 use std::fs::File;
 use std::process::{Command, Stdio};
 

@@ -1,9 +1,8 @@
 //! `--engine slurm` with programs that stand in for Slurm's and run tasks at once, and runs that are carried by hand.
 //! `benches/cluster.sh` shows the same on a real cluster.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,7 @@
 //! Each command from end to end: what it prints, in every form, and what it leaves behind.
 
-mod common;
-mod schemas;
-
-use common::{Lab, files, texts};
+use crate::common;
+use crate::common::{Lab, files, texts};
 use std::path::Path;
 
 /// Checks that the lines of a plain table can be pasted into mail.

@@ -1,8 +1,7 @@
 //! Commands as workloads, through the binary.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};

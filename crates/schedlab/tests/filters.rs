@@ -1,8 +1,7 @@
 //! Parts of an experiment: `--load`, `--machine`, `--variant` and `--metric` of `run` and `study`.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 
 /// Two workloads with metrics of their own, and a load whose name is on two machines.
 const MIXED: &str = r#"

@@ -1,8 +1,6 @@
 //! Details of the command line: headings, exit codes, colours, warnings instead of errors.
 
-mod common;
-
-use common::{Lab, texts};
+use crate::common::{Lab, texts};
 
 #[test]
 fn only_options_of_guests_stand_under_their_heading() {

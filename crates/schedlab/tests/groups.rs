@@ -1,9 +1,8 @@
 //! Control groups through the binary: weights on the live kernel and in the simulator, kill -9, and no permission. The
 //! tests that make groups are left out where there is no cpu controller that can be written.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};

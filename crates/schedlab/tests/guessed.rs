@@ -1,9 +1,8 @@
 //! A simulation of this host warns when its costs were not measured, and names the profile that stands for the running
 //! kernel.
 
-mod common;
-
-use common::{Lab, texts};
+use crate::common;
+use crate::common::{Lab, texts};
 use schedlab_machine::probed::{Measured, Probed};
 
 /// The warning codes of one simulated run, and its notes on standard error; with a state folder of its own.

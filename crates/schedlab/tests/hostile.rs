@@ -1,8 +1,7 @@
 //! Hostile input: names that act on terminals, and files without an end.
 
-mod common;
-
-use common::{Lab, SMALL, files};
+use crate::common;
+use crate::common::{Lab, SMALL, files};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,9 +1,7 @@
 //! `schedlab explain` of a run that is simulated again: why no idle CPU took a task that waited, and when the run was
 //! not work-conserving.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
 /// A run in which tasks wait beside idle CPUs; its folder.

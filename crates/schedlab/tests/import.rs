@@ -1,9 +1,7 @@
 //! Recordings in, through the binary: `import`, `timehist`, `latency`. The expected numbers were worked out by hand
 //! from the recordings in `crates/import/tests/data`.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 
 const FTRACE: &str = include_str!("../../import/tests/data/ftrace.txt");
 const PERF: &str = include_str!("../../import/tests/data/perf-script.txt");

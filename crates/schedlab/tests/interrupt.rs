@@ -1,8 +1,7 @@
 //! Ctrl-C: the work ends in under a second, what is finished is kept, and the message says so.
 
-mod common;
-
-use common::{Lab, SMALL, at_work};
+use crate::common;
+use crate::common::{Lab, SMALL, at_work};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

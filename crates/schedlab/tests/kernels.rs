@@ -2,9 +2,7 @@
 //! builds the scheduler in `examples/scx` and runs a workload under it. SCHEDLAB_TEST_KERNEL=6.1, or any other image,
 //! makes runs of that kernel in deterministic guests. Without them only bad input is tested, which builds nothing.
 
-mod common;
-
-use common::{Lab, fake_tree, texts};
+use crate::common::{Lab, fake_tree, texts};
 use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -1,9 +1,8 @@
 //! `schedlab migration-cost` and `machine probe --write` from end to end. Where there is one CPU only, live tests
 //! say so and end.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 
 const KNOB: &str = "root/sys/kernel/debug/sched/migration_cost_ns";
 

@@ -1,8 +1,6 @@
 //! `schedlab new`: the user's first experiment.
 
-mod common;
-
-use common::{Lab, files};
+use crate::common::{Lab, files};
 
 fn golden(name: &str, text: &str) {
     let file = format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -1,8 +1,7 @@
 //! Faults of past kernels that were reported in public: the profiles of those kernels show them, and later ones do not.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,6 @@
 //! `schedlab profile` through the binary.
 
-mod common;
-
-use common::{Lab, texts};
+use crate::common::{Lab, texts};
 
 /// Reads and writes in the kernel for a good part of a second.
 const BUSY: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=600000", "status=none"];

@@ -1,8 +1,6 @@
 //! Every reason of the balancers and of `wake_affine` is one that some run has, or the test of its rule is named.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use schedlab_trace::{ActiveReason, AffineReason, BalanceReason, KickReason, SkipReason};
 use std::collections::{BTreeMap, BTreeSet};
 

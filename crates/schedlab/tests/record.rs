@@ -1,8 +1,7 @@
 //! `schedlab record` on the running kernel. Where this user may not record events, only the refusal is tested.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use serde_json::Value;
 
 /// What a recording printed, and its record; `None` where events can't be recorded.

@@ -1,8 +1,6 @@
 //! Hostile recordings of every form, through the binary: each ends with one clear error, or with a counted loss.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 
 /// The same story in each form, put together by hand (`SCHEDLAB_SAMPLES=DIR cargo test -p schedlab-import samples`).
 const FORMS: [(&str, &[u8]); 5] = [

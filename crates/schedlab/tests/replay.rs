@@ -1,8 +1,6 @@
 //! Replays, through the binary: a simulated run is replayed under its own kernel, and what is written can be run.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 
 /// A run of schbench on four CPUs; the folder of its cell.
 fn recorded(lab: &Lab) -> String {

@@ -1,8 +1,7 @@
 //! `schedlab report` through the binary: the numbers of `compare`, nothing loaded, the same bytes, what can't be shown.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 
 /// The page of these words.
 fn page(lab: &Lab, words: &[&str]) -> String {

@@ -4,9 +4,7 @@
 //! Opened as `page.html#selftest` the page zooms, pans and clicks a wait by itself, and writes what came of it into an
 //! element (crates/report/src/html/selftest.js).
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use serde_json::Value;
 use std::process::Command;
 

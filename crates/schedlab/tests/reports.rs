@@ -1,9 +1,8 @@
 //! Public reports as experiments, through the binary: builds beside something, limits of one variant, groups and tasks
 //! that change in mid-run, a database that spins for a lock. And what is refused, with its place.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use serde_json::Value;
 
 /// The records of an experiment's runs, simulated.

@@ -1,8 +1,6 @@
 //! The public reports: the runs of all of them, held to docs/reports.md and to the verdicts that must stay.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use std::path::Path;
 
 const BEGIN: &str = "<!-- reports: made from schedlab study reports --format markdown -->\n";

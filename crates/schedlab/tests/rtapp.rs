@@ -1,9 +1,7 @@
 //! rt-app files through the binary: files that run, files that are refused, CPUs that the machine does not have, saved
 //! logs.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use std::collections::BTreeMap;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -1,9 +1,8 @@
 //! Stored runs through the binary: found, shown, made again, removed; and why the waits of one are longer than
 //! another's.
 
-mod common;
-
-use common::{Lab, files};
+use crate::common;
+use crate::common::{Lab, files};
 use std::path::Path;
 
 /// The words of a line that `show` printed, without the program.

@@ -1,8 +1,7 @@
 //! `schedlab schedstat`: saved files, their difference, a stored run, and the running kernel.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use serde_json::json;
 use std::path::Path;
 

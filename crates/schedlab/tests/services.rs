@@ -1,9 +1,7 @@
 //! Benchmarks of servers and their clients through the binary, simulated and live, and the tools that have servers of
 //! their own.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use std::path::Path;
 
 /// A run of a benchmark: its metrics.

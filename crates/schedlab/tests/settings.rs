@@ -1,9 +1,8 @@
 //! Settings and attributes through the binary: they are changed, take effect, and are put back, after kill -9 by the
 //! next start. A tree of files stands for /proc and /sys, so no test needs root.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! `schedlab stat` through the binary: output that passes through, exit codes, figures, and agreement with perf.
 
-mod common;
-
-use common::{Lab, texts};
+use crate::common::{Lab, texts};
 use std::process::Command;
 
 #[test]

@@ -1,8 +1,7 @@
 //! `schedlab suite`: one command from a change to what it loses, and what it says to bad input.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 
 #[test]
 fn losses_stand_first_and_every_row_is_ranked_or_counted() {

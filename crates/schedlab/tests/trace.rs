@@ -1,8 +1,6 @@
 //! `schedlab trace`: the events of a stored run as files for other tools, through the binary.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use prost::Message;
 use schedlab_trace::perfetto::messages::{Trace, TracePacket};
 use serde_json::Value;

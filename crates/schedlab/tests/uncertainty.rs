@@ -1,8 +1,6 @@
 //! `--uncertainty` through the binary: its output in each form, and that it repeats.
 
-mod common;
-
-use common::Lab;
+use crate::common::Lab;
 use serde_json::Value;
 
 fn json(text: &str) -> Value {

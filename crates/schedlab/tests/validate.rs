@@ -1,8 +1,7 @@
 //! `schedlab validate` as a user meets it.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 
 const CASE: &str = r#"
 name = "tiny"

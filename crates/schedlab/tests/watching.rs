@@ -1,9 +1,8 @@
 //! How closely live runs are watched: by accounts, which cost nothing, unless a metric or an option asks for more; and
 //! the warning about runs that were watched differently.
 
-mod common;
-
-use common::Lab;
+use crate::common;
+use crate::common::Lab;
 use serde_json::Value;
 
 const PIPE: &[&str] = &["bench", "pipe", "--loops", "500", "--quiet", "--json"];

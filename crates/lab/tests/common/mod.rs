@@ -1,7 +1,5 @@
 //! A backend with made-up records, to test the lab's handling of runs without a simulator.
 
-#![allow(dead_code)] // each test file uses its part
-
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};

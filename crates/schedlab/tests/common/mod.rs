@@ -1,7 +1,5 @@
 //! A schedlab in a folder of its own, and an experiment that takes milliseconds.
 
-#![allow(dead_code)] // each test file uses its part
-
 use assert_cmd::Command;
 use std::path::Path;
 use std::process::{Child, Output};

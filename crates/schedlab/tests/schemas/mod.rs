@@ -2,7 +2,7 @@
 //!
 //! [`FORMS`] names the commands of each form. Their outputs are put together: a key that is in all of them is
 //! required, a key with values of several types may have each of these. Keys of [`MAPS`] hold names as keys.
-//! `SCHEDLAB_BLESS=1 cargo test -p schedlab --test commands schemas` writes the files anew; without it the files
+//! `SCHEDLAB_BLESS=1 cargo test -p schedlab --test it schemas` writes the files anew; without it the files
 //! must be those that the commands give, so a key that is added, lost or changed shows. Each form that the code names
 //! must be in [`FORMS`] or in [`OWN`].
 

@@ -1,0 +1,8 @@
+//! Tests of what is printed, as modules of one executable.
+
+mod agree;
+mod common;
+mod fidelity;
+mod forms;
+mod knee;
+mod validation;
