@@ -35,7 +35,7 @@ pub mod watch;
 
 pub use cell::Cell;
 pub use exec::{
-    Any, Cluster, Done, Engine, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm,
+    Backends, Cluster, Done, Engine, Executor, Finished, Made, Progress, RunOptions, Session, Silent,
 };
 pub use experiment::Experiment;
 pub use guests::Guests;

@@ -4,7 +4,7 @@
 use crate::common::experiment;
 use schedlab_base::Ns;
 use schedlab_lab::again::Again;
-use schedlab_lab::{Backend, Executor, Options, Sim, plan};
+use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -93,7 +93,7 @@ fn made(text: &str) -> Record {
     if text == RUNS[0] {
         cell = cell.with_uncertainty().unwrap();
     }
-    let made = Sim::default().run(&cell, 3, &AtomicBool::new(false)).unwrap();
+    let made = Backends::default().run(&cell, 3, &AtomicBool::new(false)).unwrap();
     made.expect("nobody stops it").record
 }
 

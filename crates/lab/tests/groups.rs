@@ -2,7 +2,7 @@
 
 use crate::common::experiment;
 use schedlab_lab::experiment::parse;
-use schedlab_lab::{Backend, Executor, Options, Sim, plan};
+use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Findings;
 use schedlab_workload::Spec;
 use std::path::Path;
@@ -100,7 +100,7 @@ fn a_benchmark_that_can_t_run_beside_is_placed_at_its_own_table() {
 /// The findings of the only run of an experiment.
 fn found(text: &str) -> Findings {
     let p = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
-    let made = Sim::default().run(&p.cells[0], 1, &AtomicBool::new(false)).unwrap();
+    let made = Backends::default().run(&p.cells[0], 1, &AtomicBool::new(false)).unwrap();
     made.unwrap().record.found
 }
 

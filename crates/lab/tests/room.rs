@@ -2,7 +2,7 @@
 
 use crate::common::experiment;
 use schedlab_lab::room::Size;
-use schedlab_lab::{Backend, Executor, Options, Sim, plan};
+use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use std::sync::atomic::AtomicBool;
 
 /// The largest resident size of this process so far, bytes.
@@ -20,7 +20,7 @@ fn measured(machine: &str, workload: &str, before: u64) -> (u64, u64) {
     let plan = plan(&experiment(&text), Backend::Sim, Options::default()).unwrap();
     let cell = &plan.cells[0];
     let estimate = Size::of(cell.machine.topology.nr_cpus(), &cell.spec.build(1).unwrap()).simulated();
-    let made = Sim::default().run(cell, 1, &AtomicBool::new(false)).unwrap();
+    let made = Backends::default().run(cell, 1, &AtomicBool::new(false)).unwrap();
     assert!(made.is_some());
     (estimate, most_resident() - before)
 }

@@ -5,7 +5,7 @@ use schedlab_base::Stream;
 use schedlab_compare::compare;
 use schedlab_compare::comparison::Stat;
 use schedlab_compare::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
-use schedlab_lab::{Backend, Engine, Options, Session, Silent, Sim, plan};
+use schedlab_lab::{Backend, Backends, Engine, Options, RunOptions, Session, Silent, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -32,7 +32,8 @@ features = ["SIS_FIRST_IDLE"]
 
 fn records(jobs: usize) -> Vec<Record> {
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
-    let (sim, stop) = (Sim { check: true, clock: None }, AtomicBool::new(false));
+    let (sim, stop) =
+        (Backends::new(RunOptions { check: true, ..RunOptions::default() }), AtomicBool::new(false));
     let session = Session {
         executor: &sim,
         store: None,
@@ -66,7 +67,7 @@ fn the_same_bytes_whatever_the_number_of_threads() {
 fn a_stopped_run_is_no_run() {
     use schedlab_lab::Executor;
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
-    let stopped = Sim::default().run(&p.cells[0], 1, &AtomicBool::new(true)).unwrap();
+    let stopped = Backends::default().run(&p.cells[0], 1, &AtomicBool::new(true)).unwrap();
     assert!(stopped.is_none());
 }
 
@@ -74,7 +75,7 @@ fn a_stopped_run_is_no_run() {
 fn run(text: &str) -> Record {
     use schedlab_lab::Executor;
     let plan = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
-    Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap().record
+    Backends::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap().record
 }
 
 /// Codes of its warnings.
@@ -90,7 +91,7 @@ fn a_kernel_without_task_groups_refuses_them_and_without_a_policy_warns() {
     use schedlab_lab::Executor;
     let grouped = HOGS.replace("[[variant]]", "[[group]]\npath = '/a'\ntasks = ['hog']\n[[variant]]");
     let plan = plan(&experiment(&grouped), Backend::Sim, Options::default()).unwrap();
-    let error = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).map(|_| ()).unwrap_err();
+    let error = Backends::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).map(|_| ()).unwrap_err();
     assert!(
         error.to_string().contains("group /a can't be made: kernel v2.6.18 has no task groups"),
         "{error}"
@@ -208,7 +209,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
     let wanted = Options { runs: Some(POOL), ..Options::default() };
     let e = experiment(ROWS);
     let p = plan(&e, Backend::Sim, wanted).unwrap();
-    let (sim, stop) = (Sim::default(), AtomicBool::new(false));
+    let (sim, stop) = (Backends::default(), AtomicBool::new(false));
     let session = Session {
         executor: &sim,
         store: None,
@@ -298,7 +299,7 @@ fn a_switch_that_does_nothing_is_named_with_the_reason() {
     let told = |variant: &str, text: &str| -> Vec<String> {
         let e = experiment(&TINY.replace("features = [\"SIS_FIRST_IDLE\"]", variant));
         let p = plan(&e, Backend::Sim, Options::default()).unwrap();
-        let (sim, stop) = (Sim::default(), AtomicBool::new(false));
+        let (sim, stop) = (Backends::default(), AtomicBool::new(false));
         let session = Session {
             executor: &sim,
             store: None,

@@ -5,7 +5,9 @@ use schedlab_compare::comparison::Effect;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
 use schedlab_compare::{Question, compare};
-use schedlab_lab::{Backend, Engine, Executor, Experiment, Options, Plan, Session, Silent, Sim, plan};
+use schedlab_lab::{
+    Backend, Backends, Engine, Executor, Experiment, Options, Plan, RunOptions, Session, Silent, plan,
+};
 use schedlab_record::{Record, cell_hash};
 use std::sync::atomic::AtomicBool;
 
@@ -130,7 +132,7 @@ fn a_handful_of_draws_claims_nothing() {
 #[test]
 fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_feels() {
     let (e, p) = uncertain(SLEEPS, Some(14));
-    let sim = Sim { check: true, clock: None };
+    let sim = Backends::new(RunOptions { check: true, ..RunOptions::default() });
     let records = work(&p, &sim, 2);
     let again = sim.run(&p.cells[0], records[0].seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!(again, records[0]);

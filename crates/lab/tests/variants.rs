@@ -4,7 +4,7 @@ use crate::common::{SMALL, experiment};
 use schedlab_base::Ns;
 use schedlab_kernel::{Cutoffs, MigrationCost, Policy, Variant};
 use schedlab_lab::experiment::{parse, set_migration};
-use schedlab_lab::{Backend, Cell, Executor, Options, Sim, plan};
+use schedlab_lab::{Backend, Backends, Cell, Executor, Options, plan};
 use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_record::Record;
 use std::path::Path;
@@ -178,7 +178,7 @@ fn ran(lines: &str) -> Vec<Record> {
     let e = experiment(&text);
     let plan = plan(&e, Backend::Sim, Options { runs: Some(1), seed: None, ..Options::default() }).unwrap();
     let stop = AtomicBool::new(false);
-    plan.cells.iter().map(|c| Sim::default().run(c, 1, &stop).unwrap().unwrap().record).collect()
+    plan.cells.iter().map(|c| Backends::default().run(c, 1, &stop).unwrap().unwrap().record).collect()
 }
 
 #[test]

@@ -76,7 +76,7 @@ mod tests {
     use schedlab_lab::cell::Cell;
     use schedlab_lab::guests::twin_machine;
     use schedlab_lab::validate::case::{Real, usual};
-    use schedlab_lab::{Backend, Options, Sim, plan};
+    use schedlab_lab::{Backend, Backends, Executor, Options, RunOptions, plan};
     use schedlab_machine::Machine;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
@@ -138,10 +138,11 @@ mod tests {
             assert!(missing.is_empty(), "there is no case {missing:?}");
         }
         let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let walking = Backends::new(RunOptions { walk_every: Some(1), ..RunOptions::default() });
         let walk = || {
             while let Some((name, cell, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let begun = Instant::now();
-                let done = Sim::default().run_walking(cell, *seed, &AtomicBool::new(false), Some(1));
+                let done = walking.run(cell, *seed, &AtomicBool::new(false));
                 println!("{name} {}: {:.1} s", cell.variant.name, begun.elapsed().as_secs_f64());
                 if let Err(e) = done {
                     wrong.lock().unwrap().push(format!("{name}: {e}"));

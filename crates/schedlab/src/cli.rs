@@ -115,7 +115,7 @@ pub fn run() -> ExitCode {
         fault::remember(&(entry.command)());
     }
     // Without a command, clap has already printed help.
-    let obeyed = common::walk_if_asked();
+    let obeyed = common::walk_every().map(|_| ());
     output::conclude(obeyed.and_then(|()| chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own))))
 }
 

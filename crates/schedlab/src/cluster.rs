@@ -66,10 +66,10 @@ impl FromArgMatches for ClusterOptions {
     }
 }
 
-impl ClusterOptions {
-    /// Runs are made by this process.
-    pub const HERE: ClusterOptions = ClusterOptions { engine: None, given: Vec::new() };
+/// Runs are made by this process.
+pub static HERE: ClusterOptions = ClusterOptions { engine: None, given: Vec::new() };
 
+impl ClusterOptions {
     /// Whether a cluster makes the runs.
     pub fn is_slurm(&self) -> bool {
         self.engine.as_deref() == Some("slurm")

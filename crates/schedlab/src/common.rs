@@ -6,7 +6,7 @@ use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Version, Warning, printable, temp};
 use schedlab_compare::Comparison;
-use schedlab_lab::{Any, Backend, Sim};
+use schedlab_lab::{Backend, Backends, RunOptions};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::plot::{self, Kind};
@@ -56,25 +56,37 @@ pub fn running_kernel() -> Option<Version> {
 /// The clock of the current simulation, simulated ns; of use only where one run is made at a time.
 pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes runs, each on the backend of its cell.
-pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
-
 /// The environment variable that sets after how many steps the invariants of simulations are walked, for soaks
 /// (docs/reliability.md).
 const WALK_VARIABLE: &str = "SCHEDLAB_WALK_EVERY";
 
-/// Applies [`WALK_VARIABLE`].
+/// The number that [`WALK_VARIABLE`] holds.
 ///
 /// # Errors
 /// When it holds no number from 1 to 4096.
-pub fn walk_if_asked() -> Result<()> {
-    let Some(given) = std::env::var_os(WALK_VARIABLE) else { return Ok(()) };
+pub fn walk_every() -> Result<Option<u64>> {
+    let Some(given) = std::env::var_os(WALK_VARIABLE) else { return Ok(None) };
     let given = given.to_string_lossy();
     let steps = given.parse().ok().filter(|steps| (1..=4096).contains(steps)).ok_or_else(|| {
         Error::input(format!("{WALK_VARIABLE} is '{given}'")).help("set it to a number of steps, 1 to 4096")
     })?;
-    EXECUTOR.walk_every(steps);
-    Ok(())
+    Ok(Some(steps))
+}
+
+/// How this process makes runs.
+///
+/// # Errors
+/// As [`walk_every`].
+pub fn run_options() -> Result<RunOptions> {
+    Ok(RunOptions { walk_every: walk_every()?, clock: Some(&SIMULATED), ..RunOptions::default() })
+}
+
+/// The executor of a command; `keep_events_in` is the folder in which events are kept.
+///
+/// # Errors
+/// As [`walk_every`].
+pub fn backends(keep_events_in: Option<PathBuf>) -> Result<Backends> {
+    Ok(Backends::new(RunOptions { keep_events_in, ..run_options()? }))
 }
 
 /// How closely live runs are watched.

@@ -1,6 +1,6 @@
 //! An experiment, from its options to the printed comparison. `study` and `run` share it.
 
-use crate::cluster::ClusterOptions;
+use crate::cluster::{ClusterOptions, HERE};
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions, WatchOptions};
 use crate::gate::GateOptions;
@@ -21,6 +21,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
 use schedlab_kernels::cache;
 use schedlab_kernels::forecast::Speed;
+use schedlab_lab::Backends;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
 use schedlab_lab::cell::folders;
@@ -166,8 +167,8 @@ impl RunOptions {
             metrics: self.form.outlets.with_metrics(&self.metric),
         }
     }
-    fn making(&self) -> Result<Making<'_>> {
-        Ok(Making {
+    fn request(&self) -> Result<RunRequest<'_>> {
+        Ok(RunRequest {
             backend: Backend::parse(&self.backend)?,
             part: self.part(),
             wanted: Options {
@@ -184,6 +185,7 @@ impl RunOptions {
             budget: self.budget,
             cluster: &self.cluster,
             how: How { events: self.watch.keep_events, validation: false },
+            backends: common::backends(self.watch.keep_events.then(|| self.out.clone()))?,
             timing: self.timing,
             quiet: self.quiet,
         })
@@ -249,12 +251,11 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
 /// As [`conduct`].
 pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>, Comparison)> {
     options.check()?;
-    let making = options.making()?;
+    let request = options.request()?;
     if options.watch.keep_events {
         Store::create(&options.out)?;
-        common::EXECUTOR.keep_events(options.out.clone());
     }
-    let made = making.make(experiment)?;
+    let made = request.make(experiment)?;
     common::print(&made.comparison, &options.form, &options.gate)?;
     if options.predict {
         predictions(&made)?;
@@ -276,7 +277,7 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
 /// As [`conduct`].
 pub fn compared(experiment: Experiment, options: &RunOptions) -> Result<Comparison> {
     options.check()?;
-    Ok(options.making()?.make(experiment)?.comparison)
+    Ok(options.request()?.make(experiment)?.comparison)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.
@@ -285,8 +286,8 @@ pub fn compared(experiment: Experiment, options: &RunOptions) -> Result<Comparis
 /// As [`conduct`].
 pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Parcel>> {
     options.check()?;
-    let making = options.making()?;
-    let (plan, experiment) = making.planned(experiment)?;
+    let request = options.request()?;
+    let (plan, experiment) = request.planned(experiment)?;
     let hashes = plan.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
     // A store that is not there has no run, and is not made for a parcel.
     let store = Store::open(&options.out).ok();
@@ -297,7 +298,7 @@ pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Par
     }
     let contents = Contents {
         experiment: &experiment.name,
-        how: making.how,
+        how: request.how,
         attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
     };
     Parcel::of(&plan, slurm::uncut(&plan, &missing), &contents).map(Some)
@@ -323,7 +324,7 @@ fn predictions(made: &Compared) -> Result<()> {
 }
 
 /// The runs of an experiment that are to be made.
-pub struct Making<'a> {
+pub struct RunRequest<'a> {
     /// Where.
     pub backend: Backend,
     /// The part of the experiment.
@@ -346,6 +347,8 @@ pub struct Making<'a> {
     pub cluster: &'a ClusterOptions,
     /// How they are made there.
     pub how: How,
+    /// Makes the runs.
+    pub backends: Backends,
     /// Whether the simulator's speed is told.
     pub timing: bool,
     /// Whether progress and notes are kept quiet.
@@ -366,7 +369,32 @@ pub struct Compared {
     pub found: usize,
 }
 
-impl Making<'_> {
+impl<'a> RunRequest<'a> {
+    /// All of an experiment on a backend, with what it says itself and nothing further.
+    ///
+    /// # Errors
+    /// As [`common::backends`].
+    pub fn new(backend: Backend, guest: &'a GuestOptions, out: &'a Path) -> Result<RunRequest<'a>> {
+        Ok(RunRequest {
+            backend,
+            part: Part::default(),
+            wanted: Options::default(),
+            kernel: &[],
+            guest,
+            jobs: None,
+            out,
+            trial: false,
+            budget: None,
+            cluster: &HERE,
+            how: How::default(),
+            backends: common::backends(None)?,
+            timing: false,
+            quiet: false,
+        })
+    }
+}
+
+impl RunRequest<'_> {
     /// The plan of an experiment's part, and that part. Kernels are built first.
     ///
     /// # Errors
@@ -447,7 +475,7 @@ impl Making<'_> {
         };
         let began = Instant::now();
         let mut looking =
-            Looking { making: self, experiment: &experiment, store: &store, question, by_looks, began };
+            Looking { request: self, experiment: &experiment, store: &store, question, by_looks, began };
         let nothing_more = Budget::Runs(0);
         let done = budget::until_decided(plan, self.budget.unwrap_or(nothing_more), &mut looking)?;
         let (finished, plan) = (done.finished, done.plan);
@@ -464,7 +492,7 @@ impl Making<'_> {
     }
 
     fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store, looks: &Looks) -> Result<Finished> {
-        let executor = Timed::new(&common::EXECUTOR);
+        let executor = Timed::new(&self.backends);
         let bar = Bar::runs(self.quiet);
         let cluster = self.cluster.cluster(&experiment.slurm, &experiment.name, self.how)?;
         let copy = with_looks(&experiment.text, looks);
@@ -494,7 +522,7 @@ impl Making<'_> {
 
 /// Makes and compares the runs of an experiment, look by look.
 struct Looking<'a> {
-    making: &'a Making<'a>,
+    request: &'a RunRequest<'a>,
     experiment: &'a Experiment,
     store: &'a Store,
     question: Question,
@@ -513,12 +541,12 @@ fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
 
 impl budget::Lab for Looking<'_> {
     fn make(&mut self, part: &Plan) -> Result<Finished> {
-        self.making.work(part, self.experiment, self.store, &self.question.looks)
+        self.request.work(part, self.experiment, self.store, &self.question.looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
         let of_guests = |r: &&Record| r.backend == Backend::Vm;
-        let rows = match self.making.trial {
+        let rows = match self.request.trial {
             true => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
             false => Cow::Borrowed(records),
         };

@@ -10,13 +10,15 @@ use schedlab_compare::{Question, compare};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::cell::folders;
 use schedlab_lab::plan::order;
-use schedlab_lab::{Backend, Engine, Plan, Session};
+use schedlab_lab::{Backend, Backends, Engine, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::Form;
 
 /// How many runs to make, and what to print of them.
 #[derive(Clone, Copy)]
-pub struct Several {
+pub struct Several<'a> {
+    /// Makes them.
+    pub backends: &'a Backends,
     /// Runs of each cell.
     pub runs: u64,
     /// The first seed.
@@ -32,7 +34,7 @@ pub struct Several {
 ///
 /// # Errors
 /// When a run fails, or on an interruption.
-pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -> Result<()> {
+pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several<'_>, form: &Form) -> Result<()> {
     conduct_told(cells, store, several, form, Vec::new())
 }
 
@@ -43,7 +45,7 @@ pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -
 pub fn conduct_told(
     cells: Vec<Cell>,
     store: &Store,
-    several: Several,
+    several: Several<'_>,
     form: &Form,
     warnings: Vec<Warning>,
 ) -> Result<()> {
@@ -54,7 +56,7 @@ pub fn conduct_told(
     let bar = Bar::runs(several.quiet);
     let jobs = common::cpus() as usize;
     let stop = interrupt::stop_flag()?;
-    let executor = Timed::new(&common::EXECUTOR);
+    let executor = Timed::new(several.backends);
     let finished = Session {
         executor: &executor,
         store: Some(store),

@@ -11,6 +11,7 @@ use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
+use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::{Backend, fits, guests};
 use schedlab_machine::Machine;
@@ -144,11 +145,12 @@ impl Place {
         let machine = Machine::load(self.machine.as_deref().unwrap_or(DEFAULT_MACHINE))?;
         Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
-    /// Has the events of runs kept, if that is asked for; `store` is where runs are stored.
-    pub fn keep_events(&self, store: &Path) {
-        if self.watch.keep_events {
-            common::EXECUTOR.keep_events(store.to_owned());
-        }
+    /// What makes the runs; `store` is where they are stored, and their events, if that is asked for.
+    ///
+    /// # Errors
+    /// As [`common::backends`].
+    pub fn backends(&self, store: &Path) -> Result<Backends> {
+        common::backends(self.watch.keep_events.then(|| store.to_owned()))
     }
     /// The cell of a workload under a variant.
     ///

@@ -5,7 +5,7 @@
 //! order, whatever the number of threads. Runs that would disturb each other are made one at a time, after
 //! the others.
 
-mod any;
+mod backends;
 mod host;
 mod keep;
 mod live;
@@ -14,11 +14,9 @@ pub mod slurm;
 pub mod under_way;
 mod vm;
 
-pub use any::Any;
-pub use host::Host;
-pub use sim::Sim;
+pub use backends::{Backends, RunOptions};
 pub use slurm::Cluster;
-pub use vm::{KERNEL_LOG, Vm};
+pub use vm::KERNEL_LOG;
 
 use crate::cell::Cell;
 use crate::plan::{Plan, Run};
@@ -37,7 +35,7 @@ pub struct Made {
     pub record: Record,
     /// Files kept beside it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// The file of its events, in the folder that [`Any::keep_events`] was given; whoever stores the run moves it.
+    /// The file of its events, in the folder of [`RunOptions::keep_events_in`]; whoever stores the run moves it.
     pub events: Option<PathBuf>,
 }
 

@@ -1,7 +1,7 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
 use super::keep::Kept;
-use super::{Executor, Made, guessed};
+use super::{Made, RunOptions, guessed};
 use crate::cell::Cell;
 use crate::events::{Both, cast};
 use crate::room;
@@ -17,26 +17,7 @@ use schedlab_workload::beside::Parts;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
 use schedlab_workload::{Later, later};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-
-/// The simulating executor.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sim {
-    /// Whether the expensive invariants are walked.
-    pub check: bool,
-    /// The run's progress, simulated ns; useful if one run is made at a time.
-    pub clock: Option<&'static AtomicU64>,
-}
-
-impl Executor for Sim {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        self.run_walking(cell, seed, stop, None)
-    }
-    fn parallel(&self, _: &Cell) -> bool {
-        true
-    }
-}
+use std::sync::atomic::AtomicBool;
 
 /// The warning about a change that the run did not live to see, as a live run gives it.
 fn missed(at: Ns) -> Warning {
@@ -57,125 +38,93 @@ fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Op
     Some(Warning::new("run.short", text))
 }
 
-impl Sim {
-    /// A run whose invariants are walked at a fixed number of steps.
-    ///
-    /// # Errors
-    /// As [`Executor::run`], and when an invariant does not hold.
-    pub fn run_walking(
-        &self,
-        cell: &Cell,
-        seed: u64,
-        stop: &AtomicBool,
-        walk_every: Option<u64>,
-    ) -> Result<Option<Made>> {
-        self.made(cell, seed, stop, walk_every, None)
+/// A simulated run; `None` if `stop` ended it early.
+///
+/// # Errors
+/// A workload that can't be built or does not fit into memory, and, where invariants are walked, one that does not hold.
+pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
+    let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+    let drawn = cell.draw(seed);
+    let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
+    let later = workload.later_attrs.iter();
+    let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
+    let later = workload.later_attrs.iter();
+    let policies: Vec<Policy> =
+        workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
+    let (warmup, duration) = (workload.warmup, workload.duration);
+    let (to_the_end, beside) = (workload.to_the_end, Parts::of(&workload));
+    let (names, series) = (names(&machine, &workload), series(&workload)?);
+    let keep_in = options.keep_events_in.as_deref().filter(|_| options.walk_every.is_none());
+    let cast = keep_in.map(|_| cast(&machine, &workload, &names, cell.kernel.clone(), Ns::ZERO));
+    let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
+    let setup = Setup {
+        machine: &machine,
+        kernel,
+        changes,
+        workload,
+        seed,
+        background: !machine.background.is_empty(),
+        check: options.check,
+        stop: Some(stop),
+        clock: options.clock,
+    };
+    let mut kept = keep_in.map(Kept::create).transpose()?;
+    let report = match (options.walk_every, &mut kept) {
+        (Some(steps), _) => simulate_walking(setup, steps, &mut analyser)?,
+        (None, Some(kept)) => simulate(setup, &mut Both(&mut analyser, &mut kept.writer))?,
+        (None, None) => simulate(setup, &mut analyser)?,
+    };
+    if report.stopped {
+        return Ok(None);
     }
-    /// A run whose events are written to a file in that folder.
-    ///
-    /// # Errors
-    /// As [`Executor::run`], and when the file can't be written.
-    pub fn run_kept(
-        &self,
-        cell: &Cell,
-        seed: u64,
-        stop: &AtomicBool,
-        folder: Option<&Path>,
-    ) -> Result<Option<Made>> {
-        self.made(cell, seed, stop, None, folder)
+    let mut warnings = cell.variant.without_effect()?;
+    warnings.extend(guessed(cell));
+    let cut = to_the_end && report.end >= warmup.plus(duration);
+    warnings.extend(cut.then(|| cut_off(duration)));
+    if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
+        let text = format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
+        warnings.push(Warning::new("workload.slice", text));
     }
-    fn made(
-        &self,
-        cell: &Cell,
-        seed: u64,
-        stop: &AtomicBool,
-        walk_every: Option<u64>,
-        keep_in: Option<&Path>,
-    ) -> Result<Option<Made>> {
-        let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-        let drawn = cell.draw(seed);
-        let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
-        let later = workload.later_attrs.iter();
-        let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
-        let later = workload.later_attrs.iter();
-        let policies: Vec<Policy> =
-            workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
-        let (warmup, duration) = (workload.warmup, workload.duration);
-        let (to_the_end, beside) = (workload.to_the_end, Parts::of(&workload));
-        let (names, series) = (names(&machine, &workload), series(&workload)?);
-        let cast = keep_in.map(|_| cast(&machine, &workload, &names, cell.kernel.clone(), Ns::ZERO));
-        let mut analyser =
-            Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
-        let setup = Setup {
-            machine: &machine,
-            kernel,
-            changes,
-            workload,
-            seed,
-            background: !machine.background.is_empty(),
-            check: self.check,
-            stop: Some(stop),
-            clock: self.clock,
-        };
-        let mut kept = keep_in.map(Kept::create).transpose()?;
-        let report = match (walk_every, &mut kept) {
-            (Some(steps), _) => simulate_walking(setup, steps, &mut analyser)?,
-            (None, Some(kept)) => simulate(setup, &mut Both(&mut analyser, &mut kept.writer))?,
-            (None, None) => simulate(setup, &mut analyser)?,
-        };
-        if report.stopped {
-            return Ok(None);
-        }
-        let mut warnings = cell.variant.without_effect()?;
-        warnings.extend(guessed(cell));
-        let cut = to_the_end && report.end >= warmup.plus(duration);
-        warnings.extend(cut.then(|| cut_off(duration)));
-        if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
-            let text =
-                format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
-            warnings.push(Warning::new("workload.slice", text));
-        }
-        let absent = policies.iter().find_map(|p| p.since().filter(|v| kernel.version < *v).map(|v| (p, v)));
-        warnings.extend(absent.map(|(policy, since)| {
+    let absent = policies.iter().find_map(|p| p.since().filter(|v| kernel.version < *v).map(|v| (p, v)));
+    warnings.extend(absent.map(|(policy, since)| {
             let text = format!("its tasks of policy {policy} are taken as ordinary ones: kernels before {since} have no such policy");
             Warning::new("workload.policy", text)
         }));
-        let mut found = analyser.finish(report.end);
-        found.add(report.found);
-        found.counters.insert("sim.events".into(), report.events);
-        found.counters.insert("sim.wakeups".into(), report.wakeups);
-        let searched = found.counters.get("placement.probes").is_some_and(|probes| *probes > 0);
-        if searched && !to_the_end {
-            warnings.extend(too_short(&machine, &kernel, warmup, duration));
-        }
-        found.environment = environment::simulated();
-        let ends: Vec<Option<Ns>> = report.tasks.iter().map(|t| t.ended).collect();
-        warnings.extend(beside.ended_early(&ends, warmup, report.end));
-        warnings.extend(report.missed.map(missed));
-        found.warnings.splice(..0, warnings);
-        let record = Record {
-            schema: RECORD_SCHEMA.to_owned(),
-            model: MODEL,
-            backend: cell.backend.into(),
-            machine: (*cell.machine).clone(),
-            drawn,
-            kernel: cell.kernel.clone(),
-            resolved: Some(kernel),
-            guest: None,
-            observe: None,
-            variant: cell.variant.clone(),
-            workload: cell.spec.name().to_owned(),
-            spec: cell.spec_json()?,
-            load: cell.load.clone(),
-            seed,
-            found,
-        };
-        let events = match (kept, cast) {
-            (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
-            _ => None,
-        };
-        Ok(Some(Made { record, files: Vec::new(), events }))
+    let mut found = analyser.finish(report.end);
+    found.add(report.found);
+    found.counters.insert("sim.events".into(), report.events);
+    found.counters.insert("sim.wakeups".into(), report.wakeups);
+    let searched = found.counters.get("placement.probes").is_some_and(|probes| *probes > 0);
+    if searched && !to_the_end {
+        warnings.extend(too_short(&machine, &kernel, warmup, duration));
     }
+    found.environment = environment::simulated();
+    let ends: Vec<Option<Ns>> = report.tasks.iter().map(|t| t.ended).collect();
+    warnings.extend(beside.ended_early(&ends, warmup, report.end));
+    warnings.extend(report.missed.map(missed));
+    found.warnings.splice(..0, warnings);
+    let record = Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        model: MODEL,
+        backend: cell.backend.into(),
+        machine: (*cell.machine).clone(),
+        drawn,
+        kernel: cell.kernel.clone(),
+        resolved: Some(kernel),
+        guest: None,
+        observe: None,
+        variant: cell.variant.clone(),
+        workload: cell.spec.name().to_owned(),
+        spec: cell.spec_json()?,
+        load: cell.load.clone(),
+        seed,
+        found,
+    };
+    let events = match (kept, cast) {
+        (Some(kept), Some(cast)) => Some(kept.finish(Cast { end: report.end, ..cast }, warmup)?),
+        _ => None,
+    };
+    Ok(Some(Made { record, files: Vec::new(), events }))
 }
 
 /// A run that is ready to be made.

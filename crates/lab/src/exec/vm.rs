@@ -2,7 +2,7 @@
 //! memory allows; real-time guests run one at a time. A deterministic guest is booted for its first run, and all
 //! later runs of this process continue from its rest.
 
-use super::{Executor, Made, keep, live};
+use super::{Made, RunOptions, keep, live};
 use crate::cell::Cell;
 use crate::costs;
 use crate::guests::caveat;
@@ -11,7 +11,6 @@ use schedlab_guest::{AtRest, Mode};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_native::live::Request;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -28,20 +27,16 @@ fn request(cell: &Cell, seed: u64) -> Request {
     Request { spec: cell.spec.clone(), variant, seed, observe: cell.observe }
 }
 
-/// The executor of guests.
-#[derive(Debug)]
-pub struct Vm {
+/// The guests of this process: those under way, and those at rest.
+#[derive(Debug, Default)]
+pub(super) struct Guests {
     /// Memory of the guests under way, MiB.
     taken: Mutex<u64>,
     freed: Condvar,
     at_rest: AtRest,
 }
 
-impl Vm {
-    /// An executor without a guest under way.
-    pub const fn new() -> Vm {
-        Vm { taken: Mutex::new(0), freed: Condvar::new(), at_rest: AtRest::new() }
-    }
+impl Guests {
     fn taken(&self) -> MutexGuard<'_, u64> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,15 +53,9 @@ impl Vm {
     }
 }
 
-impl Default for Vm {
-    fn default() -> Vm {
-        Vm::new()
-    }
-}
-
 /// The memory of a guest under way.
 struct Room<'a> {
-    of: &'a Vm,
+    of: &'a Guests,
     memory_mb: u64,
 }
 
@@ -85,43 +74,38 @@ fn total_mb() -> Option<u64> {
     Some(kb / 1024)
 }
 
-impl Executor for Vm {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        self.run_kept(cell, seed, stop, None)
-    }
-    fn parallel(&self, cell: &Cell) -> bool {
-        cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
-    }
+/// Whether the cell's runs may be made beside others: deterministic guests have a time of their own.
+pub(super) fn parallel(cell: &Cell) -> bool {
+    cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
 }
 
-impl Vm {
-    /// A run whose events are written to a file in that folder.
-    ///
-    /// # Errors
-    /// As [`Executor::run`], and when the file can't be written.
-    pub fn run_kept(
-        &self,
-        cell: &Cell,
-        seed: u64,
-        stop: &AtomicBool,
-        folder: Option<&Path>,
-    ) -> Result<Option<Made>> {
-        let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a guest's run without a guest"))?;
-        let _room = self.room(u64::from(guest.memory_mb));
-        let (request, keeps) = (request(cell, seed), folder.is_some());
-        let visit = schedlab_guest::run(&self.at_rest, guest, &cell.machine, &request, keeps, stop)?;
-        let Some(visit) = visit else { return Ok(None) };
-        let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
-        record.found.warnings.extend(caveat(guest));
-        record.found.counters.extend(costs::counters(&visit.counts));
-        let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
-        if !visit.counts.is_empty() {
-            files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
-        }
-        let folder = folder.filter(|_| !visit.events.is_empty());
-        let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
-        Ok(Some(Made { record, files, events }))
+/// A run in a guest; `None` if `stop` ended it early.
+///
+/// # Errors
+/// When QEMU or the guest fails, and when the file of events can't be written.
+pub(super) fn run(
+    guests: &Guests,
+    cell: &Cell,
+    seed: u64,
+    options: &RunOptions,
+    stop: &AtomicBool,
+) -> Result<Option<Made>> {
+    let folder = options.keep_events_in.as_deref();
+    let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a guest's run without a guest"))?;
+    let _room = guests.room(u64::from(guest.memory_mb));
+    let (request, keeps) = (request(cell, seed), folder.is_some());
+    let visit = schedlab_guest::run(&guests.at_rest, guest, &cell.machine, &request, keeps, stop)?;
+    let Some(visit) = visit else { return Ok(None) };
+    let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
+    record.found.warnings.extend(caveat(guest));
+    record.found.counters.extend(costs::counters(&visit.counts));
+    let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
+    if !visit.counts.is_empty() {
+        files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
     }
+    let folder = folder.filter(|_| !visit.events.is_empty());
+    let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;
+    Ok(Some(Made { record, files, events }))
 }
 
 #[cfg(test)]
@@ -131,7 +115,7 @@ mod tests {
 
     #[test]
     fn guests_wait_for_memory_but_one_always_fits() {
-        let vm = Vm::new();
+        let vm = Guests::default();
         let half = total_mb().unwrap() / 2;
         let most = AtomicU64::new(0);
         std::thread::scope(|scope| {

@@ -9,7 +9,7 @@
 use super::Judge;
 use super::specimen::{Specimen, name};
 use crate::cell::Cell;
-use crate::exec::{Executor, Sim};
+use crate::exec::{Backends, Executor};
 use schedlab_base::Result;
 use schedlab_compare::metrics::evaluate;
 use schedlab_record::Record;
@@ -104,7 +104,7 @@ pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Op
     for seed in &judge.seeds {
         let mut made = Vec::new();
         for cell in &cells {
-            let Some(run) = Sim::default().run(cell, *seed, stop)? else { return Ok(None) };
+            let Some(run) = Backends::default().run(cell, *seed, stop)? else { return Ok(None) };
             made.push(run.record);
         }
         let Ok(pair) = <[Record; 2]>::try_from(made) else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use super::specimen::{Dice, Kind, Policy, Rest};
 use super::*;
-use crate::exec::{Executor, Sim};
+use crate::exec::{Backends, Executor};
 use proptest::prelude::*;
 use schedlab_base::Stream;
 use schedlab_workload::Spec;
@@ -148,7 +148,7 @@ fn a_found_workload_runs_as_an_ordinary_experiment() {
     assert!(experiment.about.contains("2.50 times the wakeup_delay.p99"));
     let cells = crate::plan(&experiment, crate::Backend::Sim, crate::Options::default()).unwrap().cells;
     assert_eq!(cells.len(), 2);
-    assert!(Sim::default().run(&cells[1], 5, &AtomicBool::new(false)).unwrap().is_some());
+    assert!(Backends::default().run(&cells[1], 5, &AtomicBool::new(false)).unwrap().is_some());
 }
 
 fn waker() -> Kind {

@@ -4,13 +4,11 @@ use super::results::{Unpacked, unpack, write};
 use super::worker::Worker;
 use super::*;
 use crate::exec::slurm::uncut;
-use crate::exec::{Any, Silent, Sim};
+use crate::exec::{RunOptions, Silent};
 use crate::plan::order;
 use schedlab_record::Store;
 use schedlab_workload::Params;
 use std::sync::atomic::AtomicBool;
-
-static EXECUTOR: Any = Any::new(Sim { check: false, clock: None });
 
 /// Two kernels and one load, short, with a draw of costs under the second.
 fn plan(runs: u64) -> Plan {
@@ -103,7 +101,8 @@ fn results_bring_the_bytes_and_a_damaged_file_brings_nothing() {
     let plan = Plan { cells: vec![cell], runs: order(1, 2, 1).unwrap(), warnings: Vec::new() };
     let parcel = parcel(&plan);
     let stop = AtomicBool::new(false);
-    let worker = Worker { executor: &EXECUTOR, store: &there, jobs: 2, progress: &Silent, stop: &stop };
+    let worker =
+        Worker { options: RunOptions::default(), store: &there, jobs: 2, progress: &Silent, stop: &stop };
     let worked = worker.work(&parcel, None).unwrap();
     assert_eq!((worked.made, worked.found, worked.interrupted), (2, 0, false));
     let again = worker.work(&parcel, Some(0)).unwrap();
@@ -147,7 +146,8 @@ fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
     for together in [false, true] {
         let seed = 7 + u64::from(together);
         parcel.tasks = vec![Task { together, blocks: vec![vec![(0, seed), (0, seed), (0, seed)]] }];
-        let worker = Worker { executor: &EXECUTOR, store: &store, jobs: 1, progress: &Silent, stop: &stop };
+        let worker =
+            Worker { options: RunOptions::default(), store: &store, jobs: 1, progress: &Silent, stop: &stop };
         let worked = worker.work(&parcel, None).unwrap();
         assert_eq!((worked.made, worked.found), (1, 2));
         let walls: u64 = worked.wall_s.values().map(|(runs, _)| runs).sum();
@@ -158,8 +158,13 @@ fn a_run_that_stands_twice_is_made_once_and_no_cell_is_made_after_a_stop() {
     let stopped = AtomicBool::new(true);
     for together in [false, true] {
         parcel.tasks = vec![Task { together, blocks: vec![vec![(0, 20)], vec![(1, 21)]] }];
-        let worker =
-            Worker { executor: &EXECUTOR, store: &store, jobs: 1, progress: &Silent, stop: &stopped };
+        let worker = Worker {
+            options: RunOptions::default(),
+            store: &store,
+            jobs: 1,
+            progress: &Silent,
+            stop: &stopped,
+        };
         let worked = worker.work(&parcel, None).unwrap();
         assert_eq!((worked.made, worked.interrupted), (0, true));
     }

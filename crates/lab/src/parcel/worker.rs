@@ -4,7 +4,7 @@
 
 use super::{How, Parcel, Task};
 use crate::cell::Cell;
-use crate::exec::{Any, Engine, Executor, Made, Progress, Session};
+use crate::exec::{Backends, Engine, Executor, Made, Progress, RunOptions, Session};
 use crate::plan::Plan;
 use crate::validate::{Again, Probing};
 use schedlab_base::{Error, Result};
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 500;
 /// What is needed to make runs.
 pub struct Worker<'a> {
     /// Makes them.
-    pub executor: &'a Any,
+    pub options: RunOptions,
     /// Takes them.
     pub store: &'a Store,
     /// Number of simulations side by side.
@@ -60,10 +60,9 @@ impl Worker<'_> {
                 vec![parcel.tasks.get(n).ok_or_else(none)?]
             }
         };
-        if parcel.how.events {
-            self.executor.keep_events(self.store.root().to_owned());
-        }
-        let clocked = Clocked { inner: self.executor, wall_s: Mutex::default() };
+        let keep_events_in = parcel.how.events.then(|| self.store.root().to_owned());
+        let backends = Backends::new(RunOptions { keep_events_in, ..self.options.clone() });
+        let clocked = Clocked { inner: &backends, wall_s: Mutex::default() };
         let mut worked = Worked::default();
         'blocks: for (together, runs) in tasks.iter().flat_map(|t| t.blocks.iter().map(|b| (t.together, b))) {
             let once = once(parcel, runs);
@@ -156,7 +155,7 @@ fn attached(parcel: &Parcel) -> Vec<(&str, &[u8])> {
 
 /// An executor that adds up the wall time of its runs.
 struct Clocked<'a> {
-    inner: &'a Any,
+    inner: &'a Backends,
     wall_s: Mutex<BTreeMap<String, (u64, f64)>>,
 }
 

@@ -9,8 +9,8 @@
 use super::lower::{Lower, Lowered};
 use crate::cell::Cell;
 use crate::events::{Both, Events};
+use crate::exec::Backends;
 use crate::exec::Executor;
-use crate::exec::sim::Sim;
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -135,7 +135,7 @@ pub fn fit(
     for _ in 0..PASSES {
         let spec = Spec::replay(name, text.clone(), prices)?;
         let cell = Cell::simulated(machine, recorded.clone(), spec.clone(), "replay".to_owned())?;
-        let Some(made) = Sim::default().run(&cell, seed, stop)? else { return Ok(None) };
+        let Some(made) = Backends::default().run(&cell, seed, stop)? else { return Ok(None) };
         let found = &made.record.found;
         // What the machine added for each call that it made, if it made as many calls for each wakeup as were recorded.
         let paid = calls * i128::from(prices.wake_ns);

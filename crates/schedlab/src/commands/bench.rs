@@ -17,6 +17,7 @@ use schedlab_compare::tools::check_installed;
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_compare::{Question, compare};
 use schedlab_guest::Mode;
+use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::cell::folders;
 use schedlab_lab::knee::Raised;
@@ -191,10 +192,10 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
         return many(own, cells, runs, form);
     }
     let store = Store::create(&own.out)?;
-    own.place.keep_events(store.root());
+    let backends = own.place.backends(store.root())?;
     if let [cell] = cells {
         check_form(form, cell.spec.name())?;
-        let (record, stored) = run_cell(own, cell, &store)?;
+        let (record, stored) = run_cell(own, cell, &store, &backends)?;
         match &own.print {
             Some(metric) => outlets::print_of_run(&record, metric)?,
             None => print(&record, form)?,
@@ -205,7 +206,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
         let text = format!("--format {form} shows one run, and there are {} kernels", cells.len());
         return Err(Error::input(text).help("--format table or json sets them side by side"));
     }
-    let made = cells.iter().map(|cell| run_cell(own, cell, &store)).collect::<Result<Vec<_>>>()?;
+    let made = cells.iter().map(|cell| run_cell(own, cell, &store, &backends)).collect::<Result<Vec<_>>>()?;
     let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
     let folders = folders(cells, store.root())?;
     let question = Question { metrics: overview(&records), ..Question::default() }.kept_in(folders);
@@ -214,9 +215,9 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
 }
 
-fn run_cell(own: &Own, cell: &Cell, store: &Store) -> Result<(Record, Stored)> {
+fn run_cell(own: &Own, cell: &Cell, store: &Store, backends: &Backends) -> Result<(Record, Stored)> {
     let seed = seed(own.seed, std::slice::from_ref(cell), 1, store)?;
-    let made = make(own, cell, seed)?;
+    let made = make(own, cell, seed, backends)?;
     let stored = made.put(store, &cell.hash()?, seed, &[])?;
     Ok((made.record, stored))
 }
@@ -250,9 +251,9 @@ fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
         return Err(Error::input(text).help("--format table or json"));
     }
     let store = Store::create(&own.out)?;
-    own.place.keep_events(store.root());
+    let backends = own.place.backends(store.root())?;
     let seed = seed(own.seed, cells, runs, &store)?;
-    let several = Several { runs, seed, timing: own.timing, quiet: own.quiet };
+    let several = Several { backends: &backends, runs, seed, timing: own.timing, quiet: own.quiet };
     several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)
 }
 
@@ -268,9 +269,9 @@ fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<
     first.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
 }
 
-fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Made> {
+fn make(own: &Own, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
     let stop = interrupt::stop_flag()?;
-    let executor = Timed::new(&common::EXECUTOR);
+    let executor = Timed::new(backends);
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
     let bar = match (cell.backend, &cell.spec) {
         (_, Spec::Command(_)) | (Backend::Vm, _) => Bar::steps(own.quiet),

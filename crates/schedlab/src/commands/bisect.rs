@@ -2,8 +2,7 @@
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
-use crate::cluster::ClusterOptions;
-use crate::experiments::Making;
+use crate::experiments::RunRequest;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Backend, Error, Result, counted, temp};
@@ -13,7 +12,6 @@ use schedlab_kernels::cache;
 use schedlab_kernels::{Recipe, Source};
 use schedlab_lab::bisect::{Commit, Found, Measure, Meter, Repository, Side, Step, bisect};
 use schedlab_lab::experiment::Part;
-use schedlab_lab::parcel::How;
 use schedlab_lab::{Options, builds, trial};
 use schedlab_record::{Value, content_hash};
 use schedlab_report::number;
@@ -156,22 +154,14 @@ impl Meter for Lab<'_> {
         let image = self.image(commit)?;
         let name = &commit.hash[..12];
         let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
-        let making = Making {
-            backend: Backend::Vm,
+        let request = RunRequest {
             part: self.own.part(),
             wanted: Options { runs: Some(runs), ..Options::default() },
-            kernel: &[],
-            guest: &self.own.keep.guest,
-            jobs: None,
-            out: &self.own.keep.out,
-            budget: None,
             trial: true,
-            cluster: &ClusterOptions::HERE,
-            how: How::default(),
-            timing: false,
             quiet: self.own.keep.quiet,
+            ..RunRequest::new(Backend::Vm, &self.own.keep.guest, &self.own.keep.out)?
         };
-        let made = making.make(experiment)?;
+        let made = request.make(experiment)?;
         let value = |record| match evaluate(record, &self.own.metric).value {
             Value::Number(n) => Ok(n),
             Value::Missing(why) => Err(Error::input(format!("{}: {why}", self.own.metric))),

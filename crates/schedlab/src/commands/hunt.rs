@@ -1,9 +1,8 @@
 //! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
-use crate::cluster::ClusterOptions;
 use crate::commands::suite::compared;
-use crate::experiments::Making;
+use crate::experiments::RunRequest;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::{common, forging, interrupt, output};
@@ -11,11 +10,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::Row;
 use schedlab_compare::stats::Verdict;
-use schedlab_lab::experiment::Part;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, hunt};
-use schedlab_lab::parcel::How;
-use schedlab_lab::{Backend, Options, builds};
+use schedlab_lab::{Backend, builds};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
@@ -233,22 +230,10 @@ fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
 
 /// Runs a found workload with other seeds; returns the row of its metric on the backend.
 fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<Option<Row>> {
-    let making = Making {
-        backend,
-        part: Part::default(),
-        wanted: Options::default(),
-        kernel: &[],
-        guest: &own.guest,
-        jobs: own.jobs,
-        out: &own.out.join("runs"),
-        budget: None,
-        trial: false,
-        cluster: &ClusterOptions::HERE,
-        how: How::default(),
-        timing: false,
-        quiet: own.quiet,
-    };
-    let made = making.make(found.experiment(judge, &own.out)?)?;
+    let out = own.out.join("runs");
+    let request =
+        RunRequest { jobs: own.jobs, quiet: own.quiet, ..RunRequest::new(backend, &own.guest, &out)? };
+    let made = request.make(found.experiment(judge, &own.out)?)?;
     // Beside guests there are simulations, which are confirmed by themselves.
     let is_it = |r: &Row| r.metric == found.loss.metric && r.backend.to_string() == backend.name();
     Ok(made.comparison.comparisons.into_iter().find(is_it))

@@ -167,7 +167,7 @@ pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, s
             found.value.number().map_or_else(|| "missing".to_owned(), |v| number::value(v, &found.unit));
         bar.say(format!("{variant}, seed {seed}: {parameter}={load} gave {value}"));
     };
-    let found = search(&what, &common::EXECUTOR, &tried, interrupt::stop_flag()?);
+    let found = search(&what, &common::backends(None)?, &tried, interrupt::stop_flag()?);
     drop(bar);
     let found = found?;
     if wanted.json {

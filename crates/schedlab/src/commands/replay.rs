@@ -100,7 +100,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .map(|v| Cell::simulated(&machine, v, fitted.spec.clone(), "replay".to_owned()))
         .collect::<Result<Vec<_>>>()?;
     let store = Store::create(&own.recorded.choice.out)?;
-    let several = Several { runs: own.runs, seed: 1, timing: false, quiet: own.quiet };
+    let backends = common::backends(None)?;
+    let several = Several { backends: &backends, runs: own.runs, seed: 1, timing: false, quiet: own.quiet };
     several::conduct_told(cells, &store, several, form, fidelity.warnings())?;
     if own.format == "csv" {
         return output::result(|out| out.write_all(fidelity.csv().as_bytes()));

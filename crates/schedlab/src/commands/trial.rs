@@ -2,8 +2,7 @@
 //! deterministic guests, and prints one page.
 
 use crate::cli::Entry;
-use crate::cluster::ClusterOptions;
-use crate::experiments::{Compared, Making};
+use crate::experiments::{Compared, RunRequest};
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::outlets::{self, OutletOptions};
@@ -16,7 +15,6 @@ use schedlab_guest::counter::Counts;
 use schedlab_kernels::Setting;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_lab::parcel::How;
 use schedlab_lab::trial::{self, Trial, Tried};
 use schedlab_lab::{Backend, Options, builds, costs};
 use schedlab_record::holdings::INSTRUCTIONS_FILE;
@@ -113,26 +111,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let experiment = trial.experiment(&own.machine, common::cpus())?;
     forging::ready(true)?;
-    let making = Making {
-        backend: Backend::Vm,
+    let request = RunRequest {
         part: Part {
             loads: own.load.clone(),
             metrics: own.outlets.with_metrics(&own.metric),
             ..Part::default()
         },
         wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
-        kernel: &[],
-        guest: &own.keep.guest,
         jobs: own.jobs,
-        out: &own.keep.out,
         trial: true,
         budget: own.budget(),
-        cluster: &ClusterOptions::HERE,
-        how: How::default(),
-        timing: false,
         quiet: own.keep.quiet,
+        ..RunRequest::new(Backend::Vm, &own.keep.guest, &own.keep.out)?
     };
-    let made = making.make(experiment)?;
+    let made = request.make(experiment)?;
     if let Some(file) = &own.outlets.junit {
         outlets::junit(&made.comparison, own.gate.failing(), file)?;
     }

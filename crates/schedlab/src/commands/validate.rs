@@ -9,6 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
+use schedlab_lab::Backends;
 use schedlab_lab::exec::slurm;
 use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::parcel::How;
@@ -230,15 +231,16 @@ pub(super) fn reason(name: &str, e: &Error) -> String {
 
 /// Runs both sides and judges them.
 fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
-    run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store))
+    let backends = common::backends(None)?;
+    run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store, &backends))
 }
 
-fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> {
+fn work(own: &Own, case: &Case, plan: &Plan, store: &Store, backends: &Backends) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
     let how = How { events: false, validation: true };
     let cluster = own.cluster.cluster(&slurm::Options::default(), &case.name, how)?;
     let session = Session {
-        executor: &Again(&Probing(&common::EXECUTOR)),
+        executor: &Again(&Probing(backends)),
         store: Some(store),
         attach: &[(CASE_FILE, case.text.as_bytes())],
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,

@@ -4,16 +4,13 @@
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{Own, reason};
-use crate::cluster::ClusterOptions;
-use crate::experiments::Making;
+use crate::experiments::RunRequest;
 use crate::guests::GuestOptions;
 use crate::{cases, common, output};
 use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeResult, Changes};
 use schedlab_lab::Options;
-use schedlab_lab::experiment::Part;
-use schedlab_lab::parcel::How;
 use schedlab_lab::validate::changes::{self, ChangeCase};
 use schedlab_report::text::wrap;
 
@@ -85,22 +82,14 @@ fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
 }
 
 fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
-    let making = Making {
-        backend: Backend::Vm,
-        part: Part::default(),
+    let request = RunRequest {
         wanted: Options { runs: own.runs, ..Options::default() },
-        kernel: &[],
-        guest,
         jobs: own.jobs,
-        out: &own.out,
-        budget: None,
         trial: true,
-        cluster: &ClusterOptions::HERE,
-        how: How::default(),
-        timing: false,
         quiet: own.quiet,
+        ..RunRequest::new(Backend::Vm, guest, &own.out)?
     };
-    let made = making.make(case.experiment.clone())?;
+    let made = request.make(case.experiment.clone())?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
     Ok(ChangeResult::of(&case.switched(), &made.records, warnings))
 }

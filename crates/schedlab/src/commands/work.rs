@@ -98,7 +98,7 @@ fn work(own: &Own) -> Result<(Parcel, Store, Worked)> {
     let store = Store::create(&own.out)?;
     let bar = Bar::runs(own.quiet);
     let worker = Worker {
-        executor: &common::EXECUTOR,
+        options: common::run_options()?,
         store: &store,
         jobs: own.jobs.or_else(of_slurm).unwrap_or_else(common::cpus) as usize,
         progress: &bar as &dyn Progress,

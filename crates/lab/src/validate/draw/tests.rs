@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::Cell;
-use crate::exec::{Executor, Sim};
+use crate::exec::{Backends, Executor};
 use crate::validate::case::{Real, usual};
 use proptest::prelude::*;
 use schedlab_guest::{Mode, shape};
@@ -73,7 +73,7 @@ fn every_toggle_is_against_the_default_and_acts() {
 fn simulated_cases_end_and_find_something_to_measure() {
     for drawn in draw(3, 8) {
         let case = drawn.case().unwrap();
-        let made = Sim::default().run(&cell(&case), case.seed, &Default::default()).unwrap().unwrap();
+        let made = Backends::default().run(&cell(&case), case.seed, &Default::default()).unwrap().unwrap();
         assert!(made.record.found.counters["switches.voluntary"] > 0, "{}", drawn.text);
     }
 }

@@ -7,7 +7,7 @@ use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_compare::noise::{FILE, Floor, Floors};
 use schedlab_lab::aa;
-use schedlab_lab::{Engine, Host, Session};
+use schedlab_lab::{Backends, Engine, Session};
 use schedlab_native::settings::journal;
 use schedlab_record::Record;
 use schedlab_report::text::wrap;
@@ -50,7 +50,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
     let session = Session {
-        executor: &Host,
+        executor: &Backends::default(),
         store: None,
         attach: &[],
         jobs: 1,
