@@ -116,7 +116,7 @@ else
     # Tasks of the node that dies have many runs, so that one is lost in the middle.
     task_time=1s lost_time=5s
 fi
-cluster=(--engine slurm --task-time "$task_time" --partition main)
+cluster=(--engine slurm --slurm task_time="$task_time" --slurm partition=main)
 runs_in() { find "$1" -name record.json 2>/dev/null | wc -l; }
 # Runs a study in a folder of that name; its result is in NAME.txt, what it told in NAME.err.
 in_folder() {
@@ -150,7 +150,7 @@ one = json.load(sys.stdin)["submissions"][0]
 assert one["runs_left"] == 0 and one["tasks"] == {"done": sum(one["tasks"].values())}, one'
 
 say "the node dies in the middle"
-in_folder dies "${what[@]}" --engine slurm --task-time "$lost_time" --partition main &
+in_folder dies "${what[@]}" --engine slurm --slurm task_time="$lost_time" --slurm partition=main &
 waiting=$!
 wait_for_runs dies 3
 kill -9 "$slurmd"
@@ -239,9 +239,9 @@ ends() {
 small=(study idle-sibling --load 2x24@fb-2x12-smt --runs 2)
 ends 3 env PATH=/nowhere "$schedlab" "${small[@]}" --engine slurm --out e1
 grep -q "without --engine slurm" "$scratch/error.err" || fail "no remedy without sbatch: $(cat "$scratch/error.err")"
-ends 2 "$schedlab" "${small[@]}" --engine slurm --partition nope --out e2
+ends 2 "$schedlab" "${small[@]}" --engine slurm --slurm partition=nope --out e2
 [ "$(grep -ci "invalid partition" "$scratch/error.err")" = 1 ] || fail "a wrong partition: $(cat "$scratch/error.err")"
-ends 2 "$schedlab" "${small[@]}" --partition main --out e3
+ends 2 "$schedlab" "${small[@]}" --slurm partition=main --out e3
 mkdir "$scratch/hidden"
 ends 3 unshare --mount sh -c "mount -t tmpfs none '$scratch/hidden' && exec '$schedlab' ${small[*]} --engine slurm \
     --out '$scratch/hidden/runs'"
@@ -270,7 +270,7 @@ nice = 5
 task_time = "1s"
 TOML
 ends 2 "$schedlab" run live.toml --backend host --engine slurm --out live
-ends 0 "$schedlab" run live.toml --backend host --engine slurm --constraint here --out live
+ends 0 "$schedlab" run live.toml --backend host --engine slurm --slurm constraint=here --out live
 [ "$(runs_in "$scratch/live")" = 8 ] || fail "not all live runs"
 python3 - "$scratch"/live/slurm/*/plan.json <<'PY'
 import json, sys

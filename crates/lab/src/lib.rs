@@ -20,7 +20,6 @@ pub mod guests;
 pub mod hunt;
 pub mod knee;
 pub mod machines;
-pub mod parcel;
 pub mod plan;
 pub mod profile;
 pub mod replay;
@@ -35,7 +34,7 @@ pub mod watch;
 
 pub use cell::Cell;
 pub use exec::{
-    Backends, Cluster, Done, Engine, Executor, Finished, Made, Progress, RunOptions, Session, Silent,
+    Backends, Done, Executor, Finished, Made, Progress, RunOptions, Session, Silent,
 };
 pub use experiment::Experiment;
 pub use guests::Guests;

@@ -3,7 +3,7 @@
 use crate::common::{Mock, SMALL, experiment};
 use schedlab_base::Version;
 use schedlab_guest::{Accelerator, Image, Mode, Qemu};
-use schedlab_lab::{Backend, Engine, Experiment, Guests, Options, Plan, Session, Silent, plan_in_guests};
+use schedlab_lab::{Backend, Experiment, Guests, Options, Plan, Session, Silent, plan_in_guests};
 use schedlab_record::Store;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -154,7 +154,7 @@ fn the_kernels_log_is_kept_beside_its_run() {
         jobs: 2,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     };
     let done = session.work(&p).unwrap();

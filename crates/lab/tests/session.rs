@@ -6,7 +6,7 @@ use schedlab_compare::stats::{Looks, Verdict};
 use schedlab_compare::{Question, compare, compare_paths};
 use schedlab_lab::budget::{Budget, LOOKS, Sequence, until_decided};
 use schedlab_lab::plan::left_out;
-use schedlab_lab::{Backend, Cell, Engine, Executor, Made, Options, Plan, Session, Silent, plan};
+use schedlab_lab::{Backend, Cell, Executor, Made, Options, Plan, Session, Silent, plan};
 use schedlab_record::Published;
 use schedlab_record::{Interval, Record, Store};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ fn work(
         jobs,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     }
     .work(plan)
@@ -81,7 +81,7 @@ fn runs_in_a_store_may_stay_in_memory_as_outlines() {
         jobs: 1,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: true,
     };
     let whole = of(None).work(&p).unwrap().records;

@@ -5,7 +5,7 @@ use schedlab_base::Stream;
 use schedlab_compare::compare;
 use schedlab_compare::comparison::Stat;
 use schedlab_compare::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
-use schedlab_lab::{Backend, Backends, Engine, Options, RunOptions, Session, Silent, plan};
+use schedlab_lab::{Backend, Backends, Options, RunOptions, Session, Silent, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
@@ -41,7 +41,7 @@ fn records(jobs: usize) -> Vec<Record> {
         jobs,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     };
     session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
@@ -217,7 +217,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
         jobs: 2,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     };
     let made = session.work(&p).unwrap().records;
@@ -307,7 +307,7 @@ fn a_switch_that_does_nothing_is_named_with_the_reason() {
             jobs: 1,
             progress: &Silent,
             stop: &stop,
-            engine: Engine::Here,
+            engine: None,
             outlines: text.is_empty(),
         };
         let c = compare(&session.work(&p).unwrap().records, &e.question(), &[]).unwrap();

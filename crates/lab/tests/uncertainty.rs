@@ -6,7 +6,7 @@ use schedlab_compare::stats::Verdict;
 use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
 use schedlab_compare::{Question, compare};
 use schedlab_lab::{
-    Backend, Backends, Engine, Executor, Experiment, Options, Plan, RunOptions, Session, Silent, plan,
+    Backend, Backends, Executor, Experiment, Options, Plan, RunOptions, Session, Silent, plan,
 };
 use schedlab_record::{Record, cell_hash};
 use std::sync::atomic::AtomicBool;
@@ -45,7 +45,7 @@ fn work(plan: &Plan, executor: &dyn Executor, jobs: usize) -> Vec<Record> {
         jobs,
         progress: &Silent,
         stop: &stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     };
     session.work(plan).unwrap_or_else(|e| panic!("{e}")).records

@@ -25,9 +25,9 @@ use schedlab_lab::Backends;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
 use schedlab_lab::cell::folders;
-use schedlab_lab::exec::slurm;
+use schedlab_cluster::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_lab::parcel::{Contents, How, Parcel};
+use schedlab_cluster::parcel::{Contents, Protocol, Parcel};
 use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::{
     Backend, Cell, Engine, Experiment, Finished, Options, Plan, Session, plan, plan_in_guests,
@@ -137,7 +137,7 @@ impl RunOptions {
             if given && self.cluster.is_slurm() {
                 let text =
                     format!("{option} is for runs that are made here, and --engine slurm makes none here");
-                return Err(Error::input(text).help("--cpus says how many a task makes side by side"));
+                return Err(Error::input(text).help("--slurm cpus=N says how many a task makes side by side"));
             }
         }
         self.observe()?;
@@ -184,7 +184,7 @@ impl RunOptions {
             trial: false,
             budget: self.budget,
             cluster: &self.cluster,
-            how: How { events: self.watch.keep_events, validation: false },
+            how: Protocol { events: self.watch.keep_events, validation: false },
             backends: common::backends(self.watch.keep_events.then(|| self.out.clone()))?,
             timing: self.timing,
             quiet: self.quiet,
@@ -346,7 +346,7 @@ pub struct RunRequest<'a> {
     /// Where missing runs are made, and what is asked of a cluster.
     pub cluster: &'a ClusterOptions,
     /// How they are made there.
-    pub how: How,
+    pub how: Protocol,
     /// Makes the runs.
     pub backends: Backends,
     /// Whether the simulator's speed is told.
@@ -386,7 +386,7 @@ impl<'a> RunRequest<'a> {
             trial: false,
             budget: None,
             cluster: &HERE,
-            how: How::default(),
+            how: Protocol::default(),
             backends: common::backends(None)?,
             timing: false,
             quiet: false,
@@ -503,7 +503,7 @@ impl RunRequest<'_> {
             jobs: self.jobs() as usize,
             progress: &bar,
             stop: interrupt::stop_flag()?,
-            engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
+            engine: cluster.as_ref().map(|c| c as &dyn Engine),
             outlines: true,
         };
         let began = Instant::now();

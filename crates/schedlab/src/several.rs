@@ -10,7 +10,7 @@ use schedlab_compare::{Question, compare};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::cell::folders;
 use schedlab_lab::plan::order;
-use schedlab_lab::{Backend, Backends, Engine, Plan, Session};
+use schedlab_lab::{Backend, Backends, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::Form;
 
@@ -64,7 +64,7 @@ pub fn conduct_told(
         jobs,
         progress: &bar,
         stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     }
     .work(&plan)?;

@@ -165,7 +165,7 @@ fn a_cluster_gives_the_bytes_of_local_runs_and_the_same_comparison() {
     let (here, _) = cluster.run(&["run", "small.toml", "--out", "here"], 0);
     let text = common::SMALL.to_owned() + "[slurm]\npartition = \"batch\"\ncpus = 2\ntime = \"10\"\n";
     cluster.lab.write("small.toml", &text);
-    let words = ["run", "small.toml", "--engine", "slurm", "--out", "there", "--time", "0:30:00"];
+    let words = ["run", "small.toml", "--engine", "slurm", "--out", "there", "--slurm", "time=0:30:00"];
     let (there, err) = cluster.run(&words, 0);
     assert_eq!(comparison(&here), comparison(&there));
     assert!(err.contains("12 runs made, 0 found") && err.contains("job 1: 11 runs in 1 task "), "{err}");
@@ -229,14 +229,14 @@ fn what_slurm_made_again_before_the_first_look_is_told_by_the_task_itself() {
 fn a_node_without_the_executable_ends_the_job_and_errors_of_the_worker_are_told() {
     let cluster = Cluster::new();
     let words = ["run", "small.toml", "--engine", "slurm"];
-    let (_, err) = cluster.run(&[&words[..], &["--schedlab", "/no/such/schedlab"]].concat(), 3);
-    assert!(err.contains("--schedlab names it on the nodes") && err.contains("schedlab pack"), "{err}");
+    let (_, err) = cluster.run(&[&words[..], &["--slurm", "schedlab=/no/such/schedlab"]].concat(), 3);
+    assert!(err.contains("--slurm schedlab=PATH names it on the nodes") && err.contains("schedlab pack"), "{err}");
     // A worker that fails by itself is not begun again.
     let script = "#!/bin/sh\nexit 4\n";
     let path = cluster.lab.path().join("faulty");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (_, err) = cluster.run(&[&words[..], &["--schedlab", path.to_str().unwrap()]].concat(), 3);
+    let (_, err) = cluster.run(&[&words[..], &["--slurm", &format!("schedlab={}", path.display())]].concat(), 3);
     assert!(err.contains("exit code 4 on n1") && err.contains("0.log"), "{err}");
     assert!(!err.contains("made again"), "{err}");
 }
@@ -245,16 +245,16 @@ fn a_node_without_the_executable_ends_the_job_and_errors_of_the_worker_are_told(
 fn what_can_not_be_submitted_is_refused_with_a_remedy() {
     let cluster = Cluster::new();
     let slurm = ["run", "small.toml", "--engine", "slurm"];
-    let (_, err) = cluster.run(&[&slurm[..], &["--partition", "nope"]].concat(), 2);
+    let (_, err) = cluster.run(&[&slurm[..], &["--slurm", "partition=nope"]].concat(), 2);
     assert_eq!(err.matches("nvalid partition").count(), 1, "Slurm's words, once: {err}");
-    let (_, err) = cluster.run(&["run", "small.toml", "--partition", "batch"], 2);
+    let (_, err) = cluster.run(&["run", "small.toml", "--slurm", "partition=batch"], 2);
     assert!(err.contains("add --engine slurm"), "{err}");
     let (_, err) = cluster.run(&["run", "small.toml", "--engine", "slrum"], 2);
     assert!(err.contains("did you mean 'slurm'?"), "{err}");
     let (_, err) = cluster.run(&[&slurm[..], &["--jobs", "2"]].concat(), 2);
-    assert!(err.contains("--cpus"), "{err}");
+    assert!(err.contains("--slurm cpus=N"), "{err}");
     let (_, err) = cluster.run(&[&slurm[..], &["--backend", "host"]].concat(), 2);
-    assert!(err.contains("--constraint NAME"), "{err}");
+    assert!(err.contains("--slurm constraint=NAME"), "{err}");
     cluster.lab.write("small.toml", &(common::SMALL.to_owned() + "[slurm]\npartitoin = \"x\"\n"));
     let (_, err) = cluster.run(&["run", "small.toml"], 2);
     assert!(err.contains("small.toml:") && err.contains("did you mean 'partition'"), "{err}");
@@ -401,7 +401,7 @@ fn a_job_is_not_submitted_twice_while_slurm_does_not_answer() {
     ["late", "away"].iter().for_each(|name| cluster.has(name));
     let (_, err) = cluster.run(&WORDS, 3);
     assert!(err.contains("may or may not have taken the job") && err.contains("scontrol ping"), "{err}");
-    assert!(!err.contains("--partition"), "{err}");
+    assert!(!err.contains("partition="), "{err}");
     let (_, err) = cluster.run(&WORDS, 3);
     assert!(err.contains("can't be asked whether it has job schedlab-"), "{err}");
     assert_eq!(cluster.submissions(), 1);
@@ -484,7 +484,7 @@ fn paths_reach_the_nodes_or_are_refused() {
     symlink(assert_cmd::cargo::cargo_bin("schedlab"), cluster.lab.path().join("mine")).unwrap();
     ["linked", "elsewhere"].iter().for_each(|d| fs::create_dir(cluster.lab.path().join(d)).unwrap());
     symlink("../elsewhere", cluster.lab.path().join("linked/slurm")).unwrap();
-    let (_, err) = cluster.run(&[&WORDS[..], &["--schedlab", "./mine", "--out", "linked"]].concat(), 0);
+    let (_, err) = cluster.run(&[&WORDS[..], &["--slurm", "schedlab=./mine", "--out", "linked"]].concat(), 0);
     assert!(err.contains("12 runs made, 0 found"), "{err}");
 }
 

@@ -10,12 +10,10 @@ mod host;
 mod keep;
 mod live;
 pub(crate) mod sim;
-pub mod slurm;
 pub mod under_way;
 mod vm;
 
 pub use backends::{Backends, RunOptions};
-pub use slurm::Cluster;
 pub use vm::KERNEL_LOG;
 
 use crate::cell::Cell;
@@ -126,21 +124,32 @@ pub struct Session<'a> {
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
-    /// Where missing runs are made.
-    pub engine: Engine<'a>,
+    /// Makes missing runs elsewhere; `None`: this process makes them.
+    pub engine: Option<&'a dyn Engine>,
     /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole
     /// records of 10,000 runs would take 10 GB.
     pub outlines: bool,
 }
 
-/// Where the missing runs of a plan are made.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Engine<'a> {
-    /// By this process.
-    #[default]
-    Here,
-    /// By jobs of a cluster, which put them into the store.
-    Cluster(&'a Cluster),
+/// Makes the missing runs of a plan elsewhere than in this process.
+pub trait Engine: Sync {
+    /// Has the runs made and put into the store; whether all are, or the stop flag ended the waiting.
+    ///
+    /// # Errors
+    /// When the engine can't be reached, refuses, or a run fails.
+    fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool>;
+}
+
+/// The runs of a plan that a store lacks, as an engine gets them.
+pub struct Wanted<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The names of its cells.
+    pub hashes: &'a [String],
+    /// Indices into the plan's runs.
+    pub missing: Vec<usize>,
+    /// The store.
+    pub store: &'a Store,
 }
 
 /// The result of a plan.
@@ -169,8 +178,8 @@ impl Session<'_> {
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
         let missing = |(_, run): &(usize, &Run)| self.stored(&hashes[run.cell], run.seed).is_none();
         let missing: Vec<usize> = plan.runs.iter().enumerate().filter(missing).map(|(at, _)| at).collect();
-        if let Engine::Cluster(cluster) = self.engine {
-            return self.collect(plan, &hashes, missing, cluster);
+        if let Some(engine) = self.engine {
+            return self.collect(plan, &hashes, missing, engine);
         }
         room::for_plan(plan, missing.iter().map(|at| &plan.runs[*at]), self.jobs)?;
         // Index of the first run that failed. Runs before it are still made, so that the error does not
@@ -198,18 +207,18 @@ impl Session<'_> {
         self.finish(plan, results.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// Has a cluster make the missing runs, and reads all of them from the store.
+    /// Has an engine make the missing runs, and reads all of them from the store.
     fn collect(
         &self,
         plan: &Plan,
         hashes: &[String],
         missing: Vec<usize>,
-        cluster: &Cluster,
+        engine: &dyn Engine,
     ) -> Result<Finished> {
-        let no_store = || Error::internal("runs of a cluster are kept in a store");
+        let no_store = || Error::internal("runs that are made elsewhere are kept in a store");
         let store = self.store.ok_or_else(no_store)?;
         let made: BTreeSet<usize> = missing.iter().copied().collect();
-        let whole = cluster.make(&slurm::Wanted { plan, hashes, missing, store }, self)?;
+        let whole = engine.make(&Wanted { plan, hashes, missing, store }, self)?;
         self.progress.start(plan.runs.len());
         let read = |(at, run): (usize, &Run)| {
             let cell = &plan.cells[run.cell];

@@ -314,7 +314,7 @@ pub const VM: Section = Section {
     ],
 };
 
-/// The keys of a cluster's jobs, which are options of the command line, too.
+/// The keys of a cluster's jobs, which `--slurm` of the command line has, too.
 pub const SLURM: Section = Section {
     header: "[slurm]",
     about: "what --engine slurm asks of the cluster",

@@ -13,6 +13,7 @@ mod loads;
 mod machines;
 mod narrow;
 mod read;
+mod slurm;
 mod sweep;
 mod variants;
 pub mod write;
@@ -21,9 +22,9 @@ pub(crate) use around::Around;
 pub use narrow::Part;
 pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
+pub use slurm::SlurmOptions;
 pub use variants::{MIGRATION, set_attribute, set_migration};
 
-use crate::exec::slurm;
 use schedlab_base::{Backend, Result, input};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::BaselineIs;
@@ -101,7 +102,7 @@ pub struct Experiment {
     /// The parts that are not run in guests, with the reason, for people.
     pub left_out: Option<String>,
     /// What `--engine slurm` asks of a cluster.
-    pub slurm: slurm::Options,
+    pub slurm: SlurmOptions,
     /// The experiment for guests, if it has its own.
     pub vm: Option<Box<Experiment>>,
 }

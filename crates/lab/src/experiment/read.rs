@@ -5,8 +5,7 @@ use super::keys;
 use super::loads::Workload;
 use super::machines::Machines;
 use super::variants::{self, Family};
-use super::{Experiment, Load};
-use crate::exec::slurm;
+use super::{Experiment, Load, SlurmOptions};
 use schedlab_base::{Error, Ns, Result, printable};
 use schedlab_compare::comparison::looked::without_looks;
 use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
@@ -121,8 +120,8 @@ fn in_guests(
 }
 
 /// `[slurm]`. A number and true or false may stand there without quotes.
-fn slurm(top: &Table<'_>) -> Result<slurm::Options> {
-    let mut options = slurm::Options::default();
+fn slurm(top: &Table<'_>) -> Result<SlurmOptions> {
+    let mut options = SlurmOptions::default();
     let Some(table) = top.table("slurm", &keys::SLURM.names())? else { return Ok(options) };
     for key in keys::SLURM.names() {
         let Some(value) = table.get(key) else { continue };

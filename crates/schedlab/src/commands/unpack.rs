@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_lab::parcel::results::unpack;
+use schedlab_cluster::parcel::results::unpack;
 use schedlab_record::Store;
 use std::path::PathBuf;
 

@@ -10,9 +10,9 @@ use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
 use schedlab_lab::Backends;
-use schedlab_lab::exec::slurm;
+use schedlab_cluster::slurm;
 use schedlab_lab::experiment::MAX_RUNS;
-use schedlab_lab::parcel::How;
+use schedlab_cluster::parcel::Protocol;
 use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
@@ -237,8 +237,8 @@ fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult
 
 fn work(own: &Own, case: &Case, plan: &Plan, store: &Store, backends: &Backends) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
-    let how = How { events: false, validation: true };
-    let cluster = own.cluster.cluster(&slurm::Options::default(), &case.name, how)?;
+    let how = Protocol { events: false, validation: true };
+    let cluster = own.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
     let session = Session {
         executor: &Again(&Probing(backends)),
         store: Some(store),
@@ -246,7 +246,7 @@ fn work(own: &Own, case: &Case, plan: &Plan, store: &Store, backends: &Backends)
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
         stop: interrupt::stop_flag()?,
-        engine: cluster.as_ref().map_or(Engine::Here, Engine::Cluster),
+        engine: cluster.as_ref().map(|c| c as &dyn Engine),
         outlines: false,
     };
     let finished = session.work(plan);

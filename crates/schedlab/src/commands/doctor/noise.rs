@@ -7,7 +7,7 @@ use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_compare::noise::{FILE, Floor, Floors};
 use schedlab_lab::aa;
-use schedlab_lab::{Backends, Engine, Session};
+use schedlab_lab::{Backends, Session};
 use schedlab_native::settings::journal;
 use schedlab_record::Record;
 use schedlab_report::text::wrap;
@@ -56,7 +56,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
         jobs: 1,
         progress: &bar,
         stop,
-        engine: Engine::Here,
+        engine: None,
         outlines: false,
     };
     let finished = session.work(&plan)?;

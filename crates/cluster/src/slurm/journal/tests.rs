@@ -1,6 +1,6 @@
 use super::*;
-use crate::parcel::{Contents, How, Task};
-use crate::plan::Plan;
+use crate::parcel::{Contents, Protocol, Task};
+use schedlab_lab::plan::Plan;
 
 #[test]
 fn indices_are_told_as_ranges() {
@@ -131,7 +131,7 @@ fn an_entry_is_checked_and_bad_ones_do_not_hide_the_others() {
 fn an_entry_and_its_parcel_have_the_same_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::create(dir.path()).unwrap();
-    let contents = Contents { experiment: "x", how: How::default(), attach: &[] };
+    let contents = Contents { experiment: "x", how: Protocol::default(), attach: &[] };
     let plan = Plan { cells: Vec::new(), runs: Vec::new(), warnings: Vec::new() };
     let parcel = Parcel::of(&plan, vec![Task::default()], &contents).unwrap();
     let read = |change: fn(&mut serde_json::Value)| {

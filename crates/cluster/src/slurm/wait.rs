@@ -7,9 +7,10 @@
 use super::ask::{Row, Slurm, user};
 use super::journal::{Journal, Submission};
 use super::verdict::{Verdict, of_row};
-use super::{Wanted, now_s};
-use crate::exec::Session;
-use crate::plan::Run;
+use super::now_s;
+use schedlab_lab::exec::Wanted;
+use schedlab_lab::exec::Session;
+use schedlab_lab::plan::Run;
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
 use serde::Serialize;

@@ -14,8 +14,8 @@ pub mod place;
 pub mod results;
 pub mod worker;
 
-use crate::cell::Cell;
-use crate::plan::{Plan, Run};
+use schedlab_lab::cell::Cell;
+use schedlab_lab::plan::{Plan, Run};
 use schedlab_base::{Backend, Error, Origin, Result, Spot, input};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, find_qemu};
 use schedlab_kernel::{Kernel, Variant};
@@ -43,7 +43,7 @@ pub struct Parcel {
     /// The experiment's name, for people.
     pub experiment: String,
     /// How runs are made.
-    pub how: How,
+    pub how: Protocol,
     /// Files kept beside every record.
     pub attach: Vec<Attached>,
     /// The cells.
@@ -88,7 +88,7 @@ impl Maker {
 /// How runs are made, beside what their cells say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct How {
+pub struct Protocol {
     /// Whether their events are kept.
     pub events: bool,
     /// Whether they are runs of a validation, which probes costs beside live ones and repeats those that were
@@ -247,7 +247,7 @@ pub struct Contents<'a> {
     /// The experiment's name.
     pub experiment: &'a str,
     /// How runs are made.
-    pub how: How,
+    pub how: Protocol,
     /// Files kept beside every record.
     pub attach: &'a [(&'a str, &'a [u8])],
 }

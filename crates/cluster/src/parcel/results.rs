@@ -6,8 +6,8 @@
 //! the file's words, and a store's run is never replaced.
 
 use super::{Maker, Parcel};
-use crate::plan::Run;
-use crate::validate::case::CASE_FILE;
+use schedlab_lab::plan::Run;
+use schedlab_lab::validate::case::CASE_FILE;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use schedlab_base::temp::Beside;

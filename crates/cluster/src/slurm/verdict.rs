@@ -62,9 +62,9 @@ pub fn of_row(row: &Row, own_uid: u32) -> Verdict {
             _ => Verdict::Failed("cancelled".to_owned()),
         },
         "TIMEOUT" => Verdict::Failed(format!(
-            "its time was over{on}: --time gives more, --task-time makes tasks shorter"
+            "its time was over{on}: --slurm time=TIME gives more, --slurm task_time=TIME makes tasks shorter"
         )),
-        "OUT_OF_MEMORY" => Verdict::Failed(format!("out of memory{on}: --mem gives more")),
+        "OUT_OF_MEMORY" => Verdict::Failed(format!("out of memory{on}: --slurm mem=SIZE gives more")),
         "FAILED" if row.reason == "JobLaunchFailure" => {
             Verdict::Barred(format!("Slurm could not start it{on}; the folder may not be there"))
         }
@@ -77,7 +77,7 @@ fn failed(row: &Row, on: &str) -> Verdict {
     match (row.code, row.signal) {
         (NO_FOLDER, _) => Verdict::Barred(format!("the folder is not there{on}")),
         (126 | 127, _) => {
-            let text = format!("schedlab could not be started{on}: --schedlab names it on the nodes");
+            let text = format!("schedlab could not be started{on}: --slurm schedlab=PATH names it on the nodes");
             Verdict::Barred(text)
         }
         (_, signal) if FROM_OUTSIDE.contains(&signal) => {

@@ -3,9 +3,9 @@
 //! Runs of live cells stay in blocks: two rounds of one load on one machine, in which the variants come forwards and
 //! backwards (A B B A). A block is never cut.
 
-use crate::cell::Cell;
+use schedlab_lab::cell::Cell;
 use crate::parcel::Task;
-use crate::plan::Plan;
+use schedlab_lab::plan::Plan;
 use schedlab_base::{Backend, Result};
 use std::collections::BTreeMap;
 
@@ -128,7 +128,7 @@ fn rounds(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::order;
+    use schedlab_lab::plan::order;
     use schedlab_kernel::Variant;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};

@@ -2,11 +2,11 @@
 //!
 //! A run that the store has is not made again, so a task that is started twice continues where it ended.
 
-use super::{How, Parcel, Task};
-use crate::cell::Cell;
-use crate::exec::{Backends, Engine, Executor, Made, Progress, RunOptions, Session};
-use crate::plan::Plan;
-use crate::validate::{Again, Probing};
+use super::{Protocol, Parcel, Task};
+use schedlab_lab::cell::Cell;
+use schedlab_lab::exec::{Backends, Executor, Made, Progress, RunOptions, Session};
+use schedlab_lab::plan::Plan;
+use schedlab_lab::validate::{Again, Probing};
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ impl Worker<'_> {
             for part in once.chunks(most) {
                 let plan = parcel.plan(part)?;
                 match (together, parcel.how) {
-                    (true, How { validation: true, .. }) => {
+                    (true, Protocol { validation: true, .. }) => {
                         self.block(&Again(&Probing(&clocked)), parcel, &plan, &mut worked)?;
                     }
                     (true, _) => self.block(&clocked, parcel, &plan, &mut worked)?,
@@ -96,7 +96,7 @@ impl Worker<'_> {
             jobs: self.jobs,
             progress: self.progress,
             stop: self.stop,
-            engine: Engine::Here,
+            engine: None,
             outlines: false,
         };
         let finished = session.work(plan)?;

@@ -1,9 +1,9 @@
 //! What is asked of Slurm: the keys of `[slurm]`, which are options of the command line, too.
 //!
-//! [`keys::SLURM`] is the table of names; `--task-time` of the command line is `task_time` there. Both sources set a
-//! value by its text with [`Options::set`]. The command line's comes last.
+//! [`keys::SLURM`] is the table of names. The experiment's table and `--slurm KEY=VALUE` of the command line set a
+//! value by its text with [`SlurmOptions::set`]. The command line's comes last.
 
-use crate::experiment::keys;
+use super::keys;
 use schedlab_base::{Error, Ns, Result};
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const TRIES: u32 = 3;
 
 /// What is asked of Slurm. Words that only Slurm understands are passed on as they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct SlurmOptions {
     /// Options of sbatch: name and value, in the table's order.
     passed: Vec<(&'static str, String)>,
     /// Whether a task has its node for itself.
@@ -31,9 +31,9 @@ pub struct Options {
     pub schedlab: Option<PathBuf>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for SlurmOptions {
+    fn default() -> SlurmOptions {
+        SlurmOptions {
             passed: Vec::new(),
             exclusive: false,
             cpus: 1,
@@ -45,32 +45,7 @@ impl Default for Options {
     }
 }
 
-/// The name of a key on the command line.
-pub fn option_of(key: &'static str) -> &'static str {
-    match key {
-        "at_once" => "at-once",
-        "task_time" => "task-time",
-        other => other,
-    }
-}
-
-/// What stands for a key's value in help.
-pub fn value_of(key: &str) -> &'static str {
-    match key {
-        "cpus" | "at_once" | "tries" => "N",
-        "time" | "task_time" => "TIME",
-        "mem" => "SIZE",
-        "schedlab" => "PATH",
-        _ => "NAME",
-    }
-}
-
-/// Whether a key is true or false, and so an option without a value.
-pub fn is_flag(key: &str) -> bool {
-    key == "exclusive"
-}
-
-impl Options {
+impl SlurmOptions {
     /// Sets the value of a key.
     ///
     /// # Errors
@@ -116,7 +91,7 @@ impl Options {
     /// Without a constraint, or with one that two kinds of nodes meet.
     pub fn check_live(&self) -> Result<()> {
         let of = |name: &str| self.passed.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
-        let help = "--constraint NAME names one feature of the nodes ('sinfo -o \"%N %f\"' lists them)";
+        let help = "--slurm constraint=NAME names one feature of the nodes ('sinfo -o \"%N %f\"' lists them)";
         match of("constraint") {
             None => Err(Error::input("runs in real time need nodes of one kind, and no constraint names it")
                 .help(help)),
@@ -127,7 +102,7 @@ impl Options {
             Some(_) => Ok(()),
         }
     }
-    /// Options of sbatch.
+    /// The options of sbatch.
     pub fn sbatch(&self, live: bool) -> Vec<String> {
         let mut all: Vec<String> =
             self.passed.iter().map(|(name, value)| format!("--{name}={value}")).collect();
@@ -152,8 +127,7 @@ mod tests {
 
     #[test]
     fn every_key_of_the_table_can_be_set_and_the_last_value_counts() {
-        let mut options = Options::default();
-        assert!(keys::SLURM.keys.iter().all(|k| option_of(k.name) == k.name.replace('_', "-")));
+        let mut options = SlurmOptions::default();
         for key in keys::SLURM.keys {
             let value = key.example.trim_matches('"');
             options.set(key.name, value).unwrap_or_else(|e| panic!("{}: {e}", key.name));
@@ -170,7 +144,7 @@ mod tests {
 
     #[test]
     fn live_runs_need_one_kind_of_nodes_and_have_them_for_themselves() {
-        let mut options = Options::default();
+        let mut options = SlurmOptions::default();
         assert!(options.check_live().is_err());
         options.set("constraint", "[a|b]").unwrap();
         assert!(options.check_live().is_err());
@@ -183,7 +157,7 @@ mod tests {
     #[test]
     fn a_relative_path_of_the_executable_is_made_absolute_and_a_name_stays() {
         let set = |value| {
-            let mut options = Options::default();
+            let mut options = SlurmOptions::default();
             options.set("schedlab", value).unwrap();
             options.schedlab.unwrap()
         };

@@ -8,18 +8,17 @@
 mod ask;
 mod cut;
 pub mod journal;
-mod options;
 mod verdict;
 mod wait;
 
-pub use options::{Options, is_flag, option_of, value_of};
 pub use wait::{Shown, TaskState, Told, told};
 
 use self::ask::Slurm;
-use super::{Executor, Session};
-use crate::cell::Cell;
-use crate::parcel::{Contents, How, Parcel, Task};
-use crate::plan::{Plan, Run};
+use schedlab_lab::experiment::SlurmOptions;
+use schedlab_lab::exec::{Engine, Executor, Session, Wanted};
+use schedlab_lab::cell::Cell;
+use crate::parcel::{Contents, Protocol, Parcel, Task};
+use schedlab_lab::plan::{Plan, Run};
 use cut::{GUESS_S, Known, cut, expected_s};
 use journal::{Journal, SCHEMA, Submission};
 use schedlab_base::{Backend, Error, Result, utc};
@@ -37,20 +36,11 @@ const MEASURED_FOR: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// What is asked of Slurm.
-    pub options: Options,
+    pub options: SlurmOptions,
     /// The experiment's name.
     pub experiment: String,
     /// How runs are made.
-    pub how: How,
-}
-
-/// The runs of a plan that a store lacks, as an engine gets them.
-pub(super) struct Wanted<'a> {
-    pub plan: &'a Plan,
-    pub hashes: &'a [String],
-    /// Indices into the plan's runs.
-    pub missing: Vec<usize>,
-    pub store: &'a Store,
+    pub how: Protocol,
 }
 
 /// Whether a cell's runs are of real time, so that others on the node disturb them.
@@ -62,12 +52,8 @@ fn is_live(cell: &Cell) -> bool {
     }
 }
 
-impl Cluster {
-    /// Has the runs made; whether all are, or the stop flag ended the waiting.
-    ///
-    /// # Errors
-    /// When there is no Slurm, it refuses, or a task fails.
-    pub(super) fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool> {
+impl Engine for Cluster {
+    fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool> {
         if wanted.missing.is_empty() {
             return Ok(true);
         }
@@ -119,9 +105,12 @@ impl Cluster {
         wait::until_stored(&journal, &watched, wanted, session)
     }
 
+}
+
+impl Cluster {
     /// The executable that the nodes start.
     fn executable(&self) -> Result<PathBuf> {
-        let help = "--schedlab PATH names it";
+        let help = "--slurm schedlab=PATH names it";
         let own = || std::env::current_exe().ok().filter(|path| path.is_file());
         let named = self.options.schedlab.clone().or_else(own);
         let path =
@@ -311,7 +300,7 @@ fn with_limit(
     seed: u64,
     over: &AtomicBool,
     stop: &AtomicBool,
-) -> Result<Option<super::Made>> {
+) -> Result<Option<schedlab_lab::Made>> {
     let began = Instant::now();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

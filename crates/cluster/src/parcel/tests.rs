@@ -3,9 +3,9 @@
 use super::results::{Unpacked, unpack, write};
 use super::worker::Worker;
 use super::*;
-use crate::exec::slurm::uncut;
-use crate::exec::{RunOptions, Silent};
-use crate::plan::order;
+use crate::slurm::uncut;
+use schedlab_lab::exec::{RunOptions, Silent};
+use schedlab_lab::plan::order;
 use schedlab_record::Store;
 use schedlab_workload::Params;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ fn plan(runs: u64) -> Plan {
 fn parcel(plan: &Plan) -> Parcel {
     let all: Vec<usize> = (0..plan.runs.len()).collect();
     let attach: &[(&str, &[u8])] = &[("experiment.toml", b"name = 'x'")];
-    let contents = Contents { experiment: "x", how: How::default(), attach };
+    let contents = Contents { experiment: "x", how: Protocol::default(), attach };
     Parcel::of(plan, uncut(plan, &all), &contents).unwrap()
 }
 
