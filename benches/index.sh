@@ -53,11 +53,11 @@ timed "runs show CELL" "$work/show" "$schedlab" runs show "$cell" --out "$store"
 timed "compare, beyond the index (p97.3)" "$work/beyond" "$schedlab" compare "$store" --metric wakeup_delay.p97.3
 timed "compare, no index yet" "$work/without" "$schedlab" compare "$store"
 timed "compare" "$work/with" "$schedlab" compare "$store"
-timed "compare --format json" "$work/json" "$schedlab" compare "$store" --format json
+timed "compare --json" "$work/json" "$schedlab" compare "$store" --json
 # An empty file in the index's place: nothing can be kept, all records are read.
 rm -r "$store/.index"
 : >"$store/.index"
-timed "compare --format json, without" "$work/json.without" "$schedlab" compare "$store" --format json
+timed "compare --json, without" "$work/json.without" "$schedlab" compare "$store" --json
 rm "$store/.index"
 timed "runs index" "$work/index" "$schedlab" runs index --out "$store"
 timed "runs index --check" "$work/check" "$schedlab" runs index --check --out "$store"

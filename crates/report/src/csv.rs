@@ -3,11 +3,15 @@
 use crate::{Exporter, groups, row};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, Stat};
-use schedlab_compare::tools::own::csv::{FORMULAS, GUARD};
 use std::io::{self, Write};
 
 /// The exporter.
 pub struct Csv;
+
+/// Stands before a name that a spreadsheet would take for a formula.
+const GUARD: char = '\'';
+/// How such names begin.
+const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 const COLUMNS: &[&str] = &[
     "experiment",
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_no_formulas_and_come_back() {
+    fn names_are_not_formulas() {
         for (name, field) in [
             ("v6.12", "v6.12"),
             ("=1+1", "'=1+1"),
@@ -128,7 +132,6 @@ mod tests {
             ("it's", "it's"),
         ] {
             assert_eq!(harmless(name), field);
-            assert_eq!(schedlab_compare::tools::own::csv::as_named(field), name);
         }
     }
 }

@@ -7,7 +7,6 @@ pub mod changes;
 pub mod csv;
 pub mod detail;
 pub mod features;
-pub mod gobench;
 mod heading;
 pub mod history;
 pub mod html;
@@ -103,12 +102,6 @@ pub const EXPORTERS: &[Form] = &[
     },
     Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
     Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },
-    Form {
-        name: "gobench",
-        extension: "txt",
-        about: "Go benchmark text, read by benchstat",
-        exporter: &gobench::GoBench,
-    },
 ];
 
 /// The form of that name.

@@ -230,29 +230,6 @@ fn the_load_that_fits_the_published_figures_is_named() {
 }
 
 #[test]
-fn go_benchmark_text_is_well_formed() {
-    let text = written("gobench", &comparison());
-    let mut results = 0;
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("Benchmark") {
-            // Proposal 14313: a name, an iteration count, then pairs of value and unit.
-            assert!(rest.starts_with(|c: char| c.is_ascii_uppercase()));
-            let fields: Vec<&str> = rest.split(' ').collect();
-            assert!(
-                fields.len().is_multiple_of(2) && fields.len() >= 4 && fields[1].parse::<u64>().is_ok(),
-                "{line}"
-            );
-            assert!(fields[2..].chunks(2).all(|p| p[0].parse::<f64>().is_ok() && !p[1].is_empty()), "{line}");
-            results += 1;
-        } else if !line.starts_with("Unit ") {
-            let (key, _) = line.split_once(": ").unwrap();
-            assert!(key.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{line}");
-        }
-    }
-    assert_eq!(results, 60, "a line for each run");
-}
-
-#[test]
 fn lkml_signs_mean_better() {
     let text = written("lkml", &comparison());
     let line = text.lines().find(|l| l.starts_with("latency.p99 ")).unwrap();

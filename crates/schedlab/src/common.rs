@@ -161,10 +161,10 @@ impl WindowOptions {
 /// The form in which a comparison is printed.
 #[derive(Args)]
 pub struct FormOptions {
-    /// Form of the result: table, detail, lkml, markdown, csv, json or go
+    /// Form of the result: table, detail, lkml, markdown or csv
     #[arg(long, value_name = "FORM", default_value = "table", conflicts_with = "json")]
     format: String,
-    /// The result as JSON, the same as --format json
+    /// The result as JSON (docs/formats.md)
     #[arg(long)]
     json: bool,
     /// Plot it, too, as .svg or .png: metrics against the swept parameter, with 95 % intervals; without a sweep, bars
@@ -189,9 +189,25 @@ impl FormOptions {
     pub fn form(&self) -> Result<&'static Form> {
         self.plot.as_deref().map_or(Ok(()), check_plot)?;
         self.outlets.check()?;
-        let name = if self.json { "json" } else { &self.format };
-        schedlab_report::form(if name == "go" { "gobench" } else { name })
+        schedlab_report::form(form_of(self.json, &self.format)?)
     }
+}
+
+/// The form of results as data, which `--json` asks for.
+pub const JSON: &str = "json";
+
+/// The form that `--json` or `--format NAME` asks for.
+///
+/// # Errors
+/// For `--format json`: data has an option of its own.
+pub fn form_of(json: bool, name: &str) -> Result<&str> {
+    if json {
+        return Ok(JSON);
+    }
+    if name == JSON {
+        return Err(Error::input("--format json: data is not a form of text").help("write --json"));
+    }
+    Ok(name)
 }
 
 /// Checks a plot's file before the work whose result is plotted.

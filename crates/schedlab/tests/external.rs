@@ -169,18 +169,6 @@ fn what_schedlab_printed_is_read_back() {
         let cell = cells.iter().find(|c| c["load"] == load && c["variant"] == variant).unwrap();
         cell["metrics"]["work"]["mean"].as_f64().unwrap()
     };
-    for form in ["go", "csv"] {
-        lab.write("printed", &lab.ok(&["run", "small.toml", "--quiet", "--format", form]));
-        let read = lab.json(&["compare", "printed", "--json"]);
-        for (load, variant) in [("1x2", "v4.5"), ("1x6", "first-idle")] {
-            let (a, b) = (mean(&first, load, variant), mean(&read, load, variant));
-            assert!((a - b).abs() <= a * 1e-9, "{form} {load} {variant}: {a} and {b}");
-        }
-        let warned = read["warnings"].to_string().contains("saved.means");
-        assert_eq!(warned, form == "csv", "{form}: {}", read["warnings"]);
-        assert!(!lab.ok(&["compare", "printed", "--from", form, "--json"]).is_empty());
-    }
-
     for seed in ["1", "2"] {
         let words = [
             "bench",

@@ -28,7 +28,7 @@ fn recorded(lab: &Lab) -> String {
 #[test]
 fn a_replay_computes_as_much_and_switches_about_as_often() {
     let lab = Lab::new();
-    let told = lab.json(&["replay", &recorded(&lab), "--format", "json", "-q"]);
+    let told = lab.json(&["replay", &recorded(&lab), "--json", "-q"]);
     let off = |metric: &str| {
         let row = told["metrics"].as_array().unwrap().iter().find(|m| m["metric"] == metric).unwrap();
         let (recorded, replayed) = (row["recorded"].as_f64().unwrap(), row["replayed"].as_f64().unwrap());
@@ -48,7 +48,7 @@ fn forms_for_programs_hold_the_comparison_alone() {
     let columns = |line: &str| line.matches(',').count();
     let own = csv.lines().find(|l| l.contains(",recorded,1,cpu_time,ns,,")).expect("the recording's figures");
     assert_eq!(columns(own), columns(csv.lines().next().unwrap()), "{own}");
-    let told = lab.json(&["replay", &run, "--under", "v6.12", "--runs", "2", "--format", "json", "-q"]);
+    let told = lab.json(&["replay", &run, "--under", "v6.12", "--runs", "2", "--json", "-q"]);
     assert!(told["warnings"].to_string().contains("replay.off"), "{}", told["warnings"]);
     let table = lab.ok(&["replay", &run, "--under", "v6.12", "--runs", "2", "-q"]);
     assert!(table.starts_with("schbench replayed: ") && table.contains("as recorded"), "{table}");
@@ -58,7 +58,7 @@ fn forms_for_programs_hold_the_comparison_alone() {
 fn a_part_is_replayed_alone() {
     let lab = Lab::new();
     let run = recorded(&lab);
-    let part = lab.json(&["replay", &run, "--from", "200ms", "--for", "300ms", "--format", "json", "-q"]);
+    let part = lab.json(&["replay", &run, "--from", "200ms", "--for", "300ms", "--json", "-q"]);
     assert_eq!(part["length"], 300_000_000, "{part}");
     let (_, err) = lab.run(&["replay", &run, "--from", "100s", "-q"], 2);
     assert!(err.contains("begins at 100") && err.contains("ends at"), "{err}");
@@ -109,7 +109,7 @@ fn a_recording_whose_machine_is_known_is_replayed_on_it() {
     for (machine, on) in [(&[][..], "1cpu"), (&["--machine", "smt-8"], "smt-8")] {
         let told = lab.json(&[&["import", "gap.txt", "--json", "--variant", on], machine].concat());
         let run = told["folder"].as_str().unwrap().to_owned();
-        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--format", "json", "-q"]);
+        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--json", "-q"]);
         let want = if machine.is_empty() { "smp-1" } else { on };
         assert_eq!(told["machine"], want, "{told}");
     }
@@ -126,7 +126,7 @@ fn sleeps_are_replayed_whatever_told_of_the_wakeups() {
     let replayed = |name: &str| {
         let told = lab.json(&["import", name, "--json"]);
         let run = told["folder"].as_str().unwrap().to_owned();
-        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--format", "json", "-q"]);
+        let told = lab.json(&["replay", &run, "--as-kernel", "v6.1", "--json", "-q"]);
         let row = |metric: &str| {
             let rows = told["metrics"].as_array().unwrap();
             rows.iter()

@@ -77,7 +77,7 @@ fn a_database_that_spins_for_its_lock_burns_time_and_sleeps_nowhere() {
 fn work_for_each_message_lengthens_a_round_trip() {
     let lab = Lab::new();
     let trip = |more: &[&str]| {
-        let words = ["bench", "pipe", "--backend", "sim", "-l", "500", "--format", "json"];
+        let words = ["bench", "pipe", "--backend", "sim", "-l", "500", "--json"];
         let (out, _) = lab.run(&[&words, more].concat(), 0);
         let run: Value = serde_json::from_str(&out).unwrap();
         run["metrics"]["pipe.round_trip.mean"]["value"].as_f64().unwrap()

@@ -200,7 +200,6 @@ pub const TEXT: &str = "output";
 /// # Errors
 /// When there is none; the nearest is offered.
 pub fn reader(name: &str) -> Result<Reader> {
-    let name = if name == "go" { "gobench" } else { name };
     if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
         return Ok(Reader::Own(form));
     }

@@ -1,8 +1,4 @@
-//! Readers of schedlab's own output: a comparison or a run as JSON, a comparison as CSV, and as Go benchmark
-//! text (which other programs write, too).
-//!
-//! JSON has every run and its seed, so pairs stay pairs. CSV has means only: one run for each cell. Go text
-//! has every run but no seed.
+//! Readers of schedlab's own output: a comparison or a run as JSON. It has every run and its seed, so pairs stay pairs.
 
 use super::units;
 use schedlab_base::{Error, Result};
@@ -11,9 +7,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub mod csv;
-mod gobench;
-pub mod percent;
 
 /// A form of schedlab's own results.
 pub struct Form {
@@ -29,8 +22,6 @@ pub struct Form {
 pub const FORMS: &[Form] = &[
     Form { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
     Form { name: "run", knows: |text| has_schema(text, RUN), read: run },
-    Form { name: "csv", knows: csv::knows, read: csv::read },
-    Form { name: "gobench", knows: gobench::knows, read: gobench::read },
 ];
 
 const COMPARISON: &str = "schedlab/comparison/1";

@@ -31,7 +31,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 const AUTO: &str = "auto";
 const FILE: &str = "file";
-const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
+const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice"];
 
 #[derive(Args)]
 struct Own {
@@ -46,10 +46,10 @@ struct Own {
     /// Where the run is stored
     #[arg(long, global = true, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Form of the result: table, schbench-2016, schbench, slice or json
+    /// Form of the result: table, schbench-2016, schbench or slice
     #[arg(long, global = true, value_name = "FORM", default_value = "table")]
     format: String,
-    /// The result as JSON, the same as --format json
+    /// The result as JSON (docs/formats.md)
     #[arg(long, global = true)]
     json: bool,
     /// Print one number and nothing else: this metric of the run, times in ns
@@ -87,8 +87,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // Options that all workloads have may stand before or after the workload's name.
     let own = Own::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
     let own = own.map_err(|e| Error::internal(e.to_string()))?;
-    let form = if own.json { "json" } else { &own.format };
-    if !FORMS.contains(&form) {
+    let form = common::form_of(own.json, &own.format)?;
+    if !own.json && !FORMS.contains(&form) {
         return Err(Error::unknown("format", form, FORMS.iter().copied()));
     }
     let asked = External::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
@@ -204,7 +204,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     }
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and there are {} kernels", cells.len());
-        return Err(Error::input(text).help("--format table or json sets them side by side"));
+        return Err(Error::input(text).help("--format table or --json sets them side by side"));
     }
     let made = cells.iter().map(|cell| run_cell(own, cell, &store, &backends)).collect::<Result<Vec<_>>>()?;
     let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
@@ -248,7 +248,7 @@ fn repeats(cell: &Cell) -> bool {
 fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and {runs} are asked for");
-        return Err(Error::input(text).help("--format table or json"));
+        return Err(Error::input(text).help("--format table or --json"));
     }
     let store = Store::create(&own.out)?;
     let backends = own.place.backends(store.root())?;

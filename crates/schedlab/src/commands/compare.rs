@@ -26,7 +26,7 @@ struct Own {
     /// one
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
-    /// Format of all saved outputs: a tool's name (bench --tools lists them), or comparison, run, csv or gobench for
+    /// Format of all saved outputs: a tool's name (bench --tools lists them), or comparison or run for
     /// schedlab's own [default: recognised from each text]
     #[arg(long, value_name = "TOOL")]
     from: Option<String>,

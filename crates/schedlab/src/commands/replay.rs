@@ -56,9 +56,12 @@ struct Own {
     /// Write the replay's schedule, for the key 'schedule' of an experiment's [workload]
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
-    /// Form of the comparison: table, detail, lkml, markdown, csv, json or go
-    #[arg(long, value_name = "FORM", default_value = "table")]
+    /// Form of the comparison: table, detail, lkml, markdown or csv
+    #[arg(long, value_name = "FORM", default_value = "table", conflicts_with = "json")]
     format: String,
+    /// The result as JSON (docs/formats.md)
+    #[arg(long)]
+    json: bool,
     /// No progress and no notes on standard error
     #[arg(long, short)]
     quiet: bool,
@@ -71,7 +74,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let form = schedlab_report::form(&own.format)?;
+    let form = schedlab_report::form(common::form_of(own.json, &own.format)?)?;
     let under: Vec<Variant> = own
         .under
         .iter()
@@ -132,8 +135,8 @@ fn write_files(own: &Own, recording: &Recording) -> Result<()> {
 /// Tells how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
 /// one; the error then goes to standard error.
 fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
-    let for_people = ["table", "detail", "lkml", "markdown"].contains(&own.format.as_str());
-    if own.format == "json" && !compares {
+    let for_people = !own.json && ["table", "detail", "lkml", "markdown"].contains(&own.format.as_str());
+    if own.json && !compares {
         return output::json_as("schedlab/replay/1", fidelity);
     }
     if for_people || !compares {

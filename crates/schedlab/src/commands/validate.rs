@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-const FORMS: &[&str] = &["table", "markdown", "json"];
+const FORMS: &[&str] = &["table", "markdown"];
 
 #[derive(Args)]
 pub(super) struct Own {
@@ -65,10 +65,10 @@ pub(super) struct Own {
     pub(super) out: PathBuf,
     #[command(flatten)]
     cluster: ClusterOptions,
-    /// Form of the result: table, markdown or json
+    /// Form of the result: table or markdown
     #[arg(long, value_name = "FORM", default_value = "table")]
     format: String,
-    /// The result as JSON, the same as --format json
+    /// The result as JSON (docs/formats.md)
     #[arg(long)]
     json: bool,
     /// No progress and no notes on standard error
@@ -78,8 +78,8 @@ pub(super) struct Own {
 
 impl Own {
     fn form(&self) -> Result<&str> {
-        let form = if self.json { "json" } else { &self.format };
-        if FORMS.contains(&form) {
+        let form = common::form_of(self.json, &self.format)?;
+        if self.json || FORMS.contains(&form) {
             Ok(form)
         } else {
             Err(Error::unknown("format", form, FORMS.iter().copied()))

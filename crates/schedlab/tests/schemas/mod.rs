@@ -62,7 +62,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("idle-while-waiting", &["explain CELL/1 --idle-while-waiting --json"]),
     ("import", &["import recording.txt --json --out imported", "import recording.txt --json --out imported"]),
     ("latency", &["latency recording.txt --json", "latency recording.txt --threads --json"]),
-    ("replay", &["replay imported --as-kernel v6.1 --format json --quiet"]),
+    ("replay", &["replay imported --as-kernel v6.1 --json --quiet"]),
     ("schedstat", &["schedstat counters --json", "schedstat counters --per-cpu --json"]),
     ("stat", &["stat --json -- true", "stat --runs 3 --json -- true", "stat -a --for 100ms --json"]),
     (
