@@ -3,7 +3,7 @@
 //! A run that is simulated again goes through an analyser, too. Its findings must be those of the stored record to the
 //! last nanosecond; if they are not, the events would be another run's.
 
-use crate::again::Again;
+use crate::rerun::Rerun;
 use schedlab_base::{Backend, Error, ErrorKind, Ns, Result, Spot, TaskId};
 use schedlab_kernel::Policy;
 use schedlab_machine::Machine;
@@ -33,7 +33,7 @@ pub struct Events<'a> {
 
 enum From<'a> {
     File(Box<Reader>),
-    Again(Box<Again<'a>>),
+    Rerun(Box<Rerun<'a>>),
 }
 
 impl<'a> Events<'a> {
@@ -66,10 +66,10 @@ impl<'a> Events<'a> {
     /// The events of a simulated run, by simulating it again, whether it has kept any or not.
     ///
     /// # Errors
-    /// As [`Again::of`].
+    /// As [`Rerun::of`].
     pub fn simulated(record: &'a Record) -> Result<Events<'a>> {
-        let again = Again::of(record)?;
-        Ok(Events::whole(again.cast(), again.warmup(), From::Again(Box::new(again))))
+        let again = Rerun::of(record)?;
+        Ok(Events::whole(again.cast(), again.warmup(), From::Rerun(Box::new(again))))
     }
     fn whole(cast: Cast, measured_from: Ns, from: From<'a>) -> Events<'a> {
         Events { cast, measured_from, window: Window::default(), moved: false, from }
@@ -92,7 +92,7 @@ impl<'a> Events<'a> {
     #[must_use]
     pub fn clocked(self, clock: &'static std::sync::atomic::AtomicU64) -> Events<'a> {
         let from = match self.from {
-            From::Again(again) => From::Again(Box::new(again.clocked(clock))),
+            From::Rerun(again) => From::Rerun(Box::new(again.clocked(clock))),
             file => file,
         };
         Events { from, ..self }
@@ -107,7 +107,7 @@ impl<'a> Events<'a> {
     }
     /// Whether the run is simulated again for them.
     pub fn are_simulated(&self) -> bool {
-        matches!(self.from, From::Again(_))
+        matches!(self.from, From::Rerun(_))
     }
     /// Tells all events to a sink; false: `stop` ended that.
     ///
@@ -119,14 +119,14 @@ impl<'a> Events<'a> {
             let mut within = if self.moved { within.moved() } else { within };
             let told = match &mut self.from {
                 From::File(reader) => reader.replay(&mut within).map(|()| true),
-                From::Again(again) => again.checked(&mut within, stop),
+                From::Rerun(again) => again.checked(&mut within, stop),
             };
             within.ends();
             return told;
         }
         match &mut self.from {
             From::File(reader) => reader.replay(sink).map(|()| true),
-            From::Again(again) => again.checked(sink, stop),
+            From::Rerun(again) => again.checked(sink, stop),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! all cells of the vm backend.
 
 use crate::cell::Cell;
-use crate::{fits, scx};
+use crate::{variant_checks, scx};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
@@ -214,7 +214,7 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let bare = Variant { config: None, settings: [].into(), ..hosted.variant.clone() };
     let twin = Variant { name, kernel: series(&hosted.image), ..bare };
     Kernel::profile(&twin.kernel)?;
-    fits::attributes(&twin)?;
+    variant_checks::attributes(&twin)?;
     twin.resolve()?;
     twin.changes()?;
     Ok(twin)

@@ -3,19 +3,19 @@
 //! `experiment.toml -> plan -> executor -> records -> comparison`; no later step calls an earlier one, and
 //! this crate does not print. The knee search is the one other use of an executor.
 
-pub mod aa;
-pub mod again;
+pub mod noise_floor;
+pub mod rerun;
 pub mod bisect;
 pub mod budget;
 pub mod builds;
 pub mod cell;
-pub mod costs;
+pub mod instruction_counts;
 mod cutoffs;
 pub mod drift;
 pub mod events;
 pub mod exec;
 pub mod experiment;
-pub mod fits;
+pub mod variant_checks;
 pub mod guests;
 pub mod hunt;
 pub mod knee;
@@ -23,7 +23,7 @@ pub mod machines;
 pub mod plan;
 pub mod profile;
 pub mod replay;
-pub mod room;
+pub mod memory_estimate;
 mod scx;
 pub mod stat;
 pub mod strips;

@@ -8,7 +8,7 @@
 use crate::cell::Cell;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
-use crate::{fits, scx, watch};
+use crate::{variant_checks, scx, watch};
 use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_compare::tools;
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;
@@ -69,7 +69,7 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
             return Err(Error::internal(text));
         }
     };
-    cells.iter().try_for_each(|c| fits::watched(options.observe, &c.spec))?;
+    cells.iter().try_for_each(|c| variant_checks::watched(options.observe, &c.spec))?;
     cells.iter_mut().for_each(|c| c.observe = c.observe.max(options.observe));
     whole(experiment, cells, warnings, options)
 }

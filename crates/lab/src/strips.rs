@@ -1,6 +1,6 @@
 //! Strips of stored runs: a simulated run is made again, a kernel's run has kept its events.
 
-use crate::again::Again;
+use crate::rerun::Rerun;
 use crate::events::Events;
 use schedlab_base::{Ns, Result};
 use schedlab_compare::strips::gather::{Follows, Gather};
@@ -9,7 +9,7 @@ use schedlab_record::conserve::{Stretches, World};
 use schedlab_record::{Record, RunDir, TaskName};
 use std::sync::atomic::AtomicBool;
 
-impl Again<'_> {
+impl Rerun<'_> {
     /// The run's strips in at most `room` bytes; `None`: `stop` ended the run.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! `suite/try.toml`.
 
 use crate::budget::Budget;
-use crate::costs::{OPERATIONS, Operation};
+use crate::instruction_counts::{OPERATIONS, Operation};
 use crate::experiment::{Experiment, parse, write};
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
@@ -148,7 +148,7 @@ pub struct Tried<'a, C> {
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
 pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
     let mut machines: Vec<&str> = Vec::new();
-    for record in records.iter().filter(|r| r.found.counters.contains_key(crate::costs::ALL)) {
+    for record in records.iter().filter(|r| r.found.counters.contains_key(crate::instruction_counts::ALL)) {
         if !machines.contains(&record.machine.name.as_str()) {
             machines.push(&record.machine.name);
         }
@@ -173,7 +173,7 @@ pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
             machine: machine.to_owned(),
             operation: ALL.to_owned(),
             calls: [0, 0],
-            instructions: both(crate::costs::ALL),
+            instructions: both(crate::instruction_counts::ALL),
         });
     }
     all

@@ -3,7 +3,7 @@
 
 use crate::common::experiment;
 use schedlab_base::Ns;
-use schedlab_lab::again::Again;
+use schedlab_lab::rerun::Rerun;
 use schedlab_lab::{Backend, Backends, Executor, Options, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
@@ -104,7 +104,7 @@ fn the_waits_are_met_again_and_what_there_was_for_each_is_what_the_stretches_say
     for text in RUNS {
         let record = made(text);
         assert_eq!(record.drawn.is_empty(), text != RUNS[0]);
-        let again = Again::of(&record).unwrap();
+        let again = Rerun::of(&record).unwrap();
         let found = again.stretches(1_000_000, &go).unwrap().unwrap();
         let nr_waits = record.found.waits.len().min(60);
         let chances = again.chances(nr_waits, &go).unwrap().unwrap();
@@ -132,7 +132,7 @@ fn the_waits_are_met_again_and_what_there_was_for_each_is_what_the_stretches_say
 #[test]
 fn stretches_are_split_by_cause_without_rest_and_the_longest_are_told_with_what_was_done() {
     let record = made(RUNS[0]);
-    let again = Again::of(&record).unwrap();
+    let again = Rerun::of(&record).unwrap();
     let found = again.idle_while_waiting(5, &AtomicBool::new(false)).unwrap().unwrap();
     assert_eq!(found.causes.iter().map(|c| c.stretches).sum::<u64>(), found.stretches);
     assert_eq!(found.causes.iter().map(|c| c.time_ns).sum::<u64>(), found.task_time_ns);
@@ -149,15 +149,15 @@ fn a_run_that_would_be_another_one_is_refused_and_a_stopped_one_is_none() {
     let mut record = made(RUNS[3]);
     // Long enough for the simulator to look up.
     let long = made(RUNS[0]);
-    let stopped = Again::of(&long).unwrap().idle_while_waiting(5, &AtomicBool::new(true)).unwrap();
+    let stopped = Rerun::of(&long).unwrap().idle_while_waiting(5, &AtomicBool::new(true)).unwrap();
     assert!(stopped.is_none());
     record.found.waits[0].woken_at = Ns(record.found.waits[0].woken_at.0 + 1);
-    let again = Again::of(&record).unwrap();
+    let again = Rerun::of(&record).unwrap();
     let chances = again.chances(2, &AtomicBool::new(false)).unwrap().unwrap();
     assert!(chances[0].is_none() && chances[1].is_some(), "no task ran at the first one's end");
     record.model += 1;
-    let e = Again::of(&record).err().unwrap();
+    let e = Rerun::of(&record).err().unwrap();
     assert!(e.message().contains("version"), "{e}");
     record.backend = Backend::Host.into();
-    assert!(Again::of(&record).err().unwrap().message().contains("the host backend"));
+    assert!(Rerun::of(&record).err().unwrap().message().contains("the host backend"));
 }

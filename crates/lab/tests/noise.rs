@@ -5,7 +5,7 @@ use schedlab_compare::noise::{self, Floor, Floors};
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::{Comparison, Question, compare};
 use schedlab_kernel::{Variant, variant::RUNNING};
-use schedlab_lab::aa;
+use schedlab_lab::noise_floor;
 use schedlab_lab::{Backend, Cell};
 use schedlab_machine::Machine;
 use schedlab_record::{MODEL, Record, WATCHING};
@@ -83,7 +83,7 @@ fn the_floor_is_the_far_end_of_the_interval() {
     for (i, r) in records.iter_mut().enumerate() {
         r.variant.name = if i < 10 { "A" } else { "B" }.to_owned();
     }
-    let all = aa::floors(&records, "2026-11-22 06:10").unwrap();
+    let all = noise_floor::floors(&records, "2026-11-22 06:10").unwrap();
     let own = all.iter().find(|f| f.metric == METRIC).unwrap();
     let question = Question { metrics: vec![METRIC.to_owned()], ..Question::default() };
     let row = &compare(&records, &question, &[]).unwrap().comparisons[0];
@@ -91,7 +91,7 @@ fn the_floor_is_the_far_end_of_the_interval() {
     assert_eq!(own.floor_pct, low.abs().max(high.abs()));
     assert!(own.floor_pct >= own.change_pct && own.floor_pct >= own.half_width_pct && own.runs == 10);
     assert!(all.iter().all(|f| f.metric != "wakeup_delay.p50"), "what was not measured has no floor");
-    assert!(aa::floors(&[], "").is_err());
+    assert!(noise_floor::floors(&[], "").is_err());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::{colour, commands, common, fault, output};
 use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
+use schedlab_base::wrap::wrapped;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -16,43 +17,104 @@ pub struct Entry {
     pub run: fn(&ArgMatches) -> Result<()>,
 }
 
-const COMMANDS: &[Entry] = &[
-    commands::study::ENTRY,
-    commands::run::ENTRY,
-    commands::trial::ENTRY,
-    commands::bisect::ENTRY,
-    commands::suite::ENTRY,
-    commands::hunt::ENTRY,
-    commands::new::ENTRY,
-    commands::bench::ENTRY,
-    commands::knee::ENTRY,
-    commands::explain::ENTRY,
-    commands::trace::ENTRY,
-    commands::replay::ENTRY,
-    commands::compare::ENTRY,
-    commands::report::ENTRY,
-    commands::runs::ENTRY,
-    commands::jobs::ENTRY,
-    commands::pack::ENTRY,
-    commands::work::ENTRY,
-    commands::unpack::ENTRY,
-    commands::record::ENTRY,
-    commands::import::ENTRY,
-    commands::timehist::ENTRY,
-    commands::latency::ENTRY,
-    commands::machine::ENTRY,
-    commands::migration_cost::ENTRY,
-    commands::schedstat::ENTRY,
-    commands::stat::ENTRY,
-    commands::profile::ENTRY,
-    commands::exec::ENTRY,
-    commands::kernel::ENTRY,
-    commands::validate::ENTRY,
-    commands::restore::ENTRY,
-    commands::doctor::ENTRY,
-    commands::completions::ENTRY,
-    commands::man::ENTRY,
+/// The commands by the job that they are for; help prints them so.
+const JOBS: &[(&str, &[Entry])] = &[
+    (
+        "Make runs",
+        &[
+            commands::study::ENTRY,
+            commands::run::ENTRY,
+            commands::suite::ENTRY,
+            commands::bench::ENTRY,
+            commands::knee::ENTRY,
+            commands::new::ENTRY,
+        ],
+    ),
+    (
+        "Judge a change",
+        &[
+            commands::trial::ENTRY,
+            commands::bisect::ENTRY,
+            commands::hunt::ENTRY,
+            commands::validate::ENTRY,
+        ],
+    ),
+    (
+        "Look into runs",
+        &[
+            commands::compare::ENTRY,
+            commands::report::ENTRY,
+            commands::explain::ENTRY,
+            commands::trace::ENTRY,
+            commands::runs::ENTRY,
+        ],
+    ),
+    (
+        "Recordings of a kernel",
+        &[
+            commands::record::ENTRY,
+            commands::import::ENTRY,
+            commands::replay::ENTRY,
+            commands::timehist::ENTRY,
+            commands::latency::ENTRY,
+        ],
+    ),
+    (
+        "Measure this machine",
+        &[
+            commands::doctor::ENTRY,
+            commands::machine::ENTRY,
+            commands::migration_cost::ENTRY,
+            commands::schedstat::ENTRY,
+            commands::stat::ENTRY,
+            commands::profile::ENTRY,
+            commands::exec::ENTRY,
+            commands::restore::ENTRY,
+        ],
+    ),
+    (
+        "Kernels",
+        &[
+            commands::kernel::ENTRY,
+        ],
+    ),
+    (
+        "Other machines",
+        &[
+            commands::jobs::ENTRY,
+            commands::pack::ENTRY,
+            commands::work::ENTRY,
+            commands::unpack::ENTRY,
+        ],
+    ),
+    (
+        "The shell",
+        &[
+            commands::completions::ENTRY,
+            commands::man::ENTRY,
+        ],
+    ),
 ];
+
+fn commands() -> impl Iterator<Item = &'static Entry> {
+    JOBS.iter().flat_map(|(_, entries)| entries.iter())
+}
+
+/// The commands with what they do, under their jobs.
+fn by_job() -> String {
+    let mut text = String::new();
+    for (job, entries) in JOBS {
+        text += &format!("\n{job}:\n");
+        for entry in *entries {
+            let command = (entry.command)();
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let first = format!("  {:<14}  ", command.get_name());
+            let lines = wrapped(&first, &" ".repeat(first.len()), about.split_whitespace());
+            lines.iter().for_each(|line| text += &format!("{}\n", line.trim_end()));
+        }
+    }
+    text
+}
 
 const COLOR: &str = "color";
 /// Display order behind every command's own options, and before help.
@@ -80,9 +142,13 @@ pub fn command() -> Command {
         .version(VERSION.as_str())
         .about("A laboratory for the Linux CPU scheduler")
         .after_help(
-            "Exit codes: 0 done, 1 a check failed or interrupted, 2 bad input, 3 this machine can't do that, 4 a \
+            "'schedlab help COMMAND' has all options of a command, 'schedlab COMMAND -h' those that are used most. Exit codes: 0 done, 1 a check failed or interrupted, 2 bad input, 3 this machine can't do that, 4 a \
              fault of schedlab.",
         )
+        .help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}\n\n{{after-help}}\n",
+            by_job()
+        ))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
@@ -98,7 +164,7 @@ pub fn command() -> Command {
                 .default_value("auto")
                 .help("Colours for verdicts: auto (on a terminal, unless NO_COLOR is set), always or never"),
         )
-        .subcommands(COMMANDS.iter().map(|c| (c.command)()))
+        .subcommands(commands().map(|c| (c.command)()))
 }
 
 /// Parses the command line and runs the command.
@@ -109,7 +175,7 @@ pub fn run() -> ExitCode {
     };
     colour::decide(matches.get_one::<String>(COLOR).map_or("auto", String::as_str));
     let chosen = matches.subcommand().and_then(|(name, own)| {
-        COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
+        commands().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
     });
     if let Some((entry, _)) = chosen {
         fault::remember(&(entry.command)());

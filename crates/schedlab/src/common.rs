@@ -94,13 +94,13 @@ pub fn backends(keep_events_in: Option<PathBuf>) -> Result<Backends> {
 pub struct WatchOptions {
     /// Count cycles, cache misses and the like in each task of live runs, and record how long tasks stay on a CPU; this
     /// makes switches longer [default: only as far as the metrics asked for need it]
-    #[arg(long, global = true, conflicts_with = "events")]
+    #[arg(long, global = true, conflicts_with = "events", hide_short_help = true)]
     counters: bool,
     /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     events: bool,
     /// Keep every event of each run beside its record, for 'schedlab trace'; on the running kernel this records events
-    #[arg(long, global = true, conflicts_with = "counters")]
+    #[arg(long, global = true, conflicts_with = "counters", hide_short_help = true)]
     pub keep_events: bool,
 }
 
@@ -171,7 +171,7 @@ pub struct FormOptions {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Every row of a table, also where there are more than 50 and too few runs to show a change
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub all_rows: bool,
     #[command(flatten)]
     pub outlets: OutletOptions,

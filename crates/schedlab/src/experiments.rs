@@ -60,7 +60,7 @@ pub struct RunOptions {
     seed: Option<u64>,
     /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs is given), and show which
     /// costs move the results
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     uncertainty: bool,
     /// Simulations and deterministic guests side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
@@ -87,7 +87,7 @@ pub struct RunOptions {
     metric: Vec<String>,
     /// Kernel image for guests: a series such as 6.1, or a bzImage, which runs the variants of its series; may be given
     /// more than once [default: the images that the variants' kernels name]
-    #[arg(long, value_name = "KERNEL")]
+    #[arg(long, value_name = "KERNEL", hide_short_help = true)]
     kernel: Vec<String>,
     #[command(flatten)]
     guest: GuestOptions,
@@ -98,10 +98,10 @@ pub struct RunOptions {
     #[command(flatten)]
     gate: GateOptions,
     /// After the result, set the changes that the simulator predicted beside those of the real kernels (--backend vm)
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", hide_short_help = true)]
     predict: bool,
     /// Print on standard error how fast the simulator was
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     timing: bool,
     /// No progress and no notes on standard error
     #[arg(long, short)]

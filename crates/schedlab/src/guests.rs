@@ -18,16 +18,16 @@ const HEADING: &str = "Guests (--backend vm)";
 #[derive(Args, Default)]
 pub struct GuestOptions {
     /// How a guest's time passes: real-time or deterministic (the same bytes every time; QEMU 8.1 or later)
-    #[arg(long, global = true, help_heading = HEADING, value_name = "MODE")]
+    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "MODE")]
     guest_mode: Option<String>,
     /// Accelerator of a guest: tcg (QEMU's translator) or kvm (this machine's CPUs, in real time only) [default: tcg]
-    #[arg(long, global = true, help_heading = HEADING, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "NAME")]
     accelerator: Option<String>,
     /// Memory of a guest in MiB [default: 2048]
-    #[arg(long, global = true, help_heading = HEADING, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
+    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
     memory: Option<u32>,
     /// Word of the guest kernel's command line; may be given more than once
-    #[arg(long, global = true, help_heading = HEADING, value_name = "OPTION")]
+    #[arg(long, global = true, help_heading = HEADING, hide_short_help = true, value_name = "OPTION")]
     boot: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 //! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold
 //! or the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
 
-mod again;
+mod rerun_command;
 mod cases;
 mod cli;
 mod cluster;

@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 pub struct OutletOptions {
     /// Write the rows as JUnit XML into this file, too: rows with a verdict of --fail-on fail [default: worse], rows
     /// about which the data cannot tell are skipped
-    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    #[arg(long, value_name = "FILE", conflicts_with = "print", hide_short_help = true)]
     pub junit: Option<PathBuf>,
     /// Print one number and nothing else: the mean of this metric over the runs of the variant that is compared (of the
     /// baseline, where it is alone), times in ns; with % behind the metric, its change in percent
-    #[arg(long, value_name = "METRIC", conflicts_with = "json")]
+    #[arg(long, value_name = "METRIC", conflicts_with = "json", hide_short_help = true)]
     pub print: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use crate::commands::doctor::stored_floors;
 use crate::experiments::question;
 use crate::progress::Bar;
-use crate::{again, common, interrupt};
+use crate::{rerun_command, common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
 use schedlab_compare::comparison::stored::outlines;
 use schedlab_compare::comparison::{
@@ -12,7 +12,7 @@ use schedlab_compare::comparison::{
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::Strips;
 use schedlab_compare::{Comparison, Question, compare};
-use schedlab_lab::again::Again;
+use schedlab_lab::rerun::Rerun;
 use schedlab_lab::events::has_kept;
 use schedlab_lab::strips::kept;
 use schedlab_lab::{Backend, Cell, Experiment, Options, Plan, plan};
@@ -153,7 +153,7 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
 fn line(runs: &[Record], dirs: &BTreeMap<(String, u64), RunDir>) -> Option<String> {
     let first = runs.first()?;
     let dir = dirs.get(&(cell_hash(first), first.seed))?;
-    again::line(first, dir, &runs.iter().map(|r| r.seed).collect::<Vec<_>>())
+    rerun::line(first, dir, &runs.iter().map(|r| r.seed).collect::<Vec<_>>())
 }
 
 /// When the first and the last of the runs were stored, UTC.
@@ -224,7 +224,7 @@ impl Stored<'_> {
 
     /// One run's strips, or why it can't be made again where it has kept no events either.
     fn strips_of(&self, record: &Record, quiet: bool) -> Result<std::result::Result<Strips, String>> {
-        let why = match Again::of(record) {
+        let why = match Rerun::of(record) {
             Ok(again) => return made_again(again, quiet).map(Ok),
             Err(e) => e.message().to_owned(),
         };
@@ -290,7 +290,7 @@ fn pair(c: &Comparison, cells: &[comparison::Cell]) -> Pair {
     Pair { base, other, changes: other.map_or(0, changes) }
 }
 
-fn made_again(again: Again<'_>, quiet: bool) -> Result<Strips> {
+fn made_again(again: Rerun<'_>, quiet: bool) -> Result<Strips> {
     let again = again.clocked(&common::SIMULATED);
     let bar = Bar::simulated(quiet, again.length(), &common::SIMULATED);
     bar.say("the run is simulated again".to_owned());

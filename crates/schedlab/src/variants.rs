@@ -176,7 +176,7 @@ fn no_tunable(text: &str) -> Error {
 fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     variant.at.iter().try_for_each(Change::check).map_err(named)?;
-    schedlab_lab::fits::attributes(&variant).map_err(named)?;
+    schedlab_lab::variant_checks::attributes(&variant).map_err(named)?;
     // The features of a patch may be its own: they are checked when its kernel is built.
     let own = !variant.patch.is_empty() && !variant.knows_its_features();
     if variant.kernel != RUNNING && !own {

@@ -6,7 +6,7 @@ use super::{Protocol, Parcel, Task};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::exec::{Backends, Executor, Made, Progress, RunOptions, Session};
 use schedlab_lab::plan::Plan;
-use schedlab_lab::validate::{Again, Probing};
+use schedlab_lab::validate::{RepeatDisturbed, Probing};
 use schedlab_base::{Error, Result};
 use schedlab_record::Store;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Worker<'_> {
                 let plan = parcel.plan(part)?;
                 match (together, parcel.how) {
                     (true, Protocol { validation: true, .. }) => {
-                        self.block(&Again(&Probing(&clocked)), parcel, &plan, &mut worked)?;
+                        self.block(&RepeatDisturbed(&Probing(&clocked)), parcel, &plan, &mut worked)?;
                     }
                     (true, _) => self.block(&clocked, parcel, &plan, &mut worked)?,
                     (false, _) => self.part(&clocked, parcel, &plan, &mut worked)?,

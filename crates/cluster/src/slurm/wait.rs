@@ -135,7 +135,7 @@ struct Waiting<'a> {
 /// What is to be done about a task.
 enum Fate {
     Going,
-    Again(String),
+    RepeatDisturbed(String),
     GiveUp(String, Option<Error>),
     Bar(String),
 }
@@ -208,7 +208,7 @@ impl Waiting<'_> {
                         why.clone_from(&row.reason);
                     }
                 }
-                Fate::Again(why) => {
+                Fate::RepeatDisturbed(why) => {
                     going += 1;
                     again.entry(id.0).or_default().push((id.1, job, why));
                 }
@@ -271,7 +271,7 @@ impl Waiting<'_> {
             Verdict::Barred(why) => Fate::Bar(why),
             Verdict::Lost(why) => match failed() {
                 Some(failure) => Fate::GiveUp(failure.message.clone(), Some(failure.error())),
-                None if tries < most => Fate::Again(why),
+                None if tries < most => Fate::RepeatDisturbed(why),
                 None => Fate::GiveUp(format!("lost {tries} times, at last: {why}"), None),
             },
             Verdict::Failed(why) => {

@@ -187,7 +187,7 @@ pub enum Reader {
     /// A tool's reader.
     Tool(&'static Tool),
     /// The reader of a form in which schedlab prints.
-    Own(&'static own::Form),
+    Schedlab(&'static own::Form),
     /// Figures that the user describes, in any text.
     Text(Vec<Extract>),
 }
@@ -201,7 +201,7 @@ pub const TEXT: &str = "output";
 /// When there is none; the nearest is offered.
 pub fn reader(name: &str) -> Result<Reader> {
     if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
-        return Ok(Reader::Own(form));
+        return Ok(Reader::Schedlab(form));
     }
     let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
     TOOLS
@@ -213,7 +213,7 @@ pub fn reader(name: &str) -> Result<Reader> {
 
 /// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
 pub fn reader_of(text: &str) -> Option<Reader> {
-    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Own);
+    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Schedlab);
     own.or_else(|| detect(text).map(Reader::Tool))
 }
 

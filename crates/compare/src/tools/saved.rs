@@ -82,7 +82,7 @@ pub fn sources(sources: &[String], from: Option<&Reader>) -> Result<(Vec<RunDir>
                     (run.found.figures, run.found.series) = (found.figures, found.series);
                     saved.push(run);
                 }
-                Contents::Own(runs) => printed.extend(runs.into_iter().map(|mut run| {
+                Contents::Schedlab(runs) => printed.extend(runs.into_iter().map(|mut run| {
                     seed += 1;
                     run.seed.get_or_insert(seed);
                     (given.clone(), file.clone(), run)
@@ -104,7 +104,7 @@ struct Given {
 /// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
-    Own(Vec<own::Run>),
+    Schedlab(Vec<own::Run>),
     /// What the user's expressions found.
     Text(Box<Findings>),
 }
@@ -125,7 +125,7 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
     })?;
     match reader {
         Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
-        Reader::Own(form) => (form.read)(&text).map(Contents::Own),
+        Reader::Schedlab(form) => (form.read)(&text).map(Contents::Schedlab),
         Reader::Text(wanted) => {
             let said = CommandOutput { stdout: text, stderr: String::new() };
             let mut found = Findings::default();

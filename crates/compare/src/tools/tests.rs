@@ -227,9 +227,9 @@ fn a_reader_is_named_or_told_by_looks() {
     assert_eq!(workloads(Some("perf-bench")), ["perf-bench", "perf-bench"]);
     assert_eq!(workloads(Some("perf-pipe")), ["perf-pipe", "perf-pipe"]);
     assert!(reader("comparisn").err().unwrap().to_string().contains("'comparison'"));
-    assert!(matches!(reader("run"), Ok(Reader::Own(form)) if form.name == "run"));
+    assert!(matches!(reader("run"), Ok(Reader::Schedlab(form)) if form.name == "run"));
     let run = r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"a": {"unit": "", "better": "lower", "value": 1}}}"#;
-    assert!(matches!(reader_of(run), Some(Reader::Own(form)) if form.name == "run"));
+    assert!(matches!(reader_of(run), Some(Reader::Schedlab(form)) if form.name == "run"));
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub use vm::KERNEL_LOG;
 
 use crate::cell::Cell;
 use crate::plan::{Plan, Run};
-use crate::room;
+use crate::memory_estimate;
 use schedlab_base::{Backend, Error, Result, Warning, parallel};
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;
@@ -181,7 +181,7 @@ impl Session<'_> {
         if let Some(engine) = self.engine {
             return self.collect(plan, &hashes, missing, engine);
         }
-        room::for_plan(plan, missing.iter().map(|at| &plan.runs[*at]), self.jobs)?;
+        memory_estimate::for_plan(plan, missing.iter().map(|at| &plan.runs[*at]), self.jobs)?;
         // Index of the first run that failed. Runs before it are still made, so that the error does not
         // depend on jobs.
         let failed = AtomicUsize::new(usize::MAX);

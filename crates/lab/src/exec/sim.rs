@@ -4,7 +4,7 @@ use super::keep::Kept;
 use super::{Made, RunOptions, guessed};
 use crate::cell::Cell;
 use crate::events::{Both, cast};
-use crate::room;
+use crate::memory_estimate;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};
@@ -148,7 +148,7 @@ impl Prepared {
         if let Some(kernel) = cell.resolved {
             has_groups(&workload, &kernel)?;
         }
-        room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
+        memory_estimate::for_one(memory_estimate::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
         if let (Some(kernel), true) = (cell.resolved, cell.machine.turns.is_some()) {
             // A machine that stands for a guest: a guest's run begins when all tasks are there.
             workload = gathered(workload, guest(&cell.machine, kernel.version, seed));

@@ -4,7 +4,7 @@
 
 use super::{Made, RunOptions, keep, live};
 use crate::cell::Cell;
-use crate::costs;
+use crate::instruction_counts;
 use crate::guests::caveat;
 use schedlab_base::{Error, Result};
 use schedlab_guest::{AtRest, Mode};
@@ -98,10 +98,10 @@ pub(super) fn run(
     let Some(visit) = visit else { return Ok(None) };
     let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
     record.found.warnings.extend(caveat(guest));
-    record.found.counters.extend(costs::counters(&visit.counts));
+    record.found.counters.extend(instruction_counts::counters(&visit.counts));
     let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
     if !visit.counts.is_empty() {
-        files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
+        files.push((INSTRUCTIONS, instruction_counts::as_text(&visit.counts).into_bytes()));
     }
     let folder = folder.filter(|_| !visit.events.is_empty());
     let events = folder.map(|folder| keep::whole(folder, &visit.events)).transpose()?;

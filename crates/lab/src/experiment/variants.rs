@@ -9,7 +9,7 @@ use super::expand::combinations;
 use super::read::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
-use crate::{fits, guests};
+use crate::{variant_checks, guests};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
@@ -102,22 +102,22 @@ pub fn check_loads(
                 if variant.kernel == RUNNING { (host_loads, true) } else { (loads, false) };
             let runs = |l: &&Load| if is_live { l.runs_live_under(name, live()) } else { l.runs_under(name) };
             let specs = || loads.iter().filter(runs).map(|l| &l.spec);
-            fits::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
+            variant_checks::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
             specs()
-                .try_for_each(|spec| fits::with_groups(variant, spec))
+                .try_for_each(|spec| variant_checks::with_groups(variant, spec))
                 .map_err(|e| family.place_group(variant, specs(), e))?;
             for change in &variant.at {
                 let places = loads.iter().filter(runs).filter(|_| !is_live);
                 places
                     .filter_map(|l| machines.get(l.machine))
-                    .try_for_each(|machine| fits::cpus(change, machine))
+                    .try_for_each(|machine| variant_checks::cpus(change, machine))
                     .map_err(|e| family.place_of(change, "cpus", e))?;
                 specs()
-                    .try_for_each(|spec| fits::in_time(change, spec))
+                    .try_for_each(|spec| variant_checks::in_time(change, spec))
                     .map_err(|e| family.place_of(change, "time", e))?;
                 let key = if change.task.is_some() { "task" } else { "group" };
                 specs()
-                    .try_for_each(|spec| fits::change(change, variant, spec))
+                    .try_for_each(|spec| variant_checks::change(change, variant, spec))
                     .map_err(|e| family.place_of(change, key, e))?;
             }
         }
@@ -157,7 +157,7 @@ impl Family<'_> {
     ) -> Error {
         let fails = |n: &usize| {
             let first = Variant { groups: variant.groups[..*n].to_vec(), ..variant.clone() };
-            specs.clone().any(|spec| fits::with_groups(&first, spec).is_err())
+            specs.clone().any(|spec| variant_checks::with_groups(&first, spec).is_err())
         };
         match (1..=variant.groups.len()).find(fails).and_then(|n| self.groups.get(n - 1)) {
             Some(table) => table.place("tasks", error),
@@ -254,7 +254,7 @@ impl Family<'_> {
             variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
             return Ok(variant);
         }
-        fits::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
+        variant_checks::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
         if variant.kernel == RUNNING {
             return Ok(variant);
         }

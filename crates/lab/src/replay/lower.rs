@@ -25,7 +25,7 @@ const FULL: u64 = 100 * FULL_CAPACITY as u64;
 
 /// A step, and for a sleep that a task ended: that task, and how long the sleep was.
 #[derive(Clone, Copy)]
-pub enum Own {
+pub enum Action {
     /// A step as it is replayed.
     Step(Step),
     /// A sleep that a task ended.
@@ -45,12 +45,12 @@ pub struct Mark {
     /// When it was.
     pub at: Ns,
     /// The step.
-    pub own: Own,
+    pub action: Action,
 }
 
 impl Mark {
     fn sleeps(&self) -> bool {
-        matches!(self.own, Own::Awaits { .. } | Own::Step(Step::Sleep(_)))
+        matches!(self.action, Action::Awaits { .. } | Action::Step(Step::Sleep(_)))
     }
 }
 
@@ -122,7 +122,7 @@ impl Seen {
         }
     }
     /// A step after the work up to `at`.
-    fn mark(&mut self, at: Ns, own: Own) {
+    fn mark(&mut self, at: Ns, action: Action) {
         self.account(at);
         self.marks.push(Mark { work: self.work, at, own });
     }
@@ -197,7 +197,7 @@ impl Lower {
             }
             seen.begins(Start::At(since), at);
             if let Some(asleep_since) = seen.asleep_since.take() {
-                seen.mark(at, Own::Step(Step::Sleep(at.since(asleep_since))));
+                seen.mark(at, Action::Step(Step::Sleep(at.since(asleep_since))));
             }
             (seen.on_since, seen.speed) = (Some(at), speed);
             seen.cpu = cpu;
@@ -255,7 +255,7 @@ impl Lower {
         let seen = &mut self.seen[task.index()];
         if why == SwitchReason::Blocked {
             match seen.early.take() {
-                Some(Some(waker)) => seen.mark(at, Own::Awaits { waker, slept: Ns::ZERO }),
+                Some(Some(waker)) => seen.mark(at, Action::Awaits { waker, slept: Ns::ZERO }),
                 // A timer came before the sleep had begun.
                 Some(None) => {}
                 None => seen.asleep_since = Some(at),
@@ -279,10 +279,10 @@ impl Lower {
             };
             seen.begins(Start::At(Ns::ZERO), at);
             let slept = at.since(since);
-            seen.mark(at, waker.map_or(Own::Step(Step::Sleep(slept)), |waker| Own::Awaits { waker, slept }));
+            seen.mark(at, waker.map_or(Action::Step(Step::Sleep(slept)), |waker| Action::Awaits { waker, slept }));
         }
         if let Some(waker) = waker {
-            self.of(waker).mark(at, Own::Step(Step::Wake(task.index())));
+            self.of(waker).mark(at, Action::Step(Step::Wake(task.index())));
         }
     }
 
@@ -310,7 +310,7 @@ impl Lower {
         }
         seen.begins(parent.map_or(Start::At(at), |p| Start::By(p.index())), at);
         if let Some(parent) = parent {
-            self.of(parent).mark(at, Own::Step(Step::Start(task.index())));
+            self.of(parent).mark(at, Action::Step(Step::Start(task.index())));
         }
     }
 
@@ -327,7 +327,7 @@ impl Lower {
         for seen in &mut self.seen {
             seen.account(end);
             if let Some(at) = seen.came_first.filter(|at| lacks_wakeups && *at > Ns::ZERO) {
-                let slept = Mark { work: 0, at, own: Own::Step(Step::Sleep(at)) };
+                let slept = Mark { work: 0, at, action: Action::Step(Step::Sleep(at)) };
                 (seen.start, seen.first) = (Some(Start::At(Ns::ZERO)), Ns::ZERO);
                 seen.marks.insert(0, slept);
             }
@@ -376,18 +376,18 @@ fn part(seen: &Seen, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<
 
 /// The steps of a task, with the work between them.
 fn steps(seen: &Seen, background: bool, place: impl Fn(usize) -> Option<usize>) -> Vec<Step> {
-    let step = |own: Own| match own {
-        Own::Awaits { waker, slept } => {
+    let step = |action: Action| match own {
+        Action::Awaits { waker, slept } => {
             Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
         }
-        Own::Step(Step::Wake(task)) => place(task).map(Step::Wake),
-        Own::Step(Step::Give(task)) => place(task).map(Step::Give),
-        Own::Step(Step::Start(task)) => place(task).map(Step::Start),
-        Own::Step(own) => Some(own),
+        Action::Step(Step::Wake(task)) => place(task).map(Step::Wake),
+        Action::Step(Step::Give(task)) => place(task).map(Step::Give),
+        Action::Step(Step::Start(task)) => place(task).map(Step::Start),
+        Action::Step(own) => Some(own),
     };
     let (mut steps, mut done) = (Vec::new(), 0);
     for mark in &seen.marks {
-        let Some(step) = step(mark.own) else { continue };
+        let Some(step) = step(mark.action) else { continue };
         if mark.work > done {
             steps.push(Step::Run(Ns(mark.work - done)));
             done = mark.work;

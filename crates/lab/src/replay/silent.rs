@@ -17,7 +17,7 @@
 //! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]: where a recording would have more,
 //! several are given as one.
 
-use super::lower::{Mark, Own, Seen, Stretch};
+use super::lower::{Mark, Action, Seen, Stretch};
 use schedlab_base::{Ns, TaskId};
 use schedlab_workload::replay::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool)
 /// The tasks that ended a sleep of this one.
 fn wakers(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
     let of = |m: &Mark| match m.own {
-        Own::Awaits { waker, .. } if keeps(waker) => Some(waker.index()),
+        Action::Awaits { waker, .. } if keeps(waker) => Some(waker.index()),
         _ => None,
     };
     let mut all: Vec<usize> = task.marks.iter().filter_map(of).collect();
@@ -86,12 +86,12 @@ fn wakers(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
 fn bursts(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<Burst> {
     let mut all = Vec::new();
     let mut begun: Option<(Ns, u64)> = None;
-    let end = Mark { work: task.work, at: Ns::MAX, own: Own::Step(Step::Sleep(Ns::ZERO)) };
+    let end = Mark { work: task.work, at: Ns::MAX, action: Action::Step(Step::Sleep(Ns::ZERO)) };
     for mark in task.marks.iter().chain(std::iter::once(&end)) {
-        let next = match mark.own {
-            Own::Awaits { waker, .. } => Some((keeps(waker), mark.at)),
-            Own::Step(Step::Sleep(_)) => Some((false, mark.at)),
-            Own::Step(_) => None,
+        let next = match mark.action {
+            Action::Awaits { waker, .. } => Some((keeps(waker), mark.at)),
+            Action::Step(Step::Sleep(_)) => Some((false, mark.at)),
+            Action::Step(_) => None,
         };
         let Some((by_task, at)) = next else { continue };
         if let Some((woken, from)) = begun.take()
@@ -169,8 +169,8 @@ fn cut(
         // The place in the wakers' running time before the unit was used.
         let Some((waker, at)) = walk.place((total * n / units).min(by_then - 1)) else { continue };
         let Some(on) = within(&seen[waker], at, at.plus(Ns(1))).next() else { continue };
-        more.push((waker, Mark { work: on.work_at(at), at, own: Own::Step(Step::Give(task)) }));
-        more.push((task, Mark { work: begins(n), at: used, own: Own::Step(Step::Need) }));
+        more.push((waker, Mark { work: on.work_at(at), at, action: Action::Step(Step::Give(task)) }));
+        more.push((task, Mark { work: begins(n), at: used, action: Action::Step(Step::Need) }));
     }
 }
 

@@ -4,7 +4,7 @@
 //! A case says beforehand how far off each class of metrics may be. The same list of metrics is compared in
 //! every case, and all of it is reported. This module works on records; the plan decides where they are made.
 
-mod again;
+mod repeat_disturbed;
 pub mod case;
 pub mod changes;
 pub mod draw;
@@ -15,7 +15,7 @@ pub mod sides;
 pub(crate) mod testing;
 pub mod wrong;
 
-pub use again::Again;
+pub use repeat_disturbed::RepeatDisturbed;
 pub use case::Case;
 pub use probing::Probing;
 
@@ -34,7 +34,7 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
     let warnings = warnings
         .into_iter()
         .chain(drifted(case, simulated, real))
-        .chain(again::told(real))
+        .chain(repeat_disturbed::told(real))
         .chain(probing::missing(real))
         .collect();
     let control = case.control.as_ref().map(|c| c.why.as_str());

@@ -18,7 +18,7 @@ const NOT_A_SERVER: &str = "This is a virtual machine. Its background is not a s
                             daemons, and the hypervisor's share of each stay is in the run times.";
 
 #[derive(Args)]
-struct Own {
+struct BackgroundArgs {
     /// How long the machine is watched
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
@@ -35,7 +35,7 @@ struct Own {
 
 /// The subcommand.
 pub fn command() -> Command {
-    Own::augment_args(Command::new("background"))
+    BackgroundArgs::augment_args(Command::new("background"))
         .about("Measure what this machine runs by itself while it is idle: kernel threads and processes")
         .after_help(
             "It records every switch and wakeup through the kernel's tracepoints, and takes root or CAP_PERFMON. Keep \
@@ -48,7 +48,7 @@ pub fn command() -> Command {
 /// # Errors
 /// When events can't be recorded here, after Ctrl-C, and when the file can't be written.
 pub fn run(matches: &clap::ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = BackgroundArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(path) = &own.output {
         check(path)?;
     }

@@ -34,7 +34,7 @@ const FILE: &str = "file";
 const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice"];
 
 #[derive(Args)]
-struct Own {
+struct BenchArgs {
     #[command(flatten)]
     place: Place,
     /// Runs of each kernel, in A B B A order; several print means and spreads [default: 1, with --uncertainty 40]
@@ -65,7 +65,7 @@ struct Own {
 
 fn command() -> Command {
     let about = "Run one workload once, on this kernel or simulated";
-    let command = External::augment_args(Own::augment_args(Command::new("bench")))
+    let command = External::augment_args(BenchArgs::augment_args(Command::new("bench")))
         .about(about)
         .args(workloads::file_args(FILE))
         .override_usage("schedlab bench [OPTIONS] <WORKLOAD|FILE|--command LINE|--tool NAME>")
@@ -85,7 +85,7 @@ fn auto(bench: &Benchmark) -> Arg {
 fn run(matches: &ArgMatches) -> Result<()> {
     let chosen = workloads::chosen(matches)?;
     // Options that all workloads have may stand before or after the workload's name.
-    let own = Own::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
+    let own = BenchArgs::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
     let own = own.map_err(|e| Error::internal(e.to_string()))?;
     let form = common::form_of(own.json, &own.format)?;
     if !own.json && !FORMS.contains(&form) {
@@ -127,7 +127,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     once(&own, spec, form)
 }
 
-fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
+fn once(own: &BenchArgs, spec: Spec, form: &str) -> Result<()> {
     let all = own.place.variants(own.quiet)?.into_iter().map(|v| own.place.cell(spec.clone(), v));
     let mut all = all.collect::<Result<Vec<_>>>()?;
     if all.len() > 1 && own.place.backend()? == Backend::Vm {
@@ -138,7 +138,7 @@ fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
 }
 
 /// The simulations beside several kernels in guests; images of one series share a simulation.
-fn twins(own: &Own, guests: &[Cell]) -> Result<Vec<Cell>> {
+fn twins(own: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
     let (mut twins, mut known) = (Vec::new(), Vec::new());
     for cell in guests {
         match guests::twin(cell) {
@@ -156,7 +156,7 @@ fn twins(own: &Own, guests: &[Cell]) -> Result<Vec<Cell>> {
     Ok(twins)
 }
 
-fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
+fn once_a_command(own: &BenchArgs, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
     let Some(external::Wanted { spec, load }) = wanted else { return Ok(()) };
     if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
         check_installed(command)?;
@@ -181,7 +181,7 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
 }
 
 /// Makes the runs of the cells; several kernels are compared side by side.
-fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
+fn run_cells(own: &BenchArgs, cells: &[Cell], form: &str) -> Result<()> {
     let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
     let runs = own.runs.unwrap_or(usual);
     if own.print.is_some() && (runs > 1 || cells.len() > 1) {
@@ -215,7 +215,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
 }
 
-fn run_cell(own: &Own, cell: &Cell, store: &Store, backends: &Backends) -> Result<(Record, Stored)> {
+fn run_cell(own: &BenchArgs, cell: &Cell, store: &Store, backends: &Backends) -> Result<(Record, Stored)> {
     let seed = seed(own.seed, std::slice::from_ref(cell), 1, store)?;
     let made = make(own, cell, seed, backends)?;
     let stored = made.put(store, &cell.hash()?, seed, &[])?;
@@ -223,7 +223,7 @@ fn run_cell(own: &Own, cell: &Cell, store: &Store, backends: &Backends) -> Resul
 }
 
 /// Says where the run is kept.
-fn tell(own: &Own, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
+fn tell(own: &BenchArgs, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
     match stored {
         Stored::Kept(run) if !repeats(cell) => {
             let text = format!("a run with seed {seed} was in {} before and is kept", run.path.display());
@@ -245,7 +245,7 @@ fn repeats(cell: &Cell) -> bool {
 }
 
 /// Makes several runs of each cell, and prints a comparison.
-fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
+fn many(own: &BenchArgs, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and {runs} are asked for");
         return Err(Error::input(text).help("--format table or --json"));
@@ -269,7 +269,7 @@ fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<
     first.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
 }
 
-fn make(own: &Own, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
+fn make(own: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
     let stop = interrupt::stop_flag()?;
     let executor = Timed::new(backends);
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct BisectArgs {
     /// The kernel's git repository; it is only read
     #[arg(long, value_name = "DIR", default_value = ".")]
     linux: PathBuf,
@@ -53,20 +53,20 @@ struct Own {
     keep: TrialOptions,
 }
 
-impl Own {
+impl BisectArgs {
     fn part(&self) -> Part {
         Part { loads: vec![self.load.clone()], metrics: vec![self.metric.clone()], ..Part::default() }
     }
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("bisect"))
+    BisectArgs::augment_args(Command::new("bisect"))
         .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests. Building runs code of the \
              commits, as you")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = BisectArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if !(0.0..=100.0).contains(&own.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
     }
@@ -91,7 +91,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 
 /// Builds commits and measures them.
 struct Lab<'a> {
-    own: &'a Own,
+    own: &'a BisectArgs,
     repository: Repository<'a>,
     /// The files of the commit that is being measured.
     checkout: PathBuf,
@@ -104,7 +104,7 @@ struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    fn of(own: &'a Own, repository: Repository<'a>) -> Result<Lab<'a>> {
+    fn of(own: &'a BisectArgs, repository: Repository<'a>) -> Result<Lab<'a>> {
         let cache = cache::folder(None)?;
         let git = repository.folder()?;
         let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
@@ -200,7 +200,7 @@ fn in_one_line(why: &str) -> String {
     }
 }
 
-fn print(out: &mut dyn std::io::Write, found: &Found, own: &Own) -> std::io::Result<()> {
+fn print(out: &mut dyn std::io::Write, found: &Found, own: &BisectArgs) -> std::io::Result<()> {
     let (good, bad) = (number::three(found.good), number::three(found.bad));
     let on = Path::new(&own.machine).display();
     writeln!(out, "{} of {} on {on}: {good} before, {bad} after\n", own.metric, own.load)?;

@@ -20,7 +20,7 @@ use std::path::Path;
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct CompareArgs {
     /// Stores, folders of cells or runs, first digits of cells, an experiment's file or a study; or saved outputs of
     /// known tools and of schedlab itself: FILE or FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of
     /// one
@@ -57,7 +57,7 @@ struct Own {
     gate: GateOptions,
 }
 
-impl Own {
+impl CompareArgs {
     /// The figures that the user describes.
     fn wanted(&self) -> Result<Vec<Extract>> {
         let regex = self.metric_regex.iter().map(|text| metric_option(TEXT, text, Place::Regex));
@@ -67,12 +67,12 @@ impl Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("compare"))
+    CompareArgs::augment_args(Command::new("compare"))
         .about("Compare stored runs, or saved outputs of tools, variant against variant")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let mut own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let mut own = CompareArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.form.form()?;
     if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
@@ -109,7 +109,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 
 /// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named
 /// alone.
-fn sources(own: &Own) -> Result<(Vec<Named>, Vec<String>, Question)> {
+fn sources(own: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     if let [only] = &own.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {

@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Args)]
-struct Own {
+struct ExecArgs {
     /// Scheduling policy: other, batch, idle, fifo or rr
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
@@ -56,13 +56,13 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("exec"))
+    ExecArgs::augment_args(Command::new("exec"))
         .about("Run a command, or change a live process, under a policy, nice value, slice, CPUs or settings")
         .override_usage("schedlab exec [OPTIONS] -- COMMAND...\n       schedlab exec [OPTIONS] --pid PID")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ExecArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     // clap's `requires` does not ask for --pid when the command, which excludes it, is given.
     if own.pid.is_none() && (own.children || own.length.is_some()) {
         let option = if own.children { "--children" } else { "--for" };
@@ -85,13 +85,13 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-fn say(own: &Own, text: &str) {
+fn say(own: &ExecArgs, text: &str) {
     if own.verbose {
         output::note(text);
     }
 }
 
-fn attributes(own: &Own) -> Result<Attributes> {
+fn attributes(own: &ExecArgs) -> Result<Attributes> {
     let policy = own.policy.as_deref().map(Policy::parse).transpose().map_err(|e| e.context("--policy"))?;
     let slice =
         own.slice.as_deref().map(|t| Ns::parse(t, "")).transpose().map_err(|e| e.context("--slice"))?;
@@ -118,7 +118,7 @@ fn attributes(own: &Own) -> Result<Attributes> {
     Ok(Attributes { change, priority: own.priority, cpus })
 }
 
-fn tell_old_kernels(own: &Own) {
+fn tell_old_kernels(own: &ExecArgs) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = schedlab_base::Version::parse(text.trim());
     if version.is_ok_and(|v| v < SLICES_SINCE) {
@@ -137,14 +137,14 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 /// Applies the settings, and reports them and the settings of killed runs that were put back before.
-fn apply(own: &Own, pairs: &[(String, String)]) -> Result<settings::Applied> {
+fn apply(own: &ExecArgs, pairs: &[(String, String)]) -> Result<settings::Applied> {
     let applied = Plan::of_pairs(pairs)?.apply()?;
     applied.recovered.iter().for_each(|r| output::note(&format!("left by a killed run: {}", r.said)));
     applied.told.iter().for_each(|(name, value)| say(own, &format!("{name} = {value}")));
     Ok(applied)
 }
 
-fn with_settings(own: &Own, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+fn with_settings(own: &ExecArgs, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
     let supervisor = Supervisor::new()?;
     let applied = apply(own, pairs)?;
     let ended = supervisor.run(&own.words, attributes);
@@ -154,7 +154,7 @@ fn with_settings(own: &Own, attributes: &Attributes, pairs: &[(String, String)])
     std::process::exit(code)
 }
 
-fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+fn live(own: &ExecArgs, pid: u32, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
     let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--for"));
     let length = own.length.as_deref().map(parse).transpose()?;
     if attributes.is_empty() && pairs.is_empty() {

@@ -53,7 +53,7 @@ impl OneRun {
 }
 
 #[derive(Args)]
-struct Own {
+struct ExplainArgs {
     #[command(flatten)]
     one: OneRun,
     /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
@@ -79,12 +79,12 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("explain"))
+    ExplainArgs::augment_args(Command::new("explain"))
         .about("Explain why the longest waits of a run were long, or when CPUs were idle while tasks waited")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ExplainArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let wanted = own.one.wanted();
     let one = wanted.find(&own.one.source)?;
     if own.idle_while_waiting {

@@ -3,7 +3,7 @@
 use crate::progress::Bar;
 use crate::{common, interrupt};
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_lab::again::Again;
+use schedlab_lab::rerun::Rerun;
 use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::explain::samples::SampleTail;
 use schedlab_record::{Explanation, Record, Value, evaluate};
@@ -17,7 +17,7 @@ pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
     if explanation.worst.is_empty() {
         return Ok(());
     }
-    let again = match Again::of(record) {
+    let again = match Rerun::of(record) {
         Ok(again) => again.clocked(&common::SIMULATED),
         Err(e) => {
             explanation.notes.push(format!("which CPUs were idle meanwhile is not told: {}", e.message()));
@@ -38,7 +38,7 @@ pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
 /// interruption, and what the simulator finds wrong.
 pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> Result<SampleTail> {
     let metric = format!("{series}.{stat}");
-    let again = Again::of(record).map_err(|e| e.context(format!("--metric {metric}")))?;
+    let again = Rerun::of(record).map_err(|e| e.context(format!("--metric {metric}")))?;
     let again = again.clocked(&common::SIMULATED);
     let unit = record.found.series.get(series).map(|s| s.unit().to_owned());
     if unit.as_deref().is_some_and(|unit| unit != "ns") {
@@ -66,14 +66,14 @@ pub fn samples(record: &Record, (series, stat): (&str, &str), worst: usize) -> R
 /// # Errors
 /// A run that can't be made again, an interruption, and what the simulator finds wrong.
 pub fn idle_while_waiting(record: &Record, longest: usize) -> Result<IdleWhileWaiting> {
-    let again = Again::of(record)?.clocked(&common::SIMULATED);
+    let again = Rerun::of(record)?.clocked(&common::SIMULATED);
     let bar = bar(&again);
     let found = again.idle_while_waiting(longest, interrupt::stop_flag()?)?;
     drop(bar);
     found.ok_or_else(interrupted)
 }
 
-fn bar(again: &Again<'_>) -> Bar {
+fn bar(again: &Rerun<'_>) -> Bar {
     let bar = Bar::simulated(false, again.length(), &common::SIMULATED);
     bar.say("the run is simulated again".to_owned());
     bar

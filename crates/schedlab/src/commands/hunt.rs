@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const RUNTIME: Ns = Ns::ms(300);
 
 #[derive(Args)]
-struct Own {
+struct HuntArgs {
     /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE
     #[arg(value_name = "VARIANT")]
     wanted: String,
@@ -67,7 +67,7 @@ struct Own {
     quiet: bool,
 }
 
-impl Own {
+impl HuntArgs {
     /// Where losses are confirmed.
     fn backends(&self) -> &'static [Backend] {
         if self.vm { &[Backend::Sim, Backend::Vm] } else { &[Backend::Sim] }
@@ -75,7 +75,7 @@ impl Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("hunt"))
+    HuntArgs::augment_args(Command::new("hunt"))
         .about("Search for the workloads under which a change loses most, and shrink them")
         .mut_arg("wrong", |arg| {
             let rows: Vec<String> = FAULTS.iter().map(|f| format!("{} ({})", f.name, f.about)).collect();
@@ -101,7 +101,7 @@ struct Told {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.guest.check(if own.vm { Backend::Vm } else { Backend::Sim })?;
     let fault = own.wrong.as_deref().map(Fault::find).transpose()?;
     let (mut baseline, mut variant) = of_words(&own, fault)?;
@@ -173,7 +173,7 @@ fn whole_path(word: &mut String) {
 
 /// Baseline and variant. A fault needs no other change.
 fn of_words(
-    own: &Own,
+    own: &HuntArgs,
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
     if fault.is_some() {
@@ -185,7 +185,7 @@ fn of_words(
     Ok((baseline, others.remove(0)))
 }
 
-fn search(judge: &Judge, budget: Budget, own: &Own) -> Result<Hunt> {
+fn search(judge: &Judge, budget: Budget, own: &HuntArgs) -> Result<Hunt> {
     let bar = Bar::share(own.quiet);
     let began = Instant::now();
     let progress = |evals: u64, losses: &[&Loss]| {
@@ -229,7 +229,7 @@ fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
 }
 
 /// Runs a found workload with other seeds; returns the row of its metric on the backend.
-fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<Option<Row>> {
+fn confirm(found: &Found, judge: &Judge, own: &HuntArgs, backend: Backend) -> Result<Option<Row>> {
     let out = own.out.join("runs");
     let request =
         RunRequest { jobs: own.jobs, quiet: own.quiet, ..RunRequest::new(backend, &own.guest, &out)? };
@@ -239,7 +239,7 @@ fn confirm(found: &Found, judge: &Judge, own: &Own, backend: Backend) -> Result<
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 
-fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
+fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &HuntArgs) -> Result<()> {
     if own.json {
         return output::json_as(
             "schedlab/hunt/1",

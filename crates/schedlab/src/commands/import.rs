@@ -67,7 +67,7 @@ impl Source {
 }
 
 #[derive(Args)]
-struct Own {
+struct ImportArgs {
     #[command(flatten)]
     source: Source,
     /// Where the run is stored
@@ -91,7 +91,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("import"))
+    ImportArgs::augment_args(Command::new("import"))
         .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat, Perfetto or CTF")
         .after_help(
             "With --task or --pid the other tasks count as the machine's own. \
@@ -100,7 +100,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ImportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let (variant, workload, kernel) = (own.variant.as_ref(), own.workload.as_ref(), own.kernel.as_ref());
     common::check_names(&[("--variant", variant), ("--workload", workload), ("--kernel", kernel)])?;
     let store = Store::create(&own.out)?;

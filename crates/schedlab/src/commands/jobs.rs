@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct JobsArgs {
     /// Only the jobs of this experiment: its name or its file
     #[arg(value_name = "EXPERIMENT")]
     experiment: Option<String>,
@@ -28,11 +28,11 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("jobs")).about("Show the jobs that --engine slurm submitted")
+    JobsArgs::augment_args(Command::new("jobs")).about("Show the jobs that --engine slurm submitted")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = JobsArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let store = Store::open(&own.out)?;
     let shown = Journal::find(&own.out).map_or(Ok(Shown::default()), |journal| told(&journal, &store))?;
     let mut all = shown.submissions;

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Subcommand)]
-enum Own {
+enum KernelArgs {
     /// List the kernel images of this machine: fetched ones, installed ones, and files named here
     List(List),
     /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
@@ -91,17 +91,17 @@ struct List {
 }
 
 fn command() -> Command {
-    Own::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
+    KernelArgs::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
         .about("Kernel images for --backend vm, features and tunables, what came and went by version")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    match Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
-        Own::List(own) => list(&own),
-        Own::Fetch(own) => fetch(&own),
-        Own::Build(own) => kernel_build::run(&own),
-        Own::Features(own) => features(&own),
-        Own::History(own) => chronology(&own),
+    match KernelArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
+        KernelArgs::List(own) => list(&own),
+        KernelArgs::Fetch(own) => fetch(&own),
+        KernelArgs::Build(own) => kernel_build::run(&own),
+        KernelArgs::Features(own) => features(&own),
+        KernelArgs::History(own) => chronology(&own),
     }
 }
 

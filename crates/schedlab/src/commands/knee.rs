@@ -25,7 +25,7 @@ const DEFAULT_RUNS: u64 = 3;
 const FILE: &str = "file";
 
 #[derive(Args)]
-struct Own {
+struct KneeArgs {
     #[command(flatten)]
     place: Place,
     /// The limit, e.g. "run_delay.p50 < 100us" [default: p99 < 2ms, or mean < 2ms for a metric with one value a run]
@@ -88,7 +88,7 @@ pub struct Wanted {
 
 fn command() -> Command {
     let about = "Find the largest load that keeps a percentile under a limit";
-    let command = Outside::augment_args(Own::augment_args(Command::new("knee")))
+    let command = Outside::augment_args(KneeArgs::augment_args(Command::new("knee")))
         .about(about)
         .args(workloads::file_args(FILE))
         .mut_arg(FILE, |arg| {
@@ -100,7 +100,7 @@ fn command() -> Command {
 }
 
 /// The workload with its parameter to raise.
-fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
+fn raised(matches: &ArgMatches, own: &KneeArgs) -> Result<(Spec, Raised)> {
     let outside = Outside::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(name) = &outside.tool {
         let args = outside.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
@@ -125,7 +125,7 @@ fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     // Options that all workloads have may stand before or after the workload's name.
-    let own = Own::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
+    let own = KneeArgs::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
     let own = own.map_err(|e| Error::internal(e.to_string()))?;
     own.plot.as_deref().map_or(Ok(()), common::check_plot)?;
     let (spec, raised) = raised(matches, &own)?;

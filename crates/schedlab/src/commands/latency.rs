@@ -25,7 +25,7 @@ const ORDERS: [(&str, Key); 4] = [
 ];
 
 #[derive(Args)]
-struct Own {
+struct LatencyArgs {
     #[command(flatten)]
     heard: Heard,
     /// Only these CPUs (0-3,8)
@@ -43,7 +43,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("latency"))
+    LatencyArgs::augment_args(Command::new("latency"))
         .about("Show each task of a recording or a stored run: its time on CPUs, and its waits for one")
         .after_help(
             "A delay is the time in which a task could run and waited for a CPU: since its wakeup, or since it was preempted.",
@@ -51,7 +51,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = LatencyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let only = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
     let order = ORDERS.iter().find(|(word, _)| *word == own.sort);
     let (_, key) = order

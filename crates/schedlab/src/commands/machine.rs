@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct MachineArgs {
     /// A preset, smp-N, smt-N, host or a file; without a name the presets are listed
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
@@ -58,7 +58,7 @@ struct Sized {
 
 fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
-    Own::augment_args(Command::new("machine"))
+    MachineArgs::augment_args(Command::new("machine"))
         .about(about)
         .subcommand(Import::augment_args(Command::new("import")).about(
             "Print a machine file made of what a computer tells of itself: lscpu -J, lscpu -e -J, hwloc's XML, or a copy of \
@@ -78,7 +78,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some((_, sub)) => return probe::run(sub),
         None => {}
     }
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = MachineArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let Some(name) = &own.name else {
         return match own.background {
             Some(_) => Err(Error::input("--background without a machine")

@@ -28,7 +28,7 @@ const TITLE: &str = "migration cost: how long a task is cache hot, ms";
 const LONG_NS: u64 = 20_000_000_000;
 
 #[derive(Args)]
-struct Own {
+struct MigrationCostArgs {
     /// A machine with caches (a preset or a file): what the procedure would find there, simulated [default: this
     /// machine]
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["all_pairs", "apply"])]
@@ -68,7 +68,7 @@ struct Own {
     quiet: bool,
 }
 
-impl Own {
+impl MigrationCostArgs {
     /// The question to a machine that has these overrides of its own.
     fn ask(&self, own: Overrides) -> Result<Ask> {
         let cost_us = self.migration_cost.as_deref().map(parse_costs).transpose()?;
@@ -109,7 +109,7 @@ fn bytes(text: &str) -> Result<u64> {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("migration-cost"))
+    MigrationCostArgs::augment_args(Command::new("migration-cost"))
         .about("Measure what moving a task costs, by distance of CPUs and working set")
         .after_help(
             "It takes about a minute, and needs a quiet machine. A cutoff is twice the cost of a move: \
@@ -118,7 +118,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = MigrationCostArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(file) = &own.plot {
         common::check_plot(file)?;
     }
@@ -154,7 +154,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Runs the procedure on a machine's simulated caches.
-fn simulate(own: &Own, name: &str) -> Result<()> {
+fn simulate(own: &MigrationCostArgs, name: &str) -> Result<()> {
     let machine = common::machine(name, None)?;
     let ask = own.ask(machine.migration.clone().unwrap_or_default())?;
     let found = Simulated::measure(machine, own.kernel()?, &ask)?;
@@ -168,7 +168,7 @@ fn simulate(own: &Own, name: &str) -> Result<()> {
 }
 
 /// Calibrates under a progress bar.
-fn measured(own: &Own, ask: &Ask, host: &Machine, distances: &Distances) -> Result<Calibration> {
+fn measured(own: &MigrationCostArgs, ask: &Ask, host: &Machine, distances: &Distances) -> Result<Calibration> {
     let stop = interrupt::stop_flag()?;
     let bar = Bar::share(own.quiet);
     let mut watch = |step: Step| {

@@ -29,7 +29,7 @@ const LIST: &str = "list";
 const NEXT: usize = 34;
 
 #[derive(Args)]
-struct Own {
+struct NewArgs {
     /// The file to write, FILE.toml; an existing file is never overwritten
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
@@ -54,7 +54,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("new"))
+    NewArgs::augment_args(Command::new("new"))
         .about("Write an experiment of your own, ready to run; or list the names that fit in one")
         .after_help(
             "schedlab new mine.toml && schedlab run mine.toml\n\
@@ -64,7 +64,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = NewArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     match (&own.list, &own.file) {
         (Some(what), _) => names::print(What::parse(what)?, own.json),
         (None, Some(word)) if word == LIST => {
@@ -80,7 +80,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-fn create(file: &str, own: &Own) -> Result<()> {
+fn create(file: &str, own: &NewArgs) -> Result<()> {
     let path = Path::new(file);
     check_name(file, path)?;
     let draft = drafted(file, path, own)?;
@@ -161,7 +161,7 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn drafted(file: &str, path: &Path, own: &Own) -> Result<Draft> {
+fn drafted(file: &str, path: &Path, own: &NewArgs) -> Result<Draft> {
     let workload = own.workload.as_deref().unwrap_or(WORKLOAD);
     let subject = if workload.ends_with(".json") {
         Spec::rtapp_file(Path::new(workload), None)?;

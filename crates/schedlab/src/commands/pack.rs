@@ -16,7 +16,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const WITHOUT: [&str; 6] = ["format", "json", "plot", "predict", "timing", "jobs"];
 
 #[derive(Args)]
-struct Own {
+struct PackArgs {
     /// The experiment's file, or the name of a study
     #[arg(value_name = "EXPERIMENT")]
     file: PathBuf,
@@ -28,14 +28,14 @@ struct Own {
 }
 
 fn command() -> Command {
-    let command = Own::augment_args(Command::new("pack"))
+    let command = PackArgs::augment_args(Command::new("pack"))
         .about("Write the missing runs of an experiment to a file that another machine works off");
     let hidden = WITHOUT.into_iter().chain(cluster::ids());
     hidden.fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = PackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
     if own.options.on_cluster() {
         return Err(Error::input("pack has no engine: another machine makes the runs with 'schedlab work'")

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Args)]
-struct Own {
+struct ProbeArgs {
     /// Write a machine file (.toml) with all that was measured, so that --machine FILE simulates this machine
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -36,7 +36,7 @@ struct Own {
 
 /// The subcommand.
 pub fn command() -> Command {
-    Own::augment_args(Command::new("probe"))
+    ProbeArgs::augment_args(Command::new("probe"))
         .about("Measure what steps cost here, and give these costs to the machine 'host' from then on")
         .after_help("It takes under a minute without --migration, no privilege, and needs a quiet machine.")
 }
@@ -46,7 +46,7 @@ pub fn command() -> Command {
 /// # Errors
 /// With fewer than two CPUs, after Ctrl-C, and when a file can't be written.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ProbeArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(file) = &own.write {
         check(file)?;
         // An irregular topology is refused before the work.
@@ -82,7 +82,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Refuses to keep what was measured while other programs ran: all later simulations of this machine would have it.
-fn busy(own: &Own, others_pct: f64) -> Result<()> {
+fn busy(own: &ProbeArgs, others_pct: f64) -> Result<()> {
     if others_pct <= MOST_OTHERS_PCT {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use schedlab_workload::command::one_line;
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct ProfileArgs {
     /// The command with its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<String>,
@@ -41,7 +41,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("profile"))
+    ProfileArgs::augment_args(Command::new("profile"))
         .about("Sample where a command's CPU time goes in the kernel, by function")
         .override_usage("schedlab profile [OPTIONS] [--] COMMAND...\n       schedlab profile -a --for TIME")
         .arg_required_else_help(true)
@@ -52,7 +52,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ProfileArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if own.symbols.iter().any(|name| name.trim().is_empty()) {
         return Err(Error::input("--symbols: a name is empty")
             .help("write --symbols newidle_balance,update_sd_lb_stats"));

@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct RecordArgs {
     /// A command to record, with its arguments: recording ends with it, and it and its descendants are the workload
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<String>,
@@ -48,7 +48,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("record"))
+    RecordArgs::augment_args(Command::new("record"))
         .about("Record the live schedule of this machine, for a while or around a command, as a run")
         .override_usage(
             "schedlab record [OPTIONS] --duration TIME\n       schedlab record [OPTIONS] [--] COMMAND...",
@@ -62,7 +62,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = RecordArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     common::check_names(&[("--variant", own.variant.as_ref()), ("--workload", own.workload.as_ref())])?;
     let length = own.length()?;
     let stop = interrupt::stop_flag()?;
@@ -142,7 +142,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-impl Own {
+impl RecordArgs {
     /// How long to record.
     fn length(&self) -> Result<Ns> {
         let Some(text) = &self.duration else {
@@ -162,7 +162,7 @@ impl Own {
 }
 
 /// Records; the command's process and its exit code, if there is one.
-fn watch(own: &Own, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
+fn watch(own: &RecordArgs, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
     let mut recorder = Recorder::begin(&own.out)?;
     let command = if own.command.is_empty() {
         recorder.for_a_while(length, stop);

@@ -32,7 +32,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const RUNS: u64 = 5;
 
 #[derive(Args)]
-struct Own {
+struct ReplayArgs {
     #[command(flatten)]
     recorded: OneRun,
     #[command(flatten)]
@@ -68,12 +68,12 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("replay"))
+    ReplayArgs::augment_args(Command::new("replay"))
         .about("Replay a recorded schedule in the simulator, under the recorded kernel and under others")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ReplayArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let form = schedlab_report::form(common::form_of(own.json, &own.format)?)?;
     let under: Vec<Variant> = own
         .under
@@ -117,7 +117,7 @@ fn interrupted(what: &str) -> Error {
 }
 
 /// Writes the files that were asked for. A schedule that is too long to be simulated is written, too.
-fn write_files(own: &Own, recording: &Recording) -> Result<()> {
+fn write_files(own: &ReplayArgs, recording: &Recording) -> Result<()> {
     let text = recording.schedule.text();
     if let Some(path) = &own.schedule {
         write_whole(path, text.as_bytes())?;
@@ -134,7 +134,7 @@ fn write_files(own: &Own, recording: &Recording) -> Result<()> {
 
 /// Tells how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
 /// one; the error then goes to standard error.
-fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
+fn tell(own: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
     let for_people = !own.json && ["table", "detail", "lkml", "markdown"].contains(&own.format.as_str());
     if own.json && !compares {
         return output::json_as("schedlab/replay/1", fidelity);
@@ -147,7 +147,7 @@ fn tell(own: &Own, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
 }
 
 /// The machine of the replay.
-fn machine(own: &Own, recorded: Machine) -> Result<Machine> {
+fn machine(own: &ReplayArgs, recorded: Machine) -> Result<Machine> {
     let mut machine = match &own.on {
         Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
         None => recorded,
@@ -195,7 +195,7 @@ impl Sink for Used {
 }
 
 /// The variant of the simulator that stands for the recorded kernel.
-fn recorded_kernel(own: &Own, record: &Record, cast: &Cast) -> Result<Variant> {
+fn recorded_kernel(own: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
     let name = "as recorded".to_owned();
     if let Some(kernel) = &own.as_kernel {
         return Ok(Variant { name, ..variants::in_short(kernel).map_err(|e| e.context("--as-kernel"))? });
@@ -216,7 +216,7 @@ fn recorded_kernel(own: &Own, record: &Record, cast: &Cast) -> Result<Variant> {
 }
 
 /// Reads the recorded events.
-fn read(own: &Own, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
+fn read(own: &ReplayArgs, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
     let bar = Bar::steps(own.quiet);
     bar.say("reading the recording".to_owned());
     let recording = fit::read(events, machine, interrupt::stop_flag()?);

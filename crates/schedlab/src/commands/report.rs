@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct ReportArgs {
     /// Stores, folders of cells or runs, first digits of cells, or one experiment's file or study
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
@@ -48,12 +48,12 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("report"))
+    ReportArgs::augment_args(Command::new("report"))
         .about("Write one HTML page of stored runs: comparison, latency curves, reasons, cores over time, longest waits")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ReportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
@@ -82,7 +82,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// The runs that are named, and what is asked of them.
-fn subject(own: &Own) -> Result<Subject> {
+fn subject(own: &ReportArgs) -> Result<Subject> {
     if let [only] = &own.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {

@@ -9,18 +9,18 @@ use schedlab_native::settings::{self, journal::Recovered};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct RestoreArgs {
     /// The result as JSON
     #[arg(long)]
     json: bool,
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("restore")).about("Put back the settings that a killed run left changed")
+    RestoreArgs::augment_args(Command::new("restore")).about("Put back the settings that a killed run left changed")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = RestoreArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let done = settings::put_back_left()?;
     if own.json {
         output::json_as("schedlab/restore/1", &serde_json::json!({ "settings": done }))?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct RunArgs {
     /// The experiment
     #[arg(value_name = "EXPERIMENT.toml")]
     file: PathBuf,
@@ -21,11 +21,11 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("run")).about("Run an experiment and compare its variants")
+    RunArgs::augment_args(Command::new("run")).about("Run an experiment and compare its variants")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = RunArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
     let experiment = load(&own.file).map_err(|e| match instead(&own.file) {
         Some(help) if !own.file.is_file() => e.help(help),

@@ -1,7 +1,7 @@
 //! `schedlab runs`: lists, shows and removes stored runs. It only removes with `--yes`; without it, it prints the runs
 //! that it would remove.
 
-use crate::again;
+use crate::rerun_command;
 use crate::cli::Entry;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -62,7 +62,7 @@ impl Choice {
 }
 
 #[derive(Args)]
-struct Own {
+struct RunsArgs {
     #[command(flatten)]
     choice: Choice,
     /// The result as JSON
@@ -114,7 +114,7 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Compare it with the records instead; exit code 1 if it tells something else"),
         );
-    Own::augment_args(Command::new("runs"))
+    RunsArgs::augment_args(Command::new("runs"))
         .about("List, show, remove and index stored runs")
         .subcommand_value_name("WORD")
         .disable_help_subcommand(true)
@@ -123,7 +123,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let (word, inner) = matches.subcommand().unwrap_or(("ls", matches));
-    let own = Own::from_arg_matches(inner).map_err(|e| Error::internal(e.to_string()))?;
+    let own = RunsArgs::from_arg_matches(inner).map_err(|e| Error::internal(e.to_string()))?;
     let names = || inner.get_many::<String>(NAMES).into_iter().flatten().cloned().collect::<Vec<_>>();
     match word {
         "show" => show(&own, names().first().map(String::as_str)),
@@ -135,7 +135,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Makes the index of a store, or checks it. Filters do not choose: the index is of all runs.
-fn index(own: &Own, check: bool) -> Result<()> {
+fn index(own: &RunsArgs, check: bool) -> Result<()> {
     let root = &own.choice.out;
     if !own.choice.filter().is_empty() {
         return Err(Error::input("an index is of a whole store").help("leave the filters out"));
@@ -177,7 +177,7 @@ fn index(own: &Own, check: bool) -> Result<()> {
     }
 }
 
-fn ls(own: &Own) -> Result<()> {
+fn ls(own: &RunsArgs) -> Result<()> {
     let cells = own.choice.cells()?;
     if own.json {
         let store = own.choice.out.display().to_string();
@@ -187,7 +187,7 @@ fn ls(own: &Own) -> Result<()> {
 }
 
 /// The cell that a name means, or the only one that passes the filters.
-fn chosen(own: &Own, name: Option<&str>) -> Result<Chosen> {
+fn chosen(own: &RunsArgs, name: Option<&str>) -> Result<Chosen> {
     let cells = own.choice.cells()?;
     match (name, &cells[..]) {
         (Some(name), _) => runs::find(&cells, name),
@@ -216,7 +216,7 @@ struct Shown {
     metrics: std::collections::BTreeMap<String, schedlab_compare::comparison::Stat>,
 }
 
-fn show(own: &Own, name: Option<&str>) -> Result<()> {
+fn show(own: &RunsArgs, name: Option<&str>) -> Result<()> {
     let Chosen { cell, seed } = chosen(own, name)?;
     let held: Vec<&HeldRun> = cell.held.runs.iter().filter(|r| seed.is_none_or(|s| s == r.seed)).collect();
     let records = held.iter().map(|r| r.run.record()).collect::<Result<Vec<Record>>>()?;
@@ -339,7 +339,7 @@ impl Going {
     }
 }
 
-fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
+fn rm(own: &RunsArgs, names: &[String], yes: bool) -> Result<()> {
     if names.is_empty() && own.choice.filter().is_empty() {
         return Err(Error::input("nothing is named to be removed")
             .help("name cells by their first digits ('schedlab runs' lists them), or choose with --load, --variant, --machine, --workload or --backend"));
@@ -385,7 +385,7 @@ impl Left {
     }
 }
 
-fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
+fn gc(own: &RunsArgs, live: bool, yes: bool) -> Result<()> {
     let (mut going, mut left) = (Vec::new(), Left::default());
     for cell in own.choice.cells()? {
         for run in &cell.held.runs {
@@ -408,7 +408,7 @@ fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
 
 /// Prints the runs to remove; with `yes` it removes them first. A run that can't be removed stays and is reported; the
 /// others are removed.
-fn remove(own: &Own, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
+fn remove(own: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
     let all = going.len();
     let mut stayed: Vec<Error> = Vec::new();
     if yes {

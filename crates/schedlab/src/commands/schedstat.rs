@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const TOLD: usize = 5;
 
 #[derive(Args)]
-struct Own {
+struct SchedstatArgs {
     /// Saved /proc/schedstat files, earlier and later, or one stored run: its folder, first digits of its cell, an
     /// experiment or a store [default: the running kernel]
     #[arg(value_name = "FILE|RUN", num_args = 0..=2)]
@@ -66,7 +66,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("schedstat"))
+    SchedstatArgs::augment_args(Command::new("schedstat"))
         .about("Show the scheduler's own counters: live, from saved files, or of a simulated run")
 }
 
@@ -79,7 +79,7 @@ struct Counted {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = SchedstatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let view = view(&own)?;
     let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
     let mut counted = counted(&own)?;
@@ -103,7 +103,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     output::result(|out| out.write_all(text.as_bytes()))
 }
 
-fn view(own: &Own) -> Result<show::View> {
+fn view(own: &SchedstatArgs) -> Result<show::View> {
     let types = own.types.iter().map(|t| IdleType::parse(t)).collect::<Result<Vec<_>>>()?;
     Ok(show::View { domains: own.domain.clone(), types, all: own.all, per_cpu: own.per_cpu })
 }
@@ -129,7 +129,7 @@ fn tell(violations: &[String]) {
     }
 }
 
-fn counted(own: &Own) -> Result<Counted> {
+fn counted(own: &SchedstatArgs) -> Result<Counted> {
     let shown = |path: &Path| path.display().to_string();
     match own.paths.as_slice() {
         [] => live(own.interval.as_deref()),

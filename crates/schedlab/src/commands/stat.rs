@@ -20,7 +20,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const RUNS_OF_TWO: u64 = 10;
 
 #[derive(Args)]
-struct Own {
+struct StatArgs {
     /// The command with its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<String>,
@@ -47,7 +47,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("stat"))
+    StatArgs::augment_args(Command::new("stat"))
         .about("Count a command's CPU time, switches, cycles and the like, or compare two commands")
         .override_usage("schedlab stat [OPTIONS] [--] COMMAND...\n       schedlab stat -a --for TIME")
         .arg_required_else_help(true)
@@ -77,7 +77,7 @@ struct Plan {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = StatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let form = own.form.form()?;
     let json = form.name == "json";
     if own.vs.is_none() && !json && form.name != "table" {
@@ -154,7 +154,7 @@ fn work(plan: &Plan, stop: &AtomicBool) -> Result<(Vec<Record>, u8)> {
     }
 }
 
-fn whole_system(own: &Own, json: bool, stop: &AtomicBool) -> Result<()> {
+fn whole_system(own: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
     if !own.all_cpus {
         return Err(Error::input("no command").help("schedlab stat -- COMMAND..., or -a --for 10s"));
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: cli::Entry = cli::Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct StudyArgs {
     /// The study to run; without a name the studies are listed. 'reports' runs the public reports
     name: Option<String>,
     /// Of 'reports': these only
@@ -30,11 +30,11 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("study")).about("List the studies that ship with schedlab, or run one")
+    StudyArgs::augment_args(Command::new("study")).about("List the studies that ship with schedlab, or run one")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = StudyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
     if own.name.as_deref() == Some(reports::NAME) {
         return judge_reports(&own);
@@ -72,7 +72,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Runs the experiments of all public reports, and says which of them the simulator reproduces.
-fn judge_reports(own: &Own) -> Result<()> {
+fn judge_reports(own: &StudyArgs) -> Result<()> {
     let options = &own.options;
     let form = options.form()?.name;
     if !["table", "markdown", "json"].contains(&form) {

@@ -12,7 +12,7 @@ use schedlab_lab::suite;
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct SuiteArgs {
     /// The kernel with its changes: v6.5+SIS_FIRST_IDLE+NO_WA_IDLE, v6.5:hz=1000,policy=batch, or with a name of its
     /// own NAME=KERNEL:CHANGE,...; several are each compared with the baseline. A series (6.1) or a bzImage is for
     /// --backend vm, and 'running' for --backend host
@@ -29,11 +29,11 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("suite"))
+    SuiteArgs::augment_args(Command::new("suite"))
         .about("Run the fixed set of loads under a change, and list what it loses and gains")
         .mut_arg("format", |arg| {
             arg.default_value("ranked")
-                .help("Form of the result: ranked, table, detail, lkml, markdown, csv, json or go")
+                .help("Form of the result: ranked, table, detail, lkml, markdown or csv")
         })
         .mut_arg("machine", |arg| {
             arg.help(format!(
@@ -45,7 +45,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let mut own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let mut own = SuiteArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
     let (baseline, others) = compared(own.baseline.as_deref(), &own.wanted)?;
     let machines = if own.options.on_host() { Vec::new() } else { own.options.take_machines() };

@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct TimehistArgs {
     #[command(flatten)]
     heard: Heard,
     /// Only these CPUs (0-3,8)
@@ -27,7 +27,7 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("timehist"))
+    TimehistArgs::augment_args(Command::new("timehist"))
         .about("Show each stay of the tasks of a recording, or of a stored run, on a CPU: its length, and the wait before it")
         .after_help(
             "wait time: off the CPU before the stay. sch delay: the part of it since the wakeup. run time: the stay. \
@@ -36,7 +36,7 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = TimehistArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
     let chosen = own.heard.source.chosen();
     let on = |cpu: CpuId| cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));

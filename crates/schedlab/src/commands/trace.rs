@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct TraceArgs {
     #[command(flatten)]
     one: OneRun,
     #[command(flatten)]
@@ -94,13 +94,13 @@ impl Form {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("trace")).about(
+    TraceArgs::augment_args(Command::new("trace")).about(
         "Write a run's events as a Perfetto trace, a CTF trace or ftrace text, for other tools to show",
     )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = TraceArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.check()?;
     let wanted = own.one.wanted();
     let one = wanted.find(&own.one.source)?;
@@ -139,7 +139,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-impl Own {
+impl TraceArgs {
     /// Refuses options that do not go together.
     fn check(&self) -> Result<()> {
         let perfetto = self.format == Form::Perfetto;
@@ -166,7 +166,7 @@ impl Own {
 }
 
 /// Says where the file is, and what shows it.
-fn tell(own: &Own, path: &Path) {
+fn tell(own: &TraceArgs, path: &Path) {
     let size_of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
     let bytes = match own.format {
         Form::Ctf => {
@@ -186,7 +186,7 @@ fn tell(own: &Own, path: &Path) {
     output::note(&format!("{} ({size}): {shown}", path.display()));
 }
 
-fn events<'a>(own: &Own, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
+fn events<'a>(own: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
     let told = own.details || own.counters().any();
     let events = if told { Events::simulated(record) } else { Events::of(run, record) };
     events?.clocked(&common::SIMULATED).within(own.window.window()?, false)
@@ -205,7 +205,7 @@ fn default_name(record: &Record, other: Option<&Record>, form: Form) -> PathBuf 
 
 /// What is written.
 struct Of<'a> {
-    own: &'a Own,
+    own: &'a TraceArgs,
     record: &'a Record,
     other: Option<&'a Record>,
 }

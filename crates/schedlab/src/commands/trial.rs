@@ -16,7 +16,7 @@ use schedlab_kernels::Setting;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::trial::{self, Trial, Tried};
-use schedlab_lab::{Backend, Options, builds, costs};
+use schedlab_lab::{Backend, Options, builds, instruction_counts};
 use schedlab_record::holdings::INSTRUCTIONS_FILE;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
@@ -41,7 +41,7 @@ pub struct TrialOptions {
 }
 
 #[derive(Args)]
-struct Own {
+struct TryArgs {
     /// The patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
     /// patch that ships; several are applied in order
     #[arg(value_name = "PATCH", required = true)]
@@ -88,21 +88,21 @@ struct Own {
     outlets: OutletOptions,
 }
 
-impl Own {
+impl TryArgs {
     fn budget(&self) -> Option<Budget> {
         self.budget.or(if self.runs.is_none() { Some(trial::BUDGET) } else { None })
     }
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("try")).about(
+    TryArgs::augment_args(Command::new("try")).about(
         "Try a patch: build it, run it against its base in guests, and tell what changed and what it costs. Building runs \
          code of the patch, as you, on this machine",
     )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = TryArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.outlets.check()?;
     let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
     let trial = Trial::of(&own.source, &own.patch, patches, own.config.as_deref(), &own.feature)?;
@@ -178,7 +178,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// What was asked to be judged, after the result is shown.
-fn judged(own: &Own, comparison: &Comparison) -> Result<()> {
+fn judged(own: &TryArgs, comparison: &Comparison) -> Result<()> {
     if own.outlets.junit.is_some() {
         gate::some_row("--junit", &[comparison])?;
     }
@@ -201,7 +201,7 @@ fn functions(made: &Compared, trial: &Trial, out: &Path) -> Result<[Counts; 2]> 
         let side = usize::from(cell.variant.name == trial.patched.name);
         let Some(dir) = store.get(&cell.hash()?, run.seed) else { continue };
         let Ok(text) = std::fs::read_to_string(dir.path.join(INSTRUCTIONS_FILE)) else { continue };
-        trial::add(&mut sums[side], &costs::of_text(&text));
+        trial::add(&mut sums[side], &instruction_counts::of_text(&text));
     }
     Ok(sums)
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct UnpackArgs {
     /// Files that 'schedlab work PARCEL --results FILE' wrote
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -24,11 +24,11 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("unpack")).about("Put runs that another machine made into a store")
+    UnpackArgs::augment_args(Command::new("unpack")).about("Put runs that another machine made into a store")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = UnpackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let store = Store::create(&own.out)?;
     let mut other = 0;
     for file in &own.files {

@@ -16,7 +16,7 @@ use schedlab_cluster::parcel::Protocol;
 use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{Again, Probing, run_and_judge};
+use schedlab_lab::validate::{RepeatDisturbed, Probing, run_and_judge};
 use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -27,7 +27,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const FORMS: &[&str] = &["table", "markdown"];
 
 #[derive(Args)]
-pub(super) struct Own {
+pub(super) struct ValidateArgs {
     /// Case files, instead of those that ship with schedlab
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
@@ -76,7 +76,7 @@ pub(super) struct Own {
     pub(super) quiet: bool,
 }
 
-impl Own {
+impl ValidateArgs {
     fn form(&self) -> Result<&str> {
         let form = common::form_of(self.json, &self.format)?;
         if self.json || FORMS.contains(&form) {
@@ -101,12 +101,12 @@ impl Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("validate"))
+    ValidateArgs::augment_args(Command::new("validate"))
         .about("Compare the simulator with real kernels: the same workloads, metric by metric")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = ValidateArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let form = own.form()?;
     own.cluster.check()?;
     if own.cluster.is_slurm() && (own.changes || own.jobs.is_some()) {
@@ -141,7 +141,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as well as it must"))
 }
 
-fn list(own: &Own, chosen: &[Case], json: bool) -> Result<()> {
+fn list(own: &ValidateArgs, chosen: &[Case], json: bool) -> Result<()> {
     let left_out = if own.draw.is_some() { NOT_DRAWN } else { &[] };
     if json {
         let row = |c: &Case| {
@@ -189,7 +189,7 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
 
 /// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run. A
 /// case with an error stops the command before any case is run.
-fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
+fn all(own: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let planned: Vec<_> =
         chosen.iter().map(|case| lacking(own, case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
     let store = Store::create(&own.out)?;
@@ -209,7 +209,7 @@ fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
 
 /// Turns the error of a case that this machine can't run into a row of the table ([`reason`]). A drawn case that a side
 /// refuses is such a row, too. Other errors stay errors.
-fn lacking<T>(own: &Own, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
+fn lacking<T>(own: &ValidateArgs, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
     let refused = |e: &Error| own.draw.is_some() && e.kind() == ErrorKind::Input;
     match done {
         Ok(done) => Ok(Ok(done)),
@@ -230,17 +230,17 @@ pub(super) fn reason(name: &str, e: &Error) -> String {
 }
 
 /// Runs both sides and judges them.
-fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
+fn one(own: &ValidateArgs, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
     let backends = common::backends(None)?;
     run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store, &backends))
 }
 
-fn work(own: &Own, case: &Case, plan: &Plan, store: &Store, backends: &Backends) -> Result<Finished> {
+fn work(own: &ValidateArgs, case: &Case, plan: &Plan, store: &Store, backends: &Backends) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
     let how = Protocol { events: false, validation: true };
     let cluster = own.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
     let session = Session {
-        executor: &Again(&Probing(backends)),
+        executor: &RepeatDisturbed(&Probing(backends)),
         store: Some(store),
         attach: &[(CASE_FILE, case.text.as_bytes())],
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,

@@ -3,7 +3,7 @@
 //! A case is an experiment. Its runs share boots, as those of `schedlab try` do: a change is small beside the spread of
 //! runs, so a case needs many, and a boot takes as long as ten.
 
-use super::validate::{Own, reason};
+use super::validate::{ValidateArgs, reason};
 use crate::experiments::RunRequest;
 use crate::guests::GuestOptions;
 use crate::{cases, common, output};
@@ -19,7 +19,7 @@ use schedlab_report::text::wrap;
 /// # Errors
 /// For an error in a case, when a run fails for another reason than that this machine can't make it, and when a case
 /// does not pass.
-pub fn run(own: &Own, form: &str) -> Result<()> {
+pub fn run(own: &ValidateArgs, form: &str) -> Result<()> {
     let all = match own.files.as_slice() {
         [] => cases::changes(common::cpus())?,
         files => files.iter().map(|f| changes::load(f, common::cpus())).collect::<Result<_>>()?,
@@ -64,7 +64,7 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
 }
 
 /// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from it.
-fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
+fn all_of(own: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
     let guest = GuestOptions::deterministic();
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
     for case in chosen {
@@ -81,7 +81,7 @@ fn all_of(own: &Own, chosen: &[ChangeCase]) -> Result<Changes> {
     Ok(Changes::of(done, not_run))
 }
 
-fn one(own: &Own, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
+fn one(own: &ValidateArgs, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
     let request = RunRequest {
         wanted: Options { runs: own.runs, ..Options::default() },
         jobs: own.jobs,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
-struct Own {
+struct WorkArgs {
     /// The parcel, as 'schedlab pack' writes it
     #[arg(value_name = "PARCEL")]
     file: PathBuf,
@@ -40,12 +40,12 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("work"))
+    WorkArgs::augment_args(Command::new("work"))
         .about("Make the runs of a parcel, here or as a task of a cluster's job")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = WorkArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(report) = &own.report {
         // That of a try before is not this one's. Where this one can't be written, the one at the end is an error.
         let _ = std::fs::remove_file(report);
@@ -93,7 +93,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-fn work(own: &Own) -> Result<(Parcel, Store, Worked)> {
+fn work(own: &WorkArgs) -> Result<(Parcel, Store, Worked)> {
     let parcel = Parcel::read(&own.file)?;
     let store = Store::create(&own.out)?;
     let bar = Bar::runs(own.quiet);

@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry { command, run };
 const NOISE_RUNS: u64 = 8;
 
 #[derive(Args)]
-struct Own {
+struct DoctorArgs {
     /// Make A/A runs of these workloads, and keep their difference as this machine's noise floor [default: schbench,
     /// pipe, hackbench and slice, short]
     #[arg(long, value_name = "WORKLOAD", num_args = 0..)]
@@ -40,11 +40,11 @@ struct Own {
 fn command() -> Command {
     let about =
         "Show what can be measured and changed on this machine, what is still to be put back, and its noise";
-    Own::augment_args(Command::new("doctor")).about(about)
+    DoctorArgs::augment_args(Command::new("doctor")).about(about)
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let own = DoctorArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(workloads) = &own.noise {
         return noise::measure(workloads, own.runs, own.json, own.quiet);
     }

@@ -6,7 +6,7 @@ use crate::progress::Bar;
 use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_compare::noise::{FILE, Floor, Floors};
-use schedlab_lab::aa;
+use schedlab_lab::noise_floor;
 use schedlab_lab::{Backends, Session};
 use schedlab_native::settings::journal;
 use schedlab_record::Record;
@@ -43,9 +43,9 @@ pub fn stored() -> Result<Floors> {
 /// # Errors
 /// For an unknown workload, a run that fails, an interruption, or a full disk.
 pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Result<()> {
-    let usual = || aa::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let usual = || noise_floor::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = if workloads.is_empty() { usual() } else { workloads.to_vec() };
-    let plan = aa::plan(&names, runs)?;
+    let plan = noise_floor::plan(&names, runs)?;
     let (path, mut floors) = (file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
@@ -74,7 +74,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
             schedlab_base::counted(all, "run")
         ));
     }
-    let new = aa::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
+    let new = noise_floor::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
     floors.renew(new.clone());
     floors.store(&path)?;
     if json {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const RUN_DELAY: &str = "run_delay";
 
 /// A stored run that can be made again.
-pub struct Again<'a> {
+pub struct Rerun<'a> {
     record: &'a Record,
     cell: Cell,
     names: Vec<TaskName>,
@@ -47,13 +47,13 @@ fn not_simulated(from: &Origin) -> Error {
         .help("only simulated runs can: --backend sim")
 }
 
-impl<'a> Again<'a> {
+impl<'a> Rerun<'a> {
     /// The run of a record.
     ///
     /// # Errors
     /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be
     /// built.
-    pub fn of(record: &'a Record) -> Result<Again<'a>> {
+    pub fn of(record: &'a Record) -> Result<Rerun<'a>> {
         let kernel = match (record.backend == Backend::Sim, record.resolved) {
             (true, Some(kernel)) => kernel,
             _ => {
@@ -84,7 +84,7 @@ impl<'a> Again<'a> {
         let Prepared { machine, workload, .. } = Prepared::of(&cell, record.seed, &record.drawn)?;
         let names = names(&machine, &workload);
         let end = workload.warmup.plus(record.found.duration);
-        Ok(Again {
+        Ok(Rerun {
             record,
             cast: cast(&machine, &workload, &names, record.kernel.clone(), end),
             series: series(&workload)?,
@@ -99,7 +99,7 @@ impl<'a> Again<'a> {
     }
     /// The same, saying how far the run is, simulated ns.
     #[must_use]
-    pub fn clocked(mut self, clock: &'static AtomicU64) -> Again<'a> {
+    pub fn clocked(mut self, clock: &'static AtomicU64) -> Rerun<'a> {
         self.clock = Some(clock);
         self
     }
@@ -175,7 +175,7 @@ impl<'a> Again<'a> {
     /// it.
     ///
     /// # Errors
-    /// As [`Again::chances`].
+    /// As [`Rerun::chances`].
     pub fn idle_while_waiting(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaiting>> {
         let Some(found) = self.stretches(longest, stop)? else { return Ok(None) };
         let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
@@ -186,7 +186,7 @@ impl<'a> Again<'a> {
     /// The stretches alone.
     ///
     /// # Errors
-    /// As [`Again::chances`].
+    /// As [`Rerun::chances`].
     pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<Found>> {
         let mut sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
         let end = self.simulate(&mut sink, stop)?;
@@ -233,7 +233,7 @@ impl<'a> Again<'a> {
     /// Makes the run and tells it to a sink; when it ended, or `None` where `stop` ended it.
     ///
     /// # Errors
-    /// As [`Again::chances`].
+    /// As [`Rerun::chances`].
     pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         let report = self.report(sink, stop)?;
         Ok((!report.stopped).then_some(report.end))

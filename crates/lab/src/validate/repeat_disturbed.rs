@@ -20,9 +20,9 @@ const TICK_NOISE: Ns = Ns::ms(30);
 const TRIES: &str = "run.tries";
 
 /// Makes runs with another executor, and disturbed runs again. The first quiet run counts, or the last.
-pub struct Again<'a>(pub &'a dyn Executor);
+pub struct RepeatDisturbed<'a>(pub &'a dyn Executor);
 
-impl Executor for Again<'_> {
+impl Executor for RepeatDisturbed<'_> {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let mut tries = 1;
         loop {
@@ -120,7 +120,7 @@ mod tests {
     /// Number of tries, others' time in the run that counts (ms), and the warning.
     fn made(backend: Backend, others_ms: &'static [u64]) -> (usize, u64, Option<String>) {
         let script = Script { others_ms, made: AtomicUsize::new(0) };
-        let kept = Again(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
+        let kept = RepeatDisturbed(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
         let others = kept.found.counters["background.cpu_time"] / 1_000_000;
         (script.made.into_inner(), others, told(&[kept]).map(|w| w.message))
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn an_interruption_ends_the_repeats() {
         let script = Script { others_ms: &[], made: AtomicUsize::new(0) };
-        let made = Again(&script).run(&cell(Backend::Host), 1, &AtomicBool::new(true)).unwrap();
+        let made = RepeatDisturbed(&script).run(&cell(Backend::Host), 1, &AtomicBool::new(true)).unwrap();
         assert!(made.is_none());
     }
 }
