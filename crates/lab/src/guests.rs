@@ -2,7 +2,7 @@
 //! all cells of the vm backend.
 
 use crate::cell::Cell;
-use crate::{variant_checks, scx};
+use crate::{scx, variant_checks};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;

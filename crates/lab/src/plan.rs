@@ -8,7 +8,7 @@
 use crate::cell::Cell;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
-use crate::{variant_checks, scx, watch};
+use crate::{scx, variant_checks, watch};
 use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_compare::tools;
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;

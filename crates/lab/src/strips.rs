@@ -1,7 +1,7 @@
 //! Strips of stored runs: a simulated run is made again, a kernel's run has kept its events.
 
-use crate::rerun::Rerun;
 use crate::events::Events;
+use crate::rerun::Rerun;
 use schedlab_base::{Ns, Result};
 use schedlab_compare::strips::gather::{Follows, Gather};
 use schedlab_compare::strips::{COUNTS, Strips, windows};

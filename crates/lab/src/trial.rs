@@ -5,8 +5,8 @@
 //! `suite/try.toml`.
 
 use crate::budget::Budget;
-use crate::instruction_counts::{OPERATIONS, Operation};
 use crate::experiment::{Experiment, parse, write};
+use crate::instruction_counts::{OPERATIONS, Operation};
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};

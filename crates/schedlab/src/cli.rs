@@ -32,12 +32,7 @@ const JOBS: &[(&str, &[Entry])] = &[
     ),
     (
         "Judge a change",
-        &[
-            commands::trial::ENTRY,
-            commands::bisect::ENTRY,
-            commands::hunt::ENTRY,
-            commands::validate::ENTRY,
-        ],
+        &[commands::trial::ENTRY, commands::bisect::ENTRY, commands::hunt::ENTRY, commands::validate::ENTRY],
     ),
     (
         "Look into runs",
@@ -72,28 +67,12 @@ const JOBS: &[(&str, &[Entry])] = &[
             commands::restore::ENTRY,
         ],
     ),
-    (
-        "Kernels",
-        &[
-            commands::kernel::ENTRY,
-        ],
-    ),
+    ("Kernels", &[commands::kernel::ENTRY]),
     (
         "Other machines",
-        &[
-            commands::jobs::ENTRY,
-            commands::pack::ENTRY,
-            commands::work::ENTRY,
-            commands::unpack::ENTRY,
-        ],
+        &[commands::jobs::ENTRY, commands::pack::ENTRY, commands::work::ENTRY, commands::unpack::ENTRY],
     ),
-    (
-        "The shell",
-        &[
-            commands::completions::ENTRY,
-            commands::man::ENTRY,
-        ],
-    ),
+    ("The shell", &[commands::completions::ENTRY, commands::man::ENTRY]),
 ];
 
 fn commands() -> impl Iterator<Item = &'static Entry> {

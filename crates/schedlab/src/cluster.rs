@@ -47,9 +47,9 @@ impl ClusterOptions {
         let mut options = of_experiment.clone();
         for word in &self.slurm {
             let at = |e: Error| e.context(format!("--slurm {word}"));
-            let (key, value) = word.split_once('=').ok_or_else(|| {
-                at(Error::input("it has no '='").help("write --slurm partition=batch"))
-            })?;
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| at(Error::input("it has no '='").help("write --slurm partition=batch")))?;
             options.set(key, value).map_err(at)?;
         }
         Ok(options)

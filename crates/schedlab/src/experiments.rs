@@ -10,6 +10,8 @@ use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
+use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
+use schedlab_cluster::slurm;
 use schedlab_compare::comparison::folders_made_by_looks;
 use schedlab_compare::comparison::looked::with_looks;
 use schedlab_compare::metrics::Known;
@@ -25,9 +27,7 @@ use schedlab_lab::Backends;
 use schedlab_lab::budget::{self, Budget};
 use schedlab_lab::builds;
 use schedlab_lab::cell::folders;
-use schedlab_cluster::slurm;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
-use schedlab_cluster::parcel::{Contents, Protocol, Parcel};
 use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::{
     Backend, Cell, Engine, Experiment, Finished, Options, Plan, Session, plan, plan_in_guests,

@@ -3,7 +3,6 @@
 //! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold
 //! or the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
 
-mod rerun_command;
 mod cases;
 mod cli;
 mod cluster;
@@ -23,6 +22,7 @@ mod output;
 mod progress;
 mod reporting;
 mod reports;
+mod rerun_command;
 mod several;
 mod state;
 mod studies;

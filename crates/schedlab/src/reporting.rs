@@ -3,7 +3,7 @@
 use crate::commands::doctor::stored_floors;
 use crate::experiments::question;
 use crate::progress::Bar;
-use crate::{rerun_command, common, interrupt};
+use crate::{common, interrupt, rerun_command};
 use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
 use schedlab_compare::comparison::stored::outlines;
 use schedlab_compare::comparison::{
@@ -12,8 +12,8 @@ use schedlab_compare::comparison::{
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::Strips;
 use schedlab_compare::{Comparison, Question, compare};
-use schedlab_lab::rerun::Rerun;
 use schedlab_lab::events::has_kept;
+use schedlab_lab::rerun::Rerun;
 use schedlab_lab::strips::kept;
 use schedlab_lab::{Backend, Cell, Experiment, Options, Plan, plan};
 use schedlab_record::store::RECORD_FILE;
@@ -153,7 +153,7 @@ pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
 fn line(runs: &[Record], dirs: &BTreeMap<(String, u64), RunDir>) -> Option<String> {
     let first = runs.first()?;
     let dir = dirs.get(&(cell_hash(first), first.seed))?;
-    rerun::line(first, dir, &runs.iter().map(|r| r.seed).collect::<Vec<_>>())
+    rerun_command::line(first, dir, &runs.iter().map(|r| r.seed).collect::<Vec<_>>())
 }
 
 /// When the first and the last of the runs were stored, UTC.

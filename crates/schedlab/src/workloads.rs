@@ -13,7 +13,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
-use schedlab_lab::{Backend, variant_checks, guests};
+use schedlab_lab::{Backend, guests, variant_checks};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, rtapp, spec};
@@ -169,7 +169,9 @@ impl Place {
         variant_checks::watched(observe, &spec)?;
         match self.backend()? {
             // An image is a real kernel: it has all policies, as the running one.
-            Backend::Vm => variant_checks::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,
+            Backend::Vm => {
+                variant_checks::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?
+            }
             Backend::Sim | Backend::Host => variant_checks::check(&variant, &spec)?,
         }
         if let (Some(word), Backend::Vm | Backend::Host) = (&self.background, self.backend()?) {

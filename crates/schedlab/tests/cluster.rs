@@ -230,13 +230,17 @@ fn a_node_without_the_executable_ends_the_job_and_errors_of_the_worker_are_told(
     let cluster = Cluster::new();
     let words = ["run", "small.toml", "--engine", "slurm"];
     let (_, err) = cluster.run(&[&words[..], &["--slurm", "schedlab=/no/such/schedlab"]].concat(), 3);
-    assert!(err.contains("--slurm schedlab=PATH names it on the nodes") && err.contains("schedlab pack"), "{err}");
+    assert!(
+        err.contains("--slurm schedlab=PATH names it on the nodes") && err.contains("schedlab pack"),
+        "{err}"
+    );
     // A worker that fails by itself is not begun again.
     let script = "#!/bin/sh\nexit 4\n";
     let path = cluster.lab.path().join("faulty");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (_, err) = cluster.run(&[&words[..], &["--slurm", &format!("schedlab={}", path.display())]].concat(), 3);
+    let (_, err) =
+        cluster.run(&[&words[..], &["--slurm", &format!("schedlab={}", path.display())]].concat(), 3);
     assert!(err.contains("exit code 4 on n1") && err.contains("0.log"), "{err}");
     assert!(!err.contains("made again"), "{err}");
 }

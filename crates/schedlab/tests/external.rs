@@ -164,11 +164,6 @@ fn what_schedlab_printed_is_read_back() {
         (&first["cells"][0]["params"], &first["cells"][0]["seeds"])
     );
 
-    let mean = |c: &serde_json::Value, load: &str, variant: &str| {
-        let cells = c["cells"].as_array().unwrap();
-        let cell = cells.iter().find(|c| c["load"] == load && c["variant"] == variant).unwrap();
-        cell["metrics"]["work"]["mean"].as_f64().unwrap()
-    };
     for seed in ["1", "2"] {
         let words = [
             "bench",

@@ -6,12 +6,12 @@
 //! the file's words, and a store's run is never replaced.
 
 use super::{Maker, Parcel};
-use schedlab_lab::plan::Run;
-use schedlab_lab::validate::case::CASE_FILE;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use schedlab_base::temp::Beside;
 use schedlab_base::{Error, Result, Spot, input};
+use schedlab_lab::plan::Run;
+use schedlab_lab::validate::case::CASE_FILE;
 use schedlab_record::holdings::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
 use schedlab_record::{Record, Store, Stored, cell_hash, content_hash, version_of};

@@ -2,12 +2,12 @@
 //!
 //! A run that the store has is not made again, so a task that is started twice continues where it ended.
 
-use super::{Protocol, Parcel, Task};
+use super::{Parcel, Protocol, Task};
+use schedlab_base::{Error, Result};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::exec::{Backends, Executor, Made, Progress, RunOptions, Session};
 use schedlab_lab::plan::Plan;
-use schedlab_lab::validate::{RepeatDisturbed, Probing};
-use schedlab_base::{Error, Result};
+use schedlab_lab::validate::{Probing, RepeatDisturbed};
 use schedlab_record::Store;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

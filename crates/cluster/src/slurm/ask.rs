@@ -269,7 +269,8 @@ impl Slurm<'_> {
     pub fn submit(&self, args: &[String]) -> std::result::Result<u64, NotTaken> {
         let said = self.call("sbatch", args).map_err(|error| NotTaken { error, sure: true })?;
         if !said.ok() && !said.is_away() {
-            let help = "--slurm KEY=VALUE with partition, constraint, account or time, or [slurm] in the experiment";
+            let help =
+                "--slurm KEY=VALUE with partition, constraint, account or time, or [slurm] in the experiment";
             let error = Error::input(format!("Slurm does not take the job: {}", said.complaint())).help(help);
             return Err(NotTaken { error, sure: true });
         }

@@ -3,10 +3,10 @@
 //! Runs of live cells stay in blocks: two rounds of one load on one machine, in which the variants come forwards and
 //! backwards (A B B A). A block is never cut.
 
-use schedlab_lab::cell::Cell;
 use crate::parcel::Task;
-use schedlab_lab::plan::Plan;
 use schedlab_base::{Backend, Result};
+use schedlab_lab::cell::Cell;
+use schedlab_lab::plan::Plan;
 use std::collections::BTreeMap;
 
 /// Wall time by the hash of a cell: number of runs, and their sum in seconds.
@@ -128,8 +128,8 @@ fn rounds(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_lab::plan::order;
     use schedlab_kernel::Variant;
+    use schedlab_lab::plan::order;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
     use std::sync::Arc;

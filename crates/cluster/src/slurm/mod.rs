@@ -14,16 +14,15 @@ mod wait;
 pub use wait::{Shown, TaskState, Told, told};
 
 use self::ask::Slurm;
-use schedlab_lab::experiment::SlurmOptions;
-use schedlab_lab::exec::{Engine, Executor, Session, Wanted};
-use schedlab_lab::cell::Cell;
-use crate::parcel::{Contents, Protocol, Parcel, Task};
-use schedlab_lab::plan::{Plan, Run};
+use crate::parcel::{Contents, Parcel, Protocol, Task};
 use cut::{GUESS_S, Known, cut, expected_s};
 use journal::{Journal, SCHEMA, Submission};
 use schedlab_base::{Backend, Error, Result, utc};
 use schedlab_guest::Mode;
-use schedlab_record::Store;
+use schedlab_lab::cell::Cell;
+use schedlab_lab::exec::{Engine, Executor, Session, Wanted};
+use schedlab_lab::experiment::SlurmOptions;
+use schedlab_lab::plan::{Plan, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +103,6 @@ impl Engine for Cluster {
         };
         wait::until_stored(&journal, &watched, wanted, session)
     }
-
 }
 
 impl Cluster {

@@ -77,7 +77,8 @@ fn failed(row: &Row, on: &str) -> Verdict {
     match (row.code, row.signal) {
         (NO_FOLDER, _) => Verdict::Barred(format!("the folder is not there{on}")),
         (126 | 127, _) => {
-            let text = format!("schedlab could not be started{on}: --slurm schedlab=PATH names it on the nodes");
+            let text =
+                format!("schedlab could not be started{on}: --slurm schedlab=PATH names it on the nodes");
             Verdict::Barred(text)
         }
         (_, signal) if FROM_OUTSIDE.contains(&signal) => {

@@ -6,12 +6,12 @@
 
 use super::ask::{Row, Slurm, user};
 use super::journal::{Journal, Submission};
-use super::verdict::{Verdict, of_row};
 use super::now_s;
-use schedlab_lab::exec::Wanted;
-use schedlab_lab::exec::Session;
-use schedlab_lab::plan::Run;
+use super::verdict::{Verdict, of_row};
 use schedlab_base::{Error, Result};
+use schedlab_lab::exec::Session;
+use schedlab_lab::exec::Wanted;
+use schedlab_lab::plan::Run;
 use schedlab_record::Store;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

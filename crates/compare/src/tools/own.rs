@@ -1,12 +1,10 @@
 //! Readers of schedlab's own output: a comparison or a run as JSON. It has every run and its seed, so pairs stay pairs.
 
-use super::units;
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Figure, Observe};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
 
 /// A form of schedlab's own results.
 pub struct Form {
@@ -154,13 +152,6 @@ fn run(text: &str) -> Result<Vec<Run>> {
     let run =
         Run { seed: whole["seed"].as_u64(), figures, everything: true, ..origin(&whole, &whole["model"]) };
     some(vec![run], "measured metric")
-}
-
-/// A figure without a stated direction.
-fn undirected(name: &str, unit: &str, value: f64) -> (String, Figure) {
-    let (canonical, factor) = units::canonical(unit);
-    let better = units::better(unit);
-    (name.to_owned(), Figure { value: value * factor, unit: canonical.to_owned(), better })
 }
 
 /// Figures that tables show by default. A comparison has the metrics that its maker chose, so all are shown. A run has

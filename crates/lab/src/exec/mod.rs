@@ -17,8 +17,8 @@ pub use backends::{Backends, RunOptions};
 pub use vm::KERNEL_LOG;
 
 use crate::cell::Cell;
-use crate::plan::{Plan, Run};
 use crate::memory_estimate;
+use crate::plan::{Plan, Run};
 use schedlab_base::{Backend, Error, Result, Warning, parallel};
 use schedlab_record::{Record, RunDir, Store, Stored};
 use schedlab_trace::kept::EVENTS_FILE;

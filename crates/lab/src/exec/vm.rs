@@ -4,8 +4,8 @@
 
 use super::{Made, RunOptions, keep, live};
 use crate::cell::Cell;
-use crate::instruction_counts;
 use crate::guests::caveat;
+use crate::instruction_counts;
 use schedlab_base::{Error, Result};
 use schedlab_guest::{AtRest, Mode};
 use schedlab_kernel::Variant;

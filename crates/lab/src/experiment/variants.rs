@@ -9,7 +9,7 @@ use super::expand::combinations;
 use super::read::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
-use crate::{variant_checks, guests};
+use crate::{guests, variant_checks};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;

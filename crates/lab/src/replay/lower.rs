@@ -124,7 +124,7 @@ impl Seen {
     /// A step after the work up to `at`.
     fn mark(&mut self, at: Ns, action: Action) {
         self.account(at);
-        self.marks.push(Mark { work: self.work, at, own });
+        self.marks.push(Mark { work: self.work, at, action });
     }
     fn begins(&mut self, start: Start, at: Ns) {
         if self.start.is_none() {
@@ -279,7 +279,10 @@ impl Lower {
             };
             seen.begins(Start::At(Ns::ZERO), at);
             let slept = at.since(since);
-            seen.mark(at, waker.map_or(Action::Step(Step::Sleep(slept)), |waker| Action::Awaits { waker, slept }));
+            seen.mark(
+                at,
+                waker.map_or(Action::Step(Step::Sleep(slept)), |waker| Action::Awaits { waker, slept }),
+            );
         }
         if let Some(waker) = waker {
             self.of(waker).mark(at, Action::Step(Step::Wake(task.index())));
@@ -376,7 +379,7 @@ fn part(seen: &Seen, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<
 
 /// The steps of a task, with the work between them.
 fn steps(seen: &Seen, background: bool, place: impl Fn(usize) -> Option<usize>) -> Vec<Step> {
-    let step = |action: Action| match own {
+    let step = |action: Action| match action {
         Action::Awaits { waker, slept } => {
             Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
         }

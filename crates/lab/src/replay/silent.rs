@@ -17,7 +17,7 @@
 //! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]: where a recording would have more,
 //! several are given as one.
 
-use super::lower::{Mark, Action, Seen, Stretch};
+use super::lower::{Action, Mark, Seen, Stretch};
 use schedlab_base::{Ns, TaskId};
 use schedlab_workload::replay::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool)
 
 /// The tasks that ended a sleep of this one.
 fn wakers(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
-    let of = |m: &Mark| match m.own {
+    let of = |m: &Mark| match m.action {
         Action::Awaits { waker, .. } if keeps(waker) => Some(waker.index()),
         _ => None,
     };

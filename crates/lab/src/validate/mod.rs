@@ -4,20 +4,20 @@
 //! A case says beforehand how far off each class of metrics may be. The same list of metrics is compared in
 //! every case, and all of it is reported. This module works on records; the plan decides where they are made.
 
-mod repeat_disturbed;
 pub mod case;
 pub mod changes;
 pub mod draw;
 mod probing;
+mod repeat_disturbed;
 mod running;
 pub mod sides;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod wrong;
 
-pub use repeat_disturbed::RepeatDisturbed;
 pub use case::Case;
 pub use probing::Probing;
+pub use repeat_disturbed::RepeatDisturbed;
 
 use crate::drift::{Difference, compared, drift};
 use crate::experiment::MAX_RUNS;

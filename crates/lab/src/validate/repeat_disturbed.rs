@@ -120,7 +120,8 @@ mod tests {
     /// Number of tries, others' time in the run that counts (ms), and the warning.
     fn made(backend: Backend, others_ms: &'static [u64]) -> (usize, u64, Option<String>) {
         let script = Script { others_ms, made: AtomicUsize::new(0) };
-        let kept = RepeatDisturbed(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
+        let kept =
+            RepeatDisturbed(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
         let others = kept.found.counters["background.cpu_time"] / 1_000_000;
         (script.made.into_inner(), others, told(&[kept]).map(|w| w.message))
     }

@@ -91,8 +91,10 @@ struct List {
 }
 
 fn command() -> Command {
-    KernelArgs::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
-        .about("Kernel images for --backend vm, features and tunables, what came and went by version")
+    KernelArgs::augment_subcommands(
+        Command::new("kernel").subcommand_required(true).arg_required_else_help(true),
+    )
+    .about("Kernel images for --backend vm, features and tunables, what came and went by version")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

@@ -168,7 +168,12 @@ fn simulate(own: &MigrationCostArgs, name: &str) -> Result<()> {
 }
 
 /// Calibrates under a progress bar.
-fn measured(own: &MigrationCostArgs, ask: &Ask, host: &Machine, distances: &Distances) -> Result<Calibration> {
+fn measured(
+    own: &MigrationCostArgs,
+    ask: &Ask,
+    host: &Machine,
+    distances: &Distances,
+) -> Result<Calibration> {
     let stop = interrupt::stop_flag()?;
     let bar = Bar::share(own.quiet);
     let mut watch = |step: Step| {

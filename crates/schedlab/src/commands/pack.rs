@@ -6,8 +6,8 @@ use crate::studies::{self, STUDIES};
 use crate::{cluster, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
-use schedlab_lab::experiment::load;
 use schedlab_cluster::parcel::{self, place};
+use schedlab_lab::experiment::load;
 use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };

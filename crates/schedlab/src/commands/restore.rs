@@ -16,7 +16,8 @@ struct RestoreArgs {
 }
 
 fn command() -> Command {
-    RestoreArgs::augment_args(Command::new("restore")).about("Put back the settings that a killed run left changed")
+    RestoreArgs::augment_args(Command::new("restore"))
+        .about("Put back the settings that a killed run left changed")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

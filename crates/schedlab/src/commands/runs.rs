@@ -1,9 +1,9 @@
 //! `schedlab runs`: lists, shows and removes stored runs. It only removes with `--yes`; without it, it prints the runs
 //! that it would remove.
 
-use crate::rerun_command;
 use crate::cli::Entry;
 use crate::output;
+use crate::rerun_command;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, counted, one_or};
 use schedlab_compare::comparison::stored::{self, Checked};
@@ -227,13 +227,13 @@ fn show(own: &RunsArgs, name: Option<&str>) -> Result<()> {
     let comparison =
         compare(&records, &Question { metrics: overview(&records), ..Question::default() }, &[])?;
     let seeds: Vec<u64> = held.iter().map(|r| r.seed).collect();
-    let again = again::line(first, &run.run, &seeds);
+    let again = rerun_command::line(first, &run.run, &seeds);
     if own.json {
         let shown = Shown {
             seed,
             model: first.model,
             params: params_of_run(first),
-            changes: again::changes(&first.variant),
+            changes: rerun_command::changes(&first.variant),
             again,
             environment: first.found.environment.clone(),
             warnings: comparison.warnings,
@@ -277,7 +277,7 @@ fn head(
     for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
         write!(out, "{}", wrap("  ", &line))?;
     }
-    let changes = again::changes(&first.variant);
+    let changes = rerun_command::changes(&first.variant);
     if !changes.is_empty() {
         write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;
     }

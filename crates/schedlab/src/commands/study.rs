@@ -30,7 +30,8 @@ struct StudyArgs {
 }
 
 fn command() -> Command {
-    StudyArgs::augment_args(Command::new("study")).about("List the studies that ship with schedlab, or run one")
+    StudyArgs::augment_args(Command::new("study"))
+        .about("List the studies that ship with schedlab, or run one")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

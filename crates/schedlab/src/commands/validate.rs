@@ -8,15 +8,15 @@ use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
+use schedlab_cluster::parcel::Protocol;
 use schedlab_compare::agreement::{CaseResult, NotRun, Validation};
 use schedlab_lab::Backends;
-use schedlab_cluster::slurm;
 use schedlab_lab::experiment::MAX_RUNS;
-use schedlab_cluster::parcel::Protocol;
+use schedlab_lab::experiment::SlurmOptions;
 use schedlab_lab::validate::case::{self, CASE_FILE, Case, Real};
 use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{RepeatDisturbed, Probing, run_and_judge};
+use schedlab_lab::validate::{Probing, RepeatDisturbed, run_and_judge};
 use schedlab_lab::{Engine, Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -235,7 +235,13 @@ fn one(own: &ValidateArgs, case: &Case, sides: Sides, store: &Store) -> Result<C
     run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store, &backends))
 }
 
-fn work(own: &ValidateArgs, case: &Case, plan: &Plan, store: &Store, backends: &Backends) -> Result<Finished> {
+fn work(
+    own: &ValidateArgs,
+    case: &Case,
+    plan: &Plan,
+    store: &Store,
+    backends: &Backends,
+) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
     let how = Protocol { events: false, validation: true };
     let cluster = own.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;

@@ -5,10 +5,10 @@ use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, temp};
-use schedlab_lab::Progress;
-use schedlab_cluster::slurm::journal::{Failure, REPORT_SCHEMA, Report};
 use schedlab_cluster::parcel::worker::{Worked, Worker};
 use schedlab_cluster::parcel::{Parcel, place, results};
+use schedlab_cluster::slurm::journal::{Failure, REPORT_SCHEMA, Report};
+use schedlab_lab::Progress;
 use schedlab_record::Store;
 use std::path::{Path, PathBuf};
 
