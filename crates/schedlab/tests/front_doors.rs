@@ -2,11 +2,13 @@
 //!
 //! In a page, a block of kind `console` holds commands behind `$ ` and their output, in which a line `...` stands for
 //! any lines. A block of kind `toml` whose first line is `# FILE` is written to that file; `# FILE, at its end` is
-//! added to it. Blocks of other kinds are for the reader's eye and are not run.
+//! added to it. Blocks of other kinds are for the reader's eye and are not run; their commands, and those of all other
+//! pages, must have the subcommands and options that help lists.
 
 mod common;
 
 use common::Lab;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -45,7 +47,6 @@ fn words(command: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    assert!(quote.is_none(), "an open quote in {command}");
     words
 }
 
@@ -151,7 +152,9 @@ fn every_example_runs_as_its_comment_says() {
         .filter(|n| n.ends_with(".toml"))
         .collect();
     names.sort();
+    let list = std::fs::read_to_string(root().join("examples/README.md")).unwrap();
     for file in &names {
+        assert!(list.contains(&format!("[{file}]({file})")), "{file} is not in the list of examples");
         let text = std::fs::read_to_string(root().join("examples").join(file)).unwrap();
         let comment = text.lines().take_while(|l| l.starts_with('#')).count();
         assert!(
@@ -188,4 +191,92 @@ fn every_example_runs_as_its_comment_says() {
     for what in skipped {
         println!("skipped: {what}");
     }
+}
+
+/// The command lines of a page: indented lines and code within lines that begin with `schedlab`, without what a shell
+/// or another program takes of them.
+fn commands_of(page: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    for line in page.lines() {
+        let whole =
+            line.strip_prefix("    ").or(line.strip_prefix("$ ")).filter(|l| l.starts_with("schedlab "));
+        let parts = line.split('`').skip(1).step_by(2).filter(|c| c.starts_with("schedlab "));
+        let parts: Vec<&str> = whole.map_or_else(|| parts.collect(), |line| vec![line]);
+        commands.extend(parts.iter().map(|c| without_shell(c)));
+    }
+    commands
+}
+
+fn without_shell(command: &str) -> String {
+    let ends = ["  ", " #", " -- ", " | ", " > ", " < ", " && ", " \\"];
+    let end = ends.iter().filter_map(|e| command.find(e)).min().unwrap_or(command.len());
+    command[..end].to_owned()
+}
+
+/// Help of schedlab's commands, asked for once each; `None` for words that are not a command.
+struct Helps {
+    lab: Lab,
+    known: BTreeMap<Vec<String>, Option<String>>,
+}
+
+impl Helps {
+    fn of(&mut self, command: &[String]) -> Option<String> {
+        let lab = &self.lab;
+        let ask = || {
+            let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+            let output = lab.command(&words).output().unwrap();
+            output.status.success().then(|| common::texts(&output).0)
+        };
+        self.known.entry(command.to_owned()).or_insert_with(ask).clone()
+    }
+    /// The help for a command line: of the workload for `bench` and `knee`, of the subcommand where there are some.
+    fn for_line(&mut self, words: &[String]) -> Option<String> {
+        let help = self.of(&words[..1])?;
+        let next = words.get(1).filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+        let deeper = next.filter(|w| !w.starts_with('-')).filter(|w| {
+            let listed =
+                help.lines().any(|l| l.strip_prefix("  ").is_some_and(|l| l.split(' ').next() == Some(w)));
+            ["bench", "knee"].contains(&words[0].as_str()) || help.contains("\nCommands:") && listed
+        });
+        deeper.and_then(|_| self.of(&words[..2])).or(Some(help))
+    }
+}
+
+/// Whether help lists an option.
+fn lists(help: &str, option: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+    help.match_indices(option)
+        .any(|(at, _)| ends(&help[at + option.len()..]) && help[..at].ends_with([' ', '[', '\n', '\'']))
+}
+
+/// What of a page's command line schedlab does not have.
+fn unknown_in(helps: &mut Helps, command: &str) -> Option<String> {
+    let words = words(command).split_off(1);
+    let first = words.first().filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
+    if first.starts_with('-') {
+        return None;
+    }
+    let Some(help) = helps.for_line(&words) else { return Some(format!("no command '{first}'")) };
+    let options = words.iter().filter(|w| w.starts_with('-') && w.len() > 1 && !w.contains(' '));
+    let names = options.map(|w| w.split('=').next().unwrap().trim_end_matches([',', '.', ')', ']']));
+    let mut unknown = names.filter(|name| !lists(&help, name));
+    unknown.next().map(|name| format!("no option {name}"))
+}
+
+#[test]
+fn commands_of_all_pages_are_those_that_help_lists() {
+    let mut helps = Helps { lab: Lab(tempfile::tempdir().unwrap()), known: BTreeMap::new() };
+    let folders = ["", "docs", "docs/studies", "patches"];
+    let pages = folders.iter().flat_map(|f| std::fs::read_dir(root().join(f)).unwrap());
+    let pages = pages.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "md"));
+    let (mut read, mut faults) = (0, Vec::new());
+    for page in pages.filter(|p| !p.ends_with("CHANGELOG.md")) {
+        for command in commands_of(&std::fs::read_to_string(&page).unwrap()) {
+            read += 1;
+            let unknown = unknown_in(&mut helps, &command);
+            faults.extend(unknown.map(|what| format!("{}: {command}: {what}", page.display())));
+        }
+    }
+    assert!(read > 200, "{read}");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
