@@ -175,14 +175,14 @@ fn every_example_runs_as_its_comment_says() {
             // Planned with all its runs; made only where a live run may disturb nobody.
             Some("host") if std::env::var_os("SCHEDLAB_TEST_LIVE").is_none() => {
                 lab.ok(&["pack", file, "--backend", "host", "-o", "live.parcel"]);
-                skipped.push(format!("{file} needs a quiet machine: SCHEDLAB_TEST_LIVE=1"));
+                skipped.push(format!("needs a quiet machine (SCHEDLAB_TEST_LIVE=1): {file}"));
             }
             Some("host") => drop(lab.json(&[&command[..], &["--json", "-q"]].concat())),
             // Its experiment is made in the simulator, which has the patch's feature.
             Some("vm") => {
                 let json = lab.json(&["run", file, "--json", "-q"]);
                 assert_eq!(unmeasured(&json), [""; 0], "{file}");
-                skipped.push(format!("{file} needs a kernel that is built, and a guest"));
+                skipped.push(format!("needs a kernel that is built, and a guest: {file}"));
             }
             Some(other) => panic!("{file}: backend {other}"),
         }
@@ -266,7 +266,7 @@ fn unknown_in(helps: &mut Helps, command: &str) -> Option<String> {
 #[test]
 fn commands_of_all_pages_are_those_that_help_lists() {
     let mut helps = Helps { lab: Lab(tempfile::tempdir().unwrap()), known: BTreeMap::new() };
-    let folders = ["", "docs", "docs/studies", "patches"];
+    let folders = ["", "docs", "docs/studies", "examples", "patches"];
     let pages = folders.iter().flat_map(|f| std::fs::read_dir(root().join(f)).unwrap());
     let pages = pages.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "md"));
     let (mut read, mut faults) = (0, Vec::new());
