@@ -17,9 +17,10 @@
 //! | which uncertain cost of a machine sways a result | [`uncertainty`] |
 //!
 //! Special questions have results of their own, as plain data that [`schedlab_record`]'s readers can store and the
-//! report can print: the knee of a load ([`knees`]), whether a simulated and a real kernel agree ([`agreement`]), whether
-//! a change moves both alike ([`predicted`], [`agreement::changes`]), what a patch costs ([`trial`]), what public reports
-//! claim ([`reports`]), who ran where over time ([`strips`]), counted and sampled commands ([`counted`], [`shares`]).
+//! report can print: the knee of a load ([`knees`]), whether a simulated and a real kernel agree ([`agreement`]),
+//! whether a change moves both alike ([`predicted`], [`agreement::changes`]), what a patch costs ([`trial`]), what
+//! public reports claim ([`reports`]), who ran where over time ([`strips`]), counted and sampled commands ([`counted`],
+//! [`shares`]).
 //!
 //! Rules: the run is the unit of replication, never the event. "Not measured" is a value. A verdict may be "unclear".
 

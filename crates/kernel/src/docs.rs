@@ -13,7 +13,7 @@ the same.
 A feature is switched on by its name and off by `NO_` before it: `--feature`, `features` of a variant, or behind a
 kernel's name (`v6.5:NO_SIS_UTIL`). A tunable is set with `--tunable hz=1000`, or `tunables` of a variant. Both may
 change in the middle of a run (`NAME@10s`). On live systems features and tunables are settings
-([settings.md](settings.md)). Mechanisms that differ by version and can't be switched stand in
+([live.md](live.md#settings)). Mechanisms that differ by version and can't be switched are in
 [chronology.md](chronology.md).
 
 - **Releases** are those of kernel.org that have the name: from the first, before the second. Stable trees backport

@@ -5,8 +5,8 @@
 //! the verdicts do not settle it, a commit is as the end from which it can't be as far away as the other end is. Where
 //! this does not settle it either, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
 //! decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
-//! looks together ([`schedlab_compare::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that merges are
-//! treated as `git bisect` does.
+//! looks together ([`schedlab_compare::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that
+//! merges are treated as `git bisect` does.
 //!
 //! Nothing is written down: builds and runs are in the cache and the store, so the same command continues where an
 //! earlier one was interrupted.

@@ -1,7 +1,7 @@
 //! More runs until each row is decided, or a budget is used.
 //!
-//! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a
-//! verdict first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm).
+//! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a verdict
+//! first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm).
 //! Which loads get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is
 //! asked for seeds a to b of some of a plan's cells, and for nothing else.
 

@@ -1,4 +1,4 @@
-//! docs/fidelity.md holds the tables of stored validations, docs/fidelity/*.json, as `schedlab validate --json` printed
+//! docs/fidelity.md holds the tables of stored validations, cases/results/*.json, as `schedlab validate --json` printed
 //! them. To write the page's tables anew: `SCHEDLAB_BLESS=1 cargo test -p schedlab-report --test it fidelity`.
 
 use schedlab_compare::agreement::Validation;
@@ -17,18 +17,19 @@ fn block(file: &Path) -> String {
 
 #[test]
 fn the_page_holds_the_tables_of_the_stored_validations() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let page = docs.join("fidelity.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = root.join("docs/fidelity.md");
     let stored = std::fs::read_to_string(&page).unwrap();
     let mut made = stored.clone();
     for name in ["guests", "host"] {
         let (from, to) = (
-            format!("<!-- {name}: made from fidelity/{name}.json -->\n"),
+            format!("<!-- {name}: made from cases/results/{name}.json -->\n"),
             format!("<!-- end of {name} -->\n"),
         );
         let (head, rest) = made.split_once(&from).unwrap_or_else(|| panic!("the page has no '{from}'"));
         let (_, tail) = rest.split_once(&to).unwrap_or_else(|| panic!("the page has no '{to}'"));
-        made = format!("{head}{from}\n{}\n{to}{tail}", block(&docs.join(format!("fidelity/{name}.json"))));
+        made =
+            format!("{head}{from}\n{}\n{to}{tail}", block(&root.join(format!("cases/results/{name}.json"))));
     }
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
         std::fs::write(&page, &made).unwrap();

@@ -15,7 +15,8 @@ pub struct ClusterOptions {
     /// Who makes missing runs: here (this process) or slurm (job arrays of a cluster) [default: here]
     #[arg(long, value_name = "ENGINE", hide_short_help = true)]
     engine: Option<String>,
-    /// Ask this of the cluster: a key of [slurm], such as partition=batch (docs/cluster.md); may be given more than once
+    /// Ask this of the cluster: a key of [slurm], such as partition=batch (docs/cluster.md); may be given more than
+    /// once
     #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     slurm: Vec<String>,
 }

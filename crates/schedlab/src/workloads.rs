@@ -200,7 +200,7 @@ impl Place {
                         variant.name
                     );
                     let help = "add --backend sim; live: schedlab exec --set features=NO_NAME -- schedlab bench ..., or a \
-                                variant's settings in an experiment (docs/settings.md)";
+                                variant's settings in an experiment (docs/live.md)";
                     return Err(Error::input(text).help(help));
                 }
                 if variant.kernel != RUNNING {

@@ -543,7 +543,7 @@ fn the_chronology_tells_all_mechanisms_what_one_version_does_or_one_mechanism() 
     assert!(lab.run(&["kernel", "history", "6.4"], 2).1.contains("there are: v2.6.12"));
 }
 
-/// The examples of docs/python.md, from top to bottom. SCHEDLAB_PYTHON names another interpreter.
+/// The examples of docs/automation.md, from top to bottom. SCHEDLAB_PYTHON names another interpreter.
 #[test]
 fn the_python_page_runs() {
     let python = std::env::var("SCHEDLAB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -552,11 +552,12 @@ fn the_python_page_runs() {
         out.is_ok_and(|o| o.status.success())
     };
     if !has("pandas") {
-        eprintln!("skipped: {python} has no pandas, so the examples of docs/python.md were not run");
+        eprintln!("skipped: {python} has no pandas, so the examples of docs/automation.md were not run");
         return;
     }
     let page =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/python.md")).unwrap();
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/automation.md"))
+            .unwrap();
     let lab = Lab::new();
     std::fs::rename(lab.path().join("small.toml"), lab.path().join("mine.toml")).unwrap();
     let (mut kind, mut script) = ("", String::new());
@@ -572,7 +573,9 @@ fn the_python_page_runs() {
             (None, "python") => script += &format!("{line}\n"),
             (None, "python perfetto") if has("perfetto") => script += &format!("{line}\n"),
             (None, "python perfetto") if line.starts_with("import") => {
-                eprintln!("skipped: {python} has no perfetto, so that example of docs/python.md was not run");
+                eprintln!(
+                    "skipped: {python} has no perfetto, so that example of docs/automation.md was not run"
+                );
             }
             _ => {}
         }

@@ -8,6 +8,7 @@ mod common;
 mod external;
 mod filters;
 mod friction;
+mod front_doors;
 mod groups;
 mod guessed;
 mod hostile;

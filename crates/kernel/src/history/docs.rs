@@ -7,11 +7,11 @@ use std::fmt::Write;
 const HEAD: &str = "# Chronology
 
 Mechanisms that came to the kernel's scheduler or went, as far as the simulator models them: each once, by subject,
-in order of time. What was found and is not modelled stands at the end. Made from the tables in
+in order of time. What was found and is not modelled is at the end. Made from the tables in
 `crates/kernel/src/history/`; change these, then run `SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel chronology_page`.
 `schedlab kernel history [VERSION|MECHANISM]` prints the same; with a version it prints the behaviour of that profile.
 
-Mechanisms that can be switched in the kernel's sched/features stand in [features.md](features.md). Parameters of
+Mechanisms that can be switched in the kernel's sched/features are in [features.md](features.md). Parameters of
 sched domains differ by version, too: `schedlab machine NAME` prints them.
 
 - **Releases** are those of kernel.org that have the mechanism: from the first, before the second.

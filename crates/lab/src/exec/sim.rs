@@ -40,8 +40,8 @@ fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Op
 
 /// A simulated run; `None` if `stop` ended it early.
 ///
-/// # Errors
-/// A workload that can't be built or does not fit into memory, and, where invariants are walked, one that does not hold.
+/// # Errors A workload that can't be built or does not fit into memory, and, where invariants are walked, one that does
+/// not hold.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
     let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
     let drawn = cell.draw(seed);

@@ -215,7 +215,7 @@ pub const VARIANT: Section = Section {
         key(
             "patch",
             r#"["mine.patch"]"#,
-            "patches of the kernel's source, in order: files, or patches that ship; built for --backend vm (patches.md)",
+            "patches of the kernel's source, in order: files, or patches that ship; built for --backend vm (changes.md)",
         ),
         key("config", r#""mine.config""#, "a fragment of configuration for the kernel that is built"),
         key(
@@ -233,7 +233,7 @@ pub const VARIANT: Section = Section {
         key("nice", "5", "of all tasks of the workload"),
         key("slice", r#""3ms""#, "that all tasks ask for; of use from 6.12 on"),
         key("tasks", "{ worker = { nice = 5 } }", "policy, nice and slice of one group of tasks"),
-        key("settings", r#"{ governor = "performance" }"#, "of the live system (settings.md)"),
+        key("settings", r#"{ governor = "performance" }"#, "of the live system (live.md)"),
         key(
             "migration_cost",
             r#"[0, 2500, 10000]"#,

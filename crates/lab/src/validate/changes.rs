@@ -3,8 +3,8 @@
 //! A case is an experiment with a table `[change]`. It names two variants, `from` and `to`, and the rows that must move
 //! ([`of_changes`]). Changes are in per cent of the mean under `from`; their intervals have 95 %. A row is judged for
 //! each load on each machine by [`rule`], which looks at the real kernel first: where its own change is not known, the
-//! simulation gets no verdict. The case's other rows are compared by [`schedlab_compare::predicted`] and decide nothing. This
-//! module works on records; it makes no runs.
+//! simulation gets no verdict. The case's other rows are compared by [`schedlab_compare::predicted`] and decide
+//! nothing. This module works on records; it makes no runs.
 
 use crate::experiment::{Experiment, keys, parse as experiment, strings};
 use schedlab_base::{Error, Result, input};

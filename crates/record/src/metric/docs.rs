@@ -21,7 +21,7 @@ else counts.
 \"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
 
 `perf.*` are the kernel's performance counters of the workload's tasks, or of a command and its children, over the
-measured time ([counters.md](counters.md)); one that the machine does not have is missing, with the reason.
+measured time ([live.md](live.md#performance-counters)); one that the machine does not have is missing, with the reason.
 
 Deterministic guests of the vm backend count instructions, which all their CPUs execute in turns, and call that
 time: rates and the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates)

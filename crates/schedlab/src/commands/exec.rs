@@ -35,7 +35,7 @@ struct ExecArgs {
     /// CPUs that may be used, e.g. 0,2-3
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// A setting of the system for that time (docs/settings.md); may be given more than once
+    /// A setting of the system for that time (docs/live.md); may be given more than once
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// A live process with all its threads, instead of a command

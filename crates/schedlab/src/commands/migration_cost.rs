@@ -113,7 +113,7 @@ fn command() -> Command {
         .about("Measure what moving a task costs, by distance of CPUs and working set")
         .after_help(
             "It takes about a minute, and needs a quiet machine. A cutoff is twice the cost of a move: \
-             a task that ran more recently is cache hot. docs/migration-cost.md tells the procedure.",
+             a task that ran more recently is cache hot. docs/studies/migration-cost.md describes the procedure.",
         )
 }
 
