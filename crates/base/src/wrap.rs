@@ -3,8 +3,8 @@
 /// The columns of a line.
 pub const WIDTH: usize = 78;
 
-/// Words in lines of at most [`WIDTH`] columns: the first behind `first`, the others behind `rest`. A word that is longer
-/// than a line stands alone on one that is too long: see [`pieces`].
+/// Words in lines of at most [`WIDTH`] columns: the first behind `first`, the others behind `rest`. A word that is
+/// longer than a line stands alone on one that is too long: see [`pieces`].
 pub fn wrapped<W: AsRef<str>>(first: &str, rest: &str, words: impl Iterator<Item = W>) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut line, mut empty) = (first.to_owned(), true);

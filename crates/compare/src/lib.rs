@@ -1,8 +1,8 @@
 //! What is said of records: a room below the making of runs and below every backend.
 //!
 //! A *record* is what a run leaves ([`schedlab_record::Record`]). This crate reads records, and what other tools have
-//! saved, and says what they show. It makes no run and prints nothing; that the simulator, the running kernel and guests
-//! are unknown here is the compiler's to hold.
+//! saved, and says what they show. It makes no run and prints nothing; that the simulator, the running kernel and
+//! guests are unknown here is the compiler's to hold.
 //!
 //! From a record to a verdict:
 //!
