@@ -2,8 +2,8 @@
 //! and the record of a run.
 //!
 //! The way of a record: a form's reader ([`text`]) makes it [`SchedRecord`]; [`order`] puts it in the order of time;
-//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`people`]. Everything streams: memory grows
-//! with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
+//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`task_table`]. Everything streams: memory
+//! grows with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
 //!
 //! Times are nanoseconds since the recording's first record.
 
@@ -136,8 +136,8 @@ impl<'a, A: Audience> Importer<'a, A> {
 
     /// A thread's name, process and group, told apart from any record.
     pub fn introduce(&mut self, tid: u32, known: KnownThread) {
-        self.translator.people.belongs(tid, known.process, self.audience);
-        self.translator.people.introduce(tid, known);
+        self.translator.tasks.belongs(tid, known.process, self.audience);
+        self.translator.tasks.introduce(tid, known);
     }
 
     /// Number of records taken.
@@ -153,7 +153,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         let opened_ns = self.translator.opened_ns();
         let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= sched_record::MAX_CPUS).unwrap_or(0));
         let end: Ns = self.translator.end;
-        let cast = self.translator.people.into_cast(cpus as usize, release.unwrap_or_default(), end);
+        let cast = self.translator.tasks.into_cast(cpus as usize, release.unwrap_or_default(), end);
         Imported { cast, losses: self.losses, kinds: self.kinds, opened_ns, records, ..Imported::default() }
     }
 }

@@ -66,7 +66,7 @@ pub struct KnownThread {
 #[derive(Clone, Copy, Default)]
 struct TaskNote {
     comm: Comm,
-    coming: Arrival,
+    arrival: Arrival,
 }
 
 /// The tasks met so far.
@@ -133,7 +133,7 @@ impl TaskTable {
         };
         audience.meet(task, &actor);
         self.actors.push(actor);
-        self.notes.push(TaskNote { comm: if known { comm } else { Comm::default() }, coming: Arrival::No });
+        self.notes.push(TaskNote { comm: if known { comm } else { Comm::default() }, arrival: Arrival::No });
         task
     }
 
@@ -176,8 +176,8 @@ impl TaskTable {
 
     /// Why the task comes.
     #[inline]
-    pub fn coming(&mut self, task: TaskId) -> &mut Arrival {
-        &mut self.notes[task.index()].coming
+    pub fn arrival(&mut self, task: TaskId) -> &mut Arrival {
+        &mut self.notes[task.index()].arrival
     }
 
     /// Everyone, at the end.

@@ -1,5 +1,5 @@
-//! The patterns of a tree's .gitignore files, as gitignore(5) has them: a pattern with a slash before its end is bound to
-//! its file's folder, `!` takes a file back in, a `/` at the end means folders, `**` goes over folders.
+//! The patterns of a tree's .gitignore files, as gitignore(5) has them: a pattern with a slash before its end is bound
+//! to its file's folder, `!` takes a file back in, a `/` at the end means folders, `**` goes over folders.
 //!
 //! The tree's own files alone decide: not those of a folder around it, nor the user's.
 

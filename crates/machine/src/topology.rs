@@ -139,6 +139,7 @@ impl Topology {
         self.alike(cpu, |a, b| a.core == b.core)
     }
     /// CPUs that share this CPU's last-level cache.
+    #[cfg(test)]
     pub fn llc_mask(&self, cpu: CpuId) -> CpuSet {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }

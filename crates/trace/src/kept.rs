@@ -22,7 +22,6 @@
 //! declaration. A task or CPU that may be missing is 0 for `None`, else its number plus 1.
 //!
 //! A file that was cut off, or in which a byte is wrong, gives one error with the offset at which it stands.
-//! [`Reader::open_cut`] reads what is there of a file that has no end.
 
 mod code;
 mod names;

@@ -89,13 +89,13 @@ pub fn measure(effort: Effort) -> Result<Probed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
     use schedlab_machine::probed::IDLE_EXIT;
 
     #[test]
     fn every_cost_measured_is_one_of_the_table_and_plausible() {
         let Ok(probed) = measure(Effort::GLANCE) else {
-            println!("skipped: two CPUs are needed");
-            return;
+            return skipped("two CPUs");
         };
         let found = probed.measured;
         for cost in &found {

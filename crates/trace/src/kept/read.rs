@@ -20,7 +20,6 @@ pub struct Reader<R = File> {
     from: Source<R>,
     known: ReasonTables,
     close: Close,
-    whole: bool,
     /// Offset of the first block.
     first: u64,
 }
@@ -42,15 +41,6 @@ impl Reader {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Reader::of(file, path)
     }
-    /// Opens a file that may have no end, because its writer was killed. Its cast is empty then, and the last item is
-    /// the error that says where it is cut off.
-    ///
-    /// # Errors
-    /// When it can't be read, is no file of events, or is another version's.
-    pub fn open_cut(path: &Path) -> Result<Reader> {
-        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
-        Reader::begin(file, path)
-    }
 }
 
 impl<R: Read + Seek> Reader<R> {
@@ -61,10 +51,9 @@ impl<R: Read + Seek> Reader<R> {
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
         reader.close = reader.from.close()?;
-        reader.whole = true;
         Ok(reader)
     }
-    pub(super) fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
+    fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut from = Source { bytes: BufReader::new(bytes), file: path.to_owned(), offset: 0 };
         let mut magic = [0; MAGIC.len()];
         let is_ours = from.bytes.read_exact(&mut magic).is_ok();
@@ -82,13 +71,7 @@ impl<R: Read + Seek> Reader<R> {
             return Err(from.wrong(from.offset, &format!("its schema is '{}', not '{SCHEMA}'", head.schema)));
         }
         let first = from.offset;
-        Ok(Reader {
-            from,
-            known: ReasonTables::of(&head.names),
-            close: Close::default(),
-            whole: false,
-            first,
-        })
+        Ok(Reader { from, known: ReasonTables::of(&head.names), close: Close::default(), first })
     }
 
     /// The tasks, and the frame of the run.
@@ -168,13 +151,7 @@ impl<R: Read + Seek> Items<'_, R> {
         let letter = from.section(&mut self.block.bytes)?;
         match letter {
             b'B' => self.block_at = from.offset - self.block.bytes.len() as u64,
-            b'C' if self.reader.whole => {
-                self.block.bytes.clear();
-                self.ended = true;
-            }
-            // Read as one that may be cut, but it is whole after all.
             b'C' => {
-                self.reader.close = from.rest_of_close(std::mem::take(&mut self.block.bytes))?;
                 self.block.bytes.clear();
                 self.ended = true;
             }

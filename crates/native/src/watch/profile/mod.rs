@@ -192,6 +192,7 @@ fn mapping(line: &str) -> Option<(u64, u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn code_of_a_process_is_read_from_its_maps() {
@@ -233,7 +234,7 @@ mod tests {
         let argv = ["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=300000"].map(str::to_owned);
         let how = WatchOptions { output: watch::Output::Aside, ..WatchOptions::default() };
         match command(&argv, how, Ask { rate: 1999, chains: true }, &AtomicBool::new(false)) {
-            Err(e) => eprintln!("skipped: {e}"),
+            Err(e) => skipped(format!("samples: {e}")),
             Ok(s) => {
                 let p = &s.profile;
                 assert!(p.busy > 20 && p.kernel > 0 && p.kernel <= p.busy, "{p:?}");

@@ -1,6 +1,7 @@
 use super::super::tests::{bytes, layouts};
 use super::*;
 use schedlab_base::CpuId;
+use schedlab_base::testing::skipped;
 use schedlab_record::background::{Shape, groups};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ fn since_boot_ns() -> u64 {
 fn a_sleeper_is_seen_as_often_as_it_wakes_up() {
     // It needs root or CAP_PERFMON.
     if super::super::check().is_err() || !instance::threads_have_the_kernels_numbers() {
-        return println!("skipped: events can't be recorded here");
+        return skipped("tracepoints");
     }
     let sleeper = Sleeper::start();
     let name = sleeper.name();

@@ -313,6 +313,7 @@ fn renumbered(told: SchedRecord, number: &impl Fn(u32) -> u32) -> SchedRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
     use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 
     /// A recording of this process, which sleeps 20 times and makes a thread.
@@ -322,7 +323,7 @@ mod tests {
         let before = super::super::instance::names();
         let mut recorder = match Recorder::begin(folder.path()) {
             Ok(recorder) => recorder,
-            Err(e) => return println!("skipped: {e}"),
+            Err(e) => return skipped(format!("tracepoints: {e}")),
         };
         (0..20).for_each(|_| _ = sys::sleep_for(200_000));
         std::thread::spawn(|| _ = sys::sleep_for(300_000_000)).join().unwrap();

@@ -186,6 +186,7 @@ impl FromIdle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn switches_from_idle_are_missed_only_where_a_task_leaves_that_never_came() {
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn an_instance_tells_of_every_sleep_and_is_gone_afterwards() {
         if !instance::may_be_had() {
-            return println!("skipped: root and tracefs are needed");
+            return skipped("root and tracefs");
         }
         let (layouts, cpu) =
             (super::super::tracefs::layouts().unwrap(), sys::affinity().unwrap().iter().next().unwrap());
