@@ -69,6 +69,20 @@ pub enum Spec {
 }
 
 impl Spec {
+    /// The workload that a record holds. Other crates call this, so that serde's code for a spec is made once, here.
+    ///
+    /// # Errors
+    /// Where it is another version's.
+    pub fn from_json(json: &serde_json::Value) -> serde_json::Result<Spec> {
+        Spec::deserialize(json)
+    }
+    /// The workload as a record holds it.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
+    }
     /// A benchmark by name with the given parameters, checked and completed.
     ///
     /// # Errors
