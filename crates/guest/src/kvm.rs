@@ -18,7 +18,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The device.
 pub const DEVICE: &str = "/dev/kvm";
 /// mov al, 0x10; out 0xf4, al; hlt
 const CODE: [u8; 5] = [0xb0, 0x10, 0xe6, 0xf4, 0xf4];
@@ -105,9 +104,6 @@ fn firmware() -> Vec<u8> {
 }
 
 /// Whether this user may open the device.
-///
-/// # Errors
-/// As open(2).
 pub fn opens() -> std::io::Result<()> {
     fs::OpenOptions::new().read(true).write(true).open(Path::new(DEVICE)).map(drop)
 }

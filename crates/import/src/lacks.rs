@@ -31,7 +31,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Counts a record.
     #[inline]
     pub fn note(&mut self, what: &RecordKind) {
         let count = match what {
@@ -88,7 +87,7 @@ impl Kinds {
         all
     }
 
-    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to tell.
+    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to report.
     pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
         let rows = [
             (

@@ -36,12 +36,10 @@ use schedlab_base::{Ns, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
-/// What a recording told beside its events.
+/// What a recording reported beside its events.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// The tasks.
     pub cast: Cast,
-    /// What is missing.
     pub losses: Losses,
     /// The tracepoints that were recorded.
     pub kinds: Kinds,
@@ -53,7 +51,6 @@ pub struct Imported {
     pub others: u64,
     /// Files of the trace's folder that are not streams of it, or begin as none does.
     pub passed_over: Vec<String>,
-    /// The form of the file.
     pub form: Option<Form>,
     /// A hash of the file's bytes; 0 if none was wanted.
     pub fingerprint: u64,
@@ -85,7 +82,6 @@ pub struct Importer<'a, A> {
     order: Order,
     translator: Translator,
     audience: &'a mut A,
-    /// What is missing.
     pub losses: Losses,
     /// The tracepoints that were recorded.
     kinds: Kinds,
@@ -145,7 +141,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.order.count
     }
 
-    /// Tells the rest. `cpus` and `release` of the machine, if the recording has them.
+    /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
         self.order.finish(|later, told| translator.translate(&told, later, audience));

@@ -1,10 +1,10 @@
 //! From records to the analyser's events, in the order of time. Mirrors what the live recorder does with its own.
 //!
-//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not tell when a task was queued. It is queued at
-//! the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU takes
-//! it, else on the CPU where it was.
+//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not report when a task was queued. It is queued
+//! at the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU
+//! takes it, else on the CPU where it was.
 //!
-//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not tell when a wakeup
+//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not report when a wakeup
 //! began.
 //! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
@@ -16,13 +16,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How many of the next records are looked through for a wakeup's migration.
 const LOOK_AHEAD: usize = 64;
-/// Two tracepoints tell of one fork within this time: the parent may lose its CPU between them.
+/// Two tracepoints report one fork within this time: the parent may lose its CPU between them.
 const SAME_FORK: Ns = Ns::ms(100);
 
 /// The state of the translation.
 #[derive(Default)]
 pub struct Translator {
-    /// The tasks.
     pub tasks: TaskTable,
     /// Whether the recording has sched_wakeup.
     pub tells_queued: bool,
@@ -130,7 +129,7 @@ impl Translator {
         self.tasks.belongs(told.current, told.process, audience);
     }
 
-    /// A task was made; `None` if another tracepoint has told that already.
+    /// A task was made; `None` if another tracepoint has reported that already.
     fn forked<A: Audience>(
         &mut self,
         at: Ns,
@@ -159,7 +158,7 @@ impl Translator {
         (!twice).then_some(task)
     }
 
-    /// Queues a task whose recording does not tell when it was queued.
+    /// Queues a task whose recording does not report when it was queued.
     fn queue(
         &mut self,
         task: TaskId,

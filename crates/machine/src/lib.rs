@@ -143,9 +143,6 @@ impl Machine {
     }
 
     /// Sets a cost, under all kernels.
-    ///
-    /// # Errors
-    /// As [`Costs::change`].
     pub fn set_cost(&mut self, name: &str, value: u64) -> Result<()> {
         self.costs.change(name, value)?;
         self.kernels.iter_mut().for_each(|k| k.costs.retain(|(n, _)| n != name));

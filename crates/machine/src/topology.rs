@@ -26,7 +26,6 @@ pub struct Cpu {
 pub enum Distance {
     /// The same CPU.
     Own,
-    /// Threads of one core.
     Smt,
     /// Cores that share the last-level cache.
     Llc,

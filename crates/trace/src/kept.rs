@@ -3,7 +3,7 @@
 //! The file is written as the events come, in constant memory, and read back in the order in which it was written. An
 //! event takes about 8 bytes. The form is ours and no interchange format: `schedlab trace` makes those of it.
 //!
-//! All numbers of fixed size are little-endian. The file begins with [`MAGIC`] and goes on in sections: a letter, the
+//! All numbers of fixed size are little-endian. The file begins with [`MAGIC`] and continues in sections: a letter, the
 //! length of the content (u32), its CRC-32 (u32), the content. They stand in this order:
 //!
 //! | letter | content |
@@ -55,7 +55,6 @@ const BLOCK: usize = 64 << 10;
 /// One thing in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
-    /// An event.
     Event(Event),
     /// A value that a program recorded ([`Sink::sample`](crate::Sink::sample)).
     Sample {
@@ -65,13 +64,11 @@ pub enum Item {
         task: TaskId,
         /// Index of the series, as the workload declares them.
         series: u16,
-        /// The value.
         value: u64,
     },
 }
 
 impl Item {
-    /// When it happened.
     pub fn at(&self) -> Ns {
         match self {
             Item::Event(event) => event.at,
@@ -97,6 +94,6 @@ pub struct Close {
     pub samples: u64,
     /// The record counts nothing that ends before this time: the run's warm-up.
     pub measured_from: Ns,
-    /// Events that the source lost; nothing in the file tells where.
+    /// Events that the source lost; nothing in the file reports where.
     pub lost: u64,
 }

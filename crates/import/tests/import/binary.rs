@@ -1,4 +1,4 @@
-//! Files in binary forms, put together by hand, tell the same as text; damage does no harm.
+//! Files in binary forms, put together by hand, give the same as text; damage does no harm.
 
 use crate::made::{found, perf_data, perfetto, sections, text, trace_dat};
 use proptest::prelude::*;
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem tell the same.
+/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem agree.
 /// docs/recordings.md says how they are made.
 #[test]
 fn real_recordings_of_one_stem_tell_the_same() {

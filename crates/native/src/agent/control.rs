@@ -56,7 +56,6 @@ enum Woke {
     Failed,
 }
 
-/// How a run has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// For how long it was measured.
@@ -166,7 +165,7 @@ impl<'a> Controller<'a> {
         }
         if self.shared.is_watched() {
             // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Without events the
-            // tasks go on: records of stays belong to the tasks, which must still be there.
+            // tasks continue: records of stays belong to the tasks, which must still be there.
             arena.advance(Phase::Stop);
         }
         self.recording.borrow_mut().close(ended, self.shared);

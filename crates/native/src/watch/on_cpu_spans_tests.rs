@@ -59,7 +59,7 @@ fn of_a_thread(body: impl FnOnce() + Send) -> Option<ObserverFindings> {
 
 #[test]
 fn stays_end_as_the_thread_ended_them() {
-    // A timer that fires before the thread is asleep ends no stay; the kernel's own count tells how often that
+    // A timer that fires before the thread is asleep ends no stay; the kernel's own count reports how often that
     // happened.
     let mut voluntary = 0;
     let slept = of_a_thread(|| {

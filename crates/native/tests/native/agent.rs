@@ -25,7 +25,7 @@ fn processes(duration: Ns) -> Builder {
     b
 }
 
-/// A parent spawns a child and plays ping-pong with it; the child tells its process by a cell.
+/// A parent spawns a child and plays ping-pong with it; the child reports its process by a cell.
 pub fn processes_share_words_and_cells_and_nothing_else() {
     const ROUNDS: u64 = 1000;
     let mut b = processes(Ns::secs(30));

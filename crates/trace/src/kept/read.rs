@@ -36,7 +36,7 @@ impl Reader {
     /// Opens a whole file.
     ///
     /// # Errors
-    /// When it can't be read, is no file of events, is another version's, has no end or a damaged one.
+    /// When it can't be read, is not a file of events, is another version's, has no end or a damaged one.
     pub fn open(path: &Path) -> Result<Reader> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Reader::of(file, path)
@@ -45,9 +45,6 @@ impl Reader {
 
 impl<R: Read + Seek> Reader<R> {
     /// A whole file's reader; `path` is for errors.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
         reader.close = reader.from.close()?;
@@ -88,7 +85,7 @@ impl<R: Read + Seek> Reader<R> {
         let failed = self.from.seek(SeekFrom::Start(self.first)).err();
         Items { reader: self, block: Decoder::default(), block_at: 0, ended: false, failed }
     }
-    /// Tells everything to a sink. Details go only to sinks that want them.
+    /// Reports everything to a sink. Details go only to sinks that want them.
     ///
     /// # Errors
     /// Damage; the sink has had everything before it.
@@ -143,7 +140,7 @@ impl<R: Read + Seek> Iterator for Items<'_, R> {
 }
 
 impl<R: Read + Seek> Items<'_, R> {
-    /// Goes on to the next block, or to the end.
+    /// Continues to the next block, or to the end.
     fn next_block(&mut self) -> Result<()> {
         let from = &mut self.reader.from;
         self.block.bytes.clear();

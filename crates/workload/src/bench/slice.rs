@@ -17,10 +17,9 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, TaskId};
 use schedlab_kernel::policy::SLICES;
 use schedlab_kernel::{Attr, Policy};
 
-/// The table row.
 pub const SLICE: Benchmark = Benchmark {
     name: "slice",
-    about: "processes that spin, a frequent waker, and a sampler that tells the mean slice (D004)",
+    about: "processes that spin, a frequent waker, and a sampler that reports the mean slice (D004)",
     params: PARAMS,
     headline: &["slice-test.printed.mean", "slice-test.exact.mean", "slice-test.utime_rate.mean"],
     own: &["slice-test.printed.mean", "slice-test.exact.mean"],
@@ -199,7 +198,6 @@ enum State {
     Start,
     /// About to sleep.
     Sleep,
-    /// Woken.
     Work,
     /// Done with its work: goes to the next CPU.
     Move,

@@ -139,14 +139,13 @@ pub(crate) fn start(argv: &[String], how: WatchOptions) -> Result<Started> {
 }
 
 impl Started {
-    /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
     /// Waits for the end, and calls `meanwhile` several times a second. The caller reads the counters.
     ///
     /// # Errors
-    /// When it is no child of this process.
+    /// When it is not a child of this process.
     pub fn finish(self, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> Result<Watched> {
         let id = self.child.id();
         let elapsed = Ns(wait(id, stop, meanwhile) - self.from);

@@ -50,7 +50,6 @@ pub struct Ask {
 /// A profile and the run that was sampled.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// The samples.
     pub profile: Profile,
     /// The clock that drove them.
     pub clock: Clock,
@@ -71,9 +70,6 @@ pub fn command(argv: &[String], how: WatchOptions, ask: Ask, stop: &AtomicBool) 
 }
 
 /// Samples the whole system for a time, or until `stop` becomes true.
-///
-/// # Errors
-/// As [`command`].
 pub fn system(length: Option<Ns>, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
     let (mut rings, known) = Rings::open(true, ask)?;
     let elapsed = watch::pass(length, stop, EMPTY_EVERY, &mut || rings.empty());

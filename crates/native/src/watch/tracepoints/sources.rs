@@ -40,7 +40,6 @@ const MISSING: usize = 3;
 
 /// A CPU's source, and the time up to which it was read, ns.
 pub struct Feed {
-    /// The source.
     pub source: Box<dyn Source>,
     /// The time of its last record.
     pub last_ns: u64,

@@ -52,9 +52,6 @@ pub fn layouts() -> Result<Layouts> {
 }
 
 /// The same layouts, for the reader of recordings.
-///
-/// # Errors
-/// As [`layouts`].
 pub fn tracepoints() -> Result<Tracepoints> {
     Tracepoints::of(&formats_in(root().map_err(|e| unreadable(&e))?)?)
 }
