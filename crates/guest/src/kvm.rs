@@ -1,5 +1,4 @@
-//! Tests whether KVM works. A device that opens proves little, and so does code that runs; only a booted kernel proves
-//! it.
+//! Tests whether KVM works. Neither a device that opens nor code that runs proves much; only a booted kernel does.
 //!
 //! The first trial ([`starts`]) takes a moment and needs no kernel. Its guest is 64 KiB of firmware. The first
 //! instructions, at the reset vector, write to the port of QEMU's debug exit device, and QEMU then ends with a code of

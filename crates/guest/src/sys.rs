@@ -1,6 +1,6 @@
 //! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
 //!
-//! Mirrors prctl(2), kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
+//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
 //! random(4), termios(3), reboot(2), as of Linux 3.17 and later.
 
 use std::ffi::CString;

@@ -5,8 +5,7 @@
 //! takes it, else on the CPU where it was.
 //!
 //! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not report when a wakeup
-//! began.
-//! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
+//! began. It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
 use crate::sched_record::{MAX_CPUS, RecordKind, SchedRecord, Thread};
 use crate::task_table::{Arrival, Audience, TaskTable};

@@ -1,7 +1,7 @@
 //! The costs that `schedlab machine probe` measured on this machine, kept in the folder of schedlab's state.
 //!
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the
-//! same model; otherwise it has those of a machine of no make. A measured value may lie outside the table's range.
+//! same model; otherwise it has those of a generic machine. A measured value may lie outside the table's range.
 
 use crate::{CacheLevel, CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result, input, own_uid, temp};

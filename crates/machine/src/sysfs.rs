@@ -1,4 +1,4 @@
-//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a machine of no make.
+//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a generic machine.
 //!
 //! Reads `devices/system/cpu` and `devices/system/node` below a root that the caller gives, so that tests bring their
 //! own trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;

@@ -1,4 +1,4 @@
-//! Who appears in a run's events: names, ids and processes of its tasks.
+//! The tasks of a run's events: names, ids and processes.
 //!
 //! Events name tasks by [`TaskId`], which count up from 0 in every run. A file for other tools needs the numbers and
 //! names that a kernel would show. A recording has them; a simulated run is given numbers that no kernel thread has.

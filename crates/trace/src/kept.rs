@@ -1,7 +1,8 @@
 //! The events of a run in a file: `events.slt` in the run's folder.
 //!
 //! The file is written as the events come, in constant memory, and read back in the order in which it was written. An
-//! event takes about 8 bytes. The form is ours and no interchange format: `schedlab trace` makes those of it.
+//! event takes about 8 bytes. The form is our own, not for exchange: `schedlab trace` makes files for other tools of
+//! it.
 //!
 //! All numbers of fixed size are little-endian. The file begins with [`MAGIC`] and continues in sections: a letter, the
 //! length of the content (u32), its CRC-32 (u32), the content. They stand in this order:

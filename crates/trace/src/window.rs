@@ -1,4 +1,4 @@
-//! A part of a run: the events of a window of time, with what went on when it began.
+//! A part of a run: the events of a window of time, with what was under way when it began.
 //!
 //! A reader of the events must not take a window's first switch for a task's first. So at the window's beginning each
 //! task that ran then comes onto its CPU, and each that waited then is woken and queued, by nobody. A task that slept

@@ -60,8 +60,8 @@ pub struct Package {
     pub version: String,
 }
 
-/// The packages that an installation would unpack, from the client's simulation of it: lines
-/// `Inst NAME [OLD] (NEW ORIGIN [ARCH])`.
+/// The packages that an installation would unpack, from the client's simulation of it: lines `Inst NAME [OLD] (NEW
+/// ORIGIN [ARCH])`.
 pub fn closure(simulation: &str) -> Vec<Package> {
     let one = |line: &str| {
         let rest = line.strip_prefix("Inst ")?;

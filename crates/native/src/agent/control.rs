@@ -91,8 +91,7 @@ pub struct Controller<'a> {
 
 impl<'a> Controller<'a> {
     /// A controller that makes `changes` and those of groups and tasks as time goes by, and ends the run early when
-    /// `stop` can be read or is hung up.
-    /// `observe` says how closely it is watched.
+    /// `stop` can be read or is hung up. `observe` says how closely it is watched.
     pub fn new(
         shared: &'a Shared,
         (changes, later): (&'a Changes, &'a Laters),

@@ -1,4 +1,4 @@
-//! A track: its number in the file, and what readers are told of it.
+//! A track: its number in the file, and its description for readers.
 
 use super::messages::{CounterDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::pen::Pen;

@@ -1,7 +1,7 @@
 //! What /proc shows of threads and the records do not: process, group, and at the beginning name and priority.
 //!
-//! What a group is, [`known`] says. The text of a process's `cgroup` decides its control group, so each text is looked
-//! through once.
+//! [`live_thread`](super::live_thread) says what a group is. The text of a process's `cgroup` decides its control
+//! group, so each text is looked through once.
 
 use super::live_thread;
 use schedlab_import::KnownThread;
