@@ -65,10 +65,6 @@ impl CpuSet {
                 .map(move |w| CpuId::from(i * 64 + w.trailing_zeros() as usize))
         })
     }
-    /// CPUs in ascending order from `start`, then wrapping (`for_each_cpu_wrap`).
-    pub fn iter_wrap(&self, start: CpuId) -> impl Iterator<Item = CpuId> + '_ {
-        self.iter().filter(move |c| *c >= start).chain(self.iter().filter(move |c| *c < start))
-    }
     /// CPUs in both sets.
     pub fn and(&self, other: &CpuSet) -> CpuSet {
         let mut bits: Vec<u64> = self.bits.iter().zip(&other.bits).map(|(a, b)| a & b).collect();
@@ -162,13 +158,6 @@ mod tests {
         assert!(
             CpuSet::parse("3-1").is_err() && CpuSet::parse("x").is_err() && CpuSet::parse("4096").is_err()
         );
-    }
-
-    #[test]
-    fn wraps_from_a_start() {
-        let set = CpuSet::parse("1,3,64,70").unwrap();
-        let order: Vec<u32> = set.iter_wrap(CpuId(4)).map(|c| c.0).collect();
-        assert_eq!(order, [64, 70, 1, 3]);
     }
 
     #[test]

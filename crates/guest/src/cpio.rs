@@ -9,11 +9,9 @@ use std::collections::BTreeMap;
 /// A node of the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// A folder.
     Folder,
     /// A file with its content; executable or not.
     File {
-        /// Its bytes.
         content: Vec<u8>,
         /// Whether it can be executed.
         executable: bool,

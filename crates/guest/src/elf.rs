@@ -38,9 +38,9 @@ impl Elf {
     /// Reads the headers of a whole file.
     ///
     /// # Errors
-    /// When it is no 64-bit ELF of this byte order, or torn.
+    /// When it is not a 64-bit ELF of this byte order, or torn.
     pub fn parse(bytes: &[u8]) -> Result<Elf> {
-        read(bytes).ok_or_else(|| Error::input("it is not a whole 64-bit ELF file"))
+        read(bytes).ok_or_else(|| Error::input("not a complete 64-bit ELF file"))
     }
 }
 

@@ -136,7 +136,7 @@ fn which(program: &str) -> Result<PathBuf> {
 fn text(path: &Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
-        .ok_or_else(|| Error::input(format!("{} is no UTF-8 path, so it can't be packed", path.display())))
+        .ok_or_else(|| Error::input(format!("{} is not a UTF-8 path, so it can't be packed", path.display())))
 }
 
 /// Files of the shared libraries of this process, as /proc/self/maps names them.

@@ -15,7 +15,7 @@ pub struct Boot {
     /// Whether balancing by last-level caches is switched off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
-    /// The job. `None`: the guest is stopped at rest, and the guests that go on from there read one each.
+    /// The job. `None`: the guest is stopped at rest, and the guests that continue from there read one each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
 }
@@ -24,7 +24,6 @@ pub struct Boot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// The run.
     pub request: Request,
     /// Whether the begin and the end of the run are marked for a counter of instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -58,7 +57,6 @@ pub enum Reply {
 /// The result of a run in a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The run's outcome.
     pub outcome: Outcome,
     /// The CPUs as the guest's kernel sees them.
     pub topology: Topology,

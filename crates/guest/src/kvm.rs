@@ -1,5 +1,4 @@
-//! Tests whether KVM works. A device that opens proves little, and so does code that runs; only a booted kernel proves
-//! it.
+//! Tests whether KVM works. Neither a device that opens nor code that runs proves much; only a booted kernel does.
 //!
 //! The first trial ([`starts`]) takes a moment and needs no kernel. Its guest is 64 KiB of firmware. The first
 //! instructions, at the reset vector, write to the port of QEMU's debug exit device, and QEMU then ends with a code of
@@ -18,7 +17,6 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The device.
 pub const DEVICE: &str = "/dev/kvm";
 /// mov al, 0x10; out 0xf4, al; hlt
 const CODE: [u8; 5] = [0xb0, 0x10, 0xe6, 0xf4, 0xf4];
@@ -105,9 +103,6 @@ fn firmware() -> Vec<u8> {
 }
 
 /// Whether this user may open the device.
-///
-/// # Errors
-/// As open(2).
 pub fn opens() -> std::io::Result<()> {
     fs::OpenOptions::new().read(true).write(true).open(Path::new(DEVICE)).map(drop)
 }

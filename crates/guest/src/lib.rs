@@ -1,7 +1,7 @@
 //! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
 //!
 //! A guest has no network, no disk and no user space but schedlab. In real time each run has a boot, and an initramfs
-//! carries the job in. A deterministic guest is booted once and kept at rest, and each run goes on from there. The
+//! carries the job in. A deterministic guest is booted once and kept at rest, and each run continues from there. The
 //! kernel's log comes out on the first serial port, and one reply on the second.
 
 pub mod counter;
@@ -56,11 +56,9 @@ impl Accelerator {
 /// The parts of a guest other than machine and workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
-    /// The kernel.
     pub image: Image,
     /// The emulator.
     pub qemu: Qemu,
-    /// How time passes.
     pub mode: Mode,
     /// The executor of its instructions.
     pub accelerator: Accelerator,

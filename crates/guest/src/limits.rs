@@ -29,9 +29,6 @@ pub fn limits(guest: &Guest, cpus: usize, run: Ns) -> Result<Limits> {
 }
 
 /// The user's limits, or else these.
-///
-/// # Errors
-/// As [`limits`].
 pub fn given_or(usual: Limits) -> Result<Limits> {
     std::env::var(LIMIT_VARIABLE).map_or(Ok(usual), |text| given(&text))
 }

@@ -21,7 +21,7 @@ pub fn is_switched_off(release: &str, topology: &Topology) -> bool {
     may_have_it && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
 }
 
-/// Switches it off, in the guest. Returns the warning that tells so; `None` if the kernel is built without it.
+/// Switches it off, in the guest. Returns a warning about it; `None` if the kernel is built without it.
 pub fn switch_off() -> Option<Warning> {
     let switch = Path::new(SWITCH);
     if !switch.exists() {

@@ -39,17 +39,17 @@ impl Monitor {
             &json!({ "capabilities": [on("events"), on("x-ignore-shared")] }),
         );
     }
-    /// Lets the machine go on.
+    /// Lets the machine continue.
     pub fn go_on(&mut self) {
         self.ask("cont", &json!({}));
     }
-    /// Has the state of a machine that stands still saved to that path; [`Monitor::is_carried`] tells the end.
+    /// Has the state of a machine that stands still saved to that path; [`Monitor::is_carried`] reports the end.
     pub fn save(&mut self, path: &str) {
         // Without a limit; the default is that of a network.
         self.ask("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 40 }));
         self.ask("migrate", &json!({ "uri": format!("file:{path}") }));
     }
-    /// Has a state loaded from that path; [`Monitor::is_carried`] tells the end.
+    /// Has a state loaded from that path; [`Monitor::is_carried`] reports the end.
     pub fn load(&mut self, path: &str) {
         // A loaded machine announces its network cards by timers of the host's time, also if it has none. While such a
         // timer is set, the turns of the CPUs end by the host's time (QEMU's icount_get_limit).

@@ -6,7 +6,7 @@
 //! which kernels before 6.9 see no SMT. Tried with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
 //!
 //! A guest that is stopped at rest ([`crate::rest`]) has a watchdog (ib700), which stops QEMU at an exact instant of
-//! the guest's time, and its memory lies in files, so that guests that go on from there share it until they write to
+//! the guest's time, and its memory lies in files, so that guests that continue from there share it until they write to
 //! it.
 
 use crate::shape::{self, Counts};
@@ -42,7 +42,6 @@ pub enum Way<'a> {
     FromRest(&'a [File], &'a Path),
 }
 
-/// The files of one start.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
     /// Kernel image.
@@ -91,12 +90,10 @@ pub fn inherited(file: &File) -> String {
 pub enum Threads {
     /// One, on which they take turns.
     One,
-    /// One each.
     Each,
 }
 
 impl Threads {
-    /// Its name in records.
     pub fn name(self) -> &'static str {
         match self {
             Threads::One => "one for all CPUs",
@@ -105,7 +102,6 @@ impl Threads {
     }
 }
 
-/// CPUs of this host.
 pub fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -237,8 +233,9 @@ fn memory(megabytes: u32, topology: &Topology, way: Way<'_>) -> Vec<(&'static st
     options
 }
 
-/// Options of a guest that is stopped at rest, and of those that go on from there. Both have the same devices, because
-/// QEMU loads a state only into the machine that it was saved from. The monitor is on standard input and output.
+/// Options of a guest that is stopped at rest, and of those that continue from there. Both have the same devices,
+/// because QEMU loads a state only into the machine that it was saved from. The monitor is on standard input and
+/// output.
 fn rest(way: Way<'_>) -> Vec<(&'static str, String)> {
     let job = match way {
         Way::Whole => return Vec::new(),

@@ -1,13 +1,13 @@
 //! Guests at rest. A deterministic guest is booted once for its image and machine, comes to rest, and is stopped and
-//! saved there. Each run loads that state and goes on from it, so no run has another one before it, and a boot is paid
-//! once for all of them.
+//! saved there. Each run loads that state and continues from it, so no run has another one before it, and a boot is
+//! paid once for all of them.
 //!
 //! Invariant: what a run finds depends on its guest, machine, programs and seed only. The boot has a seed of its own,
 //! it is stopped at an exact instant of the guest's time ([`crate::wake`]), and a state is loaded bit by bit.
 //!
 //! The guest's memory lies in unnamed files of this process ([`crate::sys::memory_file`]). The guest that is booted
-//! writes to them; those that go on from there map them privately, so loading copies nothing but the state of devices
-//! and CPUs, about 400 KB. All of it goes when the process ends, however it ends.
+//! writes to them; those that continue from there map them privately, so loading copies nothing but the state of
+//! devices and CPUs, about 400 KB. All of it goes when the process ends, however it ends.
 
 use crate::job::Boot;
 use crate::limits::Limits;
@@ -57,7 +57,8 @@ impl AtRest {
         AtRest { slots: Mutex::new(Vec::new()) }
     }
 
-    /// The guest at rest that a run goes on from, booted if it is not there yet; `None` when `stop` became true before.
+    /// The guest at rest that a run continues from, booted if it is not there yet; `None` when `stop` became true
+    /// before.
     pub(crate) fn of(
         &self,
         guest: &Guest,

@@ -1,5 +1,5 @@
 //! One run in a guest: bring the job in, wait for the reply, read it, and check that the guest had the machine asked
-//! for. A deterministic guest goes on from its rest ([`crate::rest`]); a guest in real time boots for each run.
+//! for. A deterministic guest continues from its rest ([`crate::rest`]); a guest in real time boots for each run.
 
 use crate::counter::{Counter, Counts};
 use crate::job::{Answer, Boot, Job, Reply, parted};
@@ -34,7 +34,6 @@ const SHORT: Ns = Ns::secs(1);
 pub struct Visit {
     /// The run's outcome, with facts about the guest in its environment and warnings.
     pub outcome: Outcome,
-    /// The kernel's log.
     pub log: String,
     /// Calls and instructions of the scheduler's functions; empty if they were not counted.
     pub counts: Counts,
@@ -62,7 +61,6 @@ impl Place {
             (path("initrd"), path("log"), path("reply"), path("said"), path("monitor"));
         Ok(Place { folder, initrd, log, reply, said, monitor })
     }
-    /// Writes the initramfs.
     pub fn pack(&self, request: &Request, boot: &Boot) -> Result<()> {
         let boot = serde_json::to_vec(boot).map_err(|e| Error::internal(format!("a guest's boot: {e}")))?;
         let scheduler = request.variant.scx.as_ref().and_then(|scx| Some(scx.words()?.0.to_owned()));
@@ -84,7 +82,7 @@ impl Place {
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done. A run of a
 /// deterministic guest depends on the guest, the machine and the request only, whatever ran before it. Its scheduler's
 /// instructions are counted if the image has a table of functions ([`crate::counter`]). With `keep` the run's events
-/// come back, too, as far as they go through the port in good time; the run's warnings tell where they were cut off.
+/// come back, too, as far as they go through the port in good time; the run's warnings report where they were cut off.
 ///
 /// # Errors
 /// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.

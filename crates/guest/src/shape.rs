@@ -15,13 +15,11 @@ pub const MAX_CPUS: usize = 64;
 /// Counts for QEMU's -smp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Sockets.
     pub sockets: u32,
     /// Dies of a socket, each with an L3.
     pub dies: u32,
     /// Cores of a die.
     pub cores: u32,
-    /// Threads of a core.
     pub threads: u32,
 }
 
@@ -66,9 +64,6 @@ fn renumbered(topology: &Topology, order: &[Cpu]) -> Topology {
 }
 
 /// The counts of a machine whose CPUs are numbered as QEMU numbers them.
-///
-/// # Errors
-/// As [`as_built`].
 pub fn counts(topology: &Topology) -> Result<Counts> {
     let cpus = &topology.cpus;
     if cpus.is_empty() || cpus.len() > MAX_CPUS {

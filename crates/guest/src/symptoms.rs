@@ -26,7 +26,7 @@ const MEMORY: &str = "give the guest more memory";
 const KERNEL_FAULT: &str =
     "it is a fault of this kernel or of this QEMU: try another of either, or fewer CPUs";
 
-/// Signs that the guest can't go on.
+/// Signs that the guest can't continue.
 #[rustfmt::skip]
 const FATAL: &[Sign] = &[
     Sign { words: "Out of memory: Kill", what: "its memory ran out", help: MEMORY },
@@ -72,7 +72,7 @@ pub struct Symptom {
 /// How many lines of a log are quoted.
 const QUOTED: usize = 15;
 
-/// The reason why the guest can't go on, if there is one.
+/// The reason why the guest can't continue, if there is one.
 pub fn fatal(log: &str) -> Option<Symptom> {
     if let Some((_, said)) = log.split_once(INIT_FAILED) {
         let what = format!("init can't work: {}", said.lines().next().unwrap_or_default().trim_end());

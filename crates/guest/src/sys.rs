@@ -1,6 +1,6 @@
 //! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
 //!
-//! Mirrors prctl(2), kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
+//! Mirrors kill(2), memfd_create(2), mount(2), setrlimit(2), sched_setaffinity(2), netdevice(7), ioperm(2),
 //! random(4), termios(3), reboot(2), as of Linux 3.17 and later.
 
 use std::ffi::CString;
@@ -15,16 +15,13 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Kills a group of processes, given its leader. It is no error if the group has just ended.
+/// Kills a group of processes, given its leader. It is not an error if the group has just ended.
 pub fn kill_group(leader: u32) {
     // SAFETY: takes integers only; a child that was not waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
 }
 
 /// An unnamed file in memory. It is gone when the last process that has it open ends, however it ends.
-///
-/// # Errors
-/// As memfd_create(2).
 pub fn memory_file() -> io::Result<File> {
     // SAFETY: the name is NUL-terminated; a descriptor that the call returns belongs to nobody else.
     unsafe {
@@ -155,7 +152,7 @@ pub fn loopback_up() -> io::Result<()> {
 /// Makes a terminal pass bytes as they are.
 ///
 /// # Errors
-/// ENOTTY when it is no terminal.
+/// ENOTTY when it is not a terminal.
 pub fn make_raw(terminal: BorrowedFd<'_>) -> io::Result<()> {
     let mut settings = MaybeUninit::<libc::termios>::zeroed();
     // SAFETY: the descriptor is open for the time of the borrow; `settings` is filled before it is changed and used.

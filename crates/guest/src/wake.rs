@@ -7,7 +7,7 @@
 //! serial port would arrive at an instant of the host's time; init reads it from an item of fw_cfg, each byte of which
 //! is there when the instruction that reads it is executed. The item's content is QEMU's own and no part of the state.
 //!
-//! All runs go on from the same rest, so each is brought to a state of its own by its seed ([`scatter`]).
+//! All runs continue from the same rest, so each is brought to a state of its own by its seed ([`scatter`]).
 //!
 //! Mirrors docs/specs/fw_cfg.rst and hw/watchdog/wdt_ib700.c of QEMU.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The item's name.
 pub const JOB_ITEM: &str = "opt/schedlab/job";
-/// How long the kernel comes to rest after boot: its work goes on for the first second or so.
+/// Wait after boot: deferred boot work lasts about a second.
 pub const SETTLE: Ns = Ns::secs(2);
 
 /// The watchdog's port, to which its time is written.

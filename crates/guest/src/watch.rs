@@ -1,6 +1,6 @@
 //! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends QEMU when the reply is there,
 //! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it. A
-//! guest that is stopped at rest, or goes on from there, is led through its monitor ([`crate::monitor`]).
+//! guest that is stopped at rest, or continues from there, is led through its monitor ([`crate::monitor`]).
 
 use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::monitor::Monitor;
@@ -23,12 +23,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOK_AT_ONCE: Duration = Duration::from_millis(2);
 /// How long QEMU may take to save or to load a guest at rest.
 const CARRIED_WITHIN: Duration = Duration::from_secs(120);
-/// How long a dying kernel may go on writing to its log.
+/// How long a dying kernel may continue writing to its log.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long a guest that has replied may take to switch itself off.
 const OFF_WITHIN: Duration = Duration::from_secs(2);
 
-/// QEMU's words when KVM can't go on with a guest.
+/// QEMU's words when KVM can't continue with a guest.
 const GIVEN_UP: &str = "KVM internal error";
 /// The help where KVM does not work.
 const WITHOUT_KVM: &str = "KVM can't be used here: use --accelerator tcg, which needs no KVM";
@@ -38,14 +38,11 @@ const WITHOUT_KVM: &str = "KVM can't be used here: use --accelerator tcg, which 
 pub struct Left {
     /// The reply's payload.
     pub reply: Vec<u8>,
-    /// The kernel's log.
     pub log: String,
 }
 
-/// The outputs of one start.
 #[derive(Clone, Copy, Debug)]
 pub struct Outputs<'a> {
-    /// The kernel's log.
     pub log: &'a Path,
     /// The output of the second serial port.
     pub reply: &'a Path,
@@ -112,7 +109,7 @@ pub fn watch_to_rest(
     Ok(carried.then(|| Rested::Saved(running.log.text())))
 }
 
-/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that goes on from there.
+/// Starts QEMU, has it load a state from that path, and waits for the reply of the guest that continues from there.
 /// `None` when `stop` became true before.
 ///
 /// # Errors
@@ -367,7 +364,7 @@ impl<'a> Running<'a> {
         };
         Error::new(kind, what).help(match self.accelerator {
             Accelerator::Kvm => format!(
-                "'schedlab doctor' tells whether KVM boots a kernel here; --accelerator tcg needs no KVM; {patience}"
+                "'schedlab doctor' shows whether KVM boots a kernel here; --accelerator tcg needs no KVM; {patience}"
             ),
             Accelerator::Tcg => {
                 format!("the image must be a kernel with CONFIG_SERIAL_8250_CONSOLE; {patience}")

@@ -3,6 +3,7 @@
 //!
 //! This executable also runs in the guest, as init and as agent, so it has a main of its own.
 
+use schedlab_base::testing::skipped;
 use schedlab_base::{Error, Result};
 use schedlab_guest::{Accelerator, AtRest, Guest, Image, Mode, Visit, find_qemu, run};
 use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
@@ -35,10 +36,10 @@ fn main() -> ExitCode {
                 a_run_from_rest_depends_on_its_seed_and_on_nothing_before(&guest);
                 println!("boot: ok from rest");
             } else {
-                println!("boot: skipped deterministic guests: QEMU {}", guest.qemu.number());
+                skipped(format!("a QEMU for deterministic guests: this is {}", guest.qemu.number()));
             }
         }
-        Err(why) => println!("boot: skipped, nothing was booted: {why}"),
+        Err(why) => skipped(format!("a kernel to boot and QEMU: {why}")),
     }
     ExitCode::SUCCESS
 }

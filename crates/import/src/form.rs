@@ -20,7 +20,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// All of them.
     pub const ALL: [Form; 6] =
         [Form::Ftrace, Form::PerfScript, Form::TraceDat, Form::PerfData, Form::Perfetto, Form::Ctf];
 

@@ -1,7 +1,7 @@
-//! What was not recorded: tracepoints that a recording has none of, and what cannot be said without them.
+//! What was not recorded: tracepoints of which a recording has none, and what can't be said without them.
 //!
-//! A recording that lacks some is a good recording of the rest. So nothing is guessed that the rest does not say: what
-//! rests on a tracepoint that is not there is not measured.
+//! A recording that lacks some tracepoints is a good recording of the rest. Nothing is guessed: what depends on a
+//! missing tracepoint is not measured.
 
 use crate::sched_record::RecordKind;
 use schedlab_base::{Error, Result, Warning};
@@ -31,7 +31,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Counts a record.
     #[inline]
     pub fn note(&mut self, what: &RecordKind) {
         let count = match what {
@@ -88,7 +87,7 @@ impl Kinds {
         all
     }
 
-    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to tell.
+    /// Tracepoints that are not there, and what cannot be said for that. Some of them may have had nothing to report.
     pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
         let rows = [
             (

@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 /// The figures of a task, or of all tasks of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
     pub name: String,
     /// Its thread's number.
     pub tid: u32,
-    /// Its process; 0 if it is not told.
+    /// Its process; 0 if it is not reported.
     pub process: u32,
     /// Number of tasks in it.
     pub tasks: u64,
@@ -25,13 +24,11 @@ pub struct Row {
     pub switches: u64,
     /// Number of waits.
     pub waits: u64,
-    /// Their total.
     pub delay: Ns,
     /// The longest, and its begin and end.
     pub longest: Ns,
     /// Begin of the longest wait, since the recording's first record.
     pub from: Ns,
-    /// Its end.
     pub to: Ns,
 }
 
@@ -58,7 +55,7 @@ impl Row {
 enum State {
     #[default]
     Off,
-    /// It waits for a CPU since then; on that runqueue, if it is told.
+    /// It waits for a CPU since then; on that runqueue, if it is reported.
     Waits(Ns, Option<CpuId>),
     /// It runs there since then. A wakeup may come before it has left.
     Runs(Ns, CpuId, Option<Ns>),

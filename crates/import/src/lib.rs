@@ -2,8 +2,8 @@
 //! and the record of a run.
 //!
 //! The way of a record: a form's reader ([`text`]) makes it [`SchedRecord`]; [`order`] puts it in the order of time;
-//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`people`]. Everything streams: memory grows
-//! with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
+//! [`translate`] gives an [`Audience`] the events, with ids of tasks from [`task_table`]. Everything streams: memory
+//! grows with the number of tasks and CPUs, and not with the length of a recording. [`losses`] counts what is missing.
 //!
 //! Times are nanoseconds since the recording's first record.
 
@@ -36,12 +36,10 @@ use schedlab_base::{Ns, Warning, printable};
 use schedlab_trace::Cast;
 use translate::Translator;
 
-/// What a recording told beside its events.
+/// What a recording reported beside its events.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// The tasks.
     pub cast: Cast,
-    /// What is missing.
     pub losses: Losses,
     /// The tracepoints that were recorded.
     pub kinds: Kinds,
@@ -53,7 +51,6 @@ pub struct Imported {
     pub others: u64,
     /// Files of the trace's folder that are not streams of it, or begin as none does.
     pub passed_over: Vec<String>,
-    /// The form of the file.
     pub form: Option<Form>,
     /// A hash of the file's bytes; 0 if none was wanted.
     pub fingerprint: u64,
@@ -85,7 +82,6 @@ pub struct Importer<'a, A> {
     order: Order,
     translator: Translator,
     audience: &'a mut A,
-    /// What is missing.
     pub losses: Losses,
     /// The tracepoints that were recorded.
     kinds: Kinds,
@@ -136,8 +132,8 @@ impl<'a, A: Audience> Importer<'a, A> {
 
     /// A thread's name, process and group, told apart from any record.
     pub fn introduce(&mut self, tid: u32, known: KnownThread) {
-        self.translator.people.belongs(tid, known.process, self.audience);
-        self.translator.people.introduce(tid, known);
+        self.translator.tasks.belongs(tid, known.process, self.audience);
+        self.translator.tasks.introduce(tid, known);
     }
 
     /// Number of records taken.
@@ -145,7 +141,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         self.order.count
     }
 
-    /// Tells the rest. `cpus` and `release` of the machine, if the recording has them.
+    /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
         self.order.finish(|later, told| translator.translate(&told, later, audience));
@@ -153,7 +149,7 @@ impl<'a, A: Audience> Importer<'a, A> {
         let opened_ns = self.translator.opened_ns();
         let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= sched_record::MAX_CPUS).unwrap_or(0));
         let end: Ns = self.translator.end;
-        let cast = self.translator.people.into_cast(cpus as usize, release.unwrap_or_default(), end);
+        let cast = self.translator.tasks.into_cast(cpus as usize, release.unwrap_or_default(), end);
         Imported { cast, losses: self.losses, kinds: self.kinds, opened_ns, records, ..Imported::default() }
     }
 }

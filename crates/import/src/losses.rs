@@ -1,4 +1,4 @@
-//! What a recording lacks, as counts: a reader must know it, and no figure may rest on it.
+//! What a recording lacks, as counts: a reader must know it, and no figure may depend on it.
 
 use schedlab_base::{Ns, Warning};
 

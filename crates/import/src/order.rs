@@ -15,14 +15,13 @@ pub const WINDOW: usize = 4096;
 /// A CPU's records may be this far out of order by themselves: an interrupt's record may stand before the one that it
 /// interrupted. Their order counts then, not their times.
 const JITTER_NS: u64 = 1_000_000;
-/// After so many late records in a row the clock has begun anew.
+/// After this many late records in a row the clock has begun anew.
 const ANEW_AFTER: u64 = 1024;
 
 /// No recording is longer, 26 days: sums of times over all CPUs must fit into 64 bits. A time that is further away is
 /// damaged.
 const LONGEST_NS: u64 = 1 << 51;
 
-/// The window.
 #[derive(Default)]
 pub struct Order {
     held: VecDeque<SchedRecord>,

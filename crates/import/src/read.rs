@@ -25,7 +25,6 @@ const MOST_LAYERS: u32 = 3;
 /// A form that is unpacked to a file is not longer.
 const MOST_UNPACKED: u64 = 32 << 30;
 
-/// A recording that is to be read.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The file; `-` is standard input.
@@ -87,7 +86,6 @@ pub fn not_a_run(path: &Path, form: Form) -> Error {
 struct Unpacked {
     /// Its first bytes.
     begin: Vec<u8>,
-    /// The rest.
     from: Box<dyn Read>,
     /// Packings within one another.
     layers: u32,
@@ -189,7 +187,7 @@ pub fn read_part(
     let opened = if moved { window.from } else { Ns::ZERO };
     imported.cast.end = window.until.since(opened);
     imported.opened_ns = imported.opened_ns.saturating_add(opened.0);
-    // A part is another recording than the whole.
+    // A part gets its own fingerprint.
     if recording.hashed {
         imported.fingerprint = of_part(imported.fingerprint, window);
     }

@@ -23,7 +23,7 @@ pub const MAX_CPUS: u32 = 4096;
 pub const IN_INTERRUPT: u64 = 0x08 | 0x10;
 /// The flag of clone() for a thread of the same process.
 pub const CLONE_THREAD: u64 = 0x10000;
-/// `process` of a record that does not tell it.
+/// `process` of a record that does not report it.
 pub const UNKNOWN_PROCESS: u32 = 0;
 
 /// A task's name as the kernel has it: at most 16 bytes, filled up with zeros.
@@ -49,12 +49,11 @@ impl Comm {
         let kept = zeros.trailing_zeros() / 8 * 8;
         Comm(if kept >= 128 { comm } else { (word & ((1 << kept) - 1)).to_le_bytes() })
     }
-    /// Whether the recording does not tell it ("<...>": the tracer has forgotten the name).
+    /// Whether the recording does not report it ("<...>": the tracer has forgotten the name).
     #[inline]
     pub fn is_unknown(&self) -> bool {
         self.0[0] == 0 || self.bytes() == b"<...>"
     }
-    /// Its bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|b| *b == 0).unwrap_or(16);
@@ -66,14 +65,14 @@ impl Comm {
     }
 }
 
-/// A thread in a record: its number, and its name and priority as far as the record tells.
+/// A thread in a record: its number, and its name and priority if the record reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
     /// The kernel's number.
     pub tid: u32,
     /// The name then.
     pub comm: Comm,
-    /// The kernel's priority (0 to 99 is real-time, 120 is nice 0); `None` if it is not told.
+    /// The kernel's priority (0 to 99 is real-time, 120 is nice 0); `None` if it is not reported.
     pub prio: Option<i32>,
 }
 
@@ -91,7 +90,7 @@ pub enum RecordKind {
     /// sched_migrate_task: `thread` goes to another CPU.
     Migrate { thread: Thread, from: u32, to: u32 },
     /// sched_process_fork, task_newtask: `parent` made `child`. `own_process`: whether the child is a process of its
-    /// own, as far as it is told.
+    /// own, if that is reported.
     Fork { parent: Thread, child: Thread, own_process: Option<bool> },
     /// sched_process_exit: `thread` is on its way out.
     Exit { thread: Thread },
@@ -101,10 +100,8 @@ pub enum RecordKind {
     Lost { count: u64 },
 }
 
-/// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedRecord {
-    /// Its time.
     pub at_ns: u64,
     /// The CPU that made it.
     pub cpu: u32,

@@ -55,7 +55,7 @@ impl States {
         }
     }
 
-    /// Why the stay of a task ended that left in this state. Bits that only older kernels have tell how to read the
+    /// Why the stay of a task ended that left in this state. Bits that only older kernels have show how to read the
     /// next ones.
     #[inline]
     pub fn ended_by(&mut self, bits: u64) -> SwitchReason {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The receiver of a recording's events.
 pub trait Audience: Sink {
-    /// The recording begins at this time of its own clock, ns; told before all else.
+    /// The recording begins at this time of its own clock, ns; reported before all else.
     fn opens(&mut self, _at_ns: u64) {}
     /// A task is met for the first time. Ids count up from 0.
     fn meet(&mut self, task: TaskId, actor: &Actor);
@@ -58,7 +58,6 @@ pub struct KnownThread {
     pub process: u32,
     /// The kernel's priority, as in [`Thread`].
     pub prio: Option<i32>,
-    /// Its group.
     pub group: Option<String>,
 }
 
@@ -66,7 +65,7 @@ pub struct KnownThread {
 #[derive(Clone, Copy, Default)]
 struct TaskNote {
     comm: Comm,
-    coming: Arrival,
+    arrival: Arrival,
 }
 
 /// The tasks met so far.
@@ -133,7 +132,7 @@ impl TaskTable {
         };
         audience.meet(task, &actor);
         self.actors.push(actor);
-        self.notes.push(TaskNote { comm: if known { comm } else { Comm::default() }, coming: Arrival::No });
+        self.notes.push(TaskNote { comm: if known { comm } else { Comm::default() }, arrival: Arrival::No });
         task
     }
 
@@ -169,15 +168,14 @@ impl TaskTable {
         self.by_tid.get(tid as usize).and_then(|known| known.checked_sub(1)).map(TaskId)
     }
 
-    /// The process of a task.
     pub fn process(&self, task: TaskId) -> u32 {
         self.actors.get(task.index()).map_or(UNKNOWN_PROCESS, |a| a.process)
     }
 
     /// Why the task comes.
     #[inline]
-    pub fn coming(&mut self, task: TaskId) -> &mut Arrival {
-        &mut self.notes[task.index()].coming
+    pub fn arrival(&mut self, task: TaskId) -> &mut Arrival {
+        &mut self.notes[task.index()].arrival
     }
 
     /// Everyone, at the end.

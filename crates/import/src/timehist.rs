@@ -1,10 +1,9 @@
 //! `schedlab timehist`: one row for each stay of a task on a CPU, as `perf sched timehist` has them.
 //!
-//! A row is told when the stay ends. `wait` is the time off the CPU before the stay, `delay` the part of it from the
-//! begin
-//! of the wakeup, `run` the stay. A time that the recording does not tell (the task was met within the stay, events
-//! were
-//! lost) is `None`. perf's wait and delay mean the same; a task that was preempted has a wait and no delay.
+//! A row is reported when the stay ends. `wait` is the time off the CPU before the stay, `delay` the part of it from
+//! the begin of the wakeup, `run` the stay. A time that the recording does not report (the task was met within the
+//! stay, events were lost) is `None`. perf's wait and delay mean the same; a task that was preempted has a wait and no
+//! delay.
 
 use crate::task_table::Audience;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -15,9 +14,7 @@ use schedlab_trace::{Actor, Event, EventKind, Sink, SwitchReason};
 pub struct Row<'a> {
     /// Its end, ns of the recording's own clock.
     pub at_ns: u64,
-    /// The CPU.
     pub cpu: CpuId,
-    /// The task.
     pub task: &'a Actor,
     /// Time off the CPU before the stay.
     pub wait: Option<Ns>,
@@ -25,7 +22,6 @@ pub struct Row<'a> {
     pub delay: Option<Ns>,
     /// Length of the stay.
     pub run: Option<Ns>,
-    /// Why it ended.
     pub why: SwitchReason,
 }
 
@@ -43,7 +39,6 @@ struct Task {
 pub struct Sums {
     /// Stays whose length is known.
     pub stays: u64,
-    /// Their total.
     pub run: Ns,
     /// The shortest.
     pub least: Ns,
@@ -111,7 +106,7 @@ impl<'a, F: FnMut(Row<'_>)> Timehist<'a, F> {
     pub fn sums(&self) -> impl Iterator<Item = (&Actor, &Sums)> {
         self.actors.iter().zip(&self.sums)
     }
-    /// Idle time of each CPU, as far as switches tell it.
+    /// Idle time of each CPU, as far as switches report it.
     pub fn idle(&self) -> impl Iterator<Item = (CpuId, Ns)> + '_ {
         self.idle.iter().enumerate().map(|(cpu, (idle, _))| (CpuId::from(cpu), *idle))
     }

@@ -17,7 +17,7 @@ pub const KIND: &str = "recording";
 pub const LOAD: &str = "recorded";
 /// The name of a machine of which nothing is known.
 pub const MACHINE: &str = "recorded machine";
-/// Seeds of recordings have so many bits, as many as a number in JSON holds everywhere.
+/// Seeds of recordings have this many bits, as many as a number in JSON holds everywhere.
 const SEED_BITS: u32 = 48;
 
 /// Which tasks count as the workload; all but [`ChosenTasks::but`], if nothing is chosen.
@@ -63,7 +63,8 @@ pub struct RunBuilder {
 }
 
 impl RunBuilder {
-    /// An audience that counts the chosen tasks; the places of woken tasks are told on a machine whose CPUs are known.
+    /// An audience that counts the chosen tasks; the places of woken tasks are reported on a machine whose CPUs are
+    /// known.
     pub fn new(chosen: ChosenTasks, machine: Option<&Machine>) -> RunBuilder {
         let nr_cpus = machine.map_or(0, |m| m.topology.nr_cpus());
         let mut analyser = Analyser::new(nr_cpus, Vec::new(), Vec::new(), Ns::ZERO);
@@ -143,7 +144,7 @@ pub struct Labels {
     pub variant: String,
     /// The workload's name, if one is given.
     pub workload: Option<String>,
-    /// The kernel's release, if the recording does not tell it.
+    /// The kernel's release, if the recording does not report it.
     pub kernel: Option<String>,
     /// The machine, if it is known.
     pub machine: Option<Machine>,

@@ -1,12 +1,11 @@
 //! From records to the analyser's events, in the order of time. Mirrors what the live recorder does with its own.
 //!
-//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not tell when a task was queued. It is queued at
-//! the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU takes
-//! it, else on the CPU where it was.
+//! Recordings without sched_wakeup (`perf sched record` since 4.3) do not report when a task was queued. It is queued
+//! at the time of its sched_waking then: on the CPU to which the sched_migrate_task that follows on the waker's CPU
+//! takes it, else on the CPU where it was.
 //!
-//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not tell when a wakeup
-//! began.
-//! It begins with its sched_wakeup then, by the thread that ran where that was recorded.
+//! Recordings without sched_waking (kernels before 4.3, or recorders that leave it out) do not report when a wakeup
+//! began. It begins with its sched_wakeup then, by the thread that ran where that was recorded.
 
 use crate::sched_record::{MAX_CPUS, RecordKind, SchedRecord, Thread};
 use crate::task_table::{Arrival, Audience, TaskTable};
@@ -16,14 +15,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How many of the next records are looked through for a wakeup's migration.
 const LOOK_AHEAD: usize = 64;
-/// Two tracepoints tell of one fork within this time: the parent may lose its CPU between them.
+/// Two tracepoints report one fork within this time: the parent may lose its CPU between them.
 const SAME_FORK: Ns = Ns::ms(100);
 
 /// The state of the translation.
 #[derive(Default)]
 pub struct Translator {
-    /// The tasks.
-    pub people: TaskTable,
+    pub tasks: TaskTable,
     /// Whether the recording has sched_wakeup.
     pub tells_queued: bool,
     /// The first record's time.
@@ -68,24 +66,24 @@ impl Translator {
         let say = |audience: &mut A, cpu: CpuId, kind: EventKind| audience.event(&Event { at, cpu, kind });
         match &told.what {
             RecordKind::Switch { prev, next, why } => {
-                let (from, to) = (self.people.task(prev, audience), self.people.task(next, audience));
+                let (from, to) = (self.tasks.task(prev, audience), self.tasks.task(next, audience));
                 say(audience, cpu, EventKind::Switch { prev: from, next: to, why: *why });
-                for (task, coming) in [(from, Arrival::No), (to, Arrival::Here)] {
+                for (task, arrival) in [(from, Arrival::No), (to, Arrival::Here)] {
                     if let Some(task) = task {
-                        *self.people.coming(task) = coming;
+                        *self.tasks.arrival(task) = arrival;
                     }
                 }
                 if *why == SwitchReason::Exited {
-                    self.people.forget(prev.tid);
+                    self.tasks.forget(prev.tid);
                 }
             }
             RecordKind::Waking { thread, waker, cpu: last } => {
-                let waker = self.people.task(waker, audience);
-                let Some(task) = self.people.task(thread, audience) else { return };
+                let waker = self.tasks.task(waker, audience);
+                let Some(task) = self.tasks.task(thread, audience) else { return };
                 say(audience, cpu, EventKind::Waking { task, waker });
-                let runs = *self.people.coming(task) == Arrival::Here;
+                let runs = *self.tasks.arrival(task) == Arrival::Here;
                 if self.tells_queued || !runs {
-                    *self.people.coming(task) = Arrival::Woken;
+                    *self.tasks.arrival(task) = Arrival::Woken;
                 }
                 let is_queued_later = self.tells_queued || (runs && is_about_to_sleep(thread.tid, later));
                 if !is_queued_later {
@@ -93,18 +91,18 @@ impl Translator {
                 }
             }
             RecordKind::Queued { thread, waker, cpu: target, new } => {
-                let waker = self.people.task(waker, audience);
-                let Some(task) = self.people.task(thread, audience) else { return };
-                let coming = std::mem::take(self.people.coming(task));
-                if !new && coming != Arrival::Woken {
+                let waker = self.tasks.task(waker, audience);
+                let Some(task) = self.tasks.task(thread, audience) else { return };
+                let arrival = std::mem::take(self.tasks.arrival(task));
+                if !new && arrival != Arrival::Woken {
                     say(audience, cpu, EventKind::Waking { task, waker });
                 }
                 let cpu = self.sees(*target);
                 say(audience, cpu, EventKind::Enqueued { task, nr_running: 0, new: *new });
             }
             RecordKind::Migrate { thread, from, to } => {
-                let Some(task) = self.people.task(thread, audience) else { return };
-                let why = match self.people.coming(task) {
+                let Some(task) = self.tasks.task(thread, audience) else { return };
+                let why = match self.tasks.arrival(task) {
                     Arrival::Woken => MoveReason::Wakeup,
                     Arrival::New => MoveReason::Fork,
                     Arrival::No | Arrival::Here => MoveReason::Moved,
@@ -113,24 +111,24 @@ impl Translator {
                 say(audience, to, EventKind::Migrate { task, from, why });
             }
             RecordKind::Fork { parent, child, own_process } => {
-                let parent = self.people.task(parent, audience);
+                let parent = self.tasks.task(parent, audience);
                 if let Some(task) = self.forked(at, parent, child, *own_process, audience) {
                     say(audience, cpu, EventKind::Forked { task, parent });
                 }
             }
             RecordKind::Exit { thread } => {
-                let Some(task) = self.people.task(thread, audience) else { return };
+                let Some(task) = self.tasks.task(thread, audience) else { return };
                 say(audience, cpu, EventKind::Exited { task });
             }
-            RecordKind::Rename { thread } => drop(self.people.task(thread, audience)),
+            RecordKind::Rename { thread } => drop(self.tasks.task(thread, audience)),
             RecordKind::Lost { count } => {
                 say(audience, cpu, EventKind::Lost { count: u32::try_from(*count).unwrap_or(u32::MAX) });
             }
         }
-        self.people.belongs(told.current, told.process, audience);
+        self.tasks.belongs(told.current, told.process, audience);
     }
 
-    /// A task was made; `None` if another tracepoint has told that already.
+    /// A task was made; `None` if another tracepoint has reported that already.
     fn forked<A: Audience>(
         &mut self,
         at: Ns,
@@ -141,25 +139,25 @@ impl Translator {
     ) -> Option<TaskId> {
         let before = parent.and_then(|parent| self.forks.insert(parent, (child.tid, at)));
         let just_told = before.is_some_and(|(same, then)| same == child.tid && at.since(then) <= SAME_FORK);
-        let known = self.people.known(child.tid).filter(|task| *self.people.coming(*task) == Arrival::New);
+        let known = self.tasks.known(child.tid).filter(|task| *self.tasks.arrival(*task) == Arrival::New);
         let twice = just_told && known.is_some();
         if !twice {
-            self.people.forget(child.tid);
+            self.tasks.forget(child.tid);
         }
-        let task = self.people.task(child, audience)?;
+        let task = self.tasks.task(child, audience)?;
         match own_process {
-            Some(true) => self.people.belongs(child.tid, child.tid, audience),
+            Some(true) => self.tasks.belongs(child.tid, child.tid, audience),
             Some(false) => {
-                let process = parent.map_or(0, |p| self.people.process(p));
-                self.people.belongs(child.tid, process, audience);
+                let process = parent.map_or(0, |p| self.tasks.process(p));
+                self.tasks.belongs(child.tid, process, audience);
             }
             None => {}
         }
-        *self.people.coming(task) = Arrival::New;
+        *self.tasks.arrival(task) = Arrival::New;
         (!twice).then_some(task)
     }
 
-    /// Queues a task whose recording does not tell when it was queued.
+    /// Queues a task whose recording does not report when it was queued.
     fn queue(
         &mut self,
         task: TaskId,
@@ -185,8 +183,8 @@ impl Translator {
             });
             target = to;
         }
-        if *self.people.coming(task) == Arrival::Woken {
-            *self.people.coming(task) = Arrival::No;
+        if *self.tasks.arrival(task) == Arrival::Woken {
+            *self.tasks.arrival(task) = Arrival::No;
         }
         audience.event(&Event {
             at,

@@ -21,11 +21,9 @@ const ATRACE_WITHIN: usize = 256;
 /// A way of packing, as a file's beginning shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// gzip.
     Gzip,
-    /// zlib, behind so many other bytes.
+    /// zlib, behind this many other bytes.
     Zlib(usize),
-    /// zstd.
     Zstd,
 }
 

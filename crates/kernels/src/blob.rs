@@ -11,7 +11,6 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path};
 
-/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -50,7 +49,6 @@ impl Kind {
 pub struct Blob {
     /// Its bytes, or the path to which a link leads.
     pub bytes: Vec<u8>,
-    /// Its kind.
     pub kind: Kind,
 }
 

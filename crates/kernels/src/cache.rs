@@ -59,9 +59,7 @@ pub fn builds(cache: &Path) -> PathBuf {
 /// The note in a folder of the cache: the package it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
-    /// The package.
     pub package: String,
-    /// Its version.
     pub version: String,
 }
 

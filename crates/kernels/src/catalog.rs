@@ -11,14 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// The image in a build's folder.
 pub const IMAGE: &str = "vmlinuz";
-/// Its configuration.
 pub const CONFIG: &str = "config";
 const NOTE: &str = "built.json";
 
-/// A patch of a built kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Applied {
-    /// The file's name.
     pub name: String,
     /// The mail's subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +33,6 @@ pub struct Note {
     pub source: String,
     /// What the source's files are.
     pub identity: String,
-    /// The patches, in order.
     pub patches: Vec<Applied>,
     /// The fragment on top of the built-in configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,20 +53,16 @@ pub struct Note {
 /// A built kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
-    /// The name of its folder.
     pub name: String,
-    /// The image.
     pub image: Image,
     /// What it was made of.
     pub note: Note,
 }
 
-/// The outcome of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
     /// The bzImage.
     pub image: &'a Path,
-    /// The .config.
     pub config: &'a Path,
     /// The table of the scheduler's functions.
     pub functions: &'a str,
@@ -104,7 +96,7 @@ pub fn open(folder: &Path) -> Result<Built> {
 /// Puts a finished image and its configuration into the cache.
 ///
 /// # Errors
-/// When the disk does not take it, or the image is no kernel.
+/// When the disk does not take it, or the image is not a kernel.
 pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<Built> {
     let builds = cache::builds(cache);
     fs::create_dir_all(&builds).map_err(|e| Error::io(&builds, "make", &e))?;

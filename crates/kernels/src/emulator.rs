@@ -28,7 +28,6 @@ const DETERMINISTIC_SINCE: Version = Version::new(8, 2);
 pub struct Qemu {
     /// The executable (qemu-system-x86_64).
     pub program: PathBuf,
-    /// Its version.
     pub version: Version,
     /// Folders of libraries it needs beside the system's (LD_LIBRARY_PATH).
     pub libraries: Vec<PathBuf>,
@@ -173,7 +172,7 @@ fn version_of(qemu: &Qemu) -> Result<Version> {
     version_in(&said).ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         let line = errors.lines().chain(said.lines()).next().unwrap_or("nothing").to_owned();
-        Error::machine(format!("{program} does not tell its version; it said: {line}"))
+        Error::machine(format!("{program} does not report its version; it said: {line}"))
     })
 }
 

@@ -71,7 +71,6 @@ pub fn is_kconfig(path: &str) -> bool {
 /// The defaults of each option of a file, by name: its lines `default ...` and `def_bool ...`.
 type Options = BTreeMap<String, Vec<String>>;
 
-/// The options of a file.
 fn options(text: &str) -> Options {
     let mut all = Options::new();
     let (mut current, mut help): (Option<String>, Option<usize>) = (None, None);

@@ -65,15 +65,13 @@ const BZIMAGE: &str = "arch/x86/boot/bzImage";
 /// A kernel to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipe {
-    /// The source.
     pub source: Source,
-    /// The patches, in order.
     pub patches: Vec<Patch>,
     /// A fragment of configuration on top of the built-in one, with its name.
     pub fragment: Option<(String, String)>,
 }
 
-/// What a build tells while it is under way.
+/// What a build reports while it is under way.
 pub trait Listener {
     /// A sentence about the step that begins.
     fn say(&mut self, text: &str);
@@ -84,7 +82,6 @@ pub trait Listener {
 /// A kernel that was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
-    /// The kernel.
     pub built: Built,
     /// Whether it was built now; else it was there.
     pub new: bool,
@@ -107,7 +104,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     if !source::is_there(&recipe.source, cache) {
         tools::check_room(cache, BUILD_MB, "the first build of a source")?;
     }
-    // The package client dies of the same Ctrl-C; its own words are then no error to tell.
+    // The package client dies of the same Ctrl-C; its own words are then no error to report.
     let told =
         |e: Error| if stop.load(Ordering::Relaxed) { interrupted("its source was fetched") } else { e };
     let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(told)?;

@@ -31,7 +31,7 @@ const FIXED: &[(&str, &str)] = &[
     ("KBUILD_BUILD_HOST", "schedlab"),
     ("KBUILD_BUILD_VERSION", "1"),
 ];
-/// An error shows so many lines of the compiler's.
+/// An error shows this many lines of the compiler's.
 const SHOWN_LINES: usize = 24;
 
 /// A build that is under way, or its end.
@@ -48,7 +48,6 @@ pub struct Step {
 /// A make of a kernel.
 #[derive(Debug)]
 pub struct Make<'a> {
-    /// The source.
     pub tree: &'a Path,
     /// The folder of objects.
     pub objects: &'a Path,

@@ -16,7 +16,6 @@ const BEHIND: &str = ".o.cmd";
 /// Objects that a folder has, and those of them that are outdated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Objects {
-    /// All of them.
     pub there: u64,
     /// Those that a file is newer than.
     pub outdated: u64,

@@ -51,7 +51,7 @@ pub fn find(name: &str, kernel: &str) -> Result<Vec<Patch>> {
     }
     let is_of =
         |series: &str| kernel == series || kernel.strip_prefix(series).is_some_and(|r| r.starts_with('.'));
-    // A tree of the user's own does not tell its series: the newest patch is tried.
+    // A tree of the user's own does not report its series: the newest patch is tried.
     let own = kernel.contains('/');
     match named.iter().rfind(|(series, ..)| own || is_of(series) || series.starts_with(&format!("{kernel}.")))
     {

@@ -38,7 +38,6 @@ struct State {
 }
 
 impl State {
-    /// The state of a site.
     fn of(folder: &Path) -> State {
         let text = fs::read(folder.join(STATE)).ok();
         text.and_then(|t| serde_json::from_slice(&t).ok()).unwrap_or_default()
@@ -85,7 +84,6 @@ pub struct Patched {
     pub options: Changes,
 }
 
-/// A locked site.
 #[derive(Debug)]
 pub struct Site {
     folder: PathBuf,
@@ -128,7 +126,6 @@ impl Site {
         }
         Ok(site)
     }
-    /// The tree.
     pub fn tree(&self) -> PathBuf {
         self.folder.join(TREE)
     }

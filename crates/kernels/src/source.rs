@@ -57,7 +57,6 @@ impl Source {
 /// A source in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obtained {
-    /// The site's folder.
     pub folder: PathBuf,
     /// Its name for people: package and version, or the path.
     pub name: String,
@@ -74,7 +73,8 @@ pub(crate) struct Copies {
     now: Manifest,
 }
 
-/// Whether a source's files are in the cache, so that it takes no more room. A tarball is looked for when it is read.
+/// Whether the source is already cached and needs no disk space. A missing tarball is reported later, when it is
+/// opened.
 pub fn is_there(source: &Source, cache: &Path) -> bool {
     match source {
         Source::Series(series) => fetch::source_in_cache(series, cache).is_some(),

@@ -1,9 +1,8 @@
 //! The files of a user's tree: which of them are source, what they are, and what the copy has for a symbolic link.
 //!
 //! A file counts as unchanged while it is the same file on disk, of the same size, and neither its bytes nor its name
-//! were changed since. What builds in the tree itself have
-//! made is no source: kbuild refuses a tree with some of it, and takes the rest for its own. The tree's .gitignore
-//! files tell it.
+//! were changed since. What a build in the tree has made is not source: kbuild refuses a tree with some of it, and
+//! takes the rest for its own. The tree's .gitignore files say what that is.
 //!
 //! A link that stays in the tree ([`crate::blob::stays_inside`]) is a link in the copy. One that leads into the tree by
 //! a whole path becomes a relative link. What lies behind a link that leads out of the tree is copied in its place, and
@@ -51,7 +50,6 @@ pub struct Stamp {
     /// back. `None` for links, and in manifests of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_disk: Option<(u64, u64, i128)>,
-    /// Hash of the bytes.
     pub hash: String,
     /// Whether it can be executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -104,7 +102,6 @@ impl Manifest {
 /// A surveyed tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Survey {
-    /// Its files.
     pub files: Manifest,
     /// Links that lead out of the tree to nothing.
     pub left_out: Vec<String>,
@@ -242,7 +239,7 @@ pub fn leads_out(tree: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
     Ok(first)
 }
 
-/// Whether a path of the tree, without the tree's own, is source as far as its name tells.
+/// Whether a path of the tree, without the tree's own, is source by its name.
 fn is_source(inner: &Path) -> bool {
     let name: &str = &inner.file_name().unwrap_or_default().to_string_lossy();
     let at_top = inner.components().count() == 1;

@@ -198,7 +198,7 @@ impl Cell {
     /// # Errors
     /// As [`Cell::hash`].
     pub fn spec_json(&self) -> Result<serde_json::Value> {
-        serde_json::to_value(&self.spec).map_err(|e| Error::internal(format!("workload as JSON: {e}")))
+        self.spec.to_json().map_err(|e| Error::internal(format!("workload as JSON: {e}")))
     }
     /// A few words that name the cell in progress and messages.
     pub fn title(&self) -> String {

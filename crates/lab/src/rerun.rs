@@ -67,7 +67,7 @@ impl<'a> Rerun<'a> {
             );
             return Err(Error::input(text).help("make the run anew: what it was can no longer be looked at"));
         }
-        let spec: Spec = serde_json::from_value(record.spec.clone())
+        let spec = Spec::from_json(&record.spec)
             .map_err(|e| Error::input(format!("the record's workload can't be read: {e}")))?;
         let cell = Cell {
             backend: Backend::Sim,

@@ -63,7 +63,6 @@ pub struct BackgroundFile {
     pub about: String,
     /// The CPUs of the machine that it was measured on.
     pub cpus: u32,
-    /// The tasks.
     pub rows: Vec<Background>,
 }
 
@@ -119,7 +118,7 @@ impl BackgroundFile {
         text
     }
 
-    /// The rows on a machine of so many CPUs. Those that are not per CPU come in proportion to its CPUs if `scaled`.
+    /// The rows on a machine of this many CPUs. Those that are not per CPU come in proportion to its CPUs if `scaled`.
     ///
     /// # Errors
     /// When such a row would run longer than the gap between its arrivals.

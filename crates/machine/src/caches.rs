@@ -1,6 +1,6 @@
 //! The machine's caches: size, line, sharing, and what a hit costs.
 //!
-//! The levels of data caches, smallest first, as a machine file lists them in `[[cache]]` or sysfs tells them. Sizes
+//! The levels of data caches, smallest first, as a machine file lists them in `[[cache]]` or sysfs reports them. Sizes
 //! are KB, lines bytes, times ns a KB. What no cache of the CPU holds comes from another one by distance
 //! ([`Costs::refill_near_ns_per_kb`](crate::Costs), `refill_far_ns_per_kb`), or from memory (`memory_ns_per_kb`).
 

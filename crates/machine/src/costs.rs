@@ -76,7 +76,7 @@ costs! {
     /// The same for a task that a halted CPU takes up after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// Reading a thread's CPU time from the kernel, as live programs do before and after they compute. Above 0,
-    /// simulated programs stop by that clock, too, and it goes on in interrupts.
+    /// simulated programs stop by that clock, too, and it continues in interrupts.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
     /// schedule() and the switch from one task to another; only the switch where the costs of schedule() are stated
     /// apart.

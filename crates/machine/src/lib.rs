@@ -1,6 +1,6 @@
 //! The hardware: its topology, the sched domains and groups that a kernel derives from it, and the cost of each step.
 //!
-//! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a size of no make
+//! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a generic size
 //! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
 
 pub mod background;
@@ -143,9 +143,6 @@ impl Machine {
     }
 
     /// Sets a cost, under all kernels.
-    ///
-    /// # Errors
-    /// As [`Costs::change`].
     pub fn set_cost(&mut self, name: &str, value: u64) -> Result<()> {
         self.costs.change(name, value)?;
         self.kernels.iter_mut().for_each(|k| k.costs.retain(|(n, _)| n != name));
@@ -154,7 +151,7 @@ impl Machine {
     }
 
     /// Whether its costs are guessed. They are for this host, as long as it has not been probed: its topology is its
-    /// own, its costs are those of a machine of no make.
+    /// own, its costs are those of a generic machine.
     pub fn is_guessed(&self) -> bool {
         self.name == sysfs::HOST
             && !self.provenance.iter().any(|n| n.source.starts_with(probed::MEASURED_HERE))

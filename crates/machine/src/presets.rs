@@ -1,4 +1,4 @@
-//! Machines by name: compiled-in files, sizes of no make (`smp-N` and the like), this host, the path of a file.
+//! Machines by name: compiled-in files, generic sizes (`smp-N` and the like), this host, the path of a file.
 
 use crate::probed::Probed;
 use crate::shape::{Numbering, Shape};

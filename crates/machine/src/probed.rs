@@ -1,7 +1,7 @@
 //! The costs that `schedlab machine probe` measured on this machine, kept in the folder of schedlab's state.
 //!
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the
-//! same model; otherwise it has those of a machine of no make. A measured value may lie outside the table's range.
+//! same model; otherwise it has those of a generic machine. A measured value may lie outside the table's range.
 
 use crate::{CacheLevel, CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result, input, own_uid, temp};
@@ -51,13 +51,11 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probed {
-    /// The kernel's release.
     pub release: String,
     /// The CPUs' model.
     pub model: String,
     /// How many are online.
     pub cpus: usize,
-    /// The measured costs.
     pub measured: Vec<Measured>,
     /// The data caches with measured times, the smallest first; empty where they were not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,7 +136,7 @@ impl Probed {
         });
         Some(Probed { measured: measured.collect(), ..first.clone() })
     }
-    /// The cost of recording an event, ns. It is no cost of the machine, since only watched runs pay it.
+    /// The cost of recording an event, ns. It is not a cost of the machine, since only watched runs pay it.
     pub fn watched_ns(&self) -> Option<u64> {
         self.measured.iter().find(|m| m.name == WATCHED).map(|m| m.value)
     }
@@ -177,8 +175,8 @@ impl Probed {
         }
         Ok(())
     }
-    /// On a guest whose idle CPUs halt: replaces the halt state by one state for each measured length of a halt. Tells
-    /// whether it did.
+    /// On a guest whose idle CPUs halt: replaces the halt state by one state for each measured length of a halt.
+    /// Reports whether it did.
     fn deepen(&self, machine: &mut Machine) -> bool {
         let halts = machine.idle_governor != IdleGovernor::Menu && machine.idle_states.len() > 1;
         let depths: Vec<(Ns, &Measured)> =

@@ -17,7 +17,6 @@ pub type Value<'d> = Spanned<DeValue<'d>>;
 pub struct Source<'s> {
     /// The file, as the user named it.
     pub file: &'s Path,
-    /// Its text.
     pub text: &'s str,
 }
 
@@ -39,7 +38,6 @@ impl<'s> Source<'s> {
     fn spot(self, span: Range<usize>) -> Spot {
         Spot::at_offset(self.file, self.text, span.start)
     }
-    /// An error at a span.
     pub fn error(self, span: Range<usize>, what: impl Into<String>) -> Error {
         Error::input(what).at(self.spot(span))
     }

@@ -14,7 +14,6 @@ use text::Page;
 /// A machine and the domains a kernel makes of it, for `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown<'m> {
-    /// The machine.
     pub machine: &'m Machine,
     /// The kernel that the domains are derived for.
     pub kernel: Version,

@@ -1,4 +1,4 @@
-//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a machine of no make.
+//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a generic machine.
 //!
 //! Reads `devices/system/cpu` and `devices/system/node` below a root that the caller gives, so that tests bring their
 //! own trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;
@@ -213,9 +213,9 @@ impl Nodes {
     }
 }
 
-/// The data caches of the first CPU that is online, the smallest first, as sysfs tells them; empty where it shows none.
-/// What a hit costs is not told: `hit_ns_per_kb` is 0. Hence [`read`] gives a machine no caches; the probe does, with
-/// what it measures. A virtual machine may tell sizes that it does not have.
+/// The data caches of the first CPU that is online, the smallest first, as sysfs reports them; empty where it shows
+/// none. What a hit costs is not reported: `hit_ns_per_kb` is 0. Hence [`read`] gives a machine no caches; the probe
+/// does, with what it measures. A virtual machine may report sizes that it does not have.
 ///
 /// # Errors
 /// When an entry that exists makes no sense.
@@ -336,7 +336,7 @@ fn parse_list(path: &Path, text: &str) -> Result<CpuSet> {
 }
 
 fn number<T: std::str::FromStr>(path: &Path, text: &str) -> Result<T> {
-    text.parse().map_err(|_| Error::machine(format!("'{text}' is no number")).at(Spot::file(path)))
+    text.parse().map_err(|_| Error::machine(format!("'{text}' is not a number")).at(Spot::file(path)))
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ pub struct Cpu {
 pub enum Distance {
     /// The same CPU.
     Own,
-    /// Threads of one core.
     Smt,
     /// Cores that share the last-level cache.
     Llc,
@@ -139,6 +138,7 @@ impl Topology {
         self.alike(cpu, |a, b| a.core == b.core)
     }
     /// CPUs that share this CPU's last-level cache.
+    #[cfg(test)]
     pub fn llc_mask(&self, cpu: CpuId) -> CpuSet {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }

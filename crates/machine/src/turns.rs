@@ -1,8 +1,9 @@
 //! CPUs that share one processor's time in turns, like the CPUs of a guest whose clock counts instructions.
 //!
 //! An emulator may execute all CPUs of a guest in one thread, with a clock that counts instructions. All CPUs then
-//! share the time of one: each runs for a while, then the next in a ring, and the clock goes on with each. A halted CPU
-//! is passed over; when all are halted, the clock leaps to the next timer. Times are ns; one instruction takes 1 ns.
+//! share the time of one: each runs for a while, then the next in a ring, and the clock continues with each. A halted
+//! CPU is passed over; when all are halted, the clock leaps to the next timer. Times are ns; one instruction takes 1
+//! ns.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,6 @@ impl TurnRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turns {
-    /// The rule of the turns.
     pub rule: TurnRule,
     /// One round of a loop that waits for the clock, ns. The loop reads the clock, compares, and executes a pause
     /// instruction, which ends the turn.

@@ -41,7 +41,6 @@ pub struct Drawn {
     /// The figure and its range.
     #[serde(flatten)]
     pub span: Span,
-    /// The value drawn.
     pub value: u64,
 }
 

@@ -41,7 +41,6 @@ pub fn jiffy() -> Ns {
 /// The agent's order, as plain data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The workload.
     pub workload: Spec,
     /// Seed of the run.
     pub seed: u64,

@@ -135,7 +135,7 @@ fn surroundings(record: &Record) -> Vec<String> {
 }
 
 fn workload(record: &Record) -> Option<Vec<String>> {
-    match serde_json::from_value(record.spec.clone()).ok()? {
+    match Spec::from_json(&record.spec).ok()? {
         Spec::Bench { name, params } => benchmark(&name, &params),
         Spec::RtApp { file, runtime, .. } => {
             let runtime = runtime.into_iter().flat_map(|time| pair("runtime", format!("{}ns", time.0)));

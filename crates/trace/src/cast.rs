@@ -1,4 +1,4 @@
-//! Who appears in a run's events: names, ids and processes of its tasks.
+//! The tasks of a run's events: names, ids and processes.
 //!
 //! Events name tasks by [`TaskId`], which count up from 0 in every run. A file for other tools needs the numbers and
 //! names that a kernel would show. A recording has them; a simulated run is given numbers that no kernel thread has.
@@ -14,7 +14,7 @@ pub struct Actor {
     pub name: String,
     /// Its number in the kernel (tid), never 0.
     pub tid: u32,
-    /// Its process (tgid); a thread that leads its process has `tid == process`. 0 when a recording does not tell.
+    /// Its process (tgid); a thread that leads its process has `tid == process`. 0 when a recording does not report.
     pub process: u32,
     /// It belongs to the machine and not to the workload: a kernel thread, or a background task.
     pub background: bool,
@@ -32,7 +32,6 @@ const STRANGERS: u32 = 1 << 23;
 /// The tasks of a run, by [`TaskId`], and the frame of its events.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Cast {
-    /// The tasks.
     pub tasks: Vec<Actor>,
     /// CPUs of the machine: the highest number that occurs, plus one.
     pub cpus: usize,

@@ -1,7 +1,7 @@
-//! Counters that only sinks who ask for them get: what queues and tasks have, told whenever the scheduler looked.
+//! Counters that only sinks who ask for them get: what queues and tasks have, reported whenever the scheduler looked.
 //!
-//! They are no events: nothing is made of them but tracks, records do not know them, and a run is the same with and
-//! without. The simulator tells them at switches, ticks and enqueues, of the CPU and the tasks concerned.
+//! They are not events: nothing is made of them but tracks, records do not know them, and a run is the same with and
+//! without. The simulator reports them at switches, ticks and enqueues, of the CPU and the tasks concerned.
 
 use schedlab_base::{CpuId, TaskId};
 
@@ -18,7 +18,6 @@ pub enum Counter {
     Slice(TaskId),
 }
 
-/// A kind of counters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CounterKind {
     /// [`Counter::Load`]
@@ -32,10 +31,8 @@ pub enum CounterKind {
 }
 
 impl CounterKind {
-    /// All of them.
     pub const ALL: [CounterKind; 4] =
         [CounterKind::Load, CounterKind::Vruntime, CounterKind::Lag, CounterKind::Slice];
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             CounterKind::Load => "load",
@@ -58,7 +55,6 @@ impl CounterKind {
 }
 
 impl Counter {
-    /// Its kind.
     pub const fn kind(self) -> CounterKind {
         match self {
             Counter::Load(_) => CounterKind::Load,
@@ -74,14 +70,12 @@ impl Counter {
 pub struct Counters(u8);
 
 impl Counters {
-    /// None.
     pub const NONE: Counters = Counters(0);
     /// These and another one.
     #[must_use]
     pub const fn and(self, kind: CounterKind) -> Counters {
         Counters(self.0 | 1 << kind as u8)
     }
-    /// Those of either.
     #[must_use]
     pub const fn or(self, other: Counters) -> Counters {
         Counters(self.0 | other.0)

@@ -31,7 +31,7 @@ const PACKET: usize = 128 << 10;
 
 /// A trace that is being written.
 ///
-/// A failure to write ends the writing and is told by [`Ctf::finish`], since a sink has no way to tell it.
+/// A failure to write ends the writing and is reported by [`Ctf::finish`], since a sink has no way to report it.
 pub struct Ctf<'a> {
     folder: PathBuf,
     cast: &'a Cast,
@@ -42,7 +42,7 @@ pub struct Ctf<'a> {
     failed: Option<io::Error>,
 }
 
-/// The packet of a CPU that goes on.
+/// The packet of a CPU that continues.
 #[derive(Default)]
 struct Stream {
     bytes: Vec<u8>,
@@ -252,7 +252,6 @@ impl<'a> Ctf<'a> {
     }
 }
 
-/// The fields of an event.
 struct Fields<'a>(&'a mut Vec<u8>);
 
 impl Fields<'_> {

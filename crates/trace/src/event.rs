@@ -27,7 +27,7 @@ pub enum EventKind {
     /// A CPU was chosen for a waking or new task. `probes` counts the CPUs whose idle state was read.
     Placed { task: TaskId, target: CpuId, reason: PlaceReason, probes: u16 },
     /// sched_wakeup (or sched_wakeup_new): `task` is now on the runqueue of the event's CPU. `nr_running` is the length
-    /// of that queue, the running task included; 0 when the source does not tell.
+    /// of that queue, the running task included; 0 when the source does not report.
     Enqueued { task: TaskId, nr_running: u16, new: bool },
     /// sched_migrate_task: the event's CPU is the destination.
     Migrate { task: TaskId, from: CpuId, why: MoveReason },
@@ -35,7 +35,7 @@ pub enum EventKind {
     Forked { task: TaskId, parent: Option<TaskId> },
     /// A task is gone.
     Exited { task: TaskId },
-    /// Events of the event's CPU before this time were lost, `count` of them as far as the source tells; 0: the CPU's
+    /// Events of the event's CPU before this time were lost, `count` of them, if the source says how many; 0: the CPU's
     /// recording begins here. The task on the CPU is not known until the next switch there.
     Lost { count: u32 },
     /// cpu_idle: the CPU halts in idle state `state` (index in the machine's table).
@@ -62,7 +62,7 @@ pub enum EventKind {
     /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: that task leaves to be moved,
     /// and arrives elsewhere with its next `Enqueued`.
     Schedule { carries: bool },
-    /// Detail: `schedule()` ended, and the same task goes on.
+    /// Detail: `schedule()` ended, and the same task continues.
     Stay,
     /// Detail: from now on the task may run on the CPUs of the workload's mask of that number.
     Allowed { task: TaskId, mask: u32 },

@@ -1,9 +1,10 @@
 //! The events of a run in a file: `events.slt` in the run's folder.
 //!
 //! The file is written as the events come, in constant memory, and read back in the order in which it was written. An
-//! event takes about 8 bytes. The form is ours and no interchange format: `schedlab trace` makes those of it.
+//! event takes about 8 bytes. The form is our own, not for exchange: `schedlab trace` makes files for other tools of
+//! it.
 //!
-//! All numbers of fixed size are little-endian. The file begins with [`MAGIC`] and goes on in sections: a letter, the
+//! All numbers of fixed size are little-endian. The file begins with [`MAGIC`] and continues in sections: a letter, the
 //! length of the content (u32), its CRC-32 (u32), the content. They stand in this order:
 //!
 //! | letter | content |
@@ -22,7 +23,6 @@
 //! declaration. A task or CPU that may be missing is 0 for `None`, else its number plus 1.
 //!
 //! A file that was cut off, or in which a byte is wrong, gives one error with the offset at which it stands.
-//! [`Reader::open_cut`] reads what is there of a file that has no end.
 
 mod code;
 mod names;
@@ -56,7 +56,6 @@ const BLOCK: usize = 64 << 10;
 /// One thing in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
-    /// An event.
     Event(Event),
     /// A value that a program recorded ([`Sink::sample`](crate::Sink::sample)).
     Sample {
@@ -66,13 +65,11 @@ pub enum Item {
         task: TaskId,
         /// Index of the series, as the workload declares them.
         series: u16,
-        /// The value.
         value: u64,
     },
 }
 
 impl Item {
-    /// When it happened.
     pub fn at(&self) -> Ns {
         match self {
             Item::Event(event) => event.at,
@@ -98,6 +95,6 @@ pub struct Close {
     pub samples: u64,
     /// The record counts nothing that ends before this time: the run's warm-up.
     pub measured_from: Ns,
-    /// Events that the source lost; nothing in the file tells where.
+    /// Events that the source lost; nothing in the file reports where.
     pub lost: u64,
 }

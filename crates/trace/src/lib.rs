@@ -32,14 +32,14 @@ pub trait Sink {
     fn event(&mut self, event: &Event);
     /// One value that a program recorded for one of its series (index as declared by the workload).
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
-    /// Whether the simulator also tells what only explanations need ([`EventKind::is_detail`]). Other sinks are spared
-    /// the cost.
+    /// Whether the simulator also reports what only explanations need ([`EventKind::is_detail`]). Other sinks are
+    /// spared the cost.
     fn wants_details(&self) -> bool {
         false
     }
     /// The value of a counter from now on.
     fn counter(&mut self, _at: Ns, _counter: Counter, _value: i64) {}
-    /// The counters that the simulator tells it. Other sinks are spared the cost.
+    /// The counters that the simulator reports to it. Other sinks are spared the cost.
     fn wants_counters(&self) -> Counters {
         Counters::NONE
     }

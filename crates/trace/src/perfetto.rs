@@ -2,7 +2,7 @@
 //!
 //! The scheduler's events are ftrace events, by CPU, as a recorder on a kernel writes them: switches, wakeups,
 //! migrations, new tasks, idle states. So the reader's own views of CPUs and threads work, and its tables of the
-//! scheduler. Beside them stand tracks for what a kernel does not tell:
+//! scheduler. Beside them stand tracks for what a kernel does not report:
 //! - each CPU's number of runnable tasks, a counter;
 //! - the passes of each CPU's balancer, with level, reason, tasks moved and CPUs read;
 //! - on each thread: why it was placed on a CPU, why it had to give one up, why it was moved, and arrows (flows) from

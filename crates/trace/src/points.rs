@@ -10,7 +10,6 @@
 use crate::{Event, EventKind, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
 
-/// A tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tracepoint {
     /// Nanoseconds since the run began.
@@ -19,7 +18,6 @@ pub struct Tracepoint {
     pub cpu: CpuId,
     /// The task that was current there; `None`: the idle task.
     pub current: Option<TaskId>,
-    /// Which one.
     pub point: Point,
 }
 
@@ -86,13 +84,13 @@ impl Left {
     }
 }
 
-/// Whether the reason of a switch is one that tracepoints do not tell: the task gave way for something.
+/// Whether the reason of a switch is one that tracepoints do not report: the task gave way for something.
 pub fn is_untold(why: SwitchReason) -> bool {
     use SwitchReason::*;
     !matches!(why, Blocked | Exited | Yielded | Preempted | FromIdle)
 }
 
-/// Follows the events of a run and tells its tracepoints.
+/// Follows the events of a run and reports its tracepoints.
 #[derive(Debug, Default)]
 pub struct Points {
     current: Vec<Option<TaskId>>,
@@ -112,7 +110,7 @@ struct Task {
 }
 
 impl Points {
-    /// The task that is current on a CPU, as far as events told.
+    /// The task that is current on a CPU, as far as events reported.
     pub fn current(&self, cpu: CpuId) -> Option<TaskId> {
         self.current.get(cpu.index()).copied().flatten()
     }

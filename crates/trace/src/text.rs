@@ -19,7 +19,7 @@ const BLOCK: usize = 1 << 17;
 
 /// A text that is being written, in large blocks: `out` needs no buffer of its own.
 ///
-/// A failure to write ends the writing and is told by [`Text::finish`], since a sink has no way to tell it.
+/// A failure to write ends the writing and is reported by [`Text::finish`], since a sink has no way to report it.
 pub struct Text<'a, W> {
     out: W,
     lines: Lines<'a>,
@@ -36,7 +36,6 @@ struct Lines<'a> {
 }
 
 impl<'a, W: Write> Text<'a, W> {
-    /// Begins a text.
     pub fn new(out: W, cast: &'a Cast) -> Text<'a, W> {
         let mut lines = Lines { row: Row::default(), names: Names::new(cast), points: Points::default() };
         lines.head(cast.cpus);

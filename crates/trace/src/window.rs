@@ -1,4 +1,4 @@
-//! A part of a run: the events of a window of time, with what went on when it began.
+//! A part of a run: the events of a window of time, with what was under way when it began.
 //!
 //! A reader of the events must not take a window's first switch for a task's first. So at the window's beginning each
 //! task that ran then comes onto its CPU, and each that waited then is woken and queued, by nobody. A task that slept
@@ -10,7 +10,6 @@ use schedlab_base::{CpuId, Error, Ns, Result, TaskId};
 /// A window of time, since the run began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Its beginning.
     pub from: Ns,
     /// Its end; the events of that instant are not in it.
     pub until: Ns,
@@ -97,11 +96,10 @@ impl<'a, S: Sink> Within<'a, S> {
     pub fn opened(&self) -> Ns {
         if self.moved { self.window.from } else { Ns::ZERO }
     }
-    /// The sink.
     pub fn inner(&mut self) -> &mut S {
         self.inner
     }
-    /// After the last event: tells what goes on in a window in which nothing happened.
+    /// After the last event: reports what is under way in a window in which nothing happened.
     pub fn ends(&mut self) {
         if !self.begun {
             self.begin();
@@ -153,7 +151,7 @@ impl<'a, S: Sink> Within<'a, S> {
             _ => {}
         }
     }
-    /// Tells what goes on when the window begins.
+    /// Reports what is under way when the window begins.
     fn begin(&mut self) {
         self.begun = true;
         let at = self.time(self.window.from);

@@ -26,11 +26,9 @@ pub struct SeriesDecl {
     pub better: String,
 }
 
-/// A task of the workload.
 pub struct TaskDecl {
     /// Name; a live kernel shows 15 bytes of it at most.
     pub name: String,
-    /// The program that it runs.
     pub program: Box<dyn Program>,
     /// Scheduling attributes it starts with.
     pub attr: Attr,
@@ -48,7 +46,6 @@ pub struct TaskDecl {
     pub waits_at_end: bool,
     /// Its task group.
     pub group: GroupId,
-    /// The place where it runs.
     pub place: Place,
     /// The part of the workload that it belongs to: 0, or the number of a benchmark beside.
     pub part: u64,

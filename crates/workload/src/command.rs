@@ -142,9 +142,7 @@ pub enum Source {
 pub enum Take {
     /// There is one only; several are an error.
     Only,
-    /// The first.
     First,
-    /// The last.
     Last,
     /// All of them, as a series of whole numbers or times; results are its statistics.
     All,

@@ -24,7 +24,6 @@ const MAX_DEPTH: usize = 16;
 /// Groups of one workload.
 const MAX_GROUPS: usize = 1024;
 
-/// A task group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupDecl {
     /// Its path from the root, "/" for the root itself.
@@ -44,7 +43,6 @@ pub struct GroupDecl {
 }
 
 impl GroupDecl {
-    /// The root group.
     pub fn root() -> GroupDecl {
         GroupDecl {
             path: "/".to_owned(),
@@ -92,7 +90,7 @@ pub fn check_limit(
 /// When the path does not begin at the root, has an empty or a special part, or is too deep; and for too many groups.
 pub fn find_or_declare(groups: &mut Vec<GroupDecl>, path: &str) -> Result<GroupId> {
     let wrong = |what: &str| {
-        Err(Error::input(format!("'{path}' is no path of a group: {what}"))
+        Err(Error::input(format!("'{path}' is not a group's path: {what}"))
             .help("write it like \"/vm/small\""))
     };
     let Some(rest) = path.strip_prefix('/') else { return wrong("it does not begin with '/'") };
@@ -107,7 +105,7 @@ pub fn find_or_declare(groups: &mut Vec<GroupDecl>, path: &str) -> Result<GroupI
     if let Some(odd) =
         parts.iter().find(|p| p.is_empty() || **p == "." || **p == ".." || !p.chars().all(plain))
     {
-        return wrong(&format!("'{odd}' is no name"));
+        return wrong(&format!("'{odd}' is not a name"));
     }
     let mut at = ROOT_GROUP;
     let mut so_far = String::new();

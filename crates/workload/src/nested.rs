@@ -21,7 +21,6 @@ pub struct NestedSpec {
     pub name: String,
     /// Number of vCPUs.
     pub vcpus: u64,
-    /// The profile of its kernel.
     pub kernel: String,
     /// Toggles of its features, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,7 +28,7 @@ pub struct NestedSpec {
     /// Its tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
-    /// Whether its tick goes on while a vCPU is idle, as in kernels without NO_HZ.
+    /// Whether its tick continues while a vCPU is idle, as in kernels without NO_HZ.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub periodic_tick: bool,
     /// How long the host polls for work before it puts a halted vCPU's thread to sleep (kvm's `halt_poll_ns`).
@@ -42,15 +41,13 @@ pub struct NestedSpec {
 /// A virtual machine, resolved.
 #[derive(Clone, Debug)]
 pub struct NestedDecl {
-    /// Its name.
     pub name: String,
     /// The threads of its vCPUs.
     pub vcpus: Vec<TaskId>,
     /// The thread that moves its packets (vhost-net).
     pub vhost: TaskId,
-    /// Its kernel.
     pub kernel: Kernel,
-    /// Whether its tick goes on while a vCPU is idle.
+    /// Whether its tick continues while a vCPU is idle.
     pub periodic_tick: bool,
     /// `halt_poll_ns` of the host.
     pub halt_poll: Ns,

@@ -25,7 +25,7 @@ small_id!(
     WordId
 );
 small_id!(
-    /// A shared 64-bit cell that is no futex.
+    /// A shared 64-bit cell that is not a futex.
     SlotId
 );
 small_id!(
@@ -62,7 +62,7 @@ pub enum Op {
         work: Ns,
     },
     /// Execute instructions for a length of time. Unlike [`Op::Run`], the simulated operation reads no clock meanwhile:
-    /// where CPUs take turns it goes on only in its own CPU's turns.
+    /// where CPUs take turns it continues only in its own CPU's turns.
     Execute {
         /// CPU time at full speed.
         length: Ns,
@@ -73,10 +73,7 @@ pub enum Op {
         at: Ns,
     },
     /// Sleep for a length of time (nanosleep); ordinary tasks get the kernel's timer slack on top.
-    Sleep {
-        /// Length.
-        length: Ns,
-    },
+    Sleep { length: Ns },
     /// Sleep to an absolute time (clock_nanosleep TIMER_ABSTIME); returns at once when it is past.
     SleepTo {
         /// Absolute time.
@@ -84,31 +81,23 @@ pub enum Op {
     },
     /// futex wait: sleep while `word` holds `value`, until woken or until the absolute time `until`.
     Wait {
-        /// The word.
         word: WordId,
         /// The value that makes it wait.
         value: u32,
         /// Absolute time-out; [`Ns::MAX`] for none.
         until: Ns,
     },
-    /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` tells how many.
+    /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` reports how many.
     Wake {
-        /// The word.
         word: WordId,
-        /// At most so many.
+        /// At most this many.
         count: u32,
     },
     /// Take a lock of user space: spin until `word` is 0, and set it to 1. The task may be preempted while it spins,
     /// and while it holds the lock. Nobody sleeps; who of those that run gets a lock that is released is not specified.
-    SpinLock {
-        /// The word.
-        word: WordId,
-    },
+    SpinLock { word: WordId },
     /// Release such a lock: `word` is 0 from now on.
-    SpinUnlock {
-        /// The word.
-        word: WordId,
-    },
+    SpinUnlock { word: WordId },
     /// Write `bytes` into the channel and return when all of them are in; sleep while its buffer is full. On UDP this
     /// is one datagram.
     Send {
@@ -124,13 +113,10 @@ pub enum Op {
         /// How many.
         bytes: u32,
     },
-    /// Wait until an end of a set has something to read (epoll_wait). `Outcome::Ready` tells which: ends take turns in
-    /// the order in which something came. Only one task may wait on a set or read its ends, and it reads before it asks
-    /// again.
-    Poll {
-        /// The set.
-        set: SetId,
-    },
+    /// Wait until an end of a set has something to read (epoll_wait). `Outcome::Ready` reports which: ends take turns
+    /// in the order in which something came. Only one task may wait on a set or read its ends, and it reads before it
+    /// asks again.
+    Poll { set: SetId },
     /// Go over `kb` KB of the task's own memory, reading and changing each line, `rounds` times.
     Touch {
         /// How much; at most the task's footprint.
@@ -141,12 +127,9 @@ pub enum Op {
     /// sched_yield.
     Yield,
     /// Start a task that was declared as spawned by this one.
-    Spawn {
-        /// The task.
-        task: TaskId,
-    },
+    Spawn { task: TaskId },
     /// exec(2), as far as the scheduler has to do with it: the kernel opens a file and balances the task
-    /// (`sched_exec`). The file has no known format, so the program goes on afterwards.
+    /// (`sched_exec`). The file has no known format, so the program continues afterwards.
     Exec,
     /// Change this task's scheduling attributes.
     SetAttr {
@@ -160,10 +143,7 @@ pub enum Op {
     },
     /// Read a task's usage so far, as /proc shows it. `Outcome::Used` has the result; for a task that is gone, the last
     /// one that was read.
-    Usage {
-        /// The task.
-        task: TaskId,
-    },
+    Usage { task: TaskId },
     /// End the task.
     Exit,
 }
@@ -225,7 +205,6 @@ pub trait Env {
     }
 }
 
-/// The program of a task.
 pub trait Program: Send {
     /// The next operation; `env.outcome()` gives the outcome of the last one.
     fn next(&mut self, env: &mut dyn Env) -> Op;

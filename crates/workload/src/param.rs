@@ -23,7 +23,6 @@ pub enum ParamKind {
 /// A word that a parameter may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// The word.
     pub name: &'static str,
     /// The switch of the original tool that means it: long option and letter.
     pub switch: Option<(&'static str, char)>,
@@ -77,11 +76,9 @@ pub struct Param {
 
 /// A benchmark: a row of the table of workloads.
 pub struct Benchmark {
-    /// Its name.
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
-    /// Its parameters.
     pub params: &'static [Param],
     /// Metrics its table shows first.
     pub headline: &'static [&'static str],
@@ -155,10 +152,6 @@ impl Params {
     pub fn get(&self, name: &str) -> Result<u64> {
         self.0.get(name).copied().ok_or_else(|| Error::internal(format!("parameter '{name}' has no value")))
     }
-    /// A time.
-    ///
-    /// # Errors
-    /// As [`Params::get`].
     pub fn time(&self, name: &str) -> Result<Ns> {
         self.get(name).map(Ns)
     }
@@ -166,17 +159,9 @@ impl Params {
     pub fn newer(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
-    /// A nice value.
-    ///
-    /// # Errors
-    /// As [`Params::get`].
     pub fn nice(&self, name: &str) -> Result<i8> {
         self.get(name).map(|v| (v as i64 + LEAST_NICE) as i8)
     }
-    /// A count.
-    ///
-    /// # Errors
-    /// As [`Params::get`].
     pub fn count(&self, name: &str) -> Result<usize> {
         self.get(name).map(|v| v as usize)
     }

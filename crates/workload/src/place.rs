@@ -41,7 +41,7 @@ pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>, b: &mut Buil
     for name in names {
         if name.is_empty() || name.contains('/') {
             return Err(Error::input(format!(
-                "'{name}' is no name of a machine: it is a word without slashes"
+                "'{name}' is not a machine's name: it is a word without slashes"
             )));
         }
         if known.contains(&name) || b.tasks_from(0).iter().any(|t| group_of(&t.name) == name) {

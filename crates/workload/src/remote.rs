@@ -15,9 +15,7 @@ const MAX_CPUS: u64 = 512;
 /// A machine behind a link, as an experiment states it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemoteSpec {
-    /// Its name.
     pub name: String,
-    /// The profile of its kernel.
     pub kernel: String,
     /// The link's delay, one way.
     pub delay: Ns,
@@ -30,11 +28,9 @@ pub struct RemoteSpec {
 /// A machine behind a link, resolved.
 #[derive(Clone, Debug)]
 pub struct RemoteDecl {
-    /// Its name.
     pub name: String,
     /// Number of its CPUs.
     pub cpus: u32,
-    /// Its kernel.
     pub kernel: Kernel,
     /// The link's delay, one way.
     pub delay: Ns,

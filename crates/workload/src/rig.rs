@@ -41,7 +41,6 @@ pub struct Step {
     pub op: Op,
 }
 
-/// Everything that a run did.
 pub struct Log {
     pub steps: Vec<Step>,
     pub samples: Vec<Sample>,
@@ -205,7 +204,7 @@ impl Rig {
         self.at(at, task, false);
     }
 
-    /// Lets `task` go on at `at`.
+    /// Lets `task` continue at `at`.
     fn at(&mut self, at: Ns, task: usize, timed_out: bool) {
         self.orders += 1;
         let (order, sleep) = (self.orders, self.tasks[task].sleep);

@@ -22,7 +22,6 @@ pub const MAX_FILE_MB: u64 = 16;
 pub enum Spec {
     /// One of [`BENCHMARKS`] with its parameters, defaults filled in.
     Bench {
-        /// Its name.
         name: String,
         /// Its parameters; times in ns.
         params: Params,
@@ -31,7 +30,6 @@ pub enum Spec {
     RtApp {
         /// The file it came from, for messages.
         file: String,
-        /// Its text.
         text: String,
         /// The runtime that replaces the file's duration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +39,6 @@ pub enum Spec {
     Replay {
         /// The file it came from, for messages.
         file: String,
-        /// Its text.
         text: String,
         /// What is taken off its bursts.
         #[serde(default)]
@@ -51,12 +48,10 @@ pub enum Spec {
     Command(Box<CommandSpec>),
     /// A workload with others beside it, and its tasks in groups.
     Together {
-        /// The workload.
         base: Box<Spec>,
         /// Those beside it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<Beside>,
-        /// The groups.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         groups: Vec<GroupSpec>,
         /// The virtual machines.
@@ -69,6 +64,20 @@ pub enum Spec {
 }
 
 impl Spec {
+    /// The workload that a record holds. Other crates call this, so that serde's code for a spec is made once, here.
+    ///
+    /// # Errors
+    /// Where it is another version's.
+    pub fn from_json(json: &serde_json::Value) -> serde_json::Result<Spec> {
+        Spec::deserialize(json)
+    }
+    /// The workload as a record holds it.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn to_json(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
+    }
     /// A benchmark by name with the given parameters, checked and completed.
     ///
     /// # Errors
@@ -128,9 +137,6 @@ impl Spec {
     }
     /// The same workload with these groups; one of a path that is there already replaces that one, and keeps its tasks
     /// if it names none.
-    ///
-    /// # Errors
-    /// As [`Spec::together`].
     pub fn with_groups(self, more: &[GroupSpec]) -> Result<Spec> {
         if more.is_empty() {
             return Ok(self);

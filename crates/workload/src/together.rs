@@ -1,8 +1,8 @@
 //! A workload with others beside it, and with its tasks in task groups.
 //!
 //! The first workload gives the name, the length and the results; the others begin with it and are cut off at its end.
-//! One that ends by itself runs once, whatever is left of the time. Tasks go into
-//! groups by the names of their programs (`hog` of `hog/3`), or by the name that a workload beside was given.
+//! One that ends by itself runs once, whatever is left of the time. Tasks go into groups by the names of their programs
+//! (`hog` of `hog/3`), or by the name that a workload beside was given.
 
 use crate::bench::MODE;
 use crate::build::{Builder, TaskDecl};

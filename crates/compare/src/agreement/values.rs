@@ -90,7 +90,7 @@ fn uneven(record: &Record) -> Option<f64> {
 /// The CPU time of the tasks of the workload's n-th group, per cent of that of all tasks.
 fn part_of_group(record: &Record, n: usize) -> Result<f64, String> {
     let none = || format!("the workload has no group {}", n + 1);
-    let spec: Spec = serde_json::from_value(record.spec.clone()).map_err(|_| none())?;
+    let spec = Spec::from_json(&record.spec).map_err(|_| none())?;
     let Spec::Together { groups, .. } = spec else { return Err(none()) };
     let names = &groups.get(n).ok_or_else(none)?.tasks;
     let inside =

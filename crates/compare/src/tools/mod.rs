@@ -291,7 +291,7 @@ pub fn headline(spec: &CommandSpec) -> Vec<String> {
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
     let figures = &record.found.figures;
-    let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
+    let all = match (of("kind")?, Spec::from_json(&record.spec)) {
         (saved::KIND, _) if of("tool") == Some(saved::OWN) => {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);

@@ -68,7 +68,7 @@ impl Reader {
                 Reader::NewTask { child: Who::of(f, "pid", "comm", "")?, flags: f.number("clone_flags")? }
             }
             "sched_process_exit" => Reader::Exit { who: Who::of(f, "pid", "comm", "prio")? },
-            // Since 6.14 it does not tell whose name it is.
+            // Since 6.14 it does not report whose name it is.
             "task_rename" if f.number("pid").is_ok() => {
                 Reader::Rename { who: Who::of(f, "pid", "newcomm", "")? }
             }
@@ -77,7 +77,6 @@ impl Reader {
     }
 }
 
-/// All tracepoints that are read.
 pub struct Tracepoints {
     kind: Place,
     flags: Place,
@@ -122,7 +121,6 @@ impl Tracepoints {
         })
     }
 
-    /// Reads a record.
     #[inline]
     pub fn read(&self, record: &[u8]) -> Record {
         let Some(kind) = self.kind.number(record) else { return Record::Unreadable };

@@ -77,7 +77,6 @@ impl Format {
         Ok(Format { tracepoint: tracepoint.to_owned(), id, fields: fields.collect::<Result<_>>()?, states })
     }
 
-    /// The tracepoint's name.
     pub fn name(&self) -> &str {
         &self.tracepoint
     }

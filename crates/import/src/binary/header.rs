@@ -11,7 +11,6 @@ use schedlab_base::{Error, ErrorKind, Result};
 /// The bytes with which it begins.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// How records are read.
 pub struct Layout {
     /// The layout of pages.
     pub page: Head,

@@ -24,7 +24,6 @@ use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A part of a file.
 fn part(file: &File, at: u64, length: usize) -> Result<Vec<u8>> {
     let size = file.metadata().map_err(|_| cut())?.len();
     if at.checked_add(length as u64).is_none_or(|end| end > size) {

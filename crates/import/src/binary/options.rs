@@ -1,4 +1,4 @@
-//! What the options of a trace.dat tell of the recording, in versions 6 and 7 alike.
+//! What the options of a trace.dat say about the recording, in versions 6 and 7 alike.
 
 use schedlab_base::{Error, Result};
 
@@ -9,7 +9,6 @@ const UNAME: u16 = 5;
 /// What is read of the options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TraceOptions {
-    /// The kernel's release.
     pub release: Option<String>,
     /// Events that newer ones overwrote.
     pub overwritten: u64,

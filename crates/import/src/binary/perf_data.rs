@@ -47,7 +47,7 @@ const IDENTIFIER: u64 = 1 << 16;
 /// A tracepoint, as `type` of an attribute.
 const TRACEPOINT: u32 = 2;
 
-/// What the head tells.
+/// The content of the head.
 struct Head {
     data: (u64, u64),
     /// `sample_type` of the tracepoints.

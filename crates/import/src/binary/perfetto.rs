@@ -27,7 +27,7 @@ const FTRACE: u64 = 1;
 const PROCESS_TREE: u64 = 2;
 const SYSTEM_INFO: u64 = 45;
 const COMPRESSED: u64 = 50;
-/// The task before a switch is not told.
+/// The task before a switch is not reported.
 const NOT_TOLD: u32 = u32::MAX;
 
 /// Reads a trace.
@@ -207,7 +207,7 @@ impl<A: Audience> Reader<'_, A> {
         self.bundle = bundle;
     }
 
-    /// A switch whose first task is not told, and a wakeup whose waker is not, take the task that came last.
+    /// A switch whose first task is not reported, and a wakeup whose waker is not, take the task that came last.
     fn with_prev(&mut self, mut told: SchedRecord) -> SchedRecord {
         let at = told.cpu as usize;
         if at >= self.running.len() {
@@ -263,7 +263,7 @@ impl<'a> Row<'a> {
     fn cpu(&self, at: usize) -> Option<u32> {
         u32::try_from(self.number(at)).ok().filter(|cpu| *cpu < MAX_CPUS)
     }
-    /// A thread, by the places of its name, number and priority; 0: not told.
+    /// A thread, by the places of its name, number and priority; 0: not reported.
     fn thread(&self, comm: usize, tid: usize, prio: usize) -> Option<Thread> {
         let number = u32::try_from(self.number(tid)).ok().filter(|tid| *tid < MAX_THREADS)?;
         let comm = self.0[comm].map_or(Comm::default(), |name| Comm::of(name.bytes()));
@@ -276,7 +276,6 @@ fn nameless(tid: u32) -> Thread {
     Thread { tid, comm: Comm::default(), prio: None }
 }
 
-/// Reads an event.
 fn event(message: &[u8], cpu: u32, states: &mut States) -> Taken {
     let (mut at_ns, mut current, mut flags, mut kind) = (0, 0, 0, None);
     let mut fields = Fields::of(message);
@@ -378,7 +377,7 @@ fn compact(message: &[u8], cpu: u32, bundle: &mut Vec<SchedRecord>, states: &mut
         at_ns = at_ns.wrapping_add(of(7));
         let woken = thread(of(8), of(11), of(10))?;
         let target = u32::try_from(of(9)).ok().filter(|cpu| *cpu < MAX_CPUS)?;
-        // Columns don't tell the waker: it is the thread that runs, which the switches before tell.
+        // Columns don't report the waker: it is the thread that runs, which the switches before report.
         let irq = flags_told && of(12) & IN_INTERRUPT != 0;
         let waker = nameless(if irq { 0 } else { NOT_TOLD });
         let what = RecordKind::Waking { thread: woken, waker, cpu: target };

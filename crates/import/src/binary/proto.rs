@@ -3,7 +3,6 @@
 /// The value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'a> {
-    /// A number.
     Number(u64),
     /// Bytes: a text, a message, or packed numbers.
     Bytes(&'a [u8]),
@@ -57,7 +56,7 @@ pub fn varint(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The fields of a message: number and value. They end where they can't be read; [`Fields::broken`] tells that.
+/// The fields of a message: number and value. They end where they can't be read; [`Fields::broken`] reports that.
 pub struct Fields<'a> {
     rest: &'a [u8],
     /// Whether they ended before the message did.
@@ -65,7 +64,6 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of that message.
     #[inline]
     pub fn of(message: &'a [u8]) -> Fields<'a> {
         Fields { rest: message, broken: false }

@@ -7,7 +7,7 @@ use crate::{Audience, Importer};
 /// Records that are held at most, if no round is ever finished.
 const MOST_HELD: usize = 1 << 20;
 
-/// The records of the rounds that are not yet told.
+/// The records of the rounds that are not yet reported.
 pub struct Rounds<'a, A> {
     /// Where they go.
     pub importer: Importer<'a, A>,
@@ -65,7 +65,6 @@ impl<'a, A: Audience> Rounds<'a, A> {
             None => self.importer.lost(cpu, count),
         }
     }
-    /// A round is over.
     pub fn finished(&mut self) {
         self.flush(self.until_ns);
         self.until_ns = self.newest_ns;
@@ -78,7 +77,7 @@ impl<'a, A: Audience> Rounds<'a, A> {
     fn sort(&mut self) {
         self.held.sort_by_key(|t| t.at_ns);
     }
-    /// Tells what is not newer.
+    /// Reports what is not newer.
     fn flush(&mut self, until_ns: u64) {
         self.sort();
         let ready = self.held.partition_point(|t| t.at_ns <= until_ns);

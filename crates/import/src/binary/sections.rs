@@ -56,7 +56,7 @@ pub struct Opened {
     pub layout: Layout,
     /// The pages by CPU.
     pub cpus: Vec<(u32, Stream)>,
-    /// What its options tell.
+    /// The content of its options.
     pub told: options::TraceOptions,
 }
 

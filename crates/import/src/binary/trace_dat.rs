@@ -64,7 +64,7 @@ pub fn read(file: File, path: &Path, audience: &mut impl Audience) -> Result<Imp
             Error::input("the recording has no events of the scheduler").help("trace-cmd record -e sched")
         );
     }
-    // Where the pages tell of losses, these are the same ones.
+    // Where the pages report losses, these are the same ones.
     if importer.losses.places == 0 {
         importer.losses.overwritten = told.overwritten;
     }
@@ -94,7 +94,7 @@ fn open(file: &File, size: u64) -> Result<Opened> {
     }
 }
 
-/// Place and size of each CPU's pages, and what the options tell.
+/// Place and size of each CPU's pages, and what the options report.
 type Places = (Vec<(u64, u64)>, options::TraceOptions);
 
 fn places(bytes: &[u8]) -> Option<Places> {

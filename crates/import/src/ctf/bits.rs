@@ -7,7 +7,6 @@ const MOST_VALUES: usize = 1 << 14;
 /// Types stand within one another at most so deep.
 const DEPTH: usize = 24;
 
-/// A value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'p> {
     /// A number; one without a sign that has 64 bits keeps its bits.

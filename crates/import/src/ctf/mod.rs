@@ -3,7 +3,7 @@
 //!
 //! A folder has a description (`metadata`, [`tsdl`]) and a file for each stream of packets, usually one for each CPU. A
 //! stream's events are in order; streams are merged by time. Events and fields have the names of LTTng's kernel tracer.
-//! Which thread woke another is the one that runs on that CPU, by its switches: CTF does not tell interrupts.
+//! Which thread woke another is the one that runs on that CPU, by its switches: CTF does not report interrupts.
 
 mod bits;
 mod stream;
@@ -253,7 +253,7 @@ fn content(name: &str, scope: &Scope<'_>, current: u32, states: &mut States) -> 
         }
         "sched_waking" => RecordKind::Waking { thread: woken()?, waker, cpu: cpu("target_cpu")? },
         "sched_wakeup" | "sched_wakeup_new" => {
-            // Kernels before 4.3 also tell of wakeups in vain.
+            // Kernels before 4.3 also report wakeups in vain.
             let new = name == "sched_wakeup_new";
             RecordKind::Queued { thread: woken()?, waker, cpu: cpu("target_cpu")?, new }
         }

@@ -54,7 +54,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream in that file.
     pub fn of(file: File) -> Stream {
         Stream {
             file,
@@ -165,7 +164,7 @@ impl Stream {
         }
     }
 
-    /// Reads the next packet; also what its head tells before its first event.
+    /// Reads the next packet; also what its head reports before its first event.
     fn open(&mut self, description: &Description) -> Result<Option<Next>> {
         let failed = |e: &std::io::Error| Error::machine(format!("a stream of the trace can't be read: {e}"));
         let size = self.file.metadata().map_err(|e| failed(&e))?.len();
@@ -216,7 +215,7 @@ fn is_magic(head: &[u8], description: &Description) -> bool {
     i64::from(magic) == MAGIC
 }
 
-/// What a packet's head tells.
+/// The content of a packet's head.
 struct Packet {
     class: u64,
     content_bits: Option<u64>,

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Which(pub(super) usize);
 
-/// A type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A number of up to 64 bits. `big`: its own order of bytes. `clock`: a clock counts it.
@@ -41,7 +40,6 @@ pub enum Kind {
     Sequence { of: Which, length: String },
 }
 
-/// All types.
 #[derive(Default)]
 pub struct Types {
     kinds: Vec<Kind>,
@@ -66,7 +64,6 @@ impl Types {
         self.aligns.push(align);
         Which(self.kinds.len() - 1)
     }
-    /// A type.
     pub fn kind(&self, which: Which) -> &Kind {
         &self.kinds[which.0]
     }
@@ -81,10 +78,8 @@ impl Types {
     }
 }
 
-/// A clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
-    /// Counts of a second.
     frequency: u64,
     /// Added to its counts, and to its seconds.
     offset: i64,
@@ -107,7 +102,6 @@ impl Clock {
     }
 }
 
-/// A class of streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamClass {
     /// What follows a packet's header.
@@ -118,21 +112,16 @@ pub struct StreamClass {
     pub event_context: Option<Which>,
 }
 
-/// A class of events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventClass {
-    /// Its name.
     pub name: String,
     /// What stands before its fields.
     pub context: Option<Which>,
-    /// Its fields.
     pub fields: Option<Which>,
 }
 
-/// A description.
 #[derive(Default)]
 pub struct Description {
-    /// The types.
     pub types: Types,
     /// What a packet begins with.
     pub packet_header: Option<Which>,
@@ -140,9 +129,7 @@ pub struct Description {
     pub streams: BTreeMap<u64, StreamClass>,
     /// Classes of events by the numbers of their stream and their own.
     events: BTreeMap<(u64, u64), EventClass>,
-    /// The clock.
     pub clock: Clock,
-    /// The kernel's release.
     pub release: Option<String>,
 }
 
@@ -163,7 +150,6 @@ impl Description {
         }
         parse::description(&text)
     }
-    /// A class of events.
     pub fn event(&self, stream: u64, id: u64) -> Option<&EventClass> {
         self.events.get(&(stream, id))
     }

@@ -11,9 +11,8 @@ use schedlab_trace::SwitchReason;
 /// The longest name of a task.
 const COMM_LEN: usize = 15;
 
-/// What the fields tell.
+/// The content of the fields.
 pub enum Read {
-    /// A record.
     RecordKind(RecordKind),
     /// An event that is not read, or one that says that nothing happened.
     Other,
@@ -49,7 +48,7 @@ pub fn read(
         b"task_newtask" => new_task(fields, current()),
         b"sched_process_exit" => exit(fields),
         b"task_rename" => match rename(fields) {
-            // Since 6.14 it does not tell whose name it is.
+            // Since 6.14 it does not report whose name it is.
             None => return Read::Other,
             told => told,
         },
@@ -145,7 +144,7 @@ fn plugin_person(text: &[u8]) -> Option<(Thread, &[u8])> {
 }
 
 /// Why the previous task's stay ended. A task that is still runnable was preempted or gave way; the kernel does not
-/// tell which.
+/// report which.
 #[inline]
 fn why(prev: u32, state: &[u8], states: &mut States) -> Option<SwitchReason> {
     if prev == 0 {
@@ -167,7 +166,7 @@ fn of_bits(state: &[u8], states: &mut States) -> Option<SwitchReason> {
     at.0.is_empty().then(|| states.ended_by(bits as u64))
 }
 
-/// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also tell of wakeups in vain).
+/// The thread, the CPU, and whether it was woken at all (kernels before 4.3 also report wakeups in vain).
 #[inline]
 fn wakeup(fields: &[u8]) -> Option<(Thread, u32, bool)> {
     let mut at = Cursor(fields);

@@ -7,16 +7,15 @@
 use super::number::{Cursor, number};
 use crate::sched_record::{MAX_THREADS, UNKNOWN_PROCESS};
 
-/// The head of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The thread that ran; 0 for the idle task, or if it is not told.
+    /// The thread that ran; 0 for the idle task, or if it is not reported.
     pub tid: u32,
     /// Its process, or [`UNKNOWN_PROCESS`].
     pub process: u32,
     /// The CPU, also one beyond [`MAX_CPUS`](crate::sched_record::MAX_CPUS).
     pub cpu: u32,
-    /// Whether the record was made while an interrupt was served; only ftrace tells.
+    /// Whether the record was made while an interrupt was served; only ftrace reports.
     pub in_interrupt: bool,
     /// The time, ns.
     pub at_ns: u64,
@@ -27,7 +26,6 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the head of a line.
     #[inline]
     pub fn of(line: &[u8]) -> Option<Head> {
         memchr::memchr_iter(b'[', line).find_map(|bracket| Head::around(line, bracket))
@@ -61,7 +59,7 @@ impl Head {
         }
         let at_ns = time(&mut at)?;
         let (comm_end, tid, process) = before(&line[..bracket])?;
-        // perf may tell a period.
+        // perf may report a period.
         let behind = at.0.trim_ascii_start();
         if let Some((_, taken)) = number(behind)
             && behind.get(taken) == Some(&b' ')

@@ -6,7 +6,6 @@ use std::ops::Range;
 /// Size of the buffer; a longer line is not a record and is passed over.
 const BUFFER: usize = 1 << 20;
 
-/// The lines of a file.
 pub struct Lines<R> {
     from: R,
     buffer: Box<[u8]>,

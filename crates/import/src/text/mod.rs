@@ -21,7 +21,6 @@ use head::Head;
 use memchr::memmem;
 use number::{Cursor, number};
 
-/// What a line is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// A record of the scheduler.
@@ -127,10 +126,9 @@ fn lost(cpu: u64, count: u64) -> Line {
     }
 }
 
-/// What the headings of a text tell.
+/// The content of a text's headings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Headings {
-    /// The kernel's release.
     pub release: Option<String>,
     /// The machine's number of CPUs.
     pub cpus: Option<u32>,
@@ -167,7 +165,7 @@ impl Headings {
     }
 }
 
-/// Counts a loss that a line tells.
+/// Counts a loss that a line reports.
 pub fn note(losses: &mut Losses, count: u64) {
     losses.events = losses.events.saturating_add(count);
     losses.places += u64::from(count > 0);

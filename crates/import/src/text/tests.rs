@@ -139,7 +139,7 @@ fn raw_fields_and_the_words_of_the_first_kernels_are_read() {
     let fork = "sched_process_fork:    parent_comm=mine parent_pid=7 child_comm=kid child_pid=8";
     let (parent, child) = (thread(b"mine", 7, None), thread(b"kid", 8, None));
     assert_eq!(read_by(fork, ""), RecordKind::Fork { parent, child, own_process: None });
-    // Bits that only older kernels have tell how to read the next ones.
+    // Bits that only older kernels have show how to read the next ones.
     let mut states = States::default();
     let of = |bits: u32| {
         format!(

@@ -6,7 +6,6 @@ use schedlab_base::Error;
 /// A tool whose text this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tool {
-    /// Its command.
     name: &'static str,
     /// What its text holds.
     holds: &'static str,
@@ -19,7 +18,6 @@ type Heading = &'static [&'static [u8]];
 
 const REPORT: &str = "read the file that it was made from: schedlab latency perf.data, or import it";
 
-/// The tools.
 const TOOLS: [(Heading, Tool); 4] = [
     (
         &[b"task name", b"wait time", b"sch delay", b"run time"],
@@ -57,7 +55,6 @@ pub fn that_printed(line: &[u8]) -> Option<Tool> {
 }
 
 impl Tool {
-    /// The error for it.
     pub fn error(self) -> Error {
         Error::input(format!("the text is of '{}': it holds {}", self.name, self.holds)).help(self.remedy)
     }

@@ -3,7 +3,7 @@
 //! A hunk is tried at its own line, shifted by as much as the hunk before it was shifted; then ever farther from there;
 //! then with its outermost lines of context left out, one and then two (the *fuzz* of patch(1)). A hunk never goes
 //! before the end of the hunk above it. A hunk that fits nowhere is a reject, and the hunks below are still tried, so
-//! that one message tells all of them.
+//! that one message reports all of them.
 
 use super::misfit::{ALREADY, why};
 use super::{FileDiff, Hunk, Line, Patch};
@@ -15,15 +15,13 @@ use std::path::Path;
 
 /// The most lines of context that may be left out at each end of a hunk, as in patch(1).
 const MOST_FUZZ: usize = 2;
-/// An error shows so many rejects; more of them have one cause.
+/// An error shows this many rejects; more of them have one cause.
 const SHOWN: usize = 8;
 
 /// A hunk that was not where it said, or not as it said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
-    /// The patch.
     pub patch: String,
-    /// The file.
     pub path: String,
     /// Number of the hunk in the file's changes, from 1.
     pub hunk: usize,
@@ -51,9 +49,7 @@ impl Placement {
 /// A hunk that fits nowhere, or a file that is not as the patch has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reject {
-    /// The patch.
     pub patch: String,
-    /// The file.
     pub path: String,
     /// Number of the hunk, and how many hunks there are; `None` when the whole file is refused.
     pub hunk: Option<(usize, usize)>,
@@ -61,7 +57,6 @@ pub struct Reject {
     pub at: usize,
     /// Line of the file at which it was expected.
     pub line: usize,
-    /// Why.
     pub why: String,
 }
 

@@ -81,7 +81,7 @@ fn mail(lines: &[&[u8]], before: usize) -> Mail {
     Mail { subject: of("Subject"), body, first_line: before + head_end + 2 }
 }
 
-/// Header lines with their continuations unfolded; `None` when a line is no header.
+/// Header lines with their continuations unfolded; `None` when a line is not a header.
 fn headers(lines: &[&[u8]]) -> Option<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = Vec::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Patches: reads them from diffs, mails and mailboxes, applies them in memory, and tells what they add.
+//! Patches: reads them from diffs, mails and mailboxes, applies them in memory, and reports what they add.
 //!
 //! A patch is text in the unified form of diff(1) and git. Lines are bytes, since sources need not be UTF-8. Nothing
 //! here touches a file.
@@ -48,7 +48,6 @@ impl Line {
 pub struct Hunk {
     /// Line of the old file at which it begins, from 1; 0 for a new file.
     pub old_start: usize,
-    /// Its lines.
     pub lines: Vec<Line>,
     /// Line of the patch that holds its header, from 1.
     pub at: usize,

@@ -183,7 +183,7 @@ impl Reader<'_> {
 
     /// The rest of a file that begins with "diff --git a/x b/x".
     fn git_file(&mut self, names: &str) -> Result<FileDiff> {
-        // Both halves are the same but for their first letter, unless the file is renamed; then lines below tell.
+        // Both halves are the same but for their first letter, unless the file is renamed; then lines below decide.
         let half = names.len() / 2;
         let (a, b) = (names.get(..half).unwrap_or(names), names.get(half + 1..).unwrap_or(names));
         let (old, new) = (self.path(a)?, self.path(b)?);
@@ -224,7 +224,6 @@ impl Reader<'_> {
         Ok(file)
     }
 
-    /// The kind of a mode.
     fn kind(&self, mode: &str) -> Result<Kind> {
         let none = || self.error(&format!("a file of mode {} can't be made", mode.trim()));
         Kind::of_mode(mode).ok_or_else(none)

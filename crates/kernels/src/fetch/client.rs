@@ -82,8 +82,8 @@ impl Client {
         let mut client = Client { work, config, codename, said: String::new() };
         client.configure()?;
         say("asking the package client for its lists");
-        // Only the stable release's own list tells its codename. Mirrors may update suites named "stable" late, so the
-        // codename is used from here on.
+        // Only the stable release's own list reports its codename. Mirrors may update suites named "stable" late, so
+        // the codename is used from here on.
         client.update(&[client.backports(), "stable-backports".to_owned()])?;
         let stable =
             fs::read_dir(client.work.folder("lists")?).into_iter().flatten().flatten().find_map(|e| {
@@ -122,7 +122,7 @@ impl Client {
         fs::write(&self.config, text).map_err(|e| Error::io(&self.config, "write", &e))
     }
 
-    /// Gets the lists. A suite that a mirror lacks is no error yet; a package that is not found is one.
+    /// Gets the lists. A suite that a mirror lacks is not an error yet; a package that is not found is one.
     fn update(&mut self, more: &[String]) -> Result<()> {
         let text = sources::derive(&sources::of_machine(), &self.codename, more);
         if text.is_empty() {

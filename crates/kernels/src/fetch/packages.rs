@@ -12,7 +12,6 @@ const IMAGE: &str = "linux-image-";
 const BINARY: &str = "linux-binary-";
 const BASE: &str = "linux-base-";
 
-/// The packages of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelPackages {
     /// uname's release.
@@ -55,17 +54,14 @@ fn small(release: &str) -> bool {
     release.contains("-cloud-")
 }
 
-/// A package and its version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Package {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
-/// The packages that an installation would unpack, from the client's simulation of it: lines
-/// `Inst NAME [OLD] (NEW ORIGIN [ARCH])`.
+/// The packages that an installation would unpack, from the client's simulation of it: lines `Inst NAME [OLD] (NEW
+/// ORIGIN [ARCH])`.
 pub fn closure(simulation: &str) -> Vec<Package> {
     let one = |line: &str| {
         let rest = line.strip_prefix("Inst ")?;

@@ -28,9 +28,7 @@ pub enum Origin {
 pub struct Listed {
     /// Where it was found.
     pub origin: Origin,
-    /// The file.
     pub path: PathBuf,
-    /// Its size.
     pub size_bytes: u64,
     /// The image, or why the file can't be used.
     pub image: Result<Image>,
@@ -63,7 +61,7 @@ fn list_below(root: &Path, given: &[PathBuf], cache: &Path) -> Vec<Listed> {
     found
 }
 
-/// Orders by version, then by release. Files that are no images are the least, and come last in descending order.
+/// Orders by version, then by release. Files that are not images are the least, and come last in descending order.
 fn by_age(a: &Listed, b: &Listed) -> Ordering {
     match (&a.image, &b.image) {
         (Ok(a), Ok(b)) => a.version.cmp(&b.version).then_with(|| natural(&a.release, &b.release)),
@@ -86,9 +84,6 @@ fn installed(root: &Path) -> Vec<PathBuf> {
 }
 
 /// The image that a word means, among those of the cache and the installed ones.
-///
-/// # Errors
-/// As [`Image::find`].
 pub fn find(word: &str) -> Result<Image> {
     let path = Path::new(word);
     if word.contains('/') || path.is_file() {

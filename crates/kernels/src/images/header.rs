@@ -101,7 +101,7 @@ impl Refused {
 /// Reads the header from the file's first [`ENOUGH`] bytes.
 ///
 /// # Errors
-/// When it is no bootable image: what the file is instead.
+/// When it is not a bootable image: what the file is instead.
 pub fn parse(bytes: &[u8]) -> Result<Header, Refused> {
     if let Some(other) = other_kind(bytes) {
         return Err(other);

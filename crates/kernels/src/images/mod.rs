@@ -19,14 +19,13 @@ use std::path::{Path, PathBuf};
 /// The longest file that is read: no kernel image is longer, not even with all its debug information.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// A kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The bzImage.
     pub path: PathBuf,
     /// The release as `uname -r` prints it ("6.1.0-56-cloud-amd64").
     pub release: String,
-    /// The upstream version, as far as the image tells it.
+    /// The upstream version, if the image reports it.
     pub version: Version,
     /// Hash of its bytes. Records identify the image by it, wherever the file lies.
     pub hash: String,
@@ -36,7 +35,8 @@ impl Image {
     /// The image at a path.
     ///
     /// # Errors
-    /// When the file can't be read or is no bootable x86-64 kernel; the error says what it is and what to give instead.
+    /// When the file can't be read or is not a bootable x86-64 kernel; the error says what it is and what to give
+    /// instead.
     pub fn open(path: &Path) -> Result<Image> {
         let unreadable = |e: std::io::Error| unreadable(path, &e);
         let mut file = File::open(path).map_err(unreadable)?;

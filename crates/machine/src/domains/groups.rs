@@ -1,7 +1,7 @@
 //! Groups of a domain, and the ring in which a CPU visits them.
 //!
 //! A group is the span of a child domain, or one CPU at the lowest level. The ring starts at the group that holds the
-//! CPU itself and goes on by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where
+//! CPU itself and continues by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where
 //! NUMA spans overlap, groups do too, and a ring is the CPU's own: it takes the child span of the next CPU that no
 //! group covers yet. Before 4.13 the first such CPU is the domain's lowest, not the ring's own: the group that the ring
 //! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4, 4.15).

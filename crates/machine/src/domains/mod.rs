@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 /// The kind of a domain level, bottom up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
-    /// Threads of a core.
     Smt,
     /// Cores that share an L2 (5.16+).
     Cls,
@@ -91,7 +90,6 @@ pub struct DomainParams {
 /// A group: the span of a child domain, or one CPU at the lowest level. Shared by all CPUs that see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// Its CPUs.
     pub span: CpuSet,
     /// The same CPUs as a list, ascending.
     #[serde(skip)]
@@ -101,11 +99,9 @@ pub struct Group {
 /// One CPU's view of one level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Domain {
-    /// Its kind.
     pub level: Level,
     /// The kernel's name for it in this era ("MC").
     pub name: &'static str,
-    /// CPUs it spans.
     pub span: CpuSet,
     /// The same CPUs as a list, ascending.
     #[serde(skip)]

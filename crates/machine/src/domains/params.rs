@@ -2,10 +2,9 @@
 //!
 //! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86, and ia64's `SD_NODE_INIT` of 2.6.12. A
 //! row holds from its version up to the next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the
-//! number of CPUs the domain spans.
-//! Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the first CFS; 2.6.28 tuned its
-//! domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed
-//! `cpu_load[]` and with it the indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
+//! number of CPUs the domain spans. Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the
+//! first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified
+//! the tables; 5.3 removed `cpu_load[]` and with it the indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
 //!
 //! Read in sources: the values of 2.6.12, 2.6.13 (but NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between
 //! those, the releases of the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the

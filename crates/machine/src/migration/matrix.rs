@@ -19,13 +19,10 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Distance.
     pub distance: usize,
     /// The cutoff, ns (`cache_hot_time`).
     pub cutoff_ns: u64,
-    /// Its origin.
     pub origin: Origin,
-    /// The measured pair.
     pub pair: Option<(u32, u32)>,
 }
 

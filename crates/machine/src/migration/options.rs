@@ -71,7 +71,7 @@ impl Overrides {
 pub fn parse_costs(text: &str) -> Result<Vec<u64>> {
     let one = |word: &str| {
         word.trim().parse::<u64>().map_err(|_| {
-            Error::input(format!("'{word}' is no migration cost")).help(
+            Error::input(format!("'{word}' is not a migration cost")).help(
                 "write us for each distance, closest first, 0 for one that is to be measured: 0,2500,10000",
             )
         })

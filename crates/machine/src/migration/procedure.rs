@@ -33,7 +33,6 @@ impl Search {
 /// The times of one size: sums of eight runs, four in each direction, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The working set, bytes.
     pub size: u64,
     /// From one CPU to the other.
     pub moved_ns: u64,
@@ -48,7 +47,6 @@ impl Point {
     }
 }
 
-/// The result for a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairResult {
     /// The largest difference of the sums, ns.
@@ -74,9 +72,6 @@ pub fn cutoff(best_ns: u64, overrides: &Overrides) -> u64 {
 }
 
 /// Measures what it costs to move between two CPUs. `tried` is told each size when it is done.
-///
-/// # Errors
-/// As [`Ground::one`].
 pub fn measure(
     ground: &mut dyn Ground,
     search: Search,

@@ -10,7 +10,6 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// One line as it is.
     pub fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');

@@ -113,7 +113,7 @@ fn nonsense_is_named() {
         files.push(file(path, text));
         read(tree(&files).path()).unwrap_err().to_string()
     };
-    assert!(error("node/node0/distance", "10 x").contains("node0/distance: 'x' is no number"));
+    assert!(error("node/node0/distance", "10 x").contains("node0/distance: 'x' is not a number"));
     assert!(error("node/node0/distance", "10 21 19").contains("not symmetric"));
     assert!(error("cpu/cpu1/topology/core_cpus_list", "5-1").contains("cpu1/topology/core_cpus_list"));
     assert!(error("node/node0/cpulist", "0").contains("cpu1 is in no node"));

@@ -251,7 +251,7 @@ impl Ran {
             (Some(code), _) if codes.iter().any(|c| i32::from(*c) == code) => Ok(self),
             (Some(code), _) => {
                 Err(Error::input(format!("'{}' ended with exit code {code}{last}", self.line))
-                    .help(format!("where that is no failure: exit_codes = [0, {code}]")))
+                    .help(format!("where that is not a failure: exit_codes = [0, {code}]")))
             }
             (None, Some(signal)) => {
                 let name = signal_name(signal);
@@ -351,7 +351,7 @@ impl RunningCommand {
         }
     }
 
-    /// Sleeps until something happens, and reads new output; tells whether the stop was asked for.
+    /// Sleeps until something happens, and reads new output; reports whether the stop was asked for.
     fn wait(&mut self, stop: Option<BorrowedFd<'_>>, at_most_ns: u64) -> Result<bool> {
         let end = self.end.as_ref().filter(|_| self.ended_at.is_none()).map(AsFd::as_fd);
         let blind = self.end.is_none() && self.ended_at.is_none();

@@ -56,7 +56,6 @@ enum Woke {
     Failed,
 }
 
-/// How a run has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// For how long it was measured.
@@ -92,8 +91,7 @@ pub struct Controller<'a> {
 
 impl<'a> Controller<'a> {
     /// A controller that makes `changes` and those of groups and tasks as time goes by, and ends the run early when
-    /// `stop` can be read or is hung up.
-    /// `observe` says how closely it is watched.
+    /// `stop` can be read or is hung up. `observe` says how closely it is watched.
     pub fn new(
         shared: &'a Shared,
         (changes, later): (&'a Changes, &'a Laters),
@@ -166,7 +164,7 @@ impl<'a> Controller<'a> {
         }
         if self.shared.is_watched() {
             // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Without events the
-            // tasks go on: records of stays belong to the tasks, which must still be there.
+            // tasks continue: records of stays belong to the tasks, which must still be there.
             arena.advance(Phase::Stop);
         }
         self.recording.borrow_mut().close(ended, self.shared);

@@ -21,7 +21,6 @@ use schedlab_workload::beside::Parts;
 use schedlab_workload::build::cut_off;
 use std::os::fd::BorrowedFd;
 
-/// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// The measurements of its own clocks and programs and of the kernel's accounts: every declared series,

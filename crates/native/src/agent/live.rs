@@ -18,7 +18,6 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// The workload.
     pub spec: Spec,
     /// The changes of the running kernel and of the tasks.
     pub variant: Variant,
@@ -39,25 +38,16 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
 }
 
 /// As [`run`]; where events are recorded, they are also written to the file `keep` (absolute), which must not be there.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_keeping(request: &Request, stop: Option<&AtomicBool>, keep: Option<PathBuf>) -> Result<Outcome> {
     run_as(request, stop, 0, keep.map(|file| (file, 0)))
 }
 
 /// As [`run`], with rings of that size for the events of each CPU, KiB; 0: the usual size.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u32) -> Result<Outcome> {
     run_as(request, stop, ring_kib, None)
 }
 
-/// As both; no more than so many bytes are written to the file, with a warning where that cuts off events.
-///
-/// # Errors
-/// As [`run`].
+/// As both; no more than this many bytes are written to the file, with a warning where that cuts off events.
 pub fn run_keeping_some(request: &Request, ring_kib: u32, keep: PathBuf, most_bytes: u64) -> Result<Outcome> {
     run_as(request, None, ring_kib, Some((keep, most_bytes)))
 }

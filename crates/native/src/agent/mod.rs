@@ -1,4 +1,5 @@
-//! The child's side: it reads one job from standard input, writes one reply to standard output, and ends.
+//! The agent is the child's side of a run: it reads one job from standard input, writes one reply to standard output,
+//! and ends.
 //!
 //! Standard input stays open after the job: when the parent closes it or dies, the run ends early and the reply holds
 //! the measurements until then. Standard error is for faults only; the parent quotes it. The process is started for

@@ -40,9 +40,6 @@ pub fn run(job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
 }
 
 /// As [`run`], with another executable as the agent.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with(agent: &Path, job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     let mut command = Command::new(agent);
     command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -126,7 +123,7 @@ impl Talk {
     }
 }
 
-/// Appends all that can be read now; tells whether more may come.
+/// Appends all that can be read now; reports whether more may come.
 pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read_to_end(to) {
         Ok(_) => Ok(false),

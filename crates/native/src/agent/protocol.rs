@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-/// The longest job that is read; a longer length is no job's.
+/// The longest job that is read; a longer length is not a job's.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
 /// An error as it crosses from one process, or machine, to another.

@@ -1,7 +1,7 @@
 //! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, whatever
 //! happens.
 //!
-//! The kernel tells by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by
+//! The kernel reports by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by
 //! `root/ops` which one (6.12). A scheduler that ends by itself, or that the kernel throws out, fails the run: its
 //! tasks then ran under the kernel's own scheduler. When this process dies, the kernel kills the program, and tasks
 //! go back to the kernel's scheduler.
@@ -126,7 +126,7 @@ fn keep(mut from: impl Read + Send + 'static, said: &Arc<Mutex<Vec<u8>>>) -> std
 }
 
 impl Running {
-    /// Stops the scheduler and tells its end.
+    /// Stops the scheduler and reports its end.
     ///
     /// # Errors
     /// When it had ended by itself, or the kernel had thrown it out.
@@ -189,6 +189,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn the_end_of_messages_is_kept() {
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn where_there_is_no_sched_ext_the_error_says_what_to_use() {
         if is_there() {
-            return;
+            return skipped("a kernel without sched_ext");
         }
         let scx = Scx { command: "/bin/true".into(), hash: None };
         let e = start(&scx).err().unwrap().to_string();

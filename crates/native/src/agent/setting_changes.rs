@@ -23,7 +23,7 @@ impl Changes {
         later.sort_by_key(|l| l.time);
         Changes { later, ..Changes::default() }
     }
-    /// Tells that the measured time begins.
+    /// Reports that the measured time begins.
     pub fn begin(&self, now_ns: u64) {
         self.from_ns.set(Some(now_ns));
     }

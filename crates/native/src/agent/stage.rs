@@ -68,7 +68,7 @@ impl Stage {
         spec
     }
 
-    /// Waits until a server answers on the port, or `ended` tells that it never will. Tells whether one answers.
+    /// Waits until a server answers on the port, or `ended` reports that it never will. Reports whether one answers.
     pub fn answers(&self, ended: impl Fn() -> bool) -> bool {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port);
         let deadline = crate::sys::monotonic_ns() + READY_WITHIN.0;

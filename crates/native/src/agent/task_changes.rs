@@ -30,7 +30,6 @@ pub struct Laters {
     made: Cell<usize>,
     places: Places,
     parents: Vec<Option<GroupId>>,
-    /// The group of each task.
     of_tasks: RefCell<Vec<GroupId>>,
 }
 

@@ -42,7 +42,7 @@ fn busy(queue: usize) -> bool {
 }
 
 /// Measures what a visit costs more where `there` has changed the runqueue, under the name that the distance of the two
-/// CPUs asks for. Threads of one core tell nothing: they share the lines.
+/// CPUs asks for. Threads of one core report nothing: they share the lines.
 pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Result<()> {
     let name = match distance(here, there) {
         Some(Distance::Llc) => "visit_miss_near_ns",
@@ -57,7 +57,7 @@ pub(super) fn measure(known: &mut KnownCosts, here: CpuId, there: CpuId) -> Resu
     Ok(())
 }
 
-/// How far two CPUs are apart; `None` where sysfs does not tell.
+/// How far two CPUs are apart; `None` where sysfs does not report.
 fn distance(here: CpuId, there: CpuId) -> Option<Distance> {
     let host = sysfs::read(Path::new("/sys")).ok()?;
     let at = |cpu: CpuId| (0..host.topology.nr_cpus()).map(CpuId::from).find(|c| host.os_cpu(*c) == cpu.0);

@@ -3,8 +3,8 @@
 //! Each step is timed by itself, as a primitive of one or two threads, in batches. The value is the median batch, its
 //! range the fifth to the ninety-fifth percentile. The costs of a step's known parts are subtracted, in the way in
 //! which the simulator adds them up. No benchmark runs here: figures that are compared later must not be a source of
-//! costs. Of costs inside the kernel only a visit of a
-//! balance pass is measured, by the same reads in user space. Times are ns.
+//! costs. Of costs inside the kernel only a visit of a balance pass is measured, by the same reads in user space. Times
+//! are ns.
 
 mod batches;
 mod calls;
@@ -89,13 +89,13 @@ pub fn measure(effort: Effort) -> Result<Probed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
     use schedlab_machine::probed::IDLE_EXIT;
 
     #[test]
     fn every_cost_measured_is_one_of_the_table_and_plausible() {
         let Ok(probed) = measure(Effort::GLANCE) else {
-            println!("skipped: two CPUs are needed");
-            return;
+            return skipped("two CPUs");
         };
         let found = probed.measured;
         for cost in &found {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 /// The state that the two threads share.
 #[derive(Default)]
 pub struct Shared {
-    /// 0 while it is to go on.
+    /// 0 while it is to continue.
     pub phase: AtomicU32,
     /// The word that the other thread waits on.
     pub word: AtomicU32,
@@ -44,7 +44,6 @@ impl Shared {
     }
 }
 
-/// A thread on one CPU.
 pub struct Peer {
     /// The state that it shares with the caller.
     pub shared: Arc<Shared>,

@@ -12,7 +12,7 @@ pub(super) fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
     body()
 }
 
-/// Attributes of tasks that do not preempt their waker: the waker goes on to its own wait.
+/// Attributes of tasks that do not preempt their waker: the waker continues to its own wait.
 pub(super) fn batch_class() -> Attr {
     Attr { policy: Policy::Batch, ..Attr::default() }
 }

@@ -41,17 +41,11 @@ impl Plan {
 
     /// Makes the changes to stay until [`put_back_left`] is asked for; gives the settings as [`Applied::told`] has
     /// them.
-    ///
-    /// # Errors
-    /// As [`Plan::apply`].
     pub fn keep(&self) -> Result<BTreeMap<String, String>> {
         self.keep_on(System::live(), Journal::own()?)
     }
 
     /// As [`Plan::keep`], on another system with a journal elsewhere.
-    ///
-    /// # Errors
-    /// As [`Plan::apply`].
     pub fn keep_on(&self, system: System, journal: Journal) -> Result<BTreeMap<String, String>> {
         let mut applied = self.change(system, journal, true)?;
         // Without the lock nothing is put back at the end.
@@ -60,9 +54,6 @@ impl Plan {
     }
 
     /// As [`Plan::apply`], on another system with a journal elsewhere.
-    ///
-    /// # Errors
-    /// As [`Plan::apply`].
     pub fn apply_on(&self, system: System, journal: Journal) -> Result<Applied> {
         self.change(system, journal, false)
     }

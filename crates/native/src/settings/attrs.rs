@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The attributes of a thread (0: the caller). The slice is left out, because the kernel does not tell one that was
+/// The attributes of a thread (0: the caller). The slice is left out, because the kernel does not report one that was
 /// asked for from its own.
 ///
 /// # Errors
@@ -24,7 +24,7 @@ pub(crate) fn of_thread(thread: u32) -> Result<Attr> {
 /// Gives a thread (0: the caller) attributes.
 ///
 /// # Errors
-/// When the kernel refuses; the help tells what it takes.
+/// When the kernel refuses; the help reports what it takes.
 pub(crate) fn give(thread: u32, attr: Attr) -> Result<()> {
     sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))
 }
@@ -40,7 +40,7 @@ pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
 /// Checks that this process may give a thread these attributes.
 ///
 /// # Errors
-/// When the kernel refuses; the help tells what it takes.
+/// When the kernel refuses; the help reports what it takes.
 fn check(attr: Attr) -> Result<()> {
     tried(|| give(0, attr))
 }
@@ -52,9 +52,6 @@ pub(crate) fn tried(give: impl FnOnce() -> Result<()> + Send) -> Result<()> {
 }
 
 /// Makes a child begin with the caller's attributes as changed by `change`. Its children inherit them.
-///
-/// # Errors
-/// As [`check`].
 pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
     if change.is_empty() {
         return Ok(());

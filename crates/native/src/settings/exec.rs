@@ -26,7 +26,6 @@ pub struct Attributes {
     pub change: AttrChange,
     /// Priority under SCHED_FIFO and SCHED_RR; 1 where it is absent.
     pub priority: Option<u8>,
-    /// CPUs.
     pub cpus: Option<CpuSet>,
 }
 
@@ -86,7 +85,7 @@ pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
             .help("install it, or name it with its folder"),
         ErrorKind::PermissionDenied => {
             Error::new(NotExecutable, format!("can't start '{program}': it may not be executed"))
-                .help("chmod +x makes a file executable; a folder is no command")
+                .help("chmod +x makes a file executable; a folder is not a command")
         }
         _ => Error::new(NotExecutable, format!("can't start '{program}': {e}")),
     }

@@ -22,9 +22,6 @@ pub trait Files {
     /// The path of a kernel's file on this system.
     fn place(&self, path: &str) -> PathBuf;
     /// The content of a file.
-    ///
-    /// # Errors
-    /// As read(2).
     fn read(&self, path: &Path) -> io::Result<String>;
     /// Writes a value.
     ///
@@ -41,14 +38,8 @@ pub trait Files {
     /// Whether there is a folder of that path.
     fn is_folder(&self, path: &Path) -> bool;
     /// Makes a control group.
-    ///
-    /// # Errors
-    /// As mkdir(2).
     fn make_group(&self, path: &Path) -> io::Result<()>;
     /// Removes a control group that schedlab made; tasks that are still in it go to the group above.
-    ///
-    /// # Errors
-    /// As rmdir(2).
     fn remove_group(&self, path: &Path) -> io::Result<()>;
     /// Names of the system's tracing instances.
     fn instances(&self) -> Vec<String> {

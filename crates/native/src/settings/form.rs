@@ -31,9 +31,7 @@ pub const ABSENT: &str = "absent";
 /// A value to be written to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Write {
-    /// The setting's name.
     pub setting: String,
-    /// The file.
     pub path: PathBuf,
     /// How the file reads back.
     pub form: Form,

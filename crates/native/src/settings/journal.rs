@@ -41,9 +41,7 @@ pub struct Entry {
     pub boot: String,
     /// The process that made it.
     pub owner: Owner,
-    /// The setting's name.
     pub setting: String,
-    /// The file.
     pub path: PathBuf,
     /// How the file reads.
     pub form: Form,
@@ -241,7 +239,6 @@ pub struct Journal {
 /// The content of an entry's file.
 #[derive(Debug)]
 pub enum Content {
-    /// An entry.
     Whole(Entry),
     /// Not an entry: its writer was killed, or the file is not schedlab's.
     Torn,
@@ -261,20 +258,15 @@ impl Journal {
         Ok(Journal { folder: state_folder()?.join("journal") })
     }
     /// This user's journal, and the machine's if it is another and can be read.
-    ///
-    /// # Errors
-    /// As [`Journal::own`].
     pub fn all() -> Result<Vec<Journal>> {
         let own = Journal::own()?;
         let machine = Journal { folder: Path::new(MACHINE_STATE).join("journal") };
         let both = own != machine && std::env::var_os(STATE_VARIABLE).is_none() && machine.folder.is_dir();
         Ok(if both { vec![own, machine] } else { vec![own] })
     }
-    /// The journal in a folder.
     pub fn at(folder: &Path) -> Journal {
         Journal { folder: folder.to_owned() }
     }
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -363,7 +355,7 @@ pub struct Recovered {
     pub restored: bool,
     /// Whether it must still be put back.
     pub pending: bool,
-    /// A sentence that tells what happened.
+    /// A sentence that reports what happened.
     pub said: String,
     /// What its user can do while it is pending.
     #[serde(skip)]

@@ -23,7 +23,6 @@ const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_
 pub struct Later {
     /// Their time, counted from the end of the warm-up.
     pub time: Ns,
-    /// The writes.
     pub writes: Vec<Write>,
 }
 
@@ -49,17 +48,11 @@ impl Plan {
         Plan::on(&System::live(), variant)
     }
     /// The changes of settings that are given one by one.
-    ///
-    /// # Errors
-    /// As [`Plan::of`].
     pub fn of_pairs(pairs: &[(String, String)]) -> Result<Plan> {
         let settings: BTreeMap<String, String> = pairs.iter().cloned().collect();
         Ok(Plan { writes: step(&System::live(), &[], &BTreeMap::new(), &settings)?, ..Plan::default() })
     }
     /// As [`Plan::of`], on other files.
-    ///
-    /// # Errors
-    /// As [`Plan::of`].
     pub fn on(files: &dyn Files, variant: &Variant) -> Result<Plan> {
         let make = || {
             let writes = step(files, &variant.features, &variant.tunables, &variant.settings)?;

@@ -6,9 +6,6 @@ use std::io;
 use std::path::Path;
 
 /// The text that a thing reads as: the file's content, or whether the folder is there.
-///
-/// # Errors
-/// As read(2).
 pub fn text(files: &dyn Files, form: Form, path: &Path) -> io::Result<String> {
     match form {
         Form::Folder => Ok(if files.is_folder(path) { MADE } else { ABSENT }.to_owned()),

@@ -18,10 +18,8 @@ pub enum Access {
     Missing,
 }
 
-/// A setting of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SettingState {
-    /// Its name.
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,

@@ -24,7 +24,6 @@ const OTHERS_WRITE: u32 = 0o022;
 /// An entry's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bytes {
-    /// Its content.
     Whole(Vec<u8>),
     /// It is longer than any entry.
     TooLong,
@@ -72,7 +71,7 @@ pub fn lies_at(file: &File, path: &Path) -> io::Result<()> {
 /// Reads an entry's file.
 ///
 /// # Errors
-/// When it can't be read, is no regular file, belongs to another user, or others may write it.
+/// When it can't be read, is not a regular file, belongs to another user, or others may write it.
 pub fn entry_bytes(path: &Path) -> io::Result<Bytes> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
     let file = File::options().read(true).custom_flags(flags).open(path)?;

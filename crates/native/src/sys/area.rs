@@ -57,7 +57,7 @@ impl Area {
         // SAFETY: the mapping holds `count` aligned words, and zero bytes are valid atomics.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.count) }
     }
-    /// The part of the area that is on huge pages, per cent; `None` where /proc does not tell.
+    /// The part of the area that is on huge pages, per cent; `None` where /proc does not report.
     pub fn huge_pct(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let own = self.mapped.0.as_ptr() as usize..self.mapped.0.as_ptr() as usize + self.mapped.1;

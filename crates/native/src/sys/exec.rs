@@ -32,7 +32,7 @@ pub fn no_program() -> io::Result<OwnedFd> {
 /// Executes the file of [`no_program`]; `Ok`: the kernel found no format, as it should.
 ///
 /// # Errors
-/// Any other end of execveat(2); the caller goes on then, too.
+/// Any other end of execveat(2); the caller continues then, too.
 pub fn exec(file: &OwnedFd) -> io::Result<()> {
     let none: [*const libc::c_char; 1] = [ptr::null()];
     // SAFETY: the path is a valid string, both lists end in a null pointer, and the descriptor is open.

@@ -30,9 +30,6 @@ impl Gathered {
         self.add_as(other, 0)
     }
     /// Adds a descriptor under a number, by which [`Gathered::wait`] names it.
-    ///
-    /// # Errors
-    /// As [`Gathered::add`].
     pub fn add_as(&self, other: &(impl AsRawFd + ?Sized), number: u32) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number.into() };
         let (all, one) = (self.0.as_raw_fd(), other.as_raw_fd());

@@ -25,7 +25,6 @@ pub fn populate(range: Range<usize>, written: bool) {
 pub struct Line {
     /// A futex word.
     pub word: AtomicU32,
-    /// A cell.
     pub slot: AtomicU64,
 }
 
@@ -59,7 +58,6 @@ impl Lines {
         let base = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Lines { base, count })
     }
-    /// The lines.
     #[inline]
     pub fn get(&self) -> &[Line] {
         // SAFETY: the mapping is `count` lines long, page-aligned, and zero bytes are valid atomics.

@@ -1,8 +1,8 @@
 //! The system calls of the live backend, each behind a safe function. `unsafe` is in this folder, in tests, and where a
 //! closure runs between fork and exec (`settings/attrs.rs`, `settings/exec.rs`).
 //!
-//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). The result of a call tells if a
-//! signal ended it early, because the engine ends a run by signal. Mirrors futex(2), clock_nanosleep(2),
+//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). The result of a call reports if
+//! a signal ended it early, because the engine ends a run by signal. Mirrors futex(2), clock_nanosleep(2),
 //! sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_void};
@@ -68,7 +68,6 @@ pub fn cpu_clock_ns(process: u32, thread: u32) -> Option<u64> {
     (!refused).then(|| nanoseconds(t))
 }
 
-/// How a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// The time was up.
@@ -100,7 +99,7 @@ pub fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
-/// The CPU the calling thread is on; 0 if the kernel does not tell.
+/// The CPU the calling thread is on; 0 if the kernel does not report.
 pub fn current_cpu() -> CpuId {
     // SAFETY: takes no argument.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -124,7 +123,6 @@ impl Scope {
     }
 }
 
-/// How a futex wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
     /// Woken (the kernel may also say so spuriously).
@@ -163,7 +161,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>, scope: Sc
     }
 }
 
-/// FUTEX_WAKE: wakes up to `count` waiters and tells how many it woke.
+/// FUTEX_WAKE: wakes up to `count` waiters and reports how many it woke.
 pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
     let count = count.min(i32::MAX as u32);
     // SAFETY: `word` is a live, aligned 32-bit word; the call reads no other memory.
@@ -432,7 +430,7 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Nudges a thread of this process, or the only thread of a process. It is no error if the thread has just ended.
+/// Nudges a thread of this process, or the only thread of a process. It is not an error if the thread has just ended.
 pub fn nudge(thread: u32, scope: Scope) {
     // SAFETY: getpid takes no argument; tgkill checks both ids; the signal has a handler.
     unsafe {
@@ -464,7 +462,6 @@ impl Bell {
         // SAFETY: a fresh descriptor, owned by nobody else.
         Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
-    /// Rings it.
     pub fn ring(&self) {
         // SAFETY: writes the eight bytes of a local; a full counter already rings.
         unsafe { libc::write(self.0.as_raw_fd(), ptr::from_ref(&1u64).cast(), 8) };
@@ -482,7 +479,7 @@ impl Bell {
     }
 }
 
-/// Waits until one of `fds` can be read or was hung up, or `timeout_ns` is over; tells which are ready.
+/// Waits until one of `fds` can be read or was hung up, or `timeout_ns` is over; reports which are ready.
 pub fn wait_readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], timeout_ns: u64) -> [bool; N] {
     // A negative descriptor is skipped by poll(2).
     let mut set = fds.map(|fd| libc::pollfd {
@@ -497,9 +494,6 @@ pub fn wait_readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], timeout_n
 }
 
 /// Makes reads of a descriptor return at once.
-///
-/// # Errors
-/// As fcntl(2).
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
     unsafe {
@@ -508,7 +502,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` if the descriptor is no pipe.
+/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` if the descriptor is not a pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> Option<u32> {
     // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
     u32::try_from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).ok()

@@ -121,7 +121,7 @@ pub fn take_ended() -> Ended {
 /// Waits for one child and reaps it.
 ///
 /// # Errors
-/// When it is no child of this process.
+/// When it is not a child of this process.
 pub fn take(child: u32) -> io::Result<(ExitStatus, Used)> {
     let mut status = 0;
     let mut used = MaybeUninit::<libc::rusage>::zeroed();
@@ -152,8 +152,8 @@ pub fn has_ended(process: u32) -> bool {
     parent_and_state(process).is_none_or(|(_, ended)| ended)
 }
 
-/// Sends a signal to all members of a process group; a group without members is no error. Call it only while the leader
-/// has not been reaped: afterwards the number may belong to another group.
+/// Sends a signal to all members of a process group; a group without members is not an error. Call it only while the
+/// leader has not been reaped: afterwards the number may belong to another group.
 pub fn signal_group(leader: u32, signal: i32) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(-(leader as i32), signal) };

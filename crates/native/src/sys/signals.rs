@@ -12,10 +12,8 @@ use std::ptr;
 const TAKEN: [c_int; 7] =
     [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
-/// A signal that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// Its number.
     pub number: c_int,
     /// Whether a process sent it. A terminal sends its signals to all foreground processes.
     pub sent: bool,
@@ -80,9 +78,6 @@ impl Signals {
         self.before
     }
     /// Waits for the next one.
-    ///
-    /// # Errors
-    /// As read(2).
     pub fn next(&mut self) -> io::Result<Signal> {
         const SIZE: usize = size_of::<libc::signalfd_siginfo>();
         let mut bytes = [0u8; SIZE];
@@ -109,7 +104,7 @@ pub fn ignore_hangups() {
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
-/// Sends a signal to a process. It is no error if the process has just ended.
+/// Sends a signal to a process. It is not an error if the process has just ended.
 pub fn send(process: u32, signal: c_int) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(process as c_int, signal) };

@@ -24,7 +24,7 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Takes the file's exclusive lock (flock(2)); tells whether it was free.
+/// Takes the file's exclusive lock (flock(2)); reports whether it was free.
 ///
 /// # Errors
 /// Where the file system has no locks.

@@ -10,7 +10,6 @@ use schedlab_workload::{SlotId, WordId};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Phase {
@@ -43,7 +42,6 @@ const RESULTS: usize = 4;
 const PARKED: usize = 5;
 const CONTROL_LINES: usize = 6;
 
-/// The shared mapping.
 #[derive(Debug)]
 pub struct Arena {
     lines: Lines,
@@ -84,7 +82,6 @@ impl Arena {
     pub fn phase_word(&self) -> &AtomicU32 {
         &self.line(PHASE).word
     }
-    /// The phase of the run.
     #[inline]
     pub fn phase(&self) -> Phase {
         Phase::of(self.phase_word().load(SeqCst))

@@ -36,7 +36,6 @@ const ON_ITS_WAY: Ns = Ns::ms(50);
 /// Capacity of a pipe. The kernel gives less to a user at his limit (pipe(7)).
 const PIPE_BYTES: u32 = 64 * 1024;
 
-/// How a transfer ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moved {
     /// All bytes went through.

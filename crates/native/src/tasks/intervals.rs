@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 struct Kept {
     start: Ns,
     length: Ns,
-    /// Values by column.
     values: Vec<(usize, u64)>,
 }
 

@@ -22,7 +22,6 @@ struct Values {
     counts: Option<Tally>,
 }
 
-/// The values of one task.
 pub struct Recorder {
     values: Vec<Values>,
     /// Intervals that the program measured.
@@ -142,7 +141,6 @@ impl Counters {
             run_delay_ns: plus(self.run_delay_ns, other.run_delay_ns),
         }
     }
-    /// The account of the task of that name.
     pub fn account(self, name: &str) -> TaskAccount {
         TaskAccount {
             name: name.to_owned(),

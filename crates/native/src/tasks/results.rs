@@ -28,7 +28,6 @@ pub struct Totals {
     pub tasks: Vec<(usize, Counters)>,
     /// Intervals that programs measured.
     pub intervals: Intervals,
-    /// The first error.
     pub error: Option<Error>,
 }
 
@@ -70,7 +69,6 @@ struct Page {
     fault: Option<Fault>,
 }
 
-/// The memory file.
 pub struct Ledger(File);
 
 impl Ledger {

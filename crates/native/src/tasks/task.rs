@@ -1,11 +1,11 @@
 //! One task on its thread or in its process: asks its program for operations and carries them out with system calls.
 //!
 //! Between two operations it looks at the phase of the run; a program never sees the end. A call that a signal ended
-//! early is made again unless the run is over, so that a nudge is no wakeup for the program.
+//! early is made again unless the run is over, so that a nudge is not a wakeup for the program.
 //!
 //! A task that is there from the start has its memory before it says that it is ready ([`crate::tasks::prepare`]). When
 //! its program has ended, it sleeps until the run is over. So reading its counters, handing in its results and the end
-//! of its thread or process are no part of the workload. The beginning and the end of a task that another task spawns
+//! of its thread or process are not part of the workload. The beginning and the end of a task that another task spawns
 //! are part of it.
 
 use crate::settings::attrs::refused;
@@ -47,7 +47,7 @@ pub struct Origin {
     slack: bool,
 }
 
-/// Whether a task goes on after an operation.
+/// Whether a task continues after an operation.
 enum Step {
     Next(Outcome),
     Leave,

@@ -7,7 +7,7 @@
 //! tasks switch more often than [`MOST_PER_S`] times a second on a CPU, recording would disturb the run: it ends for
 //! that run, whose figures are then absent, with the reason.
 //!
-//! The kernel tells only whether a task was still runnable (`preempted`, sched_yield included) or not (`blocked`).
+//! The kernel reports only whether a task was still runnable (`preempted`, sched_yield included) or not (`blocked`).
 //! Other tasks are not seen: for the analyser a CPU without one of the run's tasks is idle, and only its findings about
 //! stays are kept.
 
@@ -73,7 +73,7 @@ pub struct OnCpuRecorder {
     bell: Option<sys::Gathered>,
     /// The reason why nothing is recorded, or nothing more.
     off: Option<String>,
-    /// The controller's thread, which is no task of the run.
+    /// The controller's thread, which is not a task of the run.
     myself: u32,
     names: Vec<TaskName>,
     threads: BTreeMap<u32, TaskId>,
@@ -135,7 +135,7 @@ impl OnCpuRecorder {
         self.bell.as_ref().map(sys::Gathered::fd)
     }
 
-    /// Tells that the run is measured from now on.
+    /// Reports that the run is measured from now on.
     pub fn measure(&mut self, threads: impl Iterator<Item = (u32, TaskId)>) {
         if self.off.is_some() {
             return;
@@ -199,7 +199,7 @@ impl OnCpuRecorder {
         }
     }
 
-    /// Tells that the measured time was over at `end_ns`; `threads` as for [`OnCpuRecorder::read`].
+    /// Reports that the measured time was over at `end_ns`; `threads` as for [`OnCpuRecorder::read`].
     pub fn close(&mut self, end_ns: u64, threads: impl Iterator<Item = (u32, TaskId)>) {
         self.empty_rings(threads);
         self.rings.clear();
@@ -265,7 +265,6 @@ fn ring(cpu: CpuId) -> io::Result<Sampler> {
     }
 }
 
-/// A record of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RingRecord {
     Switch(Switch),

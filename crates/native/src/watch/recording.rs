@@ -51,7 +51,7 @@ impl Recording {
             By::Events(events) => events.fd(),
         }
     }
-    /// Tells that the run is measured from now on.
+    /// Reports that the run is measured from now on.
     pub fn measure(&mut self, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -67,7 +67,7 @@ impl Recording {
             By::Events(events) => events.read(|| last_threads(shared)),
         }
     }
-    /// Tells that the measured time was over at `end_ns`.
+    /// Reports that the measured time was over at `end_ns`.
     pub fn close(&mut self, end_ns: u64, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}

@@ -273,7 +273,7 @@ fn head(
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }
     // A spec of another version may have another form; the record's own figures do not depend on it.
-    let spec = serde_json::from_value::<schedlab_workload::Spec>(first.spec.clone());
+    let spec = schedlab_workload::Spec::from_json(&first.spec);
     for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
         write!(out, "{}", wrap("  ", &line))?;
     }

@@ -64,13 +64,11 @@ impl Encoder {
         self.put(cpu.map_or(0, |c| u64::from(c.0) + 1));
     }
 
-    /// Adds a sample.
     pub(super) fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
         self.start(kind::SAMPLE, at);
         [task.0.into(), series.into(), value].into_iter().for_each(|n| self.put(n));
     }
 
-    /// Adds an event.
     pub(super) fn event(&mut self, event: &Event) {
         let begin = |e: &mut Encoder, kind: u8| {
             e.start(kind, event.at);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub(super) trait Reason: Copy + 'static {
     /// All of them, by number.
     const ALL: &'static [Self];
-    /// The name.
     fn name(self) -> &'static str;
 }
 

@@ -20,7 +20,6 @@ pub struct Reader<R = File> {
     from: Source<R>,
     known: ReasonTables,
     close: Close,
-    whole: bool,
     /// Offset of the first block.
     first: u64,
 }
@@ -37,34 +36,21 @@ impl Reader {
     /// Opens a whole file.
     ///
     /// # Errors
-    /// When it can't be read, is no file of events, is another version's, has no end or a damaged one.
+    /// When it can't be read, is not a file of events, is another version's, has no end or a damaged one.
     pub fn open(path: &Path) -> Result<Reader> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Reader::of(file, path)
-    }
-    /// Opens a file that may have no end, because its writer was killed. Its cast is empty then, and the last item is
-    /// the error that says where it is cut off.
-    ///
-    /// # Errors
-    /// When it can't be read, is no file of events, or is another version's.
-    pub fn open_cut(path: &Path) -> Result<Reader> {
-        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
-        Reader::begin(file, path)
     }
 }
 
 impl<R: Read + Seek> Reader<R> {
     /// A whole file's reader; `path` is for errors.
-    ///
-    /// # Errors
-    /// As [`Reader::open`].
     pub fn of(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut reader = Reader::begin(bytes, path)?;
         reader.close = reader.from.close()?;
-        reader.whole = true;
         Ok(reader)
     }
-    pub(super) fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
+    fn begin(bytes: R, path: &Path) -> Result<Reader<R>> {
         let mut from = Source { bytes: BufReader::new(bytes), file: path.to_owned(), offset: 0 };
         let mut magic = [0; MAGIC.len()];
         let is_ours = from.bytes.read_exact(&mut magic).is_ok();
@@ -82,13 +68,7 @@ impl<R: Read + Seek> Reader<R> {
             return Err(from.wrong(from.offset, &format!("its schema is '{}', not '{SCHEMA}'", head.schema)));
         }
         let first = from.offset;
-        Ok(Reader {
-            from,
-            known: ReasonTables::of(&head.names),
-            close: Close::default(),
-            whole: false,
-            first,
-        })
+        Ok(Reader { from, known: ReasonTables::of(&head.names), close: Close::default(), first })
     }
 
     /// The tasks, and the frame of the run.
@@ -105,7 +85,7 @@ impl<R: Read + Seek> Reader<R> {
         let failed = self.from.seek(SeekFrom::Start(self.first)).err();
         Items { reader: self, block: Decoder::default(), block_at: 0, ended: false, failed }
     }
-    /// Tells everything to a sink. Details go only to sinks that want them.
+    /// Reports everything to a sink. Details go only to sinks that want them.
     ///
     /// # Errors
     /// Damage; the sink has had everything before it.
@@ -160,7 +140,7 @@ impl<R: Read + Seek> Iterator for Items<'_, R> {
 }
 
 impl<R: Read + Seek> Items<'_, R> {
-    /// Goes on to the next block, or to the end.
+    /// Continues to the next block, or to the end.
     fn next_block(&mut self) -> Result<()> {
         let from = &mut self.reader.from;
         self.block.bytes.clear();
@@ -168,13 +148,7 @@ impl<R: Read + Seek> Items<'_, R> {
         let letter = from.section(&mut self.block.bytes)?;
         match letter {
             b'B' => self.block_at = from.offset - self.block.bytes.len() as u64,
-            b'C' if self.reader.whole => {
-                self.block.bytes.clear();
-                self.ended = true;
-            }
-            // Read as one that may be cut, but it is whole after all.
             b'C' => {
-                self.reader.close = from.rest_of_close(std::mem::take(&mut self.block.bytes))?;
                 self.block.bytes.clear();
                 self.ended = true;
             }

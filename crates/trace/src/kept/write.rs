@@ -9,10 +9,9 @@ use std::io::{self, BufWriter, Write};
 
 /// A file of events that is being written.
 ///
-/// A failure to write ends the writing and is told by [`Writer::finish`], since a sink has no way to tell it.
+/// A failure to write ends the writing and is reported by [`Writer::finish`], since a sink has no way to report it.
 pub struct Writer<W: Write> {
     out: BufWriter<W>,
-    /// Bytes written so far.
     written: u64,
     block: Encoder,
     close: Close,
@@ -45,11 +44,11 @@ impl<W: Write> Writer<W> {
         self.details = true;
         self
     }
-    /// Tells when the measured time began.
+    /// Reports when the measured time began.
     pub fn measured_from(&mut self, at: Ns) {
         self.close.measured_from = at;
     }
-    /// Tells how many events the source lost so far.
+    /// Reports how many events the source lost so far.
     pub fn lost(&mut self, events: u64) {
         self.close.lost = events;
     }

@@ -143,7 +143,7 @@ struct Names {
     /// Encoded (`intern_table`).
     table: Vec<u8>,
     count: u64,
-    /// By the last digits of a task's number plus 1: whose name was told last, and its place in the table plus 1.
+    /// Cache of interned names, indexed by the low bits of task id + 1: (task + 1, table index + 1); 0 is empty.
     slots: [(u32, u32); SLOTS],
 }
 

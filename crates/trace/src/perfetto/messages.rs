@@ -112,7 +112,6 @@ pub struct Thread {
     pub tgid: Option<i32>,
 }
 
-/// Events of one CPU.
 #[derive(Clone, PartialEq, Message)]
 pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
@@ -159,7 +158,7 @@ pub struct CompactSched {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Switched {
     pub at: u64,
-    /// Messages alone tell it.
+    /// Messages alone report it.
     pub prev_pid: Option<i32>,
     pub prev_state: i64,
     pub next_pid: i32,

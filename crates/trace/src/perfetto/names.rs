@@ -5,7 +5,6 @@ use crate::{BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, 
 /// Reasons of the balancer's passes.
 const BALANCE: u64 = BalanceReason::ALL.len() as u64;
 
-/// A name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Name {
     Warmup,

@@ -15,7 +15,7 @@ use schedlab_base::{CpuId, Ns, TaskId};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// The sequence of packets that are no track's.
+/// The sequence of packets that belong to no track.
 const SEQUENCE: u32 = 1;
 /// `common_flags`: in a hardware interrupt.
 const HARDIRQ: u32 = 0x08;
@@ -30,7 +30,7 @@ const BUNDLE_EVENT: u32 = 2;
 const EVENT_CPU_IDLE: u32 = 13;
 const EVENT_MIGRATE: u32 = 491;
 
-/// What tells a run's CPUs and threads from those of another run in the file.
+/// What distinguishes a run's CPUs and threads from those of another run in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     /// 0 for the first run of a file, 1 for the second.
@@ -62,9 +62,9 @@ pub struct Run<'a, W: Write> {
     tracks: Tracks,
     /// By CPU.
     bundles: Vec<Bundle>,
-    /// Whether a task's thread has been told, by task.
+    /// Whether a task's thread has been reported, by task.
     met: Vec<bool>,
-    /// Processes that have been told.
+    /// Processes that have been reported.
     processes: Vec<u32>,
     details: bool,
     counters: Counters,
@@ -247,7 +247,7 @@ impl<'a, W: Write> Run<'a, W> {
         });
     }
 
-    /// Notes that a thread has been told; whether it had been before.
+    /// Notes that a thread has been reported; whether it had been before.
     #[inline]
     fn see(&mut self, task: TaskId) -> bool {
         if task.index() >= self.met.len() {
@@ -256,7 +256,7 @@ impl<'a, W: Write> Run<'a, W> {
         std::mem::replace(&mut self.met[task.index()], true)
     }
 
-    /// Tells a thread and its process before their first event.
+    /// Reports a thread and its process before their first event.
     #[inline]
     fn meet(&mut self, at: Ns, task: Option<TaskId>) {
         match task {

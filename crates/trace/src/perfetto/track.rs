@@ -1,4 +1,4 @@
-//! A track: its number in the file, and what readers are told of it.
+//! A track: its number in the file, and its description for readers.
 
 use super::messages::{CounterDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::pen::Pen;
@@ -12,7 +12,6 @@ const EXPLICIT: i32 = 3;
 const NANOSECONDS: i32 = 1;
 const COUNT: i32 = 2;
 
-/// A track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Track {
     /// The phases of the run.
@@ -34,7 +33,6 @@ pub(super) enum Track {
 const KINDS: u64 = 32;
 
 impl Track {
-    /// A counter's.
     pub(super) fn of(counter: Counter) -> Track {
         match counter {
             Counter::Load(cpu) => Track::OfCpu(cpu, CounterKind::Load),
@@ -92,7 +90,7 @@ impl Kinds {
     }
 }
 
-/// The packet that tells what a track is.
+/// The packet that describes a track.
 pub(super) fn describe<W>(pen: &Pen<'_, W>, track: Track, parent: Option<u64>) -> TracePacket {
     let uuid = Some(track.uuid(pen.side.number));
     let descriptor = TrackDescriptor { uuid, parent_uuid: parent, ..about(pen, track) };

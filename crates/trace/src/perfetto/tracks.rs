@@ -10,7 +10,7 @@ use std::io::Write;
 
 /// The sequence of all tracks' packets.
 pub(super) const SEQUENCE: u32 = 2;
-/// `sequence_flags`: names begin anew; the packet needs the names told before.
+/// `sequence_flags`: names begin anew; the packet needs the names reported before.
 pub(super) const CLEARED: u32 = 1;
 const NEEDS_NAMES: u32 = 2;
 /// Fields of a packet.
@@ -54,7 +54,6 @@ struct Task {
     flow: Option<(u64, Ns)>,
 }
 
-/// Adds a note with a number.
 #[inline]
 fn number(out: &mut Vec<u8>, note: ArgName, value: impl Into<u64>) {
     let open = out.open(EVENT_NOTE);
@@ -62,7 +61,6 @@ fn number(out: &mut Vec<u8>, note: ArgName, value: impl Into<u64>) {
     out.uint(NOTE_UINT, value.into());
     out.close(open);
 }
-/// Adds a note with a text.
 #[inline]
 fn text(out: &mut Vec<u8>, note: ArgName, value: &str) {
     let open = out.open(EVENT_NOTE);
@@ -130,7 +128,7 @@ impl Tracks {
         &mut self.tasks[task.index()]
     }
 
-    /// Tells warm-up and measured time.
+    /// Reports warm-up and measured time.
     pub(super) fn phases<W: Write>(&mut self, pen: &mut Pen<'_, W>, measured_from: Ns) {
         let end = pen.cast.end.max(measured_from);
         let track = self.track(pen, Track::Phases);
@@ -143,13 +141,13 @@ impl Tracks {
             }
         }
     }
-    /// Tells a counter that the simulator was asked for.
+    /// Reports a counter that the simulator was asked for.
     pub(super) fn counter<W: Write>(&mut self, pen: &mut Pen<'_, W>, at: Ns, counter: Counter, value: i64) {
         let track = self.track(pen, Track::of(counter));
         pen.write_event(at, COUNTER, track, None, |out| out.int(EVENT_COUNTER, value));
     }
 
-    /// Tells what an event means for the tracks.
+    /// Reports what an event means for the tracks.
     #[inline]
     pub(super) fn write<W: Write>(&mut self, pen: &mut Pen<'_, W>, event: &Event) {
         let (at, cpu) = (event.at, event.cpu);
@@ -288,7 +286,7 @@ impl Tracks {
         let left = self.running(from).saturating_sub(1);
         self.count(pen, at, from, left);
     }
-    /// A task comes to a queue, which has `told` tasks then, if the source tells it.
+    /// A task comes to a queue, which has `told` tasks then, if the source reports it.
     fn arrive<W: Write>(
         &mut self,
         pen: &mut Pen<'_, W>,

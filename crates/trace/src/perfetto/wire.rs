@@ -28,7 +28,6 @@ pub(super) trait Wire {
     fn fixed(&mut self, tag: u32, value: u64);
     /// A field with a text, or with numbers that are encoded already.
     fn bytes(&mut self, tag: u32, value: &[u8]);
-    /// Begins a message.
     fn open(&mut self, tag: u32) -> Open;
     /// Ends it. Messages end in the opposite order in which they begin.
     fn close(&mut self, open: Open);

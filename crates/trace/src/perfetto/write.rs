@@ -22,7 +22,7 @@ const LAYOUT: (u32, u32) = (4, 14);
 
 /// A Perfetto trace that is being written.
 ///
-/// A failure to write ends the writing and is told by [`Perfetto::finish`], since a sink has no way to tell it.
+/// A failure to write ends the writing and is reported by [`Perfetto::finish`], since a sink has no way to report it.
 pub struct Perfetto<W> {
     out: W,
     buffer: Vec<u8>,
@@ -83,7 +83,6 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Writes a packet.
     pub(super) fn packet(&mut self, packet: &TracePacket) {
         // The buffer grows as it has to, so encoding into it can't fail.
         prost::encoding::message::encode(PACKET, packet, &mut self.buffer);

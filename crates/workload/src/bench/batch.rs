@@ -22,7 +22,6 @@ use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result};
 
-/// The table row.
 pub const BATCH: Benchmark = Benchmark {
     name: "batch",
     about: "many jobs of passes over memory, computing, copying and sleeping; jobs per second",

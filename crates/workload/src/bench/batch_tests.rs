@@ -27,7 +27,7 @@ fn a_job_goes_over_its_set_computes_copies_and_sleeps() {
         let Op::Sleep { length } = sleep.op else { panic!("{sleep:?}") };
         assert!((2_500_000..7_500_000).contains(&length.0), "{length}");
     }
-    // The sleep is no part of it.
+    // The sleep is not a part of it.
     let latencies = log.values("batch.latency");
     assert!(latencies.len() > 10 && latencies.iter().all(|l| (1_000_000..1_010_000).contains(l)));
 }

@@ -20,7 +20,6 @@ use crate::op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Ns, Result, Stream};
 
-/// The table row.
 pub const DATABASE: Benchmark = Benchmark {
     name: "database",
     about: "server processes with large working sets and waits for disks; transactions per second",
@@ -120,10 +119,13 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 
 /// How a process reads from the disk.
 enum Reads {
-    /// It sleeps.
     Sleep(Draws),
     /// It sends a command to one of the adapters.
-    Adapters { ports: Vec<PortId>, draws: Stream, drawn: u64 },
+    Adapters {
+        ports: Vec<PortId>,
+        draws: Stream,
+        drawn: u64,
+    },
 }
 
 impl Reads {
@@ -244,7 +246,6 @@ enum Serving {
     Idle,
     /// A command is there.
     Called,
-    /// Reads.
     Read(PortId),
     /// Completes.
     Complete(PortId),

@@ -14,7 +14,6 @@ impl Draws {
     pub fn new(mean: Ns, stream: Stream) -> Draws {
         Draws { mean, stream, drawn: 0 }
     }
-    /// The next one.
     pub fn next(&mut self) -> Ns {
         self.drawn += 1;
         Ns(self.mean.0 / 2 + self.stream.below(self.drawn, self.mean.0))

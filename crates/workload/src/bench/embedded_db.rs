@@ -14,7 +14,6 @@ use crate::op::{Env, Op, Program, SeriesId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result};
 
-/// The table row.
 pub const EMBEDDED_DB: Benchmark = Benchmark {
     name: "embedded-db",
     about: "short transactions around a common lock, with frequent short waits for the disk",

@@ -5,7 +5,7 @@ use schedlab_base::Ns;
 
 /// A client's next step.
 pub enum Turn {
-    /// Send a request. `answered` tells whether it follows an answered one.
+    /// Send a request. `answered` reports whether it follows an answered one.
     Ask {
         /// Whether the request follows an answered one.
         answered: bool,
@@ -17,9 +17,7 @@ pub enum Turn {
 enum State {
     /// Nothing was sent yet.
     Begin,
-    /// The request is out.
     Asked,
-    /// The response has come.
     Answered,
     /// The response has come, and the exchange is over.
     Closed,

@@ -18,7 +18,6 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Ns, Result, TaskId};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The table row.
 pub const FORKS: Benchmark = Benchmark {
     name: "forks",
     about: "parents that start a task, wait for its end and start the next; time of all together",

@@ -16,7 +16,6 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Result};
 use std::sync::Arc;
 
-/// The table row.
 pub const HACKBENCH: Benchmark = Benchmark {
     name: "hackbench",
     about: "groups of senders and receivers, all talking to each other; time until all messages have come",

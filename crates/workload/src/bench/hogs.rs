@@ -1,5 +1,5 @@
 //! Hogs: tasks that compute all the time. They are what other workloads run beside, and what groups are weighed with.
-//! Each records how long 10 ms of its work took, which tells its share of a CPU.
+//! Each records how long 10 ms of its work took, which shows its share of a CPU.
 
 use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
@@ -8,7 +8,6 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result};
 use schedlab_kernel::Attr;
 
-/// The table row.
 pub const HOGS: Benchmark = Benchmark {
     name: "hogs",
     about: "tasks that compute all the time",

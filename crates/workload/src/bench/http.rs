@@ -21,7 +21,6 @@ use crate::op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Ns, Result};
 
-/// The table row.
 pub const HTTP: Benchmark = Benchmark {
     name: "http",
     about: "web sessions in bursts of calls at a rate, and the server that answers (httperf)",
@@ -159,7 +158,7 @@ enum State {
     FirstAnswered,
     /// Calls of the burst to be sent, and all calls of which the answer is missing.
     Ask(u64, u64),
-    /// An answer is there; so many are missing, this one included.
+    /// An answer is there; this many are missing, this one included.
     Answered(u64),
 }
 
@@ -304,7 +303,6 @@ impl Program for Server {
 enum Serving {
     /// For a request on any connection.
     Wait,
-    /// One has come.
     Come,
     Work,
     Answer,

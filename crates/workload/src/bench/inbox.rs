@@ -16,7 +16,6 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// An empty queue.
     pub fn new(b: &mut Builder) -> Inbox {
         Inbox { put: b.word(), sleeps: b.slot() }
     }

@@ -23,7 +23,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log.
     pub fn new(b: &mut Builder) -> Log {
         Log { added: b.slot(), flushed: b.word(), asked: b.word() }
     }
@@ -32,7 +31,7 @@ impl Log {
 enum State {
     /// No record of its own is in the log.
     Out,
-    /// Waits until so many records are on the disk.
+    /// Waits until this many records are on the disk.
     Until(u32),
 }
 
@@ -78,7 +77,7 @@ enum Doing {
 pub struct Logger {
     log: Log,
     disk: Draws,
-    /// At most so many tasks wait.
+    /// At most this many tasks wait.
     waiters: u32,
     doing: Doing,
 }

@@ -32,7 +32,6 @@ mod trade;
 mod volano;
 mod wake_list;
 
-/// Every benchmark.
 pub const BENCHMARKS: &[&Benchmark] = &[
     &schbench::SCHBENCH,
     &schbench_modern::SCHBENCH_MODERN,

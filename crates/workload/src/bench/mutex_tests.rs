@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Takes the mutex so many times, works inside, rests outside.
+/// Takes the mutex this many times, works inside, rests outside.
 struct Taker {
     lock: Mutex,
     inside: SlotId,

@@ -13,7 +13,6 @@ use crate::op::{Env, Op, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, ParamKind, Params};
 use schedlab_base::{Ns, Result};
 
-/// The table row.
 pub const NANOSLEEP: Benchmark = Benchmark {
     name: "nanosleep",
     about: "tasks that sleep for a microsecond, again and again; how much longer each sleep took",
@@ -66,10 +65,11 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 
 enum State {
     /// At the very beginning: sleeps for `first`.
-    Start { first: Ns },
+    Start {
+        first: Ns,
+    },
     /// About to sleep.
     Sleep,
-    /// Back from it.
     Slept,
 }
 

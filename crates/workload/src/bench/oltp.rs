@@ -22,7 +22,6 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result, Stream};
 use std::sync::Arc;
 
-/// The table row.
 pub const OLTP: Benchmark = Benchmark {
     name: "oltp",
     about: "transactions of a database server: selects, writes under row locks, group commit (sysbench)",
@@ -67,7 +66,6 @@ const PARAMS: &[Param] = &[
     mode(&[Choice::word("process"), Choice::word("thread")]),
 ];
 
-/// The kind of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Statement {
     Begin,
@@ -160,7 +158,6 @@ enum Waiting {
     Before,
     /// To send the statement.
     Ask,
-    /// For the answer.
     Answer,
     /// The answer is there.
     Answered,
@@ -291,7 +288,6 @@ enum Doing {
     Worked,
     /// Wait for the log.
     Log,
-    /// Answer.
     Answer,
 }
 

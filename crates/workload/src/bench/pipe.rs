@@ -13,7 +13,6 @@ use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result};
 
-/// The table row.
 pub const PIPE: Benchmark = Benchmark {
     name: "pipe",
     about: "two tasks that pass a token to and fro over two pipes (perf bench sched pipe)",

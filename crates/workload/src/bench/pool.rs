@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering::SeqCst;
 #[derive(Clone)]
 pub struct Pool {
     lock: WordId,
-    /// Connections that are lent.
     lent: SlotId,
     /// Numbers of the connections that came back, as a stack from its bottom; those that were never lent yet follow
     /// from their own numbers. A cell holds a number plus one, 0 for the connection of the cell's own place.
@@ -26,7 +25,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of so many connections, numbered from 0.
+    /// A pool of this many connections, numbered from 0.
     pub fn new(connections: usize, b: &mut Builder) -> Pool {
         Pool {
             lock: b.word(),

@@ -13,7 +13,6 @@ use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Ns, Result};
 
-/// The table row.
 pub const RR: Benchmark = Benchmark {
     name: "rr",
     about: "clients and servers, a small request and its response over loopback (netperf TCP_RR, UDP_RR)",

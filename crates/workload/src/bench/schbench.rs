@@ -12,7 +12,6 @@ use crate::op::{Env, Op, Outcome, Program, SeriesId};
 use crate::param::{Benchmark, Param, ParamKind, Params};
 use schedlab_base::{Error, Ns, Result, Stream, TaskId};
 
-/// The table row.
 pub const SCHBENCH: Benchmark = Benchmark {
     name: "schbench",
     about: "message threads wake workers, workers record their wakeup latency (2016 form)",
@@ -122,7 +121,6 @@ enum WorkerState {
     Post,
     /// Posted: wait for the wake.
     Wait,
-    /// In the wait.
     Waiting,
 }
 

@@ -3,7 +3,7 @@
 //! Only the original's output is known. Kept from it: N processes that spin; a parent that sleeps about a second, again
 //! and again, and after each sleep reads the usage of each of them since then; the printed mean slice, with its integer
 //! division. The task that disturbed them was a program of the host (a desktop program with about 1000 wakeups a
-//! second) and no part of the test. Here it is part of the workload, because its behaviour decides the result. The
+//! second) and not part of the test. Here it is part of the workload, because its behaviour decides the result. The
 //! sampler is a task like any other, so an interval lasts until the sampler gets a CPU; therefore time per interval and
 //! time per second of the clock are recorded apart. Added: exact slices beside the printed ones, policies, nice values,
 //! slices asked for and CPUs of each kind of task.
@@ -17,10 +17,9 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, TaskId};
 use schedlab_kernel::policy::SLICES;
 use schedlab_kernel::{Attr, Policy};
 
-/// The table row.
 pub const SLICE: Benchmark = Benchmark {
     name: "slice",
-    about: "processes that spin, a frequent waker, and a sampler that tells the mean slice (D004)",
+    about: "processes that spin, a frequent waker, and a sampler that reports the mean slice (D004)",
     params: PARAMS,
     headline: &["slice-test.printed.mean", "slice-test.exact.mean", "slice-test.utime_rate.mean"],
     own: &["slice-test.printed.mean", "slice-test.exact.mean"],
@@ -199,7 +198,6 @@ enum State {
     Start,
     /// About to sleep.
     Sleep,
-    /// Woken.
     Work,
     /// Done with its work: goes to the next CPU.
     Move,

@@ -13,7 +13,6 @@ use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Param, Params};
 use schedlab_base::{Ns, Result};
 
-/// The table row.
 pub const STREAM_RR: Benchmark = Benchmark {
     name: "stream-rr",
     about: "clients of a file server over TCP, small calls mixed with reads and writes (tbench)",

@@ -19,7 +19,6 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Ns, Result, Stream};
 use std::sync::Arc;
 
-/// The table row.
 pub const TRADE: Benchmark = Benchmark {
     name: "trade",
     about: "requests through a web server, an application server and a database, with pools between them",

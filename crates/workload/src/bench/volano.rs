@@ -23,7 +23,6 @@ use schedlab_base::{Error, Ns, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The table row.
 pub const VOLANO: Benchmark = Benchmark {
     name: "volano",
     about: "chat rooms, every message fanned out to all users over pairs of threads (VolanoMark)",
@@ -136,10 +135,8 @@ struct Round {
 }
 
 enum Sending {
-    /// A round is over.
     Think,
     Send,
-    /// The message is out.
     Sent,
 }
 

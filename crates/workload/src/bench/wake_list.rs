@@ -1,7 +1,7 @@
 //! schbench's messages: workers put themselves on a lock-free list and post the message thread, which takes the whole
 //! list, stamps it once, and wakes one worker after the other. The worker that came last is woken first.
 //!
-//! A futex word tells whether its thread may sleep or was posted; a poster makes the system call only if the thread may
+//! A futex word shows whether its thread may sleep or was posted; a poster makes the system call only if the thread may
 //! sleep. Both forms of schbench use this.
 
 use crate::build::Builder;
@@ -64,7 +64,6 @@ impl Hub {
 }
 
 impl Seat {
-    /// A worker's.
     pub fn new(b: &mut Builder) -> Seat {
         Seat { word: b.word(), next: b.slot(), wake_time: b.slot() }
     }

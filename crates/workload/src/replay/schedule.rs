@@ -33,7 +33,7 @@ pub enum Step {
     Wake(usize),
     /// Sleep until a task wakes this one.
     Await,
-    /// Let a task go on, which the recording does not show: it was awake.
+    /// Let a task continue, which the recording does not show: it was awake.
     Give(usize),
     /// Go on only when that was given: sleep until then.
     Need,
@@ -52,10 +52,8 @@ pub enum Start {
     By(usize),
 }
 
-/// A task of the schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Its name.
     pub name: String,
     /// Its number in the recording.
     pub tid: u32,
@@ -65,11 +63,8 @@ pub struct Part {
     pub rt_priority: u8,
     /// It belongs to the machine, not to the workload.
     pub background: bool,
-    /// Its group, if known.
     pub group: Option<String>,
-    /// When it begins.
     pub start: Start,
-    /// Its steps.
     pub steps: Vec<Step>,
 }
 
@@ -87,7 +82,6 @@ pub struct Prices {
 pub struct Schedule {
     /// The length of the recording.
     pub length: Ns,
-    /// Its tasks.
     pub parts: Vec<Part>,
 }
 
@@ -154,7 +148,7 @@ impl Schedule {
                 return Err(wrong(at, "steps before the first task".to_owned()));
             };
             for word in line.split_ascii_whitespace() {
-                part.steps.push(step(word).ok_or_else(|| wrong(at, format!("'{word}' is no step")))?);
+                part.steps.push(step(word).ok_or_else(|| wrong(at, format!("'{word}' is not a step")))?);
             }
         }
         schedule.checked(file)
@@ -227,7 +221,7 @@ fn part(text: &str) -> std::result::Result<Part, String> {
         value.ok_or_else(|| format!("a task without {key}="))
     };
     fn number<T: std::str::FromStr>(key: &str, text: &str) -> std::result::Result<T, String> {
-        text.parse().map_err(|_| format!("{key}={text} is no number that fits"))
+        text.parse().map_err(|_| format!("{key}={text} is not a number that fits"))
     }
     let start = of("start")?;
     let start = match start.strip_prefix("by:") {

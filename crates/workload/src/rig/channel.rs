@@ -37,7 +37,7 @@ impl Way {
         while self.fill(&mut done) | self.drain(&mut done) {}
         done
     }
-    /// Lets the first writer put in as much as fits; tells whether it could.
+    /// Lets the first writer put in as much as fits; reports whether it could.
     fn fill(&mut self, done: &mut Vec<usize>) -> bool {
         let room = capacity(self.kind) - self.used;
         let Some((task, left)) = self.writers.front_mut() else { return false };
@@ -56,7 +56,7 @@ impl Way {
         }
         true
     }
-    /// Lets the first reader take what is there; tells whether it could.
+    /// Lets the first reader take what is there; reports whether it could.
     fn drain(&mut self, done: &mut Vec<usize>) -> bool {
         let Some((task, left)) = self.readers.front_mut() else { return false };
         let moved = match self.kind {

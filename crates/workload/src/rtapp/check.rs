@@ -30,7 +30,6 @@ pub fn check(source: Source<'_>, file: &File) -> Result<Modes> {
     timer_modes(source, file)
 }
 
-/// All events of a task.
 fn events(task: &Task) -> impl Iterator<Item = &super::event::Event> {
     task.phases.iter().flat_map(|p| &p.events)
 }

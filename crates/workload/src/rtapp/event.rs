@@ -9,7 +9,6 @@ use schedlab_base::{Error, Ns, Result};
 pub struct Event {
     /// Byte offset of its key.
     pub at: usize,
-    /// The kind of event.
     pub what: EventAction,
 }
 
@@ -22,7 +21,6 @@ pub enum Mode {
     Absolute,
 }
 
-/// The kinds of events.
 #[derive(Debug)]
 pub enum EventAction {
     /// Work of a CPU at full speed.
@@ -73,7 +71,6 @@ pub enum EventAction {
 pub struct Condition {
     /// The condition.
     pub name: String,
-    /// The mutex.
     pub mutex: String,
 }
 

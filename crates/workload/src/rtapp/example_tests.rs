@@ -8,13 +8,12 @@ use super::build;
 use crate::{Builder, Built};
 use schedlab_base::{CpuSet, Error, Ns};
 
-/// The outcome of a file.
 enum Becomes {
-    /// It runs everywhere, on machines with so many CPUs or more.
+    /// It runs everywhere, on machines with this many CPUs or more.
     Runs(usize),
     /// It runs everywhere once it is told how long.
     RunsWithRuntime,
-    /// It runs everywhere, on machines with so many CPUs or more; live kernels take a right for this policy.
+    /// It runs everywhere, on machines with this many CPUs or more; live kernels take a right for this policy.
     RealTime(usize, &'static str),
     /// It runs where task groups do, its tasks in the group of this path.
     InGroup(&'static str),

@@ -46,11 +46,9 @@ impl<'a> Source<'a> {
 pub struct Value {
     /// Byte offset of its first character.
     pub at: usize,
-    /// The value.
     pub kind: Kind,
 }
 
-/// The kinds of JSON values.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// `null`.
@@ -61,7 +59,6 @@ pub enum Kind {
     Number(String),
     /// A string, unescaped.
     Text(String),
-    /// An array.
     List(Vec<Value>),
     /// An object, members in the order of the file.
     Object(Vec<Member>),
@@ -76,7 +73,6 @@ pub struct Member {
     pub at: usize,
     /// Set if the same key stands earlier in the object.
     pub repeats: Option<Repeat>,
-    /// The value.
     pub value: Value,
 }
 
@@ -134,7 +130,7 @@ struct Names {
 }
 
 impl Names {
-    /// Notes the key at `at`; tells whether it repeats an earlier one.
+    /// Notes the key at `at`; reports whether it repeats an earlier one.
     fn note(&mut self, key: &str, at: usize) -> Option<Repeat> {
         let Some(first) = self.seen.get(key).copied() else {
             self.seen.insert(key.to_owned(), at);
@@ -159,7 +155,7 @@ impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
-    /// Consumes `c` if it is next; tells whether it was.
+    /// Consumes `c` if it is next; reports whether it was.
     fn eat(&mut self, c: u8) -> bool {
         let hit = self.peek() == Some(c);
         self.at += usize::from(hit);
@@ -292,7 +288,7 @@ impl Reader<'_> {
         Ok(Kind::Number(self.source.text[start..self.at].to_owned()))
     }
 
-    /// Skips digits and tells how many there were: at least one.
+    /// Skips digits and reports how many there were: at least one.
     fn digits(&mut self) -> Result<usize> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {

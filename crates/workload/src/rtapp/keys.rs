@@ -35,7 +35,6 @@ pub enum Fate {
     Refused,
 }
 
-/// A row.
 #[derive(Debug)]
 pub struct Key {
     /// The object it belongs to.
@@ -102,8 +101,8 @@ pub const KEYS: &[Key] = {
         row(Phase, "membind_nodes", Refused, "memory placement is not modelled; use cpus"),
         row(Phase, "taskgroup", Done, "path of its task group (\"/g\"), of all phases of a task the same; [[group]] sets the group's shares and quota"),
         row(Event, "run", Done, "us of work of a CPU at full speed"),
-        row(Event, "runtime", Done, "spin until so many us of wall time have passed"),
-        row(Event, "sleep", Done, "sleep so many us"),
+        row(Event, "runtime", Done, "spin until this many us of wall time have passed"),
+        row(Event, "sleep", Done, "sleep this many us"),
         row(Event, "timer", Done, "sleep to the next activation: { ref, period (us), mode: relative or absolute }"),
         row(Event, "lock", Done, "take a mutex"),
         row(Event, "unlock", Done, "release a mutex"),
@@ -116,7 +115,7 @@ pub const KEYS: &[Key] = {
         row(Event, "barrier", Done, "wait until all threads of all tasks that name it have come"),
         row(Event, "yield", Done, "sched_yield"),
         row(Event, "fork", Done, "start one more thread of the named task"),
-        row(Event, "mem", Done, "go over so many bytes of the thread's buffer, from its start, again and again if there are more"),
+        row(Event, "mem", Done, "go over this many bytes of the thread's buffer, from its start, again and again if there are more"),
         row(Event, "iorun", Done, "sleep 1 ns for each byte, as if waiting for a device of 1 GB/s"),
     ]
 };

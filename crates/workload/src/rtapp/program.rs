@@ -35,7 +35,6 @@ pub enum Step {
     Attr(Attr),
     /// Set the allowed CPUs, unless the thread has them already.
     Cpus(u32),
-    /// Work.
     Run(Ns),
     /// Spin for a length of wall time.
     Spin(Ns),
@@ -43,7 +42,6 @@ pub enum Step {
     Sleep(Ns),
     /// Sleep to the next activation.
     Timer {
-        /// The timer.
         timer: Timer,
         /// Time between activations.
         period: Ns,
@@ -121,7 +119,6 @@ pub struct Code {
 /// A task: the place of its steps, and the state in which its threads begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// Its first step.
     pub first: u32,
     /// When to start.
     pub delay: Ns,
@@ -214,7 +211,7 @@ impl Thread {
         }
     }
 
-    /// Goes on with the last step; `None` once it is done.
+    /// Continues with the last step; `None` once it is done.
     fn resume(&mut self, env: &mut dyn Env) -> Option<Op> {
         match self.busy {
             Busy::Free => return None,

@@ -14,7 +14,6 @@ fn expected(source: Source<'_>, member: &Member, wanted: &str) -> Error {
         .error(member.value.at, format!("'{}' takes {wanted}, not {}", member.key, member.value.kind.noun()))
 }
 
-/// The members of an object.
 pub fn object<'a>(source: Source<'_>, member: &'a Member) -> Result<&'a [Member]> {
     match &member.value.kind {
         Kind::Object(members) => Ok(members),
@@ -22,7 +21,6 @@ pub fn object<'a>(source: Source<'_>, member: &'a Member) -> Result<&'a [Member]
     }
 }
 
-/// A string.
 pub fn text<'a>(source: Source<'_>, member: &'a Member) -> Result<&'a str> {
     match &member.value.kind {
         Kind::Text(text) => Ok(text),
@@ -91,7 +89,6 @@ pub fn loops(source: Source<'_>, member: &Member) -> Result<Option<u32>> {
     }
 }
 
-/// A scheduling policy.
 pub fn policy(source: Source<'_>, member: &Member) -> Result<Policy> {
     let name = text(source, member)?;
     if name.eq_ignore_ascii_case("SCHED_DEADLINE") {
@@ -106,7 +103,6 @@ pub fn policy(source: Source<'_>, member: &Member) -> Result<Policy> {
     Policy::parse(name).map_err(|e| e.at(source.spot(member.value.at)))
 }
 
-/// A list of CPU numbers.
 pub fn cpus(source: Source<'_>, member: &Member) -> Result<CpuSet> {
     let Kind::List(values) = &member.value.kind else {
         return Err(expected(source, member, "an array of CPU numbers"));

@@ -24,13 +24,11 @@ pub struct File {
 /// A kind of task.
 #[derive(Debug)]
 pub struct Task {
-    /// Its name.
     pub name: String,
     /// Where its name stands.
     pub at: usize,
     /// How many threads start with the run.
     pub instances: usize,
-    /// When it starts.
     pub delay: Ns,
     /// How often its phases are run; `None`: for ever.
     pub loops: Option<u32>,
@@ -47,7 +45,6 @@ pub struct Task {
 /// CPUs and their place.
 #[derive(Debug)]
 pub struct Cpus {
-    /// The CPUs.
     pub set: CpuSet,
     /// Where they stand.
     pub at: usize,
@@ -62,7 +59,6 @@ pub struct Group {
     at: usize,
 }
 
-/// A phase of a task.
 #[derive(Debug)]
 pub struct Phase {
     /// Where it stands.

@@ -26,7 +26,6 @@ const CONTENDED: u32 = 2;
 pub struct Mutex(pub WordId);
 
 impl Mutex {
-    /// Begins to take it.
     pub fn lock(self) -> Locking {
         Locking { mutex: self, contended: false }
     }
@@ -58,7 +57,6 @@ impl Locking {
     }
 }
 
-/// A condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
     /// Counts signals; waiters sleep on this word.
@@ -150,7 +148,6 @@ impl Waiting {
     }
 }
 
-/// A barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
     /// Its generation; threads that come early sleep on this word.
@@ -162,7 +159,6 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Comes to the barrier.
     pub fn arrive(self) -> Arriving {
         Arriving { barrier: self, state: ArriveState::Coming }
     }

@@ -213,7 +213,6 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A type.
     fn kind(&mut self, depth: u32) -> Option<Which> {
         let depth = depth.checked_sub(1)?;
         if self.made.types.kinds.len() > MOST_TYPES {

@@ -27,12 +27,10 @@ pub fn text(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&all).into_owned())
 }
 
-/// A word.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
     /// A name or keyword; names of paths hold dots.
     Name(String),
-    /// A number.
     Number(i64),
     /// A text in quotes.
     Quoted(String),

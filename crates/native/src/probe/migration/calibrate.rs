@@ -18,7 +18,6 @@ const SAMPLES: usize = 3;
 /// How long both CPUs of a pair work before they are measured, ns.
 const WARM_UP_NS: u64 = 100_000_000;
 
-/// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Ask {
     /// Cutoffs in place of measured ones, and the factor.
@@ -60,16 +59,12 @@ pub enum Step {
 pub struct PairCost {
     /// The pair, by the kernel's numbers.
     pub pair: (u32, u32),
-    /// Distance.
     pub distance: usize,
-    /// The cost.
     pub cost: Cost,
 }
 
-/// The costs of a distance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DistanceCosts {
-    /// Distance.
     pub distance: usize,
     /// The domain's name.
     pub name: &'static str,
@@ -77,10 +72,8 @@ pub struct DistanceCosts {
     pub curve: Curve,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
-    /// CPUs of the machine.
     pub cpus: usize,
     /// The kernel's number of each, where it is another.
     pub os_cpu: Vec<u32>,
@@ -96,11 +89,10 @@ pub struct Calibration {
     pub largest: u64,
     /// The order of touching.
     pub pattern: Pattern,
-    /// The part of the memory on huge pages, per cent; `None` where the kernel does not tell.
+    /// The part of the memory on huge pages, per cent; `None` where the kernel does not report.
     pub huge_pct: Option<u64>,
     /// The clock source of the kernel.
     pub clock: String,
-    /// Costs by distance.
     pub distances: Vec<DistanceCosts>,
     /// Further pairs, or all of them.
     pub pairs: Vec<PairCost>,
@@ -160,7 +152,7 @@ pub fn calibrate(
     watch(Step::Ahead(work.ahead))?;
 
     let mut found = Vec::new();
-    // What fits into the smallest cache is not tried in 2005, but tells what the move itself costs.
+    // What fits into the smallest cache is not tried in 2005, but reports what the move itself costs.
     let further: Vec<u64> =
         told.first().map(|c| c.size_kb << 10).filter(|size| *size < SMALLEST).into_iter().collect();
     for (distance, pair) in work.first.iter().copied() {
@@ -220,7 +212,7 @@ pub fn calibrate(
     Ok(result)
 }
 
-/// Level and size of each cache that is told; of the last one the effective size.
+/// Level and size of each cache that is reported; of the last one the effective size.
 fn caches(told: &[CacheLevel], effective: u64) -> Vec<(u32, u64)> {
     let mut all: Vec<(u32, u64)> = told.iter().map(|c| (c.level, c.size_kb << 10)).collect();
     if let Some(last) = all.last_mut() {
@@ -317,7 +309,7 @@ impl Work {
         let ahead = Ahead { curves, sizes: search.sizes().count(), pairs, expected_ns };
         Work { first, further, ahead, curve, pair }
     }
-    /// Tells that so many ns of the expected time are done.
+    /// Reports that this many ns of the expected time are done.
     fn report_done(&self, done: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
         watch(Step::Done((1000 * done / self.ahead.expected_ns.max(1)).min(1000), words))
     }

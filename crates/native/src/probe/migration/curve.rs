@@ -21,9 +21,9 @@ use serde::Serialize;
 /// How often each size is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// At least so often.
+    /// At least this often.
     pub least: usize,
-    /// At most so often.
+    /// At most this often.
     pub most: usize,
     /// Between these, as often as this time allows, ns.
     pub size_ns: u64,
@@ -39,16 +39,16 @@ impl Effort {
 /// The time spent on the passes of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passes {
-    /// At least so many.
+    /// At least this many.
     pub least: usize,
-    /// At most so many.
+    /// At most this many.
     pub most: usize,
     /// Between these, as many as begin within this time, ns.
     pub time_ns: u64,
 }
 
 impl Passes {
-    /// For each of so many curves: about a minute in all.
+    /// For each of this many curves: about a minute in all.
     pub fn of(curves: usize) -> Passes {
         Passes { least: 9, most: 60, time_ns: 60_000_000_000 / curves.max(1) as u64 }
     }
@@ -76,7 +76,7 @@ pub struct Cost {
     /// The other state, where the passes fall into two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub states: Option<States>,
-    /// Whether nearly all repetitions were disturbed, so that no cost is told.
+    /// Whether nearly all repetitions were disturbed, so that no cost is reported.
     pub spoilt: bool,
 }
 
@@ -89,7 +89,7 @@ type Four = [u64; 4];
 /// When a CPU can't be used.
 pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) -> Result<Cost> {
     let four = [(a, b), (b, a), (a, a), (b, b)];
-    // The first one makes the set and brings the order into the caches. It tells how long one takes.
+    // The first one makes the set and brings the order into the caches. It reports how long one takes.
     let began = sys::monotonic_ns();
     live.rounds(size, &four)?;
     let once_ns = (sys::monotonic_ns() - began).max(1);
@@ -157,7 +157,6 @@ impl Gathered {
     fn new(size: u64) -> Gathered {
         Gathered { size, at_once: 0, quiet: Vec::new(), disturbed: 0 }
     }
-    /// One pass.
     fn pass(&mut self, live: &mut Live, (a, b): (CpuId, CpuId)) -> Result<()> {
         let four = [(a, b), (b, a), (a, a), (b, b)];
         // The first one makes the set and brings the order into the caches.

@@ -21,7 +21,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The time of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// The source's part, ns.
@@ -45,7 +44,7 @@ struct Memory {
     other: Area,
 }
 
-/// What a thread tells of one of its parts. Times are ns.
+/// What a thread reports about one of its parts. Times are ns.
 struct Part {
     number: usize,
     began: u64,
@@ -54,7 +53,7 @@ struct Part {
     lost_ns: u64,
 }
 
-/// Whether a part lost so much to other tasks that it tells nothing: more than a 32nd, and a few microseconds.
+/// Whether a part lost so much to other tasks that it reports nothing: more than a 32nd, and a few microseconds.
 fn spoilt(took_ns: u64, lost_ns: u64) -> bool {
     lost_ns > took_ns / 32 + 5_000
 }
@@ -177,9 +176,6 @@ impl Live {
         self.make(set, 2 * size, rounds)
     }
     /// Times of touching a set twice on one CPU, without emptying its cache; in lines' order, or in the ground's.
-    ///
-    /// # Errors
-    /// As [`Live::rounds`].
     pub(super) fn again(&mut self, size: u64, cpu: CpuId, n: usize, in_order: bool) -> Result<Vec<Sample>> {
         let set = if in_order { Set::in_order(size) } else { Set::new(self.pattern, size) };
         self.make(Arc::new(set), 0, &vec![(cpu, cpu); n])
@@ -212,7 +208,6 @@ impl Live {
     }
 }
 
-/// The times of a round.
 fn sample(source: &Part, target: &Part) -> Sample {
     let waited_ns = target.began.saturating_sub(source.began + source.took_ns);
     let spoilt = |part: &Part| spoilt(part.took_ns, part.lost_ns);

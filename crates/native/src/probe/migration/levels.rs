@@ -1,7 +1,7 @@
 //! What a CPU's caches hold, found by touching one's own set again: the time of a line over growing sets.
 //!
 //! The time rises where a cache is full. The last rise is where memory begins; the size before it is the
-//! *effective* size of the largest cache. A virtual machine may tell another one: the host's cache of hundreds of
+//! *effective* size of the largest cache. A virtual machine may report another one: the host's cache of hundreds of
 //! MB, of which it gets a slice. Sizes are bytes, times ns.
 
 use super::ground::{Live, Sample};
@@ -15,8 +15,8 @@ const FIRST: u64 = 16 << 10;
 const LINE: f64 = 64.0;
 /// Memory must be this much slower than the largest cache for its begin to be seen.
 const CLEAR: f64 = 1.4;
-/// A found size that is within this factor of the told one is the told one: sizes are tried in steps of a third to
-/// a half.
+/// A found size that is within this factor of the reported one is the reported one: sizes are tried in steps of a third
+/// to a half.
 const SAME: f64 = 1.6;
 
 /// The time of touching one's own set again.
@@ -39,12 +39,12 @@ pub struct Hit {
     pub range: (u64, u64),
 }
 
-/// The caches of a CPU as they were told and found.
+/// The caches of a CPU as they were reported and found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Levels {
     /// Sets and times, the smallest first.
     pub again: Vec<RevisitTime>,
-    /// The largest cache as sysfs tells it, bytes.
+    /// The largest cache as sysfs reports it, bytes.
     pub told: Option<u64>,
     /// The largest cache as it was found; `None` where no set was slow enough to be in memory.
     pub found: Option<u64>,
@@ -69,7 +69,7 @@ impl Levels {
         }
         Ok(Levels::of(again, told))
     }
-    /// What these times tell of these caches.
+    /// What these times say about these caches.
     fn of(again: Vec<RevisitTime>, caches: &[CacheLevel]) -> Levels {
         let bytes: Vec<u64> = caches.iter().map(|c| c.size_kb << 10).collect();
         let told = bytes.last().copied();
@@ -79,8 +79,8 @@ impl Levels {
         levels.hits = levels.hits(caches);
         levels
     }
-    /// The size of the largest cache that measurements go by: the found one, the told one where both agree or none was
-    /// found, and never more than was tried.
+    /// The size of the largest cache that measurements go by: the found one, the reported one where both agree or none
+    /// was found, and never more than was tried.
     pub fn effective(&self) -> u64 {
         match (self.found, self.told) {
             (Some(_), Some(told)) if !self.differs() => told.min(self.tried),
@@ -88,7 +88,7 @@ impl Levels {
             (None, told) => told.unwrap_or(self.tried).min(self.tried),
         }
     }
-    /// Whether another size was found than was told.
+    /// Whether another size was found than was reported.
     pub fn differs(&self) -> bool {
         let far = |a: u64, b: u64| a as f64 > b as f64 * SAME || b as f64 > a as f64 * SAME;
         match (self.found, self.told) {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use schedlab_machine::Sharing;
 
-    /// Caches of 32 KB, 1 MB and `llc` KB, of which the last is told as `told` KB.
+    /// Caches of 32 KB, 1 MB and `llc` KB, of which the last is reported as `told` KB.
     fn levels(llc: u64, told: u64, limit: u64) -> Levels {
         let line_ns = |size: u64| match size >> 10 {
             ..=32 => 1.0,

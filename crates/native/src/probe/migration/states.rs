@@ -9,7 +9,7 @@ use serde::Serialize;
 const PASSES: usize = 15;
 /// The least number of passes that makes a state.
 const LEAST: usize = 3;
-/// The dearer state costs so many halves of the cheaper one at least.
+/// The dearer state costs this many halves of the cheaper one at least.
 const HALVES: i64 = 3;
 
 /// Two states.

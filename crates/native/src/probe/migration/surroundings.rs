@@ -18,13 +18,13 @@ pub(super) fn memory_limit() -> u64 {
     limit_of(kb)
 }
 
-/// As [`memory_limit`], of so many KB available; where that is not known, an eighth of 512 MB.
+/// As [`memory_limit`], of this many KB available; where that is not known, an eighth of 512 MB.
 fn limit_of(available_kb: Option<u64>) -> u64 {
     let eighth = available_kb.unwrap_or(512 << 10) * 1024 / 8;
     (eighth.min(MOST) / SHARE).max(128 << 10) & !0xfff
 }
 
-/// Whether this is a virtual machine, as far as the kernel tells.
+/// Whether this is a virtual machine, as far as the kernel shows it.
 pub(super) fn is_virtual() -> bool {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = info.lines().find(|l| l.starts_with("flags"));
@@ -32,7 +32,7 @@ pub(super) fn is_virtual() -> bool {
     flagged || std::path::Path::new("/proc/device-tree/hypervisor").exists()
 }
 
-/// The kernel's clock source; "unknown" where it does not tell.
+/// The kernel's clock source; "unknown" where it does not report.
 pub(super) fn clock_source() -> String {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read_to_string(file).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())

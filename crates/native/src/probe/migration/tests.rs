@@ -1,6 +1,7 @@
 //! Controls on this machine: a move costs something, no move costs nothing.
 
 use super::*;
+use schedlab_base::testing::skipped;
 use schedlab_machine::migration::{Ground, measure};
 
 /// Two CPUs of this machine; `None`, with a message, where there is only one.
@@ -9,7 +10,7 @@ fn two() -> Option<(CpuId, CpuId)> {
     let mut cpus = mask.iter();
     let pair = cpus.next().zip(cpus.next());
     if pair.is_none() {
-        println!("skipped: two CPUs are needed");
+        skipped("two CPUs");
     }
     pair
 }

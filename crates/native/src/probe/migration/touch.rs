@@ -23,9 +23,9 @@ const WORDS_OF_BLOCK: usize = (BLOCK / WORD) as usize;
 pub(super) enum Set {
     /// Blocks by number, each once.
     Shuffled(Vec<u32>),
-    /// D003's streams over so many words.
+    /// D003's streams over this many words.
     Y2005(u64),
-    /// Line after line, as a program goes over an array; so many lines.
+    /// Line after line, as a program goes over an array; this many lines.
     InOrder(u64),
 }
 
@@ -41,7 +41,6 @@ impl Set {
     pub fn in_order(size: u64) -> Set {
         Set::InOrder(size / LINE)
     }
-    /// Its size, bytes.
     pub fn size(&self) -> u64 {
         match self {
             Set::Shuffled(order) => order.len() as u64 * BLOCK,
@@ -49,7 +48,6 @@ impl Set {
             Set::InOrder(lines) => lines * LINE,
         }
     }
-    /// Touches it.
     pub fn touch(&self, area: &[AtomicU64]) {
         // Only one thread at a time touches the area, so a plain load and store lose nothing.
         let change = |word: &AtomicU64| word.store(word.load(Relaxed).wrapping_add(1), Relaxed);

@@ -28,7 +28,6 @@ pub(super) struct Around {
     pub asked: Option<u64>,
 }
 
-/// All warnings of a calibration.
 pub(super) fn warnings(found: &Calibration, around: &Around) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |code: &str, text: String| all.push(Warning::new(&format!("migration.{code}"), text));

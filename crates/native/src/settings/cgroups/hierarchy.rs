@@ -19,7 +19,6 @@ pub enum Version {
 }
 
 impl Version {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Version::V1 => "v1",
@@ -38,7 +37,6 @@ impl Version {
 /// The group of this process in the hierarchy that has the cpu controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hierarchy {
-    /// The version.
     pub version: Version,
     /// The folder of the process's group: groups are made below it.
     pub base: PathBuf,

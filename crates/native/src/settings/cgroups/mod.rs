@@ -1,11 +1,11 @@
 //! Control groups of a live run: the workload's task groups as groups of the kernel's cpu controller.
 //!
 //! The groups are made below the group that schedlab runs in, which is the workload's root group `/`. Nothing above it
-//! is touched but the list of controllers that it gives to its children (`cgroup.subtree_control`, v2). [`of`] turns
-//! the workload's groups into writes. [`crate::settings::Plan::apply`] makes them, the journal has those that outlive
-//! the run, and each task joins its own group before it starts. Both versions of control groups are known: v2 as
-//! threaded groups (cpu controller in v2 since Linux 4.15, cgroup.type since 4.14), because the tasks of a run may be
-//! threads of one process; and v1, where the cpu controller is mounted so (since 2.6.24).
+//! is touched but the list of controllers that it gives to its children (`cgroup.subtree_control`, v2). [`groups_of`]
+//! turns the workload's groups into writes. [`crate::settings::Plan::apply`] makes them, the journal has those that
+//! outlive the run, and each task joins its own group before it starts. Both versions of control groups are known: v2
+//! as threaded groups (cpu controller in v2 since Linux 4.15, cgroup.type since 4.14), because the tasks of a run may
+//! be threads of one process; and v1, where the cpu controller is mounted so (since 2.6.24).
 
 mod hierarchy;
 mod join;

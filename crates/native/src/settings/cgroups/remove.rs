@@ -25,7 +25,7 @@ pub fn is_ours(folder: &Path) -> bool {
 /// When it is not schedlab's, or the kernel refuses.
 pub fn remove(folder: &Path) -> io::Result<()> {
     if !is_ours(folder) {
-        return Err(io::Error::other("it is no group of schedlab's"));
+        return Err(io::Error::other("it is not a group of schedlab's"));
     }
     let until = Instant::now() + WITHIN;
     loop {

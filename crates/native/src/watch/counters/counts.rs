@@ -12,12 +12,11 @@ pub struct Counts {
     pub counters: BTreeMap<String, u64>,
     /// The reasons why other counters are missing, by metric name.
     pub uncounted: BTreeMap<String, String>,
-    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Counts {
-    /// These counts less those of a counted task that is no part of the workload.
+    /// These counts less those of a counted task that is not a part of the workload.
     #[must_use]
     pub fn less(mut self, own: &Counts) -> Counts {
         for (name, n) in &mut self.counters {

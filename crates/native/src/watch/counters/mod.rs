@@ -62,6 +62,7 @@ impl Offspring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
     use schedlab_record::Findings;
     use std::collections::BTreeMap;
 
@@ -104,8 +105,7 @@ mod tests {
         use std::io::{Read, Write};
         let mut counting = Offspring::open();
         if let Some(why) = counting.all.why("perf.context_switches") {
-            eprintln!("skipped: {why}");
-            return;
+            return skipped(format!("perf.context_switches: {why}"));
         }
         counting.start().unwrap();
         let (mut there_in, mut there_out) = std::io::pipe().unwrap();

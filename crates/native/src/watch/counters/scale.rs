@@ -6,7 +6,6 @@
 /// One counter as the kernel reads it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
-    /// The count.
     pub count: u64,
     /// For how long it was wanted while its task ran, ns.
     pub enabled_ns: u64,

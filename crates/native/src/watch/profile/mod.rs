@@ -50,7 +50,6 @@ pub struct Ask {
 /// A profile and the run that was sampled.
 #[derive(Clone, Debug)]
 pub struct Sampled {
-    /// The samples.
     pub profile: Profile,
     /// The clock that drove them.
     pub clock: Clock,
@@ -71,9 +70,6 @@ pub fn command(argv: &[String], how: WatchOptions, ask: Ask, stop: &AtomicBool) 
 }
 
 /// Samples the whole system for a time, or until `stop` becomes true.
-///
-/// # Errors
-/// As [`command`].
 pub fn system(length: Option<Ns>, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
     let (mut rings, known) = Rings::open(true, ask)?;
     let elapsed = watch::pass(length, stop, EMPTY_EVERY, &mut || rings.empty());
@@ -192,6 +188,7 @@ fn mapping(line: &str) -> Option<(u64, u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn code_of_a_process_is_read_from_its_maps() {
@@ -233,7 +230,7 @@ mod tests {
         let argv = ["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=300000"].map(str::to_owned);
         let how = WatchOptions { output: watch::Output::Aside, ..WatchOptions::default() };
         match command(&argv, how, Ask { rate: 1999, chains: true }, &AtomicBool::new(false)) {
-            Err(e) => eprintln!("skipped: {e}"),
+            Err(e) => skipped(format!("samples: {e}")),
             Ok(s) => {
                 let p = &s.profile;
                 assert!(p.busy > 20 && p.kernel > 0 && p.kernel <= p.busy, "{p:?}");

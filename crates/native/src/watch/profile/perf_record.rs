@@ -21,14 +21,12 @@ const CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
 
-/// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A sample of a CPU's position.
     Sample {
         /// The process; 0: idle.
         process: u32,
-        /// The thread.
         thread: u32,
         /// The address.
         at: u64,
@@ -40,15 +38,9 @@ pub enum Record {
         user: Vec<u64>,
     },
     /// A thread was named.
-    Named {
-        /// The thread.
-        thread: u32,
-        /// Its name.
-        name: String,
-    },
+    Named { thread: u32, name: String },
     /// A process mapped code.
     Mapped {
-        /// The process.
         process: u32,
         /// First address.
         start: u64,
@@ -59,11 +51,9 @@ pub enum Record {
     },
     /// A process was made.
     Forked {
-        /// The new process.
         process: u32,
         /// The process that made it.
         parent: u32,
-        /// The new thread.
         thread: u32,
         /// The thread that made it.
         by: u32,

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 /// The task of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SampledTask {
-    /// The process.
     pub process: u32,
-    /// The thread in it.
     pub thread: u32,
 }
 
@@ -30,7 +28,6 @@ pub struct Stacks {
 const GENERATIONS: usize = 64;
 
 impl Stacks {
-    /// Adds a sample.
     pub fn add(&mut self, of: SampledTask, kernel: Vec<u64>, user: Vec<u64>) {
         *self.counts.entry((of, kernel, user)).or_default() += 1;
     }

@@ -22,11 +22,9 @@ const NOWHERE: &str = "[unknown]";
 pub struct Share {
     /// In it or in what it called.
     pub total: u64,
-    /// In it.
     pub own: u64,
 }
 
-/// The sums of all samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Samples of CPUs that were not idle.
@@ -73,7 +71,6 @@ impl Tally {
         }
     }
 
-    /// Adds a record.
     pub fn add(&mut self, record: Record) {
         match record {
             Record::Sample { process, thread, at, kernel: false, chain: _, user } => {
@@ -119,7 +116,7 @@ impl Tally {
         }
     }
 
-    /// Counts a sample in the kernel; tells whether its CPU was busy.
+    /// Counts a sample in the kernel; reports whether its CPU was busy.
     fn in_kernel(&mut self, process: u32, at: u64, chain: &[u64]) -> bool {
         let name = |address: u64| self.symbols.find(address).unwrap_or(NAMELESS);
         let own = name(at);

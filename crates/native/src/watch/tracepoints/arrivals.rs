@@ -24,9 +24,6 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Opens the event with a ring of `bytes`.
-    ///
-    /// # Errors
-    /// As perf_event_open(2).
     pub fn open(cpu: u32, bytes: usize) -> io::Result<Arrivals> {
         let mut event = Builder::new(Software::DUMMY);
         event.any_pid().one_cpu(cpu as usize).include_kernel().context_switch(true).sample_id_all(true);

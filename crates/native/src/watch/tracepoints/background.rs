@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const LOOK_EVERY: Ns = Ns::secs(1);
 /// The most records that are kept before they are reduced: 32 MB.
 const MOST_HELD: usize = 1 << 20;
-/// The shortest recording that tells anything.
+/// The shortest recording that reports anything.
 const LEAST: Ns = Ns::secs(1);
 /// Threads of the kernel have this flag (PF_KTHREAD) in /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -32,7 +32,6 @@ const REAL_TIME: [u64; 3] = [1, 2, 6];
 pub struct Watched {
     /// All threads that ran, except for the recorder's, with what the system says of those that are still there.
     pub threads: Vec<(Thread, Option<Facts>)>,
-    /// The CPUs.
     pub cpus: usize,
     /// The length of the recording.
     pub window: Ns,
@@ -95,7 +94,6 @@ impl Recording {
         Recording { layouts, sources, reduction, held: Vec::new(), lost: 0, ended_ns: None }
     }
 
-    /// Empties the sources.
     fn read(&mut self) {
         let now_ns = sys::monotonic_ns();
         let Recording { layouts, sources, reduction, held, lost, ended_ns } = self;

@@ -1,6 +1,7 @@
 use super::super::tests::{bytes, layouts};
 use super::*;
 use schedlab_base::CpuId;
+use schedlab_base::testing::skipped;
 use schedlab_record::background::{Shape, groups};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ fn since_boot_ns() -> u64 {
 fn a_sleeper_is_seen_as_often_as_it_wakes_up() {
     // It needs root or CAP_PERFMON.
     if super::super::check().is_err() || !instance::threads_have_the_kernels_numbers() {
-        return println!("skipped: events can't be recorded here");
+        return skipped("tracepoints");
     }
     let sleeper = Sleeper::start();
     let name = sleeper.name();
@@ -131,8 +132,8 @@ fn a_sleeper_is_seen_as_often_as_it_wakes_up() {
     let begins = sleeper.end();
     assert!(if seen.lost == 0 { seen.window == Ns::ms(1_200) } else { seen.window <= Ns::ms(1_200) });
     // The window lies somewhere between call and return, since opening and reading take time. A sleep is in it for sure
-    // if it is in every such window, and can be in it if it touches the call. The shell may go on just before its child
-    // has left the CPU for good, so a sleep has ended for sure when the one after it has.
+    // if it is in every such window, and can be in it if it touches the call. The shell may continue just before its
+    // child has left the CPU for good, so a sleep has ended for sure when the one after it has.
     let (surely_from, surely_to) = (returned_ns - seen.window.0, called_ns + seen.window.0);
     let spans = || begins.windows(3).map(|of| (of[0], of[2] + UPTIME_STEP_NS));
     let surely = spans().filter(|(from, to)| *from >= surely_from && *to <= surely_to).count();

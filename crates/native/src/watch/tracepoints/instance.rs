@@ -82,7 +82,6 @@ impl Instance {
         }
         Ok(made)
     }
-    /// Its folder.
     #[cfg(test)]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -91,9 +90,6 @@ impl Instance {
         fs::write(self.folder.join(file), text)
     }
     /// One CPU's records.
-    ///
-    /// # Errors
-    /// As open(2).
     pub fn pipe(&self, cpu: u32) -> io::Result<Pipe> {
         let path = self.folder.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let file =

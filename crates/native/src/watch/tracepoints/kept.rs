@@ -1,6 +1,6 @@
 //! Keeps a recording's events in a file as they are analysed.
 //!
-//! The tracepoints tell threads and no more. Process, priority and group of a thread are looked up when the recording
+//! The tracepoints report threads and no more. Process, priority and group of a thread are looked up when the recording
 //! ends ([`super::live_thread`]). A thread that is gone by then has priority and group of its maker; if that is gone,
 //! too, its priority is that of nice 0. Tasks of the workload have the attributes and groups that the workload gives
 //! them at the start.
@@ -33,13 +33,13 @@ struct KeepRequest {
     own: Vec<(i32, Option<String>)>,
 }
 
-/// From now on, recordings that begin write their events to that file, and no more than so many bytes (0: all).
+/// From now on, recordings that begin write their events to that file, and no more than this many bytes (0: all).
 pub fn ask_to_keep(file: Option<PathBuf>, most_bytes: u64) {
     let wanted = file.map(|file| KeepRequest { file, most_bytes, own: Vec::new() });
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
 }
 
-/// Tells the priorities and groups of the workload's tasks to the recording that begins next.
+/// Reports the priorities and groups of the workload's tasks to the recording that begins next.
 pub fn describe_tasks(tasks: impl Iterator<Item = (i32, Option<String>)>) {
     if let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         wanted.own = tasks.collect();
@@ -79,7 +79,7 @@ impl Keeper {
             writer.event(event);
         }
     }
-    /// Tells that the run is measured from then on.
+    /// Reports that the run is measured from then on.
     pub fn measured_from(&mut self, at: Ns) {
         self.writer.iter_mut().for_each(|w| w.measured_from(at));
     }

@@ -35,7 +35,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// A task that is still runnable was preempted or gave way; the kernel does not tell which (a return to user mode
+    /// A task that is still runnable was preempted or gave way; the kernel does not report which (a return to user mode
     /// and sched_yield look alike).
     fn read(&self, record: &[u8]) -> Option<TracepointKind> {
         let (prev, next) = (self.prev.small(record)?, self.next.small(record)?);

@@ -4,7 +4,7 @@
 //! instance of schedlab's own. Records are copied to files while they come ([`spool`](super::spool)) and read when
 //! the recording is over, in the order of time, so memory does not depend on its length. Then they take the way of
 //! any recording ([`Importer`]). A loss ends the stays and waits that it falls into, and is counted; the recording
-//! goes on.
+//! continues.
 
 use super::instance::threads_have_the_kernels_numbers;
 use super::layout::{Layouts, TracepointKind};
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often the sources are emptied at the least. A thread that was made lives this long for its process to be known.
+/// Rings are drained at least this often, so a thread that lives shorter may stay without a process.
 const LOOK_EVERY: Ns = Ns::ms(250);
 
 /// A recording under way. Everything that it turned on is off again when this is dropped.
@@ -34,7 +34,7 @@ pub struct Recorder {
     layouts: Layouts,
     tracepoints: Tracepoints,
     sources: Sources,
-    /// A file for each source, with the CPU of those that tell of one only.
+    /// A file for each source, with the CPU of those that report one only.
     spools: Vec<(Spool, u32)>,
     census: Option<Census>,
     /// The CPUs that were there at the beginning.
@@ -53,13 +53,12 @@ pub struct FinishedRecording {
     newcomers: BTreeMap<(u32, u64), KnownThread>,
     began_ns: u64,
     ended_ns: u64,
-    /// Whether switches from idle may be told twice.
+    /// Whether switches from idle may be reported twice.
     twice: bool,
     /// CPUs that came or went meanwhile.
     moved: Vec<u32>,
 }
 
-/// The result of a recording.
 pub struct RecordingResult {
     /// Beside its events.
     pub imported: Imported,
@@ -248,7 +247,6 @@ fn hotplug(moved: &[u32]) -> Option<Warning> {
 /// records of a task that bears its mark of recursion.
 #[derive(Default)]
 struct Unseen {
-    /// The thread on each CPU.
     running: BTreeMap<u32, u32>,
     /// How often each was not seen to leave.
     missing: BTreeMap<u32, u64>,
@@ -313,6 +311,7 @@ fn renumbered(told: SchedRecord, number: &impl Fn(u32) -> u32) -> SchedRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
     use schedlab_import::to_run::{ChosenTasks, RunBuilder};
 
     /// A recording of this process, which sleeps 20 times and makes a thread.
@@ -322,7 +321,7 @@ mod tests {
         let before = super::super::instance::names();
         let mut recorder = match Recorder::begin(folder.path()) {
             Ok(recorder) => recorder,
-            Err(e) => return println!("skipped: {e}"),
+            Err(e) => return skipped(format!("tracepoints: {e}")),
         };
         (0..20).for_each(|_| _ = sys::sleep_for(200_000));
         std::thread::spawn(|| _ = sys::sleep_for(300_000_000)).join().unwrap();

@@ -1,4 +1,4 @@
-//! What /proc tells of a thread while it is there: its process, priority and group.
+//! What /proc shows of a thread while it is there: its process, priority and group.
 //!
 //! A group is the path of the cpu controller's control group. In its root, the session's autogroup stands for it where
 //! autogroup is on, because the kernel then schedules sessions as groups.
@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 /// A thread that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveThread {
-    /// Its process.
     pub process: u32,
     /// Its priority as the kernel counts: 0 to 99 is real-time, 120 is nice 0.
     pub prio: i32,

@@ -7,10 +7,10 @@
 //!
 //! Rings are emptied when they are half full. Records are analysed when the run is over or memory would run out. If
 //! records are lost, the recording ends: distributions hold what was seen until then, and counts are "not measured",
-//! because a part of a count is no count.
+//! because a part of a count is not a count.
 //!
-//! The kernel does not tell why a CPU was chosen, what made a running task give way, or which balancer moved a task, so
-//! results lack that. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
+//! The kernel does not report why a CPU was chosen, what made a running task give way, or which balancer moved a task,
+//! so results lack that. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
 
 mod arrivals;
 pub mod background;
@@ -89,9 +89,6 @@ pub fn check() -> Result<()> {
 
 /// The CPUs on which perf does not report the idle task's events. To find them, this thread sleeps on each CPU, a
 /// millisecond in all.
-///
-/// # Errors
-/// As [`check`].
 pub fn blind_cpus() -> Result<Vec<u32>> {
     let (layouts, online) = (tracefs::layouts()?, online()?);
     let open = |cpu: &u32| Ring::open(*cpu, &layouts, LEAST_RING_BYTES).map_err(|e| refused(&e));
@@ -106,9 +103,6 @@ pub fn by_instance() -> bool {
 
 impl Events {
     /// Begins to record on all CPUs. `names` are the workload's tasks by task id, which `maker` will make.
-    ///
-    /// # Errors
-    /// As [`check`].
     pub fn open(names: &[String], maker: u32) -> Result<Events> {
         let layouts = tracefs::layouts()?;
         let online = online()?;
@@ -146,7 +140,7 @@ impl Events {
         self.sources.as_ref().map(|s| s.bell.fd())
     }
 
-    /// Tells that the run is measured from now on.
+    /// Reports that the run is measured from now on.
     pub fn measure(&mut self) {
         let now_ns = sys::monotonic_ns();
         self.emptying = Ns::ZERO;
@@ -226,7 +220,7 @@ impl Events {
         }
     }
 
-    /// Tells that the measured time was over at `end_ns`. Later records are left out. The sources stay open until
+    /// Reports that the measured time was over at `end_ns`. Later records are left out. The sources stay open until
     /// [`Events::found`], because closing them takes the kernel a quarter of a second, in which the tasks would run on.
     pub fn close(&mut self, end_ns: u64) {
         self.empty_rings();

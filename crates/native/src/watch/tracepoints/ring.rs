@@ -23,7 +23,6 @@ pub struct TimedRecord {
     pub what: TracepointKind,
 }
 
-/// An item from a ring.
 pub enum RingItem<'a> {
     /// A record; the number of the thread that ran then, in the recorder's own namespace; the tracepoint's bytes.
     Record(TimedRecord, u32, &'a [u8]),

@@ -40,7 +40,6 @@ const MISSING: usize = 3;
 
 /// A CPU's source, and the time up to which it was read, ns.
 pub struct Feed {
-    /// The source.
     pub source: Box<dyn Source>,
     /// The time of its last record.
     pub last_ns: u64,
@@ -186,6 +185,7 @@ impl FromIdle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn switches_from_idle_are_missed_only_where_a_task_leaves_that_never_came() {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_instance_tells_of_every_sleep_and_is_gone_afterwards() {
         if !instance::may_be_had() {
-            return println!("skipped: root and tracefs are needed");
+            return skipped("root and tracefs");
         }
         let (layouts, cpu) =
             (super::super::tracefs::layouts().unwrap(), sys::affinity().unwrap().iter().next().unwrap());

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Set in the length of a record that is a thread which came to its CPU after idle: its bytes are the thread's number.
 const ARRIVED: u32 = 1 << 31;
-/// Set in the length of a record that tells a loss: its bytes are the number of lost records, 64 bits.
+/// Set in the length of a record that reports a loss: its bytes are the number of lost records, 64 bits.
 const LOST: u32 = 1 << 30;
 const LENGTH: u32 = LOST - 1;
 const HEAD: usize = 16;
@@ -49,7 +49,7 @@ impl Spool {
         Ok(Spool { out: BufWriter::with_capacity(BUFFER, file), failed: None })
     }
 
-    /// Adds a record. Of failures to write, the first is told at the end.
+    /// Adds a record. Of failures to write, the first is reported at the end.
     #[inline]
     pub fn put(&mut self, at_ns: u64, cpu: u32, what: &Spooled<'_>) {
         if self.failed.is_some() {

@@ -1,7 +1,7 @@
-//! What /proc tells of threads and the records do not: process, group, and at the beginning name and priority.
+//! What /proc shows of threads and the records do not: process, group, and at the beginning name and priority.
 //!
-//! What a group is, [`known`] says. The text of a process's `cgroup` decides its control group, so each text is looked
-//! through once.
+//! [`live_thread`](super::live_thread) says what a group is. The text of a process's `cgroup` decides its control
+//! group, so each text is looked through once.
 
 use super::live_thread;
 use schedlab_import::KnownThread;
@@ -44,7 +44,7 @@ impl Census {
     pub fn newcomer(&mut self, tid: u32) -> Option<KnownThread> {
         let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
         let process = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()?;
-        // Its name is its parent's until it gets one of its own, and the records tell both.
+        // Its name is its parent's until it gets one of its own, and the records report both.
         let group = self.group(process).or_else(|| live_thread::session_of(process));
         Some(KnownThread { process, group, ..KnownThread::default() })
     }
@@ -80,7 +80,7 @@ fn name_and_priority(stat: &[u8]) -> Option<(Comm, i32)> {
     let rest = std::str::from_utf8(stat.get(to + 1..)?).ok()?;
     // Fields are numbered from 1 in proc(5); the first one behind the name is the third, and `priority` the 18th.
     let priority: i32 = rest.split_whitespace().nth(18 - 3)?.parse().ok()?;
-    // Deadline tasks are below all others, and told as the first real-time priority.
+    // Deadline tasks are below all others, and reported as the first real-time priority.
     Some((comm, (priority + PRIORITY_BASE).max(0)))
 }
 

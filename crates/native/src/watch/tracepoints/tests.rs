@@ -5,6 +5,7 @@ use super::layout::NAMES;
 use super::translate::Audience;
 use super::*;
 use schedlab_base::CpuSet;
+use schedlab_base::testing::skipped;
 use schedlab_trace::{Event, EventKind, Keep, MoveReason, Sink, SwitchReason};
 
 const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
@@ -282,7 +283,7 @@ fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(ObserverFindings, u64)> {
         Err(e) => {
             // This machine can't record events; then the error says so, and what would help.
             assert!(e.remedy().is_some(), "{e}");
-            eprintln!("skipped: {e}");
+            skipped(format!("tracepoints: {e}"));
             return None;
         }
     };
@@ -328,7 +329,7 @@ fn what_was_emptied_in_the_measured_time_is_told() {
         events.close(sys::monotonic_ns());
         Some(events.found(Vec::new()).seen.warnings.iter().any(|w| w.code == "events.emptied"))
     };
-    let Some(before) = warned(false) else { return };
+    let Some(before) = warned(false) else { return skipped("tracepoints") };
     assert_eq!((before, warned(true)), (false, Some(true)));
 }
 

@@ -52,9 +52,6 @@ pub fn layouts() -> Result<Layouts> {
 }
 
 /// The same layouts, for the reader of recordings.
-///
-/// # Errors
-/// As [`layouts`].
 pub fn tracepoints() -> Result<Tracepoints> {
     Tracepoints::of(&formats_in(root().map_err(|e| unreadable(&e))?)?)
 }
@@ -107,11 +104,12 @@ fn no_tracepoint(name: &str, e: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::testing::skipped;
 
     #[test]
     fn a_mount_of_our_own_is_the_tracefs_that_others_see() {
         let (Ok(here), Ok(first), Ok(second)) = (root(), detached_root(), detached_root()) else {
-            return println!("skipped: root and tracefs are needed");
+            return skipped("root and tracefs");
         };
         let name = format!("instances/test-{}", std::process::id());
         std::fs::create_dir(first.path.join(&name)).unwrap();

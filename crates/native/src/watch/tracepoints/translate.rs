@@ -72,8 +72,8 @@ impl Translator {
     /// Whether the record is a fork of a thread of the run that has not yet said which task it is. It will when it
     /// runs.
     pub fn is_unknown_child(&self, held: &TimedRecord) -> bool {
-        matches!(held.what, TracepointKind::Fork { parent, child }
-            if self.is_ours(parent) && !self.workload.contains_key(&child))
+        let TracepointKind::Fork { parent, child } = held.what else { return false };
+        self.is_ours(parent) && !self.workload.contains_key(&child)
     }
 
     /// The task of every thread whose number still is its own.

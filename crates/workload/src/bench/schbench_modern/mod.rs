@@ -29,7 +29,6 @@ use crate::param::{Benchmark, Param, Params};
 use schedlab_base::{Error, Ns, Result, TaskId};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The table row.
 pub const SCHBENCH_MODERN: Benchmark = Benchmark {
     name: "schbench-modern",
     about: "today's schbench: wakeup and request latency, requests per second",

@@ -83,7 +83,7 @@ impl Listed {
 }
 
 /// The state shared by a worker and a message thread that sends by the clock. The requests themselves need no memory:
-/// their number tells when they were due.
+/// their number shows when they were due.
 #[derive(Clone)]
 pub struct Inbox {
     /// The number of requests put into it, modulo 2^32. The worker waits on this word.
@@ -160,7 +160,6 @@ enum State {
     Compute(u64),
 }
 
-/// A worker.
 pub struct Worker {
     source: Source,
     request: Request,

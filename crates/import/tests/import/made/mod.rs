@@ -1,5 +1,4 @@
 //! Recordings put together by hand: the same story in all binary forms, and as text.
-#![allow(dead_code, reason = "each test uses a part")]
 
 pub mod perfetto;
 pub mod sections;

@@ -79,7 +79,7 @@ pub fn packed() -> Vec<u8> {
     trace(&[bytes(50, &miniz_oxide::deflate::compress_to_vec_zlib(&verbose(), 6))])
 }
 
-/// As columns, behind one message that tells who ran first.
+/// As columns, behind one message that reports who ran first.
 pub fn columns() -> Vec<u8> {
     let switches = [
         columns_of(1, &[1_130_000, 200_000, 70_000, 50_000]),
@@ -101,7 +101,7 @@ pub fn columns() -> Vec<u8> {
     trace(&[bytes(1, &bundle), other_cpu()])
 }
 
-/// A packet that tells the kernel's release.
+/// A packet that reports the kernel's release.
 fn release(text: &str) -> Vec<u8> {
     bytes(45, &bytes(1, &bytes(3, text.as_bytes())))
 }
@@ -140,7 +140,7 @@ pub fn lost_in_columns() -> Vec<u8> {
     trace(&[stays(1_000_000, &[10, 0, 10], false), stays(9_000_000, &[11, 12, 0], true)])
 }
 
-/// A bundle of so many rows, compressed.
+/// A bundle of this many rows, compressed.
 pub fn long_columns(rows: usize) -> Vec<u8> {
     let all = [verbose(), trace(&[stays(2_000_000, &vec![7; rows], false)])].concat();
     trace(&[bytes(50, &miniz_oxide::deflate::compress_to_vec_zlib(&all, 6))])

@@ -9,8 +9,11 @@ use schedlab_import::{Form, Recording, read, text};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-const SEEDS: [&str; 3] =
-    [include_str!("data/ftrace.txt"), include_str!("data/perf-script.txt"), include_str!("data/report.txt")];
+const SEEDS: [&str; 3] = [
+    include_str!("../data/ftrace.txt"),
+    include_str!("../data/perf-script.txt"),
+    include_str!("../data/report.txt"),
+];
 
 /// Reads the bytes as text, into a record and into a history. Whatever was counted must add up.
 fn survive(bytes: &[u8], form: Option<Form>) {

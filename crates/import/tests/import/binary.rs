@@ -1,9 +1,8 @@
-//! Files in binary forms, put together by hand, tell the same as text; damage does no harm.
+//! Files in binary forms, put together by hand, give the same as text; damage does no harm.
 
-mod made;
-
-use made::{found, perf_data, perfetto, sections, text, trace_dat};
+use crate::made::{found, perf_data, perfetto, sections, text, trace_dat};
 use proptest::prelude::*;
+use schedlab_base::testing::skipped;
 use schedlab_import::Losses;
 
 /// The story in each binary form.
@@ -23,7 +22,7 @@ fn forms() -> Vec<(&'static str, Vec<u8>)> {
 /// Writes the samples to a folder, as seeds for fuzzing.
 #[test]
 fn samples_can_be_had() {
-    let Some(folder) = std::env::var_os("SCHEDLAB_SAMPLES") else { return println!("skipped") };
+    let Some(folder) = std::env::var_os("SCHEDLAB_SAMPLES") else { return skipped("SCHEDLAB_SAMPLES") };
     std::fs::create_dir_all(&folder).unwrap();
     for (name, bytes) in forms() {
         std::fs::write(std::path::Path::new(&folder).join(name), bytes).unwrap();
@@ -94,11 +93,11 @@ proptest! {
     }
 }
 
-/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem tell the same.
+/// The real recordings named by `SCHEDLAB_RECORDINGS` (a folder): each is read, and those of one stem agree.
 /// docs/recordings.md says how they are made.
 #[test]
 fn real_recordings_of_one_stem_tell_the_same() {
-    let Some(folder) = std::env::var_os("SCHEDLAB_RECORDINGS") else { return println!("skipped") };
+    let Some(folder) = std::env::var_os("SCHEDLAB_RECORDINGS") else { return skipped("SCHEDLAB_RECORDINGS") };
     let mut by_stem = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,27 +1,15 @@
 //! The engine on the running kernel, with programs written for the purpose.
 
+use crate::single::{in_time, steps};
 use schedlab_base::{CpuId, CpuSet, Error, ErrorKind, Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_native::engine::{Measured, run_built};
-use schedlab_workload::{Builder, Env, Op, Outcome, Program, WordId};
+use schedlab_workload::{Builder, Op, Outcome, Program, WordId};
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// A program made of a closure.
-struct Steps<F>(F);
-
-impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
-    fn next(&mut self, env: &mut dyn Env) -> Op {
-        (self.0)(env)
-    }
-}
-
-fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program> {
-    Box::new(Steps(f))
-}
 
 /// A program that does the given operations and then leaves, noting each outcome.
 fn list(ops: Vec<Op>, seen: &Arc<Mutex<Vec<Outcome>>>) -> Box<dyn Program> {
@@ -33,12 +21,6 @@ fn list(ops: Vec<Op>, seen: &Arc<Mutex<Vec<Outcome>>>) -> Box<dyn Program> {
         at += 1;
         ops.get(at - 1).copied().unwrap_or(Op::Exit)
     })
-}
-
-/// Whether one of five tries is in time: anything else that runs on this machine may hold up a try.
-fn in_time(mut is_in_time: impl FnMut() -> Result<(), String>) {
-    let late: Vec<String> = (0..5).map_while(|_| is_in_time().err()).collect();
-    assert!(late.len() < 5, "{late:?}");
 }
 
 fn builder(duration: Ns) -> Builder {
@@ -62,16 +44,14 @@ fn outcomes(ops: Vec<Op>, words: usize) -> Vec<Outcome> {
     std::mem::take(&mut seen.lock().unwrap())
 }
 
-#[test]
-fn a_wait_ends_by_time_out_or_does_not_begin() {
+pub fn a_wait_ends_by_time_out_or_does_not_begin() {
     let word = WordId(0);
     let wait = |value, until| Op::Wait { word, value, until };
     let seen = outcomes(vec![wait(0, Ns::ms(5)), wait(1, Ns::MAX), wait(0, Ns::ZERO)], 1);
     assert_eq!(seen, [Outcome::TimedOut, Outcome::WouldNotWait, Outcome::TimedOut]);
 }
 
-#[test]
-fn a_wake_counts_whom_it_woke() {
+pub fn a_wake_counts_whom_it_woke() {
     let (mut b, seen) = (builder(Ns::secs(20)), Arc::default());
     let word = b.word();
     for i in 0..4 {
@@ -90,8 +70,7 @@ fn a_wake_counts_whom_it_woke() {
     assert!(m.own.duration < Ns::secs(10) && !m.stopped, "all left early: {}", m.own.duration);
 }
 
-#[test]
-fn computing_takes_cpu_time_and_sleeping_takes_wall_time() {
+pub fn computing_takes_cpu_time_and_sleeping_takes_wall_time() {
     let (mut b, times) = (builder(Ns::secs(20)), Arc::new(Mutex::new(Vec::new())));
     let noted = times.clone();
     let mut at = 0;
@@ -127,8 +106,7 @@ fn own(file: &str, key: &str) -> String {
     line.rsplit(':').next().unwrap().trim().to_owned()
 }
 
-#[test]
-fn attributes_names_and_cpus_are_the_kernels() {
+pub fn attributes_names_and_cpus_are_the_kernels() {
     let (mut b, seen) = (builder(Ns::secs(20)), Arc::new(Mutex::new(Vec::new())));
     let mask = b.mask(CpuSet::from_iter([CpuId(0)]));
     let look = |seen: &Arc<Mutex<Vec<String>>>, who: &str| {
@@ -175,8 +153,7 @@ fn attributes_names_and_cpus_are_the_kernels() {
     assert_eq!(seen, [child.as_str(), parent], "a child has its own attributes and CPUs");
 }
 
-#[test]
-fn cpus_that_are_not_there_are_named() {
+pub fn cpus_that_are_not_there_are_named() {
     let mut b = builder(Ns::ms(10));
     let task = b.task("far", steps(|_| Op::Exit)).unwrap();
     b.edit(task).affinity = Some(CpuSet::from_iter([CpuId(4000)]));
@@ -185,8 +162,7 @@ fn cpus_that_are_not_there_are_named() {
     assert!(e.message().contains("'far'") && e.message().contains("4000"), "{e}");
 }
 
-#[test]
-fn a_failing_task_ends_the_run_and_is_named() {
+pub fn a_failing_task_ends_the_run_and_is_named() {
     let mut b = builder(Ns::secs(20));
     let attr = Attr { policy: Policy::Fifo, ..Attr::default() };
     b.task("sleeper", steps(|_| Op::Sleep { length: Ns::secs(9) })).unwrap();
@@ -197,8 +173,7 @@ fn a_failing_task_ends_the_run_and_is_named() {
     assert!(begun.elapsed().as_secs() < 5);
 }
 
-#[test]
-fn the_end_reaches_tasks_in_every_kind_of_sleep() {
+pub fn the_end_reaches_tasks_in_every_kind_of_sleep() {
     in_time(all_end);
 }
 
@@ -235,8 +210,7 @@ fn all_end() -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
-#[test]
-fn a_stop_ends_a_run_with_what_it_has() {
+pub fn a_stop_ends_a_run_with_what_it_has() {
     in_time(stopped_run);
 }
 
@@ -264,8 +238,7 @@ fn stopped_run() -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?}, {ticks} ticks")) }
 }
 
-#[test]
-fn nothing_of_the_warm_up_is_measured() {
+pub fn nothing_of_the_warm_up_is_measured() {
     in_time(warmed_up);
 }
 
@@ -289,8 +262,7 @@ fn warmed_up() -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{lasted}, {} rounds", at.count())) }
 }
 
-#[test]
-fn a_workload_that_is_cut_off_before_its_end_says_so() {
+pub fn a_workload_that_is_cut_off_before_its_end_says_so() {
     for (busy, told) in [(Ns::ms(1), false), (Ns::secs(60), true)] {
         let mut b = builder(Ns::ZERO);
         b.ends_within(Ns::ms(100));
@@ -337,8 +309,7 @@ fn ring(tasks: u64, rounds: u64) -> Measured {
     run(b).unwrap()
 }
 
-#[test]
-fn no_wakeup_is_lost_in_rings_small_and_large() {
+pub fn no_wakeup_is_lost_in_rings_small_and_large() {
     for (tasks, rounds) in [(2, 5_000), (64, 100), (500, 10)] {
         let m = ring(tasks, rounds);
         assert_eq!(m.own.series["hops"].count(), tasks * rounds, "{tasks} tasks");
@@ -346,16 +317,7 @@ fn no_wakeup_is_lost_in_rings_small_and_large() {
     }
 }
 
-/// Held by tests that load the whole machine, and by those that such a load would disturb.
-static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-fn machine() -> std::sync::MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-#[test]
-fn ten_thousand_tasks_start_and_end() {
-    let _alone = machine();
+pub fn ten_thousand_tasks_start_and_end() {
     // Long enough for the last of them to have slept once, also on a busy machine.
     let mut b = builder(Ns::secs(2));
     let word = b.word();
@@ -372,8 +334,7 @@ fn ten_thousand_tasks_start_and_end() {
     assert!(m.own.counters["switches.voluntary"] >= 10_000, "{:?}", m.own.counters);
 }
 
-#[test]
-fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
+pub fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
     let took = |warmup: Ns| {
         let mut b = builder(Ns::ms(1));
         b.lasts(Ns::ms(1), warmup);
@@ -387,16 +348,14 @@ fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
     assert!((0..5).map(|_| took(Ns::ms(1))).min() < Some(Ns::ms(16 * 16)));
 }
 
-#[test]
-fn a_panicking_program_is_told_by_its_name() {
+pub fn a_panicking_program_is_told_by_its_name() {
     let mut b = builder(Ns::secs(20));
     b.task("broken", steps(|_| panic!("on purpose"))).unwrap();
     let e = run(b).unwrap_err();
     assert!(e.kind() == ErrorKind::Internal && e.message().contains("'broken'"), "{e}");
 }
 
-#[test]
-fn a_task_can_be_spawned_once() {
+pub fn a_task_can_be_spawned_once() {
     let mut b = builder(Ns::secs(20));
     let child = schedlab_base::TaskId(1);
     let parent = b.task("parent", steps(move |_| Op::Spawn { task: child })).unwrap();
@@ -415,9 +374,7 @@ fn spinning(length: Ns) -> Measured {
     run(b).unwrap()
 }
 
-#[test]
-fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
-    let _alone = machine();
+pub fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
     let m = spinning(Ns::secs(2));
     if let Some(why) = m.found.unmeasured.get("slice") {
         return assert!(why.contains("can't be recorded"), "{why}");
@@ -435,9 +392,7 @@ fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
     assert!(m.found.seen.warnings.is_empty(), "{:?}", m.found.seen.warnings);
 }
 
-#[test]
-fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
-    let _alone = machine();
+pub fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
     let mut b = builder(Ns::secs(1));
     let mask = b.mask(std::iter::once(CpuId(0)).collect());
     for i in 0..2 {
@@ -459,8 +414,7 @@ fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
     }
 }
 
-#[test]
-fn tasks_spin_for_a_lock_and_one_holds_it() {
+pub fn tasks_spin_for_a_lock_and_one_holds_it() {
     let mut b = builder(Ns::ms(200));
     let (lock, holders) = (b.word(), b.slot());
     let turns = b.series("turns", "", "higher");
@@ -494,8 +448,7 @@ fn tasks_spin_for_a_lock_and_one_holds_it() {
     );
 }
 
-#[test]
-fn what_runs_beside_a_workload_ends_with_it() {
+pub fn what_runs_beside_a_workload_ends_with_it() {
     let mut b = builder(Ns::ZERO);
     b.ends_within(Ns::secs(60));
     let mut worked = false;

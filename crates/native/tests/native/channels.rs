@@ -1,40 +1,17 @@
 //! Channels, memory and timer slack on the running kernel, with tasks as threads and as processes.
 
-mod single;
-
+use crate::single::{in_time, steps};
 use schedlab_base::{Ns, TaskId};
 use schedlab_native::engine::{Measured, run_built};
 use schedlab_workload::ChannelKind::{Pipe, Tcp, Udp, Unix};
 use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId};
-use single::{in_time, steps};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-const CHECKS: &[single::Check] = &[
-    ("requests_and_answers_arrive_whole", requests_and_answers_arrive_whole),
-    ("many_senders_share_one_channel", many_senders_share_one_channel),
-    ("a_full_channel_blocks_until_it_is_read", a_full_channel_blocks_until_it_is_read),
-    ("the_end_reaches_who_waits_for_a_channel", the_end_reaches_who_waits_for_a_channel),
-    ("a_lost_datagram_is_told_and_hangs_nobody", a_lost_datagram_is_told_and_hangs_nobody),
-    ("the_soft_limit_of_files_is_raised", the_soft_limit_of_files_is_raised),
-    ("the_hard_limit_of_files_is_named", the_hard_limit_of_files_is_named),
-    ("touching_takes_cpu_time", touching_takes_cpu_time),
-    ("timer_slack_is_set_and_not_inherited", timer_slack_is_set_and_not_inherited),
-];
-
 /// The argument that makes this program report on a run with many channels, for the checks of limits.
-const MANY_CHANNELS: &str = "many-channels";
+pub const MANY_CHANNELS: &str = "many-channels";
 
 const KINDS: [ChannelKind; 4] = [Pipe, Unix, Tcp, Udp];
-
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.first().is_some_and(|a| a == MANY_CHANNELS) {
-        many_channels();
-        return ExitCode::SUCCESS;
-    }
-    single::run_all(CHECKS, &args)
-}
 
 fn run(duration: Ns, processes: bool, declare: impl FnOnce(&mut Builder)) -> Measured {
     let mut b = Builder::new(1);
@@ -85,7 +62,7 @@ fn ping_pong(b: &mut Builder, kind: ChannelKind, rounds: u64, request: u32, answ
     }
 }
 
-fn requests_and_answers_arrive_whole() {
+pub fn requests_and_answers_arrive_whole() {
     for processes in MODES {
         for kind in KINDS {
             let m = run(Ns::secs(30), processes, |b| ping_pong(b, kind, 500, 100, 20_000));
@@ -99,7 +76,7 @@ fn requests_and_answers_arrive_whole() {
     }
 }
 
-fn many_senders_share_one_channel() {
+pub fn many_senders_share_one_channel() {
     const SENDERS: u64 = 8;
     const MESSAGES: u64 = 200;
     for processes in MODES {
@@ -131,7 +108,7 @@ fn many_senders_share_one_channel() {
     }
 }
 
-fn a_full_channel_blocks_until_it_is_read() {
+pub fn a_full_channel_blocks_until_it_is_read() {
     MODES.into_iter().for_each(|processes| in_time(|| full_channel(processes)));
 }
 
@@ -160,7 +137,7 @@ fn full_channel(processes: bool) -> Result<(), String> {
     if sixteen < Ns::ms(250).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
 }
 
-fn the_end_reaches_who_waits_for_a_channel() {
+pub fn the_end_reaches_who_waits_for_a_channel() {
     MODES.into_iter().for_each(|processes| in_time(|| waiting_end(processes)));
 }
 
@@ -202,7 +179,7 @@ fn waiting_end(processes: bool) -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
-fn a_lost_datagram_is_told_and_hangs_nobody() {
+pub fn a_lost_datagram_is_told_and_hangs_nobody() {
     MODES.into_iter().for_each(|processes| in_time(|| lost_datagrams(processes)));
 }
 
@@ -236,7 +213,7 @@ fn lost_datagrams(processes: bool) -> Result<(), String> {
 }
 
 /// Makes a run with 200 channels in a process of its own, and prints whether that worked.
-fn many_channels() {
+pub fn many_channels() {
     let mut b = Builder::new(1);
     for _ in 0..200 {
         b.channel(Unix);
@@ -256,18 +233,18 @@ fn limited(flags: &str) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-fn the_soft_limit_of_files_is_raised() {
+pub fn the_soft_limit_of_files_is_raised() {
     assert_eq!(limited("-S -n 100"), "made\n");
 }
 
-fn the_hard_limit_of_files_is_named() {
+pub fn the_hard_limit_of_files_is_named() {
     let said = limited("-n 100");
     for part in ["200 channels need", "RLIMIT_NOFILE soft 100 hard 100", "ulimit -Hn", "use fewer channels"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
 
-fn touching_takes_cpu_time() {
+pub fn touching_takes_cpu_time() {
     let cpu = |rounds| {
         run(Ns::secs(30), false, |b| {
             let mut ops = [Op::Touch { kb: 1024, rounds }].into_iter();
@@ -282,7 +259,7 @@ fn touching_takes_cpu_time() {
     assert!(many > few + Ns::ms(5).0, "{few} and {many} ns");
 }
 
-fn timer_slack_is_set_and_not_inherited() {
+pub fn timer_slack_is_set_and_not_inherited() {
     const SLACK: Ns = Ns(1_234_567);
     let own = || {
         let me = std::fs::read_link("/proc/thread-self").unwrap();

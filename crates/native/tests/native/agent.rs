@@ -1,54 +1,21 @@
-//! The re-executed agent: this very test is its own agent, as the command line is in earnest.
+//! The re-executed agent: this executable is its own agent, as schedlab is.
 
-mod single;
-
+use crate::single::{in_time, steps};
+use schedlab_base::testing::skipped;
 use schedlab_base::{ErrorKind, Ns, TaskId};
 use schedlab_kernel::{AttrChange, Policy};
 use schedlab_native::engine::run_built;
-use schedlab_native::{Job, agent_main, execute, run, run_with};
+use schedlab_native::{Job, execute, run, run_with};
 use schedlab_record::Observe;
 use schedlab_workload::{Builder, ChannelKind, CommandSpec, Op, Params, Spec};
-use single::{in_time, steps};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::{Duration, Instant};
-
-const CHECKS: &[single::Check] = &[
-    ("processes_share_words_and_cells_and_nothing_else", processes_share_words_and_cells_and_nothing_else),
-    ("processes_have_their_pages_before_the_start", processes_have_their_pages_before_the_start),
-    ("processes_end_when_the_run_does", processes_end_when_the_run_does),
-    ("a_process_that_dies_fails_the_run", a_process_that_dies_fails_the_run),
-    ("a_failing_process_is_named", a_failing_process_is_named),
-    ("schbench_has_samples_in_microseconds", schbench_has_samples_in_microseconds),
-    ("events_tell_what_schbench_waited_for", events_tell_what_schbench_waited_for),
-    ("a_stop_ends_it_with_a_partial_outcome", a_stop_ends_it_with_a_partial_outcome),
-    ("an_agents_error_comes_back_as_it_was", an_agents_error_comes_back_as_it_was),
-    ("an_agent_that_dies_is_told", an_agent_that_dies_is_told),
-    ("an_agent_that_is_not_there_is_told", an_agent_that_is_not_there_is_told),
-    ("the_slice_test_reads_what_processes_use", the_slice_test_reads_what_processes_use),
-    ("no_job_is_an_input_error", no_job_is_an_input_error),
-    ("a_variants_attributes_reach_tasks_and_commands", a_variants_attributes_reach_tasks_and_commands),
-];
-
-fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.first().is_some_and(|a| a == "agent") {
-        return match agent_main() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                eprintln!("{e}");
-                ExitCode::from(e.kind().exit_code())
-            }
-        };
-    }
-    single::run_all(CHECKS, &args)
-}
 
 /// A workload of processes. This program has one thread here, as an agent has.
 fn processes(duration: Ns) -> Builder {
@@ -58,8 +25,8 @@ fn processes(duration: Ns) -> Builder {
     b
 }
 
-/// A parent spawns a child and plays ping-pong with it; the child tells its process by a cell.
-fn processes_share_words_and_cells_and_nothing_else() {
+/// A parent spawns a child and plays ping-pong with it; the child reports its process by a cell.
+pub fn processes_share_words_and_cells_and_nothing_else() {
     const ROUNDS: u64 = 1000;
     let mut b = processes(Ns::secs(30));
     let (words, who) = ([b.word(), b.word()], [b.slot(), b.slot()]);
@@ -104,7 +71,7 @@ fn page_faults() -> u64 {
 }
 
 /// Pairs that hand tokens to and fro have few page faults in their first message, and hardly any after that.
-fn processes_have_their_pages_before_the_start() {
+pub fn processes_have_their_pages_before_the_start() {
     let mut b = processes(Ns::secs(30));
     let faults = b.series("faults", "", "lower");
     for pair in 0..4 {
@@ -136,7 +103,7 @@ fn processes_have_their_pages_before_the_start() {
     assert!(m.own.series["faults"].count() == 8 && mean <= 4.0, "{mean} page faults each");
 }
 
-fn processes_end_when_the_run_does() {
+pub fn processes_end_when_the_run_does() {
     in_time(ended_processes);
 }
 
@@ -163,7 +130,7 @@ fn ended_processes() -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?}, {naps} naps")) }
 }
 
-fn a_process_that_dies_fails_the_run() {
+pub fn a_process_that_dies_fails_the_run() {
     let mut b = processes(Ns::secs(30));
     b.task("bystander", steps(|_| Op::Sleep { length: Ns::secs(60) })).unwrap();
     b.task("victim", steps(|_| std::process::abort())).unwrap();
@@ -173,7 +140,7 @@ fn a_process_that_dies_fails_the_run() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-fn a_failing_process_is_named() {
+pub fn a_failing_process_is_named() {
     let mut b = processes(Ns::secs(30));
     b.task("bystander", steps(|_| Op::Sleep { length: Ns::secs(60) })).unwrap();
     b.task("wrong", steps(|_| Op::SetAffinity { mask: 3 })).unwrap();
@@ -206,11 +173,11 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
     }
 }
 
-fn events_tell_what_schbench_waited_for() {
+pub fn events_tell_what_schbench_waited_for() {
     let job = Job { observe: Observe::Events, ..schbench(2, 1000) };
     let outcome = run(&job, None).unwrap();
     if let Err(e) = schedlab_native::tracepoints::check() {
-        eprintln!("skipped: {e}");
+        skipped(format!("tracepoints: {e}"));
         assert!(
             outcome.found.environment.contains_key("uncounted.events"),
             "{:?}",
@@ -234,7 +201,7 @@ fn events_tell_what_schbench_waited_for() {
     assert!(outcome.found.stays.iter().any(|s| s.group == "worker") && !outcome.found.waits.is_empty());
 }
 
-fn schbench_has_samples_in_microseconds() {
+pub fn schbench_has_samples_in_microseconds() {
     let outcome = run(&schbench(2, 1000), None).unwrap();
     let latency = &outcome.found.series["schbench.latency"];
     let median = latency.percentile(50.0).number().unwrap();
@@ -248,7 +215,7 @@ fn schbench_has_samples_in_microseconds() {
     assert!(outcome.found.environment.contains_key("run.foreign_cpu_ns"), "{:?}", outcome.found.environment);
 }
 
-fn a_stop_ends_it_with_a_partial_outcome() {
+pub fn a_stop_ends_it_with_a_partial_outcome() {
     in_time(stopped_run);
 }
 
@@ -268,7 +235,7 @@ fn stopped_run() -> Result<(), String> {
     if soon { Ok(()) } else { Err(format!("{took:?} from the stop to the outcome, {samples} samples")) }
 }
 
-fn an_agents_error_comes_back_as_it_was() {
+pub fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
     let e = run(
         &Job {
@@ -299,7 +266,7 @@ fn script(name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn an_agent_that_dies_is_told() {
+pub fn an_agent_that_dies_is_told() {
     let cases = [
         ("killed", "echo almost done >&2; kill -9 $$", "SIGKILL", "almost done"),
         ("quit", "echo cannot go on >&2; exit 7", "exit code 7", "cannot go on"),
@@ -313,12 +280,12 @@ fn an_agent_that_dies_is_told() {
     }
 }
 
-fn an_agent_that_is_not_there_is_told() {
+pub fn an_agent_that_is_not_there_is_told() {
     let e = run_with(Path::new("/nonexistent/agent"), &schbench(2, 100), None).unwrap_err();
     assert!(e.kind() == ErrorKind::Machine && e.to_string().contains("SCHEDLAB_AGENT"), "{e}");
 }
 
-fn no_job_is_an_input_error() {
+pub fn no_job_is_an_input_error() {
     let agent = std::env::current_exe().unwrap();
     let out =
         std::process::Command::new(agent).arg("agent").stdin(std::process::Stdio::null()).output().unwrap();
@@ -328,7 +295,7 @@ fn no_job_is_an_input_error() {
 }
 
 /// Two processes that spin share this machine with everything else on it; the sampler reads the usage of each.
-fn the_slice_test_reads_what_processes_use() {
+pub fn the_slice_test_reads_what_processes_use() {
     for mode in [0, 1] {
         let given = [
             ("tasks", 2),
@@ -373,7 +340,7 @@ fn the_slice_test_reads_what_processes_use() {
 
 /// A command prints its own nice value and policy (fields 19 and 41 of its stat). An impossible nice value shows that
 /// the group's change reaches its task and no other.
-fn a_variants_attributes_reach_tasks_and_commands() {
+pub fn a_variants_attributes_reach_tasks_and_commands() {
     let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
     let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
     let workload = Spec::Command(Box::new(CommandSpec::new("cut", line.to_vec())));

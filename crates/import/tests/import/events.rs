@@ -155,7 +155,7 @@ fn lines_out_of_order_are_put_in_order_and_what_is_too_late_is_lost() {
     assert_eq!(times, [0, 10_000, 20_000]);
     assert_eq!(imported.losses, Default::default());
 
-    // A CPU's own time goes back by 2 ms: the record is left out, and the next one there tells of a loss.
+    // A CPU's own time goes back by 2 ms: the record is left out, and the next one there reports a loss.
     let (heard, imported) = hear(&[line(5_000, 0), line(3_000, 0), line(6_000, 0)].concat());
     assert_eq!((imported.losses.late, imported.losses.backwards), (1, Ns::ms(2)));
     let kinds: Vec<_> = heard.events.iter().map(|e| matches!(e.kind, EventKind::Lost { count: 1 })).collect();
@@ -212,7 +212,7 @@ fn a_time_beyond_all_recordings_is_damaged_and_no_sum_overflows() {
     };
     let (_, imported) = hear(&[line(0, 1), line(1, 1), line(0, 18_000_000_000), line(0, 3)].concat());
     assert_eq!((imported.losses.unreadable, imported.cast.end), (1, Ns::secs(2)));
-    // If the first one is damaged, the others go on from there.
+    // If the first one is damaged, the others continue from there.
     let later: String = (0..2_000).map(|n| line(0, 9_000_000_000 + n)).collect();
     let (heard, imported) = hear(&(line(0, 1) + &later));
     assert_eq!((imported.losses.restarts, imported.losses.unreadable), (1, 1023));

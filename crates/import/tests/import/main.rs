@@ -1,0 +1,7 @@
+//! Importers from outside: small recordings, files in binary forms, damage, speed.
+
+mod binary;
+mod events;
+mod hostile;
+mod made;
+mod speed;
