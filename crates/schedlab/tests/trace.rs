@@ -1,7 +1,7 @@
 //! `schedlab trace`: the events of a stored run as files for other tools, through the binary.
 
 use crate::common::Lab;
-use prost::Message;
+use schedlab_trace::perfetto::message::Message;
 use schedlab_trace::perfetto::messages::{Trace, TracePacket};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn record(lab: &Lab, folder: &str) -> Value {
 }
 
 fn packets(lab: &Lab, file: &str) -> Vec<TracePacket> {
-    Trace::decode(std::fs::read(lab.path().join(file)).unwrap().as_slice()).unwrap().packet
+    Trace::read(&std::fs::read(lab.path().join(file)).unwrap()).unwrap().packet
 }
 
 /// Running time by thread between the ends of the slice "measured".

@@ -17,6 +17,7 @@
 //! first ([`Side`]).
 
 mod bundle;
+pub mod message;
 pub mod messages;
 mod names;
 mod pen;

@@ -176,8 +176,8 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perfetto::message::Message;
     use crate::perfetto::messages::FtraceEventBundle;
-    use prost::Message;
 
     fn switch(bundle: &mut Bundle, at: u64, task: u32) {
         let s = Switched { at, prev_state: 0x100, next_pid: task as i32 + 1000, next_prio: 120 };
@@ -186,7 +186,7 @@ mod tests {
     fn written(bundle: &mut Bundle) -> FtraceEventBundle {
         let mut out = Vec::new();
         bundle.write(3, &mut out);
-        FtraceEventBundle::decode(out.as_slice()).unwrap()
+        FtraceEventBundle::read(&out).unwrap()
     }
 
     #[test]

@@ -4,154 +4,97 @@
 
 #![allow(missing_docs, reason = "the fields have Perfetto's own names, and its documentation")]
 
-use prost::{Enumeration, Message, Oneof};
+use super::message::{Field, Fixed, Message, Value, messages, put_message};
 
-/// A file: `packet` again and again.
-#[derive(Clone, PartialEq, Message)]
-pub struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    pub packet: Vec<TracePacket>,
-}
+messages! {
+    /// A file: `packet` again and again.
+    pub struct Trace {
+        1 packet: Vec<TracePacket>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
-    #[prost(message, optional, tag = "1")]
-    pub ftrace_events: Option<FtraceEventBundle>,
-    #[prost(message, optional, tag = "2")]
-    pub process_tree: Option<ProcessTree>,
-    #[prost(message, optional, tag = "6")]
-    pub clock_snapshot: Option<ClockSnapshot>,
-    /// Nanoseconds.
-    #[prost(uint64, optional, tag = "8")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "12")]
-    pub interned_data: Option<InternedData>,
-    #[prost(uint32, optional, tag = "13")]
-    pub sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "45")]
-    pub system_info: Option<SystemInfo>,
-    #[prost(message, optional, tag = "60")]
-    pub track_descriptor: Option<TrackDescriptor>,
-    #[prost(message, optional, tag = "67")]
-    pub cpu_info: Option<CpuInfo>,
-}
+    pub struct TracePacket {
+        1 ftrace_events: Option<FtraceEventBundle>,
+        2 process_tree: Option<ProcessTree>,
+        6 clock_snapshot: Option<ClockSnapshot>,
+        /// Nanoseconds.
+        8 timestamp: Option<u64>,
+        10 trusted_packet_sequence_id: Option<u32>,
+        11 track_event: Option<TrackEvent>,
+        12 interned_data: Option<InternedData>,
+        13 sequence_flags: Option<u32>,
+        45 system_info: Option<SystemInfo>,
+        60 track_descriptor: Option<TrackDescriptor>,
+        67 cpu_info: Option<CpuInfo>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct ClockSnapshot {
-    #[prost(message, repeated, tag = "1")]
-    pub clocks: Vec<Clock>,
-}
+    pub struct ClockSnapshot {
+        1 clocks: Vec<Clock>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Clock {
-    #[prost(uint32, optional, tag = "1")]
-    pub clock_id: Option<u32>,
-    #[prost(uint64, optional, tag = "2")]
-    pub timestamp: Option<u64>,
-}
+    pub struct Clock {
+        1 clock_id: Option<u32>,
+        2 timestamp: Option<u64>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SystemInfo {
-    #[prost(message, optional, tag = "1")]
-    pub utsname: Option<Utsname>,
-    #[prost(uint32, optional, tag = "8")]
-    pub num_cpus: Option<u32>,
-}
+    pub struct SystemInfo {
+        1 utsname: Option<Utsname>,
+        8 num_cpus: Option<u32>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Utsname {
-    #[prost(string, optional, tag = "1")]
-    pub sysname: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub version: Option<String>,
-    #[prost(string, optional, tag = "3")]
-    pub release: Option<String>,
-}
+    pub struct Utsname {
+        1 sysname: Option<String>,
+        2 version: Option<String>,
+        3 release: Option<String>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct CpuInfo {
-    #[prost(message, repeated, tag = "1")]
-    pub cpus: Vec<Cpu>,
-}
+    pub struct CpuInfo {
+        1 cpus: Vec<Cpu>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Cpu {
-    #[prost(string, optional, tag = "1")]
-    pub processor: Option<String>,
-}
+    pub struct Cpu {
+        1 processor: Option<String>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct ProcessTree {
-    #[prost(message, repeated, tag = "1")]
-    pub processes: Vec<Process>,
-    #[prost(message, repeated, tag = "2")]
-    pub threads: Vec<Thread>,
-}
+    pub struct ProcessTree {
+        1 processes: Vec<Process>,
+        2 threads: Vec<Thread>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Process {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub ppid: Option<i32>,
-    #[prost(string, repeated, tag = "3")]
-    pub cmdline: Vec<String>,
-}
+    pub struct Process {
+        1 pid: Option<i32>,
+        2 ppid: Option<i32>,
+        3 cmdline: Vec<String>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Thread {
-    #[prost(int32, optional, tag = "1")]
-    pub tid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-    #[prost(int32, optional, tag = "3")]
-    pub tgid: Option<i32>,
-}
+    pub struct Thread {
+        1 tid: Option<i32>,
+        2 name: Option<String>,
+        3 tgid: Option<i32>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceEventBundle {
-    #[prost(uint32, optional, tag = "1")]
-    pub cpu: Option<u32>,
-    #[prost(message, repeated, tag = "2")]
-    pub event: Vec<FtraceEvent>,
-    #[prost(bool, optional, tag = "3")]
-    pub lost_events: Option<bool>,
-    #[prost(message, optional, tag = "4")]
-    pub compact_sched: Option<CompactSched>,
-}
+    pub struct FtraceEventBundle {
+        1 cpu: Option<u32>,
+        2 event: Vec<FtraceEvent>,
+        3 lost_events: Option<bool>,
+        4 compact_sched: Option<CompactSched>,
+    }
 
-/// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others are
-/// differences to the one before; names are places in the table.
-#[derive(Clone, PartialEq, Message)]
-pub struct CompactSched {
-    #[prost(uint64, repeated, tag = "1")]
-    pub switch_timestamp: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub switch_prev_state: Vec<i64>,
-    #[prost(int32, repeated, tag = "3")]
-    pub switch_next_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "4")]
-    pub switch_next_prio: Vec<i32>,
-    #[prost(string, repeated, tag = "5")]
-    pub intern_table: Vec<String>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub switch_next_comm_index: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    pub waking_timestamp: Vec<u64>,
-    #[prost(int32, repeated, tag = "8")]
-    pub waking_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "9")]
-    pub waking_target_cpu: Vec<i32>,
-    #[prost(int32, repeated, tag = "10")]
-    pub waking_prio: Vec<i32>,
-    #[prost(uint32, repeated, tag = "11")]
-    pub waking_comm_index: Vec<u32>,
-    #[prost(uint32, repeated, tag = "12")]
-    pub waking_common_flags: Vec<u32>,
+    /// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others are
+    /// differences to the one before; names are places in the table.
+    pub struct CompactSched {
+        1 switch_timestamp: Vec<u64>,
+        2 switch_prev_state: Vec<i64>,
+        3 switch_next_pid: Vec<i32>,
+        4 switch_next_prio: Vec<i32>,
+        5 intern_table: Vec<String>,
+        6 switch_next_comm_index: Vec<u32>,
+        7 waking_timestamp: Vec<u64>,
+        8 waking_pid: Vec<i32>,
+        9 waking_target_cpu: Vec<i32>,
+        10 waking_prio: Vec<i32>,
+        11 waking_comm_index: Vec<u32>,
+        12 waking_common_flags: Vec<u32>,
+    }
 }
 
 /// What both forms of a switch say.
@@ -193,176 +136,152 @@ impl FtraceEventBundle {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
+/// An event of ftrace.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct FtraceEvent {
-    #[prost(uint64, optional, tag = "1")]
     pub timestamp: Option<u64>,
     /// The thread that was current on the CPU.
-    #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
     /// Bit 3: in a hardware interrupt.
-    #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "Ftrace", tags = "4, 13, 17, 20, 114, 235, 238, 491")]
     pub event: Option<Ftrace>,
 }
 
-#[derive(Clone, PartialEq, Oneof)]
-pub enum Ftrace {
-    #[prost(message, tag = "4")]
-    SchedSwitch(SchedSwitch),
-    #[prost(message, tag = "13")]
-    CpuIdle(CpuIdle),
-    #[prost(message, tag = "17")]
-    SchedWakeup(SchedWakeup),
-    #[prost(message, tag = "20")]
-    SchedWaking(SchedWakeup),
-    #[prost(message, tag = "114")]
-    SchedWakeupNew(SchedWakeup),
-    #[prost(message, tag = "235")]
-    TaskNewtask(TaskNewtask),
-    #[prost(message, tag = "238")]
-    SchedProcessExit(SchedProcessExit),
-    #[prost(message, tag = "491")]
-    SchedMigrateTask(SchedMigrateTask),
+impl Message for FtraceEvent {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.timestamp.put(1, out);
+        self.pid.put(2, out);
+        self.common_flags.put(5, out);
+        self.event.iter().for_each(|event| event.write(out));
+    }
+    fn take(&mut self, tag: u32, value: Value<'_>) {
+        match tag {
+            1 => self.timestamp.accept(value),
+            2 => self.pid.accept(value),
+            5 => self.common_flags.accept(value),
+            _ => self.event = Ftrace::read(tag, value).or(self.event.take()),
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
-    #[prost(string, optional, tag = "1")]
-    pub prev_comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    pub prev_state: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    pub next_comm: Option<String>,
-    #[prost(int32, optional, tag = "6")]
-    pub next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub next_prio: Option<i32>,
+/// One kind of event, by the tag of its field.
+macro_rules! ftrace {
+    ($($tag:literal $name:ident($kind:ty),)*) => {
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum Ftrace {
+            $($name($kind),)*
+        }
+        impl Ftrace {
+            fn write(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Ftrace::$name(message) => put_message(message, $tag, out),)*
+                }
+            }
+            fn read(tag: u32, value: Value<'_>) -> Option<Ftrace> {
+                let Value::Bytes(bytes) = value else { return None };
+                match tag {
+                    $($tag => <$kind>::read(bytes).map(Ftrace::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+ftrace! {
+    4 SchedSwitch(SchedSwitch),
+    13 CpuIdle(CpuIdle),
+    17 SchedWakeup(SchedWakeup),
+    20 SchedWaking(SchedWakeup),
+    114 SchedWakeupNew(SchedWakeup),
+    235 TaskNewtask(TaskNewtask),
+    238 SchedProcessExit(SchedProcessExit),
+    491 SchedMigrateTask(SchedMigrateTask),
 }
 
-/// sched_waking, sched_wakeup and sched_wakeup_new alike.
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedWakeup {
-    #[prost(string, optional, tag = "1")]
-    pub comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub success: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub target_cpu: Option<i32>,
+messages! {
+    pub struct SchedSwitch {
+        1 prev_comm: Option<String>,
+        2 prev_pid: Option<i32>,
+        3 prev_prio: Option<i32>,
+        4 prev_state: Option<i64>,
+        5 next_comm: Option<String>,
+        6 next_pid: Option<i32>,
+        7 next_prio: Option<i32>,
+    }
+
+    /// sched_waking, sched_wakeup and sched_wakeup_new alike.
+    pub struct SchedWakeup {
+        1 comm: Option<String>,
+        2 pid: Option<i32>,
+        3 prio: Option<i32>,
+        4 success: Option<i32>,
+        5 target_cpu: Option<i32>,
+    }
+
+    pub struct SchedMigrateTask {
+        1 comm: Option<String>,
+        2 pid: Option<i32>,
+        3 prio: Option<i32>,
+        4 orig_cpu: Option<i32>,
+        5 dest_cpu: Option<i32>,
+    }
+
+    pub struct TaskNewtask {
+        1 pid: Option<i32>,
+        2 comm: Option<String>,
+        /// Bit 16 (CLONE_THREAD): a thread of its parent's process.
+        3 clone_flags: Option<u64>,
+    }
+
+    pub struct SchedProcessExit {
+        1 comm: Option<String>,
+        2 pid: Option<i32>,
+        3 tgid: Option<i32>,
+        4 prio: Option<i32>,
+    }
+
+    pub struct CpuIdle {
+        /// The idle state; `u32::MAX`: the CPU leaves it.
+        1 state: Option<u32>,
+        2 cpu_id: Option<u32>,
+    }
+
+    pub struct TrackDescriptor {
+        1 uuid: Option<u64>,
+        2 name: Option<String>,
+        4 thread: Option<ThreadDescriptor>,
+        5 parent_uuid: Option<u64>,
+        8 counter: Option<CounterDescriptor>,
+        /// 3: by `sibling_order_rank`.
+        11 child_ordering: Option<i32>,
+        12 sibling_order_rank: Option<i32>,
+        14 description: Option<String>,
+    }
+
+    pub struct ThreadDescriptor {
+        1 pid: Option<i32>,
+        2 tid: Option<i64>,
+        5 thread_name: Option<String>,
+    }
+
+    pub struct CounterDescriptor {
+        /// 1: ns; 2: a count.
+        3 unit: Option<i32>,
+    }
+
+    pub struct TrackEvent {
+        4 debug_annotations: Vec<DebugAnnotation>,
+        9 r#type: Option<i32>,
+        10 name_iid: Option<u64>,
+        11 track_uuid: Option<u64>,
+        30 counter_value: Option<i64>,
+        47 flow_ids: Fixed,
+        48 terminating_flow_ids: Fixed,
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedMigrateTask {
-    #[prost(string, optional, tag = "1")]
-    pub comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub orig_cpu: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub dest_cpu: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TaskNewtask {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    pub comm: Option<String>,
-    /// Bit 16 (CLONE_THREAD): a thread of its parent's process.
-    #[prost(uint64, optional, tag = "3")]
-    pub clone_flags: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExit {
-    #[prost(string, optional, tag = "1")]
-    pub comm: Option<String>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub tgid: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub prio: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CpuIdle {
-    /// The idle state; `u32::MAX`: the CPU leaves it.
-    #[prost(uint32, optional, tag = "1")]
-    pub state: Option<u32>,
-    #[prost(uint32, optional, tag = "2")]
-    pub cpu_id: Option<u32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    pub uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-    #[prost(message, optional, tag = "4")]
-    pub thread: Option<ThreadDescriptor>,
-    #[prost(uint64, optional, tag = "5")]
-    pub parent_uuid: Option<u64>,
-    #[prost(message, optional, tag = "8")]
-    pub counter: Option<CounterDescriptor>,
-    /// 3: by `sibling_order_rank`.
-    #[prost(int32, optional, tag = "11")]
-    pub child_ordering: Option<i32>,
-    #[prost(int32, optional, tag = "12")]
-    pub sibling_order_rank: Option<i32>,
-    #[prost(string, optional, tag = "14")]
-    pub description: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ThreadDescriptor {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(int64, optional, tag = "2")]
-    pub tid: Option<i64>,
-    #[prost(string, optional, tag = "5")]
-    pub thread_name: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CounterDescriptor {
-    /// 1: ns; 2: a count.
-    #[prost(int32, optional, tag = "3")]
-    pub unit: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    pub debug_annotations: Vec<DebugAnnotation>,
-    #[prost(enumeration = "TrackEventType", optional, tag = "9")]
-    pub r#type: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub track_uuid: Option<u64>,
-    #[prost(int64, optional, tag = "30")]
-    pub counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    pub terminating_flow_ids: Vec<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Enumeration)]
+/// `type` of a track's event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum TrackEventType {
     Unspecified = 0,
@@ -372,29 +291,21 @@ pub enum TrackEventType {
     Counter = 4,
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct DebugAnnotation {
-    #[prost(uint64, optional, tag = "1")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub uint_value: Option<u64>,
-    #[prost(string, optional, tag = "6")]
-    pub string_value: Option<String>,
-}
+messages! {
+    pub struct DebugAnnotation {
+        1 name_iid: Option<u64>,
+        3 uint_value: Option<u64>,
+        6 string_value: Option<String>,
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
-    #[prost(message, repeated, tag = "2")]
-    pub event_names: Vec<EventName>,
-    #[prost(message, repeated, tag = "3")]
-    pub debug_annotation_names: Vec<EventName>,
-}
+    pub struct InternedData {
+        2 event_names: Vec<EventName>,
+        3 debug_annotation_names: Vec<EventName>,
+    }
 
-/// A name and its number; the same for all kinds of names.
-#[derive(Clone, PartialEq, Message)]
-pub struct EventName {
-    #[prost(uint64, optional, tag = "1")]
-    pub iid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
+    /// A name and its number; the same for all kinds of names.
+    pub struct EventName {
+        1 iid: Option<u64>,
+        2 name: Option<String>,
+    }
 }

@@ -1,6 +1,7 @@
 //! One run of a file: its ftrace events, by CPU.
 
 use super::bundle::{Bundle, Switched, Waked};
+use super::message::put_message;
 use super::messages::{
     Ftrace, FtraceEvent, Process, ProcessTree, SchedProcessExit, SchedSwitch, SchedWakeup, TaskNewtask,
     Thread, TracePacket,
@@ -229,7 +230,7 @@ impl<'a, W: Write> Run<'a, W> {
             event: Some(event),
         };
         let bundle = &mut self.bundles[p.cpu.index()];
-        prost::encoding::message::encode(BUNDLE_EVENT, &event, &mut bundle.events);
+        put_message(&event, BUNDLE_EVENT, &mut bundle.events);
         bundle.counts();
     }
 

@@ -2,11 +2,11 @@
 
 use super::messages::{Ftrace, Trace, TracePacket, TrackEventType};
 use super::{Perfetto, Run, Side};
+use crate::perfetto::message::Message;
 use crate::{
     Actor, BalanceReason, BalanceTrigger, Cast, Counter, CounterKind, Counters, Event, EventKind, MoveReason,
     PlaceReason, Sink, SwitchReason,
 };
-use prost::Message;
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ fn file(runs: u8) -> Vec<TracePacket> {
         events().iter().for_each(|e| run.event(e));
         run.finish();
     }
-    Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet
+    Trace::read(&file.finish().unwrap()).unwrap().packet
 }
 
 /// Time on CPUs by thread until `end`, from switches alone.
@@ -195,8 +195,8 @@ fn tracks_tell_reasons_counters_and_flows() {
     let slice = all.iter().find(|(_, _, name, _)| name.ends_with(": hot")).unwrap();
     assert_eq!((slice.0, slice.1), (210, TrackEventType::SliceBegin as i32));
     let events = || packets.iter().filter_map(|p| p.track_event.as_ref());
-    let out: Vec<u64> = events().flat_map(|e| e.flow_ids.clone()).collect();
-    let end: Vec<u64> = events().flat_map(|e| e.terminating_flow_ids.clone()).collect();
+    let out: Vec<u64> = events().flat_map(|e| e.flow_ids.0.clone()).collect();
+    let end: Vec<u64> = events().flat_map(|e| e.terminating_flow_ids.0.clone()).collect();
     assert_eq!((out.len(), &out), (1, &end), "from the waker to the woken");
     let tracks: Vec<u64> = packets.iter().filter_map(|p| p.track_descriptor.as_ref()?.uuid).collect();
     assert_eq!(tracks.iter().collect::<BTreeSet<_>>().len(), tracks.len());
@@ -224,7 +224,7 @@ fn a_waker_that_left_before_the_switch_is_named_all_the_same() {
         run.event(&e);
     }
     run.finish();
-    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let packets = Trace::read(&file.finish().unwrap()).unwrap().packet;
     let events = packets.iter().filter_map(|p| p.ftrace_events.as_ref()).flat_map(|b| &b.event);
     let told: Vec<_> = events
         .filter(|e| matches!(e.event, Some(Ftrace::SchedWaking(_))))
@@ -244,7 +244,7 @@ fn counters_have_tracks_of_their_own_below_their_kind_s() {
     run.counter(Ns(6), Counter::Load(CpuId(1)), 1024);
     run.counter(Ns(7), Counter::Slice(B), 3);
     run.finish();
-    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let packets = Trace::read(&file.finish().unwrap()).unwrap().packet;
     let values: Vec<i64> = packets.iter().filter_map(|p| p.track_event.as_ref()?.counter_value).collect();
     assert_eq!(values, [-70, 1024], "the slice was not asked for");
     let of = |name: &str| {
@@ -267,7 +267,7 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
     assert_eq!(cpus, [0, 1, 2, 3].into());
     assert_eq!(write_event(&two).len(), 2 * write_event(&one).len());
     let flows: Vec<u64> =
-        two.iter().filter_map(|p| p.track_event.as_ref()).flat_map(|e| e.flow_ids.clone()).collect();
+        two.iter().filter_map(|p| p.track_event.as_ref()).flat_map(|e| e.flow_ids.0.clone()).collect();
     assert_eq!(flows, [1, 2]);
 }
 
@@ -283,7 +283,7 @@ fn after_a_loss_a_switch_tells_again_who_left() {
     add(30, EventKind::Lost { count: 4 });
     add(40, EventKind::Switch { prev: Some(A), next: Some(B), why });
     run.finish();
-    let packets = Trace::decode(file.finish().unwrap().as_slice()).unwrap().packet;
+    let packets = Trace::read(&file.finish().unwrap()).unwrap().packet;
     let bundles: Vec<_> = packets.iter().filter_map(|p| p.ftrace_events.as_ref()).collect();
     let lost: Vec<bool> = bundles.iter().map(|b| b.lost_events.unwrap_or(false)).collect();
     assert_eq!(lost, [false, true]);

@@ -1,6 +1,6 @@
 //! Protobuf by hand, for what is written once an event: no message is built, and nothing is allocated.
 //!
-//! Messages that a run has few of are prost's ([`messages`](super::messages)); tests read everything back with those.
+//! Messages that a run has few of are structs ([`messages`](super::messages)); tests read everything back with those.
 //! A message's length stands before it and is not known yet when it begins. Two bytes are left free for it, which hold
 //! up to 2^14 - 1: a varint may be longer than it must be, and all readers take it so.
 
@@ -90,8 +90,8 @@ fn lengthen(bytes: &mut Vec<u8>, open: Open, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perfetto::message::Message;
     use crate::perfetto::messages::{Process, ProcessTree, TrackEvent};
-    use prost::Message;
 
     fn tree(name: &str) -> Vec<u8> {
         let mut out = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
     fn lengths_are_right_whether_they_fit_or_not() {
         for length in [0, 1, 127, 128, 16_000, 16_383, 16_384, 3_000_000] {
             let name = "x".repeat(length);
-            let told = ProcessTree::decode(tree(&name).as_slice()).unwrap();
+            let told = ProcessTree::read(&tree(&name)).unwrap();
             let process = Process { pid: Some(1000), ppid: Some(-3), cmdline: vec![name] };
             assert_eq!(told.processes, [process], "{length}");
         }
@@ -123,7 +123,7 @@ mod tests {
         out.uint(3, 7);
         out.close(event);
         out.fixed(47, u64::MAX - 1);
-        let told = TrackEvent::decode(out.as_slice()).unwrap();
-        assert_eq!((told.debug_annotations[0].uint_value, told.flow_ids), (Some(7), vec![u64::MAX - 1]));
+        let told = TrackEvent::read(&out).unwrap();
+        assert_eq!((told.debug_annotations[0].uint_value, told.flow_ids.0), (Some(7), vec![u64::MAX - 1]));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Packets are encoded behind each other into one buffer, which is written when it is full.
 
+use super::message::put_message;
 use super::messages::{
     Clock, ClockSnapshot, Cpu, CpuInfo, EventName, InternedData, SystemInfo, TracePacket, Utsname,
 };
@@ -84,8 +85,7 @@ impl<W: Write> Perfetto<W> {
     }
 
     pub(super) fn packet(&mut self, packet: &TracePacket) {
-        // The buffer grows as it has to, so encoding into it can't fail.
-        prost::encoding::message::encode(PACKET, packet, &mut self.buffer);
+        put_message(packet, PACKET, &mut self.buffer);
         self.flush_if_full();
     }
     /// Writes a packet that `fields` encodes.
