@@ -2,8 +2,7 @@
 
 use crate::text::wrap;
 use schedlab_base::CpuId;
-use schedlab_machine::migration::{Distances, Origin};
-use schedlab_native::probe::migration::{Calibration, Cost, PairCost};
+use schedlab_machine::migration::{Calibration, Cost, Distances, Origin, PairCost};
 use std::io::{self, Write};
 
 /// More CPUs than this make a matrix that no line holds.

@@ -6,12 +6,14 @@
 //!
 //! A *cost* is half of a *cutoff*: a task is cache hot for twice the time that a move costs. Times are ns, sizes bytes.
 
+mod calibration;
 mod distance;
 mod matrix;
 mod options;
 mod pattern;
 mod procedure;
 
+pub use calibration::{Calibration, Cost, Curve, DistanceCosts, Hit, Levels, PairCost, RevisitTime, States};
 pub use distance::{Class, Distances};
 pub use matrix::{Entry, Matrix, Origin};
 pub use options::{Overrides, parse_costs};

@@ -1,16 +1,16 @@
 //! The whole calibration: the largest cache, a curve for each distance, samples of other pairs, controls.
 
-use super::curve::{self, Cost, Curve, Effort, Passes};
+use super::curve::{self, Effort, Passes, measure_curve};
 use super::ground::Live;
-use super::levels::Levels;
+use super::levels::measure_levels;
 use super::{search, surroundings, usable, verdict};
 use crate::sys;
-use schedlab_base::{CpuId, Error, Result, Warning};
+use schedlab_base::{CpuId, Error, Result};
 use schedlab_machine::migration::{
-    Distances, Entry, Matrix, Origin, Overrides, Pattern, SMALLEST, Search, cutoff,
+    Calibration, DistanceCosts, Distances, Entry, Levels, Matrix, Origin, Overrides, PairCost, Pattern,
+    SMALLEST, Search, cutoff,
 };
 use schedlab_machine::{CacheLevel, Machine, sysfs};
-use serde::Serialize;
 use std::path::Path;
 
 /// How many further pairs of a distance are sampled.
@@ -54,73 +54,6 @@ pub enum Step {
     Done(u64, String),
 }
 
-/// The cost of a pair at the dearest size of its distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PairCost {
-    /// The pair, by the kernel's numbers.
-    pub pair: (u32, u32),
-    pub distance: usize,
-    pub cost: Cost,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DistanceCosts {
-    pub distance: usize,
-    /// The domain's name.
-    pub name: &'static str,
-    /// The costs of its first pair.
-    pub curve: Curve,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Calibration {
-    pub cpus: usize,
-    /// The kernel's number of each, where it is another.
-    pub os_cpu: Vec<u32>,
-    /// The CPUs in the order of the topology.
-    pub order: Vec<u32>,
-    /// Level and size of each data cache; of the largest the effective size, bytes.
-    pub caches: Vec<(u32, u64)>,
-    /// What the caches hold.
-    pub levels: Levels,
-    /// The largest cache that the search went by, bytes.
-    pub effective_cache: u64,
-    /// The largest set that was tried, bytes.
-    pub largest: u64,
-    /// The order of touching.
-    pub pattern: Pattern,
-    /// The part of the memory on huge pages, per cent; `None` where the kernel does not report.
-    pub huge_pct: Option<u64>,
-    /// The clock source of the kernel.
-    pub clock: String,
-    pub distances: Vec<DistanceCosts>,
-    /// Further pairs, or all of them.
-    pub pairs: Vec<PairCost>,
-    /// The control: a move from a CPU to itself.
-    pub control: Option<Cost>,
-    /// The cutoffs.
-    pub matrix: Matrix,
-    /// The time it took, ns.
-    pub took_ns: u64,
-    /// What the reader should know.
-    pub warnings: Vec<Warning>,
-}
-
-impl Calibration {
-    /// The measured cutoff of a pair, by the machine's numbers, ns: its own where it was measured, else its distance's.
-    pub fn cutoff_ns(&self, distances: &Distances, a: CpuId, b: CpuId) -> Option<u64> {
-        let distance = distances.of(a, b)?;
-        let entry = self.matrix.entries.iter().find(|e| e.distance == distance)?;
-        let os = |cpu: CpuId| self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0);
-        let (a, b) = (os(a), os(b));
-        let own = self.pairs.iter().find(|p| p.pair == (a, b) || p.pair == (b, a));
-        match own {
-            Some(own) if entry.origin == Origin::Measured => Some(2 * own.cost.cost_ns),
-            _ => Some(entry.cutoff_ns),
-        }
-    }
-}
-
 /// Calibrates `host`, whose distances are given.
 ///
 /// # Errors
@@ -146,7 +79,7 @@ pub fn calibrate(
     let spin_ns = surroundings::spin_ns(first)?;
     let told = sysfs::caches(Path::new("/sys"))?;
     let mut live = Live::new(limit, ask.pattern)?;
-    let levels = Levels::measure(&mut live, first, &told, u64::MAX)?;
+    let levels = measure_levels(&mut live, first, &told, u64::MAX)?;
     let search = search(&levels, ask.largest, limit);
     let work = Work::plan(host, distances, ask, &cpus, &levels, search);
     watch(Step::Ahead(work.ahead))?;
@@ -160,7 +93,7 @@ pub fn calibrate(
         let name = distances.classes[distance].name;
         let passes = Passes::of(work.ahead.curves);
         let begun = found.len() as u64 * work.curve;
-        let curve = Curve::measure(&mut live, search, &further, pair, passes, &mut |bytes, permille| {
+        let curve = measure_curve(&mut live, search, &further, pair, passes, &mut |bytes, permille| {
             let words = format!("distance {distance} ({name}), {} KB", bytes >> 10);
             work.report_done(begun + work.curve * permille / 1000, words, watch)
         })?;

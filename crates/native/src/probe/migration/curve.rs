@@ -12,11 +12,10 @@
 //! neighbouring sizes (5 % apart), so that one disturbed size is not it. Times are ns.
 
 use super::ground::{Live, Sample};
-use super::states::{self, States};
+use super::states;
 use crate::sys;
 use schedlab_base::{CpuId, Result};
-use schedlab_machine::migration::Search;
-use serde::Serialize;
+use schedlab_machine::migration::{Cost, Curve, Search};
 
 /// How often each size is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,32 +51,6 @@ impl Passes {
     pub fn of(curves: usize) -> Passes {
         Passes { least: 9, most: 60, time_ns: 60_000_000_000 / curves.max(1) as u64 }
     }
-}
-
-/// The cost of a move with a set of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Cost {
-    /// The set's size, bytes.
-    pub size: u64,
-    /// The cost of a move, ns: the median of the repetitions' costs; 0 where it is not [`Cost::seen`].
-    pub cost_ns: u64,
-    /// Quartiles of the repetitions' costs, ns.
-    pub spread_ns: (i64, i64),
-    /// The cost of a move to the first CPU and to the second one, ns.
-    pub into_ns: (i64, i64),
-    /// The time of the target on a CPU of its own, ns: the mean of both CPUs' medians.
-    pub stayed_ns: u64,
-    /// Repetitions that count.
-    pub repetitions: usize,
-    /// Repetitions that were disturbed. They stand in the spread only if too few were not.
-    pub disturbed: usize,
-    /// Whether moving takes longer than staying: the quartiles of both times lie apart.
-    pub seen: bool,
-    /// The other state, where the passes fall into two.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub states: Option<States>,
-    /// Whether nearly all repetitions were disturbed, so that no cost is reported.
-    pub spoilt: bool,
 }
 
 /// A repetition: target's times of a move to the second CPU, to the first, and on the first and second alone.
@@ -197,58 +170,36 @@ impl Gathered {
     }
 }
 
-/// The costs of a pair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Curve {
-    /// The pair, by the kernel's numbers.
-    pub pair: (u32, u32),
-    /// All sizes, the largest first.
-    pub points: Vec<Cost>,
-    /// The dearest size; `None` where no size has a cost.
-    pub dearest: Option<Cost>,
-}
-
-impl Curve {
-    /// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each size of each pass, and how much
-    /// of the curve is done, per mille.
-    ///
-    /// # Errors
-    /// As [`size`], and those of `tried`.
-    pub fn measure(
-        live: &mut Live,
-        search: Search,
-        further: &[u64],
-        pair: (CpuId, CpuId),
-        passes: Passes,
-        tried: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<Curve> {
-        let mut all: Vec<Gathered> =
-            search.sizes().chain(further.iter().copied()).map(Gathered::new).collect();
-        let began = sys::monotonic_ns();
-        for pass in 0..passes.most {
-            let passed_ns = sys::monotonic_ns() - began;
-            if pass >= passes.least && passed_ns > passes.time_ns {
-                break;
-            }
-            let by_time = 1000 * passed_ns / passes.time_ns.max(1);
-            let by_pass = (1000 * pass / passes.least.max(1)) as u64;
-            for gathered in &mut all {
-                gathered.pass(live, pair)?;
-                tried(gathered.size, by_time.min(by_pass).min(1000))?;
-            }
+/// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each size of each pass, and how much
+/// of the curve is done, per mille.
+///
+/// # Errors
+/// As [`size`], and those of `tried`.
+pub fn measure_curve(
+    live: &mut Live,
+    search: Search,
+    further: &[u64],
+    pair: (CpuId, CpuId),
+    passes: Passes,
+    tried: &mut dyn FnMut(u64, u64) -> Result<()>,
+) -> Result<Curve> {
+    let mut all: Vec<Gathered> = search.sizes().chain(further.iter().copied()).map(Gathered::new).collect();
+    let began = sys::monotonic_ns();
+    for pass in 0..passes.most {
+        let passed_ns = sys::monotonic_ns() - began;
+        if pass >= passes.least && passed_ns > passes.time_ns {
+            break;
         }
-        let points: Vec<Cost> = all.iter().map(Gathered::cost).collect();
-        let dearest = dearest(&points).map(|at| points[at]);
-        Ok(Curve { pair: (pair.0.0, pair.1.0), points, dearest })
+        let by_time = 1000 * passed_ns / passes.time_ns.max(1);
+        let by_pass = (1000 * pass / passes.least.max(1)) as u64;
+        for gathered in &mut all {
+            gathered.pass(live, pair)?;
+            tried(gathered.size, by_time.min(by_pass).min(1000))?;
+        }
     }
-    /// The cost of the dearest size, ns; 0 where no size has one.
-    pub fn cost_ns(&self) -> u64 {
-        self.dearest.map_or(0, |cost| cost.cost_ns)
-    }
-    /// The size nearest to `bytes`.
-    pub fn near(&self, bytes: u64) -> Option<&Cost> {
-        self.points.iter().min_by_key(|point| point.size.abs_diff(bytes))
-    }
+    let points: Vec<Cost> = all.iter().map(Gathered::cost).collect();
+    let dearest = dearest(&points).map(|at| points[at]);
+    Ok(Curve { pair: (pair.0.0, pair.1.0), points, dearest })
 }
 
 /// The place of the size with the greatest median of three neighbours: of these the one with that median. `None` where

@@ -18,16 +18,15 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use calibrate::{Ahead, Ask, Calibration, DistanceCosts, PairCost, Step, calibrate};
-pub use curve::{Cost, Curve, Effort, Passes};
+pub use calibrate::{Ahead, Ask, Step, calibrate};
+pub use curve::{Effort, Passes};
 pub use ground::{Live, Sample};
-pub use levels::{Hit, Levels, RevisitTime};
-pub use states::States;
 
 use super::batches::Batches;
 use crate::sys;
+use levels::measure_levels;
 use schedlab_base::{CpuId, Error, Result, Version};
-use schedlab_machine::migration::{Distances, Pattern, Search};
+use schedlab_machine::migration::{Distances, Hit, Levels, Pattern, Search};
 use schedlab_machine::probed::Measured;
 use schedlab_machine::{CacheLevel, Distance, Machine, sysfs};
 use std::path::Path;
@@ -50,7 +49,7 @@ pub(crate) fn caches() -> Result<Caches> {
     let cpus = usable(&host)?;
     let here = CpuId(host.os_cpu(cpus[0]));
     let mut live = Live::new(surroundings::memory_limit(), Pattern::Shuffled)?;
-    let found = Levels::measure(&mut live, here, &told, u64::MAX)?;
+    let found = measure_levels(&mut live, here, &told, u64::MAX)?;
     let mut kept = Caches { levels: Vec::new(), measured: Vec::new() };
     for cache in &told {
         let Some(hit) = found.hit(Some(cache.level)) else { continue };

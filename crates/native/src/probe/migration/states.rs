@@ -3,7 +3,7 @@
 //! The hypervisor may run two virtual CPUs on one core for some seconds, then on two. A move costs a tenth as much in
 //! the first state. A median over both would be one or the other by chance. Times are ns.
 
-use serde::Serialize;
+use schedlab_machine::migration::States;
 
 /// Fewer passes are not split: noise alone would often seem to have two states.
 const PASSES: usize = 15;
@@ -11,18 +11,6 @@ const PASSES: usize = 15;
 const LEAST: usize = 3;
 /// The dearer state costs this many halves of the cheaper one at least.
 const HALVES: i64 = 3;
-
-/// Two states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct States {
-    /// The cheaper state's cost of a move, ns.
-    pub cheaper_ns: i64,
-    /// The part of the passes in the dearer state, per cent.
-    pub dearer_pct: u64,
-    /// The least cost of a pass in the dearer state, ns.
-    #[serde(skip)]
-    pub from_ns: i64,
-}
 
 /// Splits the costs of passes where the sum of distances from the two medians is least. `None` if they are one state:
 /// the gap between two states is wider than half the way from median to median, which noise seldom has.

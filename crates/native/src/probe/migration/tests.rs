@@ -1,5 +1,6 @@
 //! Controls on this machine: a move costs something, no move costs nothing.
 
+use super::curve::measure_curve;
 use super::*;
 use schedlab_base::testing::skipped;
 use schedlab_machine::migration::{Ground, measure};
@@ -20,9 +21,8 @@ fn a_cpu_that_moves_to_itself_pays_nothing() {
     let Some((a, b)) = two() else { return };
     let mut live = Live::new(2 << 20, Pattern::Shuffled).unwrap();
     let passes = Passes { least: 9, most: 9, time_ns: 0 };
-    let none =
-        Curve::measure(&mut live, Search { largest: 1 << 20 }, &[], (a, a), passes, &mut |_, _| Ok(()))
-            .unwrap();
+    let none = measure_curve(&mut live, Search { largest: 1 << 20 }, &[], (a, a), passes, &mut |_, _| Ok(()))
+        .unwrap();
     assert_eq!(none.cost_ns(), 0, "{:?}", none.dearest);
     let one = curve::size(&mut live, 512 << 10, (a, b), Effort::SURE).unwrap();
     let control = curve::size(&mut live, 512 << 10, (b, b), Effort::SURE).unwrap();

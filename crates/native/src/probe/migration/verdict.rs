@@ -1,9 +1,8 @@
 //! The warnings of a calibration: why its figures may not be those of the machine.
 
-use super::calibrate::{Calibration, PairCost};
-use super::curve::Cost;
 use super::surroundings;
 use schedlab_base::Warning;
+use schedlab_machine::migration::{Calibration, Cost, PairCost};
 
 /// Pairs of a distance may differ by this much, per cent.
 const ALIKE_PCT: u64 = 20;
