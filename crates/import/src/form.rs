@@ -47,7 +47,7 @@ impl Form {
     /// The form of a file that begins so, unpacked.
     ///
     /// # Errors
-    /// When it is of no form that is known.
+    /// When its form is not known.
     pub fn of(begin: &[u8]) -> Result<Form> {
         let compressed = |with: &str, how: &str| {
             Err(Error::input(format!("the file is compressed by {with}")).help(format!(
@@ -72,7 +72,7 @@ impl Form {
     }
 }
 
-/// A file of no form that is known.
+/// A file of an unknown form.
 pub(crate) fn unknown() -> Error {
     Error::input("the file is not a recording that is known")
         .help(

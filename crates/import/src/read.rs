@@ -318,7 +318,7 @@ fn read_text(from: impl Read, audience: &mut impl Audience, recording: &Recordin
         (0, 0, n) => Err(Error::input(format!("the recording has {}, and none of the scheduler", schedlab_base::counted(n, "event")))
             .help("record sched_switch, sched_waking and their like: perf sched record, or trace-cmd record -e sched")),
         (0, line, _) => Err(Error::input(format!("line {line} is an event of the scheduler that can't be read"))
-            .help("it is in no form that is known of the kernel's or of libtraceevent")),
+            .help("its form is neither the kernel's nor libtraceevent's")),
         _ => Ok(Imported { others, ..importer.finish(headings.cpus, headings.release) }),
     }
 }

@@ -27,7 +27,7 @@ pub enum States {
 }
 
 impl States {
-    /// Those of the kernel of that release; as now, if it is none.
+    /// The states of that release; today's if the text is not a release.
     pub fn of_release(release: &str) -> States {
         let mut numbers = release.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
         let mut next = || -> Option<u32> { numbers.next()?.parse().ok() };

@@ -81,7 +81,7 @@ pub fn all(cache: &Path) -> Vec<Built> {
 /// The build in a folder.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not a built kernel's folder.
 pub fn open(folder: &Path) -> Result<Built> {
     let path = folder.join(NOTE);
     let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;

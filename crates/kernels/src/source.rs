@@ -134,7 +134,7 @@ fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtai
         fetch::unpack(path, &tree)?;
         if let Some(missing) = MARKS.iter().find(|m| !tree.join(m).is_file()) {
             return Err(Error::input(format!(
-                "{} holds no kernel's source: it has no {missing}",
+                "{} is not a kernel's source: it has no {missing}",
                 path.display()
             ))
             .help("a tarball has one folder, which holds the tree"));

@@ -3,11 +3,22 @@
 //! [`run`] starts this same executable as `schedlab agent`, hands it a [`Job`] and takes back an [`Outcome`]. So tasks
 //! are started from a process that has no threads yet. A run does not need root; if a workload asks for something that
 //! this user may not have, the error names it. Counters that the kernel does not give are absent, never 0.
+//!
+//! The rooms, each of which may use those before it:
+//! - `sys`: system calls, each behind a safe function, and the limits of this machine and user;
+//! - [`settings`]: what a run changes on the system (files, control groups, attributes) and how that is put back;
+//! - `watch`: what the kernel shows of a run: tracepoints, counters, samples, the witness of other load;
+//! - `tasks`: a program on its thread or in its process, and its measurements;
+//! - `agent`: a run from the job to the outcome, on both sides of the pipe;
+//! - [`probe`]: the costs of this machine, for the simulator.
+//!
+//! The one step back: [`settings`] removes tracing instances that a killed run has left, which `watch` knows.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the live backend runs on Linux");
 
 mod agent;
+mod fault;
 pub mod probe;
 pub mod settings;
 mod sys;
@@ -20,8 +31,8 @@ pub use sys::limits;
 pub use watch::{counters, profile, tracepoints};
 
 pub use agent::parent::{AGENT_VARIABLE, run, run_with};
-pub use agent::protocol::Fault;
 pub use agent::{agent_main, execute};
+pub use fault::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
 use schedlab_base::Ns;

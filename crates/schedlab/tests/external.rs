@@ -81,7 +81,7 @@ fn what_goes_wrong_is_told_and_nothing_is_stored() {
     let began = Instant::now();
     let err = fails(2, &["sleep 60", "--timeout", "300ms"]);
     assert!(
-        err.contains("'sleep 60' was not done after 300ms") && began.elapsed() < Duration::from_secs(20),
+        err.contains("'sleep 60' did not end within 300ms") && began.elapsed() < Duration::from_secs(20),
         "{err}"
     );
     assert!(fails(2, &["/bin/false"]).contains("ended with exit code 1"));

@@ -33,7 +33,7 @@ const NOT_TOLD: u32 = u32::MAX;
 /// Reads a trace.
 ///
 /// # Errors
-/// When it can't be read, is none, or has no events of the scheduler.
+/// When it can't be read, is not a trace, or has no events of the scheduler.
 pub fn read(from: impl Read, audience: &mut impl Audience) -> Result<Imported> {
     let mut reader = Reader {
         rounds: Rounds::new(audience),

@@ -18,10 +18,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
-/// The head of version 6, with its symbols: so much is read at first, and it is not longer than the second.
+/// Bytes that are read at first: the head of version 6 with its symbols, which is not longer than the second.
 const HEAD: u64 = 16 << 20;
 const MOST_HEAD: u64 = 256 << 20;
-/// Version 7 begins with so much: magic, version, sizes, compression.
+/// Bytes with which version 7 begins: magic, version, sizes, compression.
 const BEGIN: u64 = 256;
 
 /// A CPU's pages.

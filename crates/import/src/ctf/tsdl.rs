@@ -140,7 +140,7 @@ impl Description {
     /// What can't be read, with its line.
     pub fn read(bytes: &[u8]) -> Result<Description> {
         let text = words::text(bytes).ok_or_else(|| {
-            Error::input("the trace's description is none, or of another byte order")
+            Error::input("the file 'metadata' is not a description of CTF, or is of another byte order")
                 .help("known is CTF 1.8: babeltrace2 convert --output-format=ctf makes it of other traces")
         })?;
         if text.trim_start().starts_with(['{', '[', '\u{1e}']) {

@@ -5,7 +5,7 @@
 
 use base64::Engine;
 
-/// A mail, or a text that is none.
+/// A mail, or another text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mail {
     /// The subject, unfolded, with its brackets.

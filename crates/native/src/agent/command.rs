@@ -177,7 +177,7 @@ impl Call<'_> {
         match cut {
             Some(Cut::Stop) => Ok(None),
             Some(Cut::TimeOut) => {
-                let text = format!("'{line}' was not done after {} and was ended{last}", self.timeout);
+                let text = format!("'{line}' did not end within {} and was ended{last}", self.timeout);
                 Err(Error::input(text).help("give it more time: timeout = \"20m\", or --timeout 20m"))
             }
             Some(Cut::TooMuch) => {
@@ -296,7 +296,7 @@ impl<T: std::io::Read + AsFd> Listened<T> {
         Listened { from, open: true, text: Vec::new() }
     }
     fn hear(&mut self) -> Result<()> {
-        let fault = |e| Error::machine(format!("can't read what a command says: {e}"));
+        let fault = |e| Error::machine(format!("can't read a command's output: {e}"));
         self.open = drain(&mut self.from, &mut self.text).map_err(fault)?;
         Ok(())
     }

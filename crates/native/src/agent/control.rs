@@ -5,6 +5,7 @@
 //! they are gone, because one that comes between a task's look at the flag and its sleep is lost.
 
 use crate::agent::parent::signal_name;
+use crate::agent::recording::Recording;
 use crate::agent::setting_changes::Changes;
 use crate::agent::task_changes::Laters;
 use crate::sys::{self, Reaped, Scope};
@@ -14,7 +15,6 @@ use crate::tasks::task;
 use crate::watch::counters::Offspring;
 use crate::watch::findings::ObserverFindings;
 use crate::watch::kernel_counters::KernelCounters;
-use crate::watch::recording::Recording;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::Observe;
 use std::cell::RefCell;

@@ -3,55 +3,16 @@
 //! A job is framed by its length, because the agent's input stays open after it: its end means stop. The reply is all
 //! of the agent's output, as JSON.
 
+use crate::fault::Fault;
 use crate::{Job, Outcome};
-use schedlab_base::{Error, ErrorKind, Result, Spot};
+use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 
 /// The longest job that is read; a longer length is not a job's.
 const MAX_JOB_BYTES: u64 = 256 << 20;
-
-/// An error as it crosses from one process, or machine, to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
-    /// Exit code of the error's class.
-    class: u8,
-    message: String,
-    help: Option<String>,
-    /// File, and line and column in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    place: Option<(PathBuf, Option<(usize, usize)>)>,
-}
-
-impl From<&Error> for Fault {
-    fn from(e: &Error) -> Fault {
-        Fault {
-            class: e.kind().exit_code(),
-            message: e.message().to_owned(),
-            help: e.remedy().map(str::to_owned),
-            place: e.spot().map(|spot| (spot.file.clone(), spot.line_column)),
-        }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
-        let kind = kinds.into_iter().find(|k| k.exit_code() == fault.class);
-        let error = Error::new(kind.unwrap_or(ErrorKind::Internal), fault.message);
-        let error = match fault.place {
-            Some((file, line_column)) => error.at(Spot { file, line_column }),
-            None => error,
-        };
-        match fault.help {
-            Some(help) => error.help(help),
-            None => error,
-        }
-    }
-}
 
 /// The agent's reply.
 #[derive(Serialize, Deserialize)]
@@ -100,6 +61,7 @@ pub fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
 mod tests {
     use super::*;
     use crate::settings::cgroups::Places;
+    use schedlab_base::ErrorKind;
     use schedlab_record::Observe;
     use schedlab_workload::{Params, Spec};
     use std::io::{self, Write};
@@ -145,17 +107,5 @@ mod tests {
             let e = read_job(reader.as_fd()).unwrap_err();
             assert!(e.kind() == ErrorKind::Input && e.to_string().contains("holds no job"), "{e}");
         }
-    }
-
-    #[test]
-    fn an_error_keeps_class_place_message_and_remedy() {
-        let over = |e: Error| {
-            let text = serde_json::to_string(&Fault::from(&e)).unwrap();
-            Error::from(serde_json::from_str::<Fault>(&text).unwrap())
-        };
-        let e = over(Error::machine("no CPU 7").help("use 0-1"));
-        assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Machine, "no CPU 7\n  help: use 0-1"));
-        let placed = Error::machine("no").at(Spot::at_offset(std::path::Path::new("a.json"), "x\ny", 2));
-        assert_eq!(over(placed).to_string(), "a.json:2:1: no");
     }
 }

@@ -437,7 +437,7 @@ fn put_back(
 /// The remedy for an entry whose setting can't be written or read.
 fn by_hand(file: &Path, entry: &Entry) -> String {
     if trust::is_roots(file) && !crate::sys::is_root() {
-        return "run it as root, who made the entry".to_owned();
+        return "run it as root, which made the entry".to_owned();
     }
     format!(
         "write '{}' into {} by hand and run it again, or remove {} if that file is gone for good",

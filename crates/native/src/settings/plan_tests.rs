@@ -104,7 +104,7 @@ fn values_are_checked_on_any_machine() {
         ("nr_migrate", "3ms", "1 to 1024"),
         ("preempt", "fully", "'full'"),
         ("features", "A,,B", "NO_NAME"),
-        ("file:cpu.weight", "1", "whole path"),
+        ("file:cpu.weight", "1", "absolute path"),
         ("governor", "a b", "does not take"),
         ("smt", "", "one value"),
     ] {

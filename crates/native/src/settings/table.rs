@@ -187,7 +187,7 @@ pub fn row(name: &str) -> Result<&'static Row> {
 pub fn check(name: &str, value: &str) -> Result<()> {
     if let Some(path) = name.strip_prefix(FILE_PREFIX) {
         if !Path::new(path).is_absolute() {
-            return Err(Error::input(format!("setting '{name}': '{path}' is not a whole path"))
+            return Err(Error::input(format!("setting '{name}': '{path}' is not an absolute path"))
                 .help(format!("{FILE_PREFIX}/sys/fs/cgroup/NAME/cpu.weight")));
         }
         return one_line(name, value).map(drop);

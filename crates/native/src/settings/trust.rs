@@ -109,7 +109,7 @@ pub fn remedy(file: &Path) -> Option<String> {
             .then(|| format!("if the entry is right, 'chmod go-w {shown}' makes it count; else remove it"));
     }
     if about.uid() == 0 {
-        return Some("run it as root, who made the entry".to_owned());
+        return Some("run it as root, which made the entry".to_owned());
     }
     // Not even root obeys it: whoever can write to the folder may have made it.
     let state = file.parent().and_then(Path::parent).unwrap_or(Path::new("."));

@@ -4,7 +4,7 @@
 //! the arena's cursor. The controller reads all stretches when the last process is gone. A process that died in between
 //! leaves zeroes.
 
-use crate::agent::protocol::Fault;
+use crate::fault::Fault;
 use crate::sys;
 use crate::tasks::arena::Arena;
 use crate::tasks::column::Column;

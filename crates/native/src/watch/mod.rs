@@ -8,6 +8,5 @@ pub mod findings;
 pub mod kernel_counters;
 pub mod on_cpu_spans;
 pub mod profile;
-pub mod recording;
 pub mod tracepoints;
 pub mod witness;

@@ -5,7 +5,7 @@ const MAGIC: u32 = 0x75d1_1d57;
 /// Bytes of a packet's head: magic, UUID, checksum, two lengths, three schemes, version.
 const HEAD: usize = 4 + 16 + 4 + 4 + 4 + 3 + 2;
 
-/// The text of a description; `None`: it is none, or packed or encrypted.
+/// The text of a description; `None` if it is not one, or is packed or encrypted.
 pub fn text(bytes: &[u8]) -> Option<String> {
     let magic = |bytes: &[u8]| bytes.first_chunk().map(|b| u32::from_le_bytes(*b));
     if magic(bytes)? != MAGIC {
@@ -40,7 +40,7 @@ pub enum Word {
 
 const MARKS: [&str; 14] = ["...", ":=", "{", "}", "[", "]", "<", ">", "(", ")", "=", ";", ",", ":"];
 
-/// The words of a text, each with its line. The error is the line of what is none.
+/// The words of a text, each with its line. The error is the line of the first thing that is not a word.
 pub fn words(text: &str) -> Result<Vec<(Word, usize)>, usize> {
     let (mut all, mut line, mut rest) = (Vec::new(), 1, text);
     loop {
