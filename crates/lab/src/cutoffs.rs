@@ -6,7 +6,7 @@ use schedlab_base::{Result, Version};
 use schedlab_kernel::{Cutoffs, Variant};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::Distances;
-use schedlab_sim::memory;
+use schedlab_sim::cache_by_level;
 use std::sync::{Mutex, PoisonError};
 
 /// A question with its answer.

@@ -32,7 +32,7 @@ impl System<'_> {
     /// A task gets other CPUs from outside.
     pub(crate) fn allow(&mut self, task: TaskId, mask: u32) {
         let allowed = self.fixed.masks[mask as usize].clone();
-        let (by, cpu) = (self.acting, self.tasks[task].cpu);
+        let (by, cpu) = (self.stepping.acting, self.tasks[task].cpu);
         let to = self.choose_allowed(by, task, Some(&allowed));
         let stays = allowed.contains(cpu);
         self.tasks[task].allowed = Some(allowed);
@@ -96,7 +96,7 @@ impl System<'_> {
             self.take_off_delayed(task);
             return Queued::Delayed;
         }
-        let limbo = &mut self.group_rqs[queue].limbo;
+        let limbo = &mut self.fair.group_rqs[queue].limbo;
         if let Some(at) = limbo.iter().position(|t| *t == task) {
             limbo.remove(at);
             return Queued::Waits;

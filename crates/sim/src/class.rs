@@ -168,7 +168,7 @@ impl System<'_> {
     }
     /// Picks the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        match self.rt_shared.any {
+        match self.rt.shared.any {
             false => of_class!(self.fixed.fair, pick_next_task(self, cpu, prev)),
             true => self.pick_by_rank(cpu, prev),
         }
@@ -188,14 +188,14 @@ impl System<'_> {
     /// `schedule()` has begun: a class may bring tasks in before the pick (`put_prev_task_balance`).
     #[inline]
     pub fn balance(&mut self, cpu: CpuId, prev: TaskId) {
-        if self.rt_shared.any {
+        if self.rt.shared.any {
             of_class!(self.class(prev), balance(self, cpu, prev));
         }
     }
     /// A switch on `cpu` is over (`finish_task_switch`).
     #[inline]
     pub fn switched_in(&mut self, cpu: CpuId) {
-        if self.rt_shared.any
+        if self.rt.shared.any
             && let Some(curr) = self.cpus[cpu].curr
         {
             of_class!(self.class(curr), switched_in(self, cpu));
@@ -241,7 +241,7 @@ impl System<'_> {
     /// Checks the invariants of every class's queue of `cpu`, and that the runqueue counts all their tasks.
     pub(crate) fn walk_classes(&mut self, cpu: CpuId) -> Result<(), String> {
         let on_queues = of_class!(Class::Rt, walk(self, cpu))? + of_class!(self.fixed.fair, walk(self, cpu))?;
-        if on_queues != self.nr_running[cpu] {
+        if on_queues != self.rqs.nr_running(cpu) {
             return Err("nr_running of runqueue and its classes differ".into());
         }
         Ok(())

@@ -109,7 +109,7 @@ impl System<'_> {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
         self.start_fork_search(CpuId(0), task);
         let mut walk = self.cpus[CpuId(0)].walk;
-        self.horizon = u64::MAX;
+        self.stepping.horizon = u64::MAX;
         let to = loop {
             if let Ok(to) = self.fork_cpu(CpuId(0), task, &mut walk) {
                 break to;

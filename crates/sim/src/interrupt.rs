@@ -24,7 +24,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            let received_ns = self.nic.take(cpu, now) * costs.nic_irq_ns;
+            let received_ns = self.others.nic.take(cpu, now) * costs.nic_irq_ns;
             let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
             (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
@@ -63,7 +63,7 @@ impl System<'_> {
                 self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                if self.nic.next(cpu).is_none() {
+                if self.others.nic.next(cpu).is_none() {
                     return self.leave_hard(cpu);
                 }
                 self.receive(cpu);
@@ -195,8 +195,8 @@ impl System<'_> {
             self.resched(cpu, cpu, why);
         }
         self.tell_counters(cpu, [self.cpus[cpu].curr, None]);
-        if self.groups.len() > 1 && self.is_crowded(cpu) {
-            self.stats.crowded_ticks += 1;
+        if self.fair.groups.len() > 1 && self.is_crowded(cpu) {
+            self.accounts.stats.crowded_ticks += 1;
         }
         self.trigger_load_balance(cpu);
     }

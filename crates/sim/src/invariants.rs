@@ -13,7 +13,7 @@ use schedlab_base::{CpuId, Error, Result, TaskId};
 /// # Errors
 /// When it does not: a fault of the simulator.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
-    let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
+    let tasks: u64 = sys.fair.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
     let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
     let busy: i64 = sys.cpus.iter().map(charged).sum();
     if tasks as i64 == busy {
@@ -37,7 +37,7 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let on_rq = sys.tasks.iter().filter(|t| t.on_rq).count() as u32;
     let delayed: u32 = sys.cpus.ids().map(|cpu| sys.nr_delayed(cpu)).sum();
     let throttled = sys.throttled_tasks() + sys.tasks_without_quota();
-    let counted: u32 = sys.nr_running.iter().sum::<u32>() + throttled - delayed;
+    let counted: u32 = sys.rqs.all_running() + throttled - delayed;
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
     let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
     if on_rq != counted || runnable != on_rq + carried {
@@ -46,10 +46,10 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
         return fail(CpuId(0), sys.now, text);
     }
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
-    for own in &mut sys.nested {
+    for own in &mut sys.others.nested {
         walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
     }
-    for own in &mut sys.remotes {
+    for own in &mut sys.others.remotes {
         walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
     }
     Ok(())

@@ -1,23 +1,27 @@
 //! The kernel, simulated: fair and real-time classes by version, on any machine, deterministic.
 
+// The crate is not published: a comment says what its item does not.
+#![allow(missing_docs)]
+
 mod affinity;
 mod background;
 pub mod balance;
 pub mod booted;
-mod cache;
+mod cache_by_core;
+pub mod cache_by_level;
 pub mod channel;
 mod class;
 pub mod costs;
 mod cpu;
 pub mod engine;
 pub mod fair;
+mod fixed;
 mod fork;
 mod frame;
 pub mod idle;
 mod interrupt;
 mod invariants;
 pub mod loads;
-pub mod memory;
 mod nested;
 mod net;
 pub mod o1;
@@ -25,6 +29,7 @@ mod observe;
 mod outside;
 pub mod pelt;
 mod preempt;
+mod remote_reads;
 mod rq;
 mod rt;
 mod run;
@@ -39,6 +44,7 @@ mod task;
 mod timer;
 pub mod turns;
 mod user;
+mod user_memory;
 pub mod util_est;
 pub mod wakeup;
 

@@ -95,8 +95,35 @@ impl Intervals {
     }
 }
 
+/// What is counted and recorded of a run, and since when.
+pub struct Accounts {
+    /// Counters that events do not carry.
+    pub stats: Stats,
+    /// The counters of /proc/schedstat.
+    pub schedstat: Schedstat,
+    /// The programs' measurements by interval.
+    pub intervals: Intervals,
+    /// Values before this time are not recorded, ns.
+    pub measure_from: u64,
+    /// Waits that began earlier count from here, ns: the end of the warm-up once it is over.
+    pub counted_from: u64,
+}
+
+impl Accounts {
+    /// All counts are 0, and all is recorded.
+    pub fn new(domains: &Domains, features: FeatureSet) -> Accounts {
+        Accounts {
+            stats: Stats::default(),
+            schedstat: schedstat(domains, features),
+            intervals: Intervals::default(),
+            measure_from: 0,
+            counted_from: 0,
+        }
+    }
+}
+
 /// Counters of 0 for a machine's domains under a kernel with these features.
-pub fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
+fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
     let names = |cpu: &Vec<schedlab_machine::Domain>| {
         cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
     };

@@ -1,13 +1,13 @@
 //! A run: tasks are set up, the clock runs to the end, accounts are drawn up, cheap invariants checked.
 
 use crate::background::Arrivals;
-use crate::cache::Reuse;
+use crate::cache_by_core::Reuse;
+use crate::cache_by_level::Sources;
 use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
-use crate::memory::Sources;
 use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
@@ -25,9 +25,8 @@ use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Steps between two checks of the stop flag and reports of progress.
 const STOP_EVERY: u64 = 4096;
@@ -66,8 +65,8 @@ pub fn run(
     let mut others = Others::of(machine, &mut workload)?;
     validate(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
-    sys.measure_from = workload.warmup.0;
-    sys.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
+    sys.accounts.measure_from = workload.warmup.0;
+    sys.others.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
     others.boot(&mut sys, seed);
     if background {
@@ -158,17 +157,14 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     if autogroup {
         sessions::separate(&mut workload, here);
     }
-    sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
-    sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
-    sys.spinners = (0..workload.words).map(|_| VecDeque::new()).collect();
-    sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
+    sys.user.lay_out(workload.words as usize, workload.slots as usize);
     sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     let warmup = workload.warmup;
-    sys.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
-    sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    sys.run.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
+    sys.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
+    sys.run.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
@@ -244,7 +240,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let queue = sys.group_queue(new.group, new.cpu);
     let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue);
-    let entity = sys.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
+    let entity = sys.fair.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
     sys.parked.push(Parked::default());
     sys.tasks.push(Task {
         name: new.name,
@@ -328,10 +324,10 @@ pub(crate) struct Clock {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
     let n = sys.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + sys.remotes.len(), Stream::new(seed).purpose("ties"));
+    let mut tree = WinnerTree::new(n + 1 + sys.others.remotes.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    (0..sys.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.remotes[r].next_event()));
-    sys.touched.clear();
+    (0..sys.others.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.others.remotes[r].next_event()));
+    sys.stepping.touched.clear();
     // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
     // them.
     let mut outside = Outside::new(sys, &how.changes);
@@ -344,7 +340,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
         if slot == n {
             sys.now = at;
             outside.act(sys);
-            while let Some(touched) = sys.touched.pop() {
+            while let Some(touched) = sys.stepping.touched.pop() {
                 tree.arm(touched.index(), sys.slot_event(touched));
             }
             tree.arm(n, outside.next());
@@ -369,7 +365,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
 
 /// The clock has run out.
 fn finish(sys: &mut System<'_>, clock: &mut Clock) {
-    let measured = sys.now >= sys.measure_from;
+    let measured = sys.now >= sys.accounts.measure_from;
     sys.now = clock.end;
     if !measured {
         // All tasks left, or the run was stopped, during the warm-up: nothing of it counts.
@@ -395,19 +391,19 @@ fn turn(
     let cpu = CpuId::from(slot);
     let mut rival = tree.take(slot);
     loop {
-        sys.steps += 1;
-        sys.horizon = WinnerTree::time(rival).min(clock.end);
+        sys.stepping.steps += 1;
+        sys.stepping.horizon = WinnerTree::time(rival).min(clock.end);
         sys.step(cpu, at);
-        if !sys.touched.is_empty() {
-            while let Some(touched) = sys.touched.pop() {
+        if !sys.stepping.touched.is_empty() {
+            while let Some(touched) = sys.stepping.touched.pop() {
                 if touched != cpu {
                     tree.arm(touched.index(), sys.slot_event(touched));
                 }
             }
             rival = tree.least();
         }
-        let looks_up = sys.alive == 0 || sys.steps >= clock.look_at;
-        if (looks_up || how.check || sys.fault.is_some()) && over(sys, clock, at, how)? {
+        let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at;
+        if (looks_up || how.check || sys.run.fault.is_some()) && over(sys, clock, at, how)? {
             return Ok(None);
         }
         let next = sys.next_event(cpu);
@@ -415,7 +411,7 @@ fn turn(
             tree.put(slot, next);
             return Ok(Some(rival));
         }
-        if !sys.merge || next >= clock.end {
+        if !sys.stepping.merge || next >= clock.end {
             tree.put(slot, next);
             return Ok(Some(tree.least()));
         }
@@ -434,11 +430,11 @@ fn remote_turn(
     let number = slot - sys.nr_cpus() - 1;
     let rival = tree.take(slot);
     sys.remote_acts(number, at, WinnerTree::time(rival).min(clock.end));
-    while let Some(touched) = sys.touched.pop() {
+    while let Some(touched) = sys.stepping.touched.pop() {
         tree.arm(touched.index(), sys.slot_event(touched));
     }
-    tree.arm(slot, sys.remotes[number].next_event());
-    let looks_up = sys.alive == 0 || sys.steps >= clock.look_at || sys.fault.is_some();
+    tree.arm(slot, sys.others.remotes[number].next_event());
+    let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at || sys.run.fault.is_some();
     if looks_up && over(sys, clock, at, how)? {
         return Ok(None);
     }
@@ -448,18 +444,18 @@ fn remote_turn(
 /// Whether a run ends after a step at `at`: a fault, no task left, a stop from outside.
 #[cold]
 pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
-    if let Some(fault) = sys.fault.take() {
+    if let Some(fault) = sys.run.fault.take() {
         return Err(fault);
     }
-    if how.check || (how.walks && sys.steps >= clock.look_at) {
+    if how.check || (how.walks && sys.stepping.steps >= clock.look_at) {
         crate::invariants::walk(sys)?;
     }
-    if sys.alive == 0 {
-        clock.end = at.max(sys.measure_from);
+    if sys.run.alive == 0 {
+        clock.end = at.max(sys.accounts.measure_from);
         return Ok(true);
     }
-    if sys.steps >= clock.look_at {
-        clock.look_at = sys.steps + how.look_every;
+    if sys.stepping.steps >= clock.look_at {
+        clock.look_at = sys.stepping.steps + how.look_every;
         clock.stopped = how.wants_an_end(at);
         clock.end = if clock.stopped { at } else { clock.end };
     }
@@ -490,39 +486,45 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     sys.release_clocks();
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
-    let mut report =
-        SimReport { end: Ns(clock.end), events: sys.steps, stopped: clock.stopped, ..SimReport::default() };
-    report.missed = clock.missed.map(|at| at.since(Ns(sys.measure_from)));
+    let mut report = SimReport {
+        end: Ns(clock.end),
+        events: sys.stepping.steps,
+        stopped: clock.stopped,
+        ..SimReport::default()
+    };
+    report.missed = clock.missed.map(|at| at.since(Ns(sys.accounts.measure_from)));
     report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
-    report.wakeups = sys.stats.wakeups;
-    for own in std::mem::take(&mut sys.nested) {
+    report.wakeups = sys.accounts.stats.wakeups;
+    for own in std::mem::take(&mut sys.others.nested) {
         nested::accounts::close(own, clock.end, &mut report)?;
     }
-    for mut link in std::mem::take(&mut sys.remotes) {
+    for mut link in std::mem::take(&mut sys.others.remotes) {
         nested::accounts::close_kernel(&mut link.sys, clock.end, &mut report)?;
     }
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
-    found.duration = report.end.since(Ns(sys.measure_from));
-    found.intervals.append(&mut sys.intervals.kept);
+    found.duration = report.end.since(Ns(sys.accounts.measure_from));
+    found.intervals.append(&mut sys.accounts.intervals.kept);
     // The intervals of several tasks are kept in the order in which they ended.
     found.intervals.sort_by_key(|i| i.start);
-    let lost = sys.intervals.dropped;
+    let lost = sys.accounts.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
-    if sys.groups.len() > 1 {
-        found.counters.insert("group.crowded_time".to_owned(), sys.stats.crowded_ticks * sys.fixed.tick_ns);
+    if sys.fair.groups.len() > 1 {
+        found
+            .counters
+            .insert("group.crowded_time".to_owned(), sys.accounts.stats.crowded_ticks * sys.fixed.tick_ns);
     }
-    let mut schedstat = sys.schedstat;
-    schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
+    let mut schedstat = sys.accounts.schedstat;
+    schedstat.timestamp = (clock.end - sys.accounts.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
-    found.counters.extend(sys.stats.named());
-    if let Some(memory) = &sys.memory {
+    found.counters.extend(sys.accounts.stats.named());
+    if let Some(memory) = &sys.memory.by_level {
         found.counters.extend(memory.sources.named());
     }
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;
+        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.accounts.stats.datagrams_lost;
     }
     Ok(report)
 }
@@ -533,7 +535,7 @@ pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
         name: task.name.clone(),
         background: task.background,
         ended: (task.state != State::Unborn).then_some(Ns(task.ended)),
-        cpu_time_ns: sys.entities[task.entity].sum_exec - task.before.1,
+        cpu_time_ns: sys.fair.entities[task.entity].sum_exec - task.before.1,
         work_ns: task.work_ns - task.before.0,
     }
 }
@@ -556,19 +558,19 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
         let exec = sys.entity(t).sum_exec;
         sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
     }
-    sys.stats = Stats::default();
-    if let Some(memory) = &mut sys.memory {
+    sys.accounts.stats = Stats::default();
+    if let Some(memory) = &mut sys.memory.by_level {
         memory.sources = Sources::default();
     }
-    sys.schedstat.clear();
+    sys.accounts.schedstat.clear();
     sys.begin_counting_quotas();
-    sys.counted_from = sys.now;
-    for own in &mut sys.nested {
+    sys.accounts.counted_from = sys.now;
+    for own in &mut sys.others.nested {
         own.sys.now = sys.now;
         own.counted = nested::Counted::default();
         begin_measuring(&mut own.sys);
     }
-    for link in &mut sys.remotes {
+    for link in &mut sys.others.remotes {
         link.sys.now = sys.now;
         begin_measuring(&mut link.sys);
     }

@@ -26,7 +26,7 @@ impl System<'_> {
     /// in the same window as its pick.
     #[inline]
     pub fn count_schedule(&mut self, cpu: CpuId) {
-        self.schedstat.cpus[cpu.index()].counters.sched_count += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.sched_count += 1;
     }
 
     /// A task is queued: it waits from now on, unless it does already (`sched_info_enqueue`).
@@ -45,10 +45,10 @@ impl System<'_> {
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
-            let waited_ns = self.now.saturating_sub(queued_at.max(self.counted_from));
-            self.schedstat.cpus[cpu].counters.run_delay += waited_ns;
+            let waited_ns = self.now.saturating_sub(queued_at.max(self.accounts.counted_from));
+            self.accounts.schedstat.cpus[cpu].counters.run_delay += waited_ns;
             if let Some((machine, _)) = self.vcpu_of(task) {
-                self.nested[machine].counted.steal_ns += waited_ns;
+                self.others.nested[machine].counted.steal_ns += waited_ns;
             }
         }
     }
@@ -57,24 +57,24 @@ impl System<'_> {
     #[inline]
     pub fn count_switch(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, stayed_ns: u64) {
         if let Some(p) = prev {
-            self.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
+            self.accounts.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
             if self.tasks[p].on_rq {
                 self.count_queued(p);
             }
         }
         let Some(n) = next else {
-            self.schedstat.cpus[cpu.index()].counters.sched_goidle += 1;
+            self.accounts.schedstat.cpus[cpu.index()].counters.sched_goidle += 1;
             return;
         };
         self.count_dequeued(n);
-        self.schedstat.cpus[cpu.index()].counters.pcount += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.pcount += 1;
     }
 
     /// A wakeup by `by` has chosen `to` (`ttwu_stat`). `affine`: the domain of `by` in which `wake_affine` chose the
     /// waking CPU, counted with the wakeup so that both count in the same window.
     #[inline]
     pub fn count_wakeup(&mut self, by: CpuId, to: CpuId, affine: Option<u8>) {
-        let cpu = &mut self.schedstat.cpus[by.index()];
+        let cpu = &mut self.accounts.schedstat.cpus[by.index()];
         cpu.counters.ttwu_count += 1;
         if let Some(domain) = affine.and_then(|level| cpu.domains.get_mut(usize::from(level))) {
             domain.counters.ttwu_move_affine += 1;
@@ -100,7 +100,7 @@ impl System<'_> {
     /// The counters of the domain that a pass balances.
     #[inline]
     pub fn lb_domain(&mut self, p: &Pass) -> &mut DomainStat {
-        &mut self.schedstat.cpus[p.dst.index()].domains[p.level]
+        &mut self.accounts.schedstat.cpus[p.dst.index()].domains[p.level]
     }
     /// The balance counters of a pass: by its CPU, its domain and its kind.
     #[inline]

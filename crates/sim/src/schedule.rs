@@ -26,7 +26,7 @@ impl System<'_> {
         let asked = c.push.take();
         let push = asked.filter(|(task, to, why)| {
             *why != MoveReason::Active
-                || !self.limits
+                || !self.fair.any_quota
                 || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
         });
         let mut stopper_ns = match push {
@@ -67,7 +67,7 @@ impl System<'_> {
                     }
                 }
             }
-            if self.tells {
+            if self.out.wants_details() {
                 let carries = self.cpus[cpu].carried.is_some();
                 self.tell(cpu, EventKind::Schedule { carries });
             }
@@ -92,7 +92,9 @@ impl System<'_> {
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
             None => costs.schedule_idle_ns,
             Some(State::Runnable) => costs.schedule_preempt_ns,
-            Some(_) if self.nr_running[cpu] == 0 && costs.schedule_empty_ns > 0 => costs.schedule_empty_ns,
+            Some(_) if self.rqs.nr_running(cpu) == 0 && costs.schedule_empty_ns > 0 => {
+                costs.schedule_empty_ns
+            }
             Some(_) => costs.schedule_sleep_ns,
         };
         if schedule_ns == 0 {
@@ -131,7 +133,7 @@ impl System<'_> {
             // The stopper was asked for during the pick.
             return self.schedule(cpu, SwitchReason::Moved);
         }
-        if self.limits && self.throttle_on_return(cpu) {
+        if self.fair.any_quota && self.throttle_on_return(cpu) {
             return self.schedule(cpu, SwitchReason::Throttled);
         }
         self.start_user(cpu);
@@ -200,7 +202,7 @@ impl System<'_> {
     /// Time since a task was charged last, ns, or since the start of its next charge; 0 for the idle task.
     pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
         let entity = task.map(|t| self.tasks[t].entity);
-        entity.map_or(0, |e| self.now as i64 - self.entities[e].exec_start as i64)
+        entity.map_or(0, |e| self.now as i64 - self.fair.entities[e].exec_start as i64)
     }
 
     /// Loads the next task's address space if it differs from the last one's; returns the time, ns. The idle task and
@@ -267,7 +269,7 @@ impl System<'_> {
             self.end_idle_sample(to);
         }
         // A reader of the trace takes a delayed task for asleep.
-        let runnable = self.nr_running[to] - self.nr_delayed(to);
+        let runnable = self.rqs.nr_running(to) - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         self.tell_counters(to, [Some(task), None]);
@@ -275,7 +277,7 @@ impl System<'_> {
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
         let signals = preempts && self.resched_for(by, to, task, why);
-        if self.rt_shared.any && how != Enqueue::Moved {
+        if self.rt.shared.any && how != Enqueue::Moved {
             self.task_woken(to, task);
         }
         signals
@@ -300,7 +302,7 @@ impl System<'_> {
         // An earlier lazy request stays the reason.
         c.need_resched.get_or_insert(why);
         c.lazy = false;
-        let signals = by != to || self.from_outside;
+        let signals = by != to || self.stepping.from_outside;
         if signals {
             self.kick(by, to);
         }
@@ -340,7 +342,7 @@ impl System<'_> {
         let delay = match self.turns {
             Some(_) => 0,
             None if watches => self.signal_ns(by, to),
-            None => ipi_ns(&self.fixed.machine.costs, self.lines.distance(by, to)),
+            None => ipi_ns(&self.fixed.machine.costs, self.memory.remote_reads.distance(by, to)),
         };
         let c = &mut self.cpus[to];
         c.ipi_at = c.ipi_at.min(self.now + delay);

@@ -51,7 +51,7 @@ impl System<'_> {
 
     /// Whether tasks are in a group without having joined it.
     fn is_born_in(&self, group: GroupId) -> bool {
-        sessions::is_session(&self.groups[group].path)
+        sessions::is_session(&self.fair.groups[group].path)
     }
 
     /// A task that is on no queue yet has these attributes and this group.
@@ -60,7 +60,7 @@ impl System<'_> {
         let t = &mut self.tasks[task];
         (t.attr, t.class, t.o1, t.group) = (attr, class, O1Task::new(attr), group);
         let (entity, cpu) = (t.entity, t.cpu);
-        self.entities[entity].set_weight(weight * FINE);
+        self.fair.entities[entity].set_weight(weight * FINE);
         self.set_task_rq(task, cpu);
     }
 
@@ -177,7 +177,7 @@ mod tests {
                 let task = starter(sys, Attr::nice(19), ROOT_GROUP);
                 let queue = CfsRqId(CPU.0);
                 assert_eq!(
-                    (sys.entity(task).avg.load_avg, sys.queues[queue].load_weight),
+                    (sys.entity(task).avg.load_avg, sys.fair.queues[queue].load_weight),
                     (load, 15),
                     "{version}"
                 );

@@ -88,7 +88,7 @@ impl System<'_> {
     }
 
     fn sys_futex_wait(&mut self, cpu: CpuId, curr: TaskId, word: u32, value: u32, until: u64) {
-        if self.words[word as usize].load(SeqCst) != value {
+        if self.user.words[word as usize].load(SeqCst) != value {
             self.tasks[curr].outcome = Outcome::WouldNotWait;
             return self.return_to_user(cpu);
         }
@@ -96,7 +96,7 @@ impl System<'_> {
             self.tasks[curr].outcome = Outcome::TimedOut;
             return self.return_to_user(cpu);
         }
-        self.waiters[word as usize].push_back(curr);
+        self.user.waiters[word as usize].push_back(curr);
         self.tasks[curr].waits_on = Some(word);
         if until != u64::MAX {
             let slack_ns = self.timer_slack_ns(curr);
@@ -109,7 +109,7 @@ impl System<'_> {
     fn sys_futex_wake(&mut self, cpu: CpuId, curr: TaskId, word: u32, count: u32) {
         let mut woken = 0;
         while woken < count
-            && let Some(waiter) = self.waiters[word as usize].pop_front()
+            && let Some(waiter) = self.user.waiters[word as usize].pop_front()
         {
             self.tasks[waiter].waits_on = None;
             self.cancel_timer(waiter);
@@ -128,13 +128,13 @@ impl System<'_> {
         self.tasks[task].timer = None;
         self.tasks[task].timed_out = true;
         if let Some(word) = self.tasks[task].waits_on.take() {
-            self.waiters[word as usize].retain(|t| *t != task);
+            self.user.waiters[word as usize].retain(|t| *t != task);
             self.tasks[task].outcome = Outcome::TimedOut;
         }
     }
 
     fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
-        self.schedstat.cpus[cpu.index()].counters.yld_count += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.yld_count += 1;
         self.yield_task(curr);
         self.schedule(cpu, SwitchReason::Yielded);
     }
@@ -142,7 +142,7 @@ impl System<'_> {
     /// CPU time that a task has used, the present stay included.
     fn sys_usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
         if let Some(used) = self.tasks.get(of.index()) {
-            let entity = &self.entities[used.entity];
+            let entity = &self.fair.entities[used.entity];
             let runs = self.cpus[used.cpu].curr == Some(of);
             let since = if runs { self.now - entity.exec_start } else { 0 };
             let usage = Usage {
@@ -170,7 +170,7 @@ impl System<'_> {
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
         self.tasks[curr].state = State::Dead;
         self.tasks[curr].ended = self.now;
-        self.alive -= usize::from(self.tasks[curr].counts);
+        self.run.alive -= usize::from(self.tasks[curr].counts);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
     }

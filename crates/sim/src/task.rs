@@ -1,6 +1,6 @@
 //! Tasks: program, scheduling attributes, place, and activity in user mode.
 
-use crate::cache::Reuse;
+use crate::cache_by_core::Reuse;
 use crate::channel::state::Transfer;
 use crate::fair::EntityId;
 use crate::o1::state::O1Task;

@@ -19,7 +19,7 @@ use schedlab_kernel::{
 use schedlab_machine::Machine;
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
-use schedlab_sim::memory;
+use schedlab_sim::cache_by_level;
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 

@@ -11,11 +11,13 @@ use super::interval::{Election, NextBalance};
 use super::newidle_dice::Dice;
 use super::newidle_gate::DomainCost;
 use super::settle::{Bounds, DomainState};
+use super::shared::{DomainShared, Gathered};
 use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
 use crate::o1::busiest::{Pull, Seen, Sums};
 use schedlab_base::{Arena, CpuId};
+use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains};
 use schedlab_trace::BalanceTrigger;
 
@@ -111,6 +113,38 @@ impl NohzState {
             has_blocked: false,
             needs_update: false,
             serial: None,
+        }
+    }
+}
+
+/// What balancing remembers beside the CPUs' own records.
+pub struct BalanceState {
+    /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
+    pub overload: bool,
+    /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
+    pub(super) misfit: Arena<CpuId, u64>,
+    /// `sgc->imbalance` of every group.
+    pub(super) imbalanced: Vec<bool>,
+    /// Shared state of domains.
+    pub(super) shared: Vec<DomainShared>,
+    /// Statistics of groups that one CPU gathered, for others to use (ILB_SHARE); empty without the feature.
+    pub(super) gathered: Vec<Option<Gathered>>,
+    /// Tickless-idle balancing.
+    pub(super) nohz: NohzState,
+}
+
+impl BalanceState {
+    /// All CPUs are idle; the domains' shared state is `shared`.
+    pub fn new(domains: &Domains, shared: Vec<DomainShared>, features: FeatureSet) -> BalanceState {
+        let (cpus, groups) = (domains.of_cpu.len(), domains.groups.len());
+        let sharable = if features.has(Feature::IlbShare) { groups } else { 0 };
+        BalanceState {
+            overload: false,
+            misfit: Arena::filled(0, cpus),
+            imbalanced: vec![false; groups],
+            shared,
+            gathered: vec![None; sharable],
+            nohz: NohzState::new(cpus),
         }
     }
 }

@@ -49,7 +49,7 @@ impl System<'_> {
             _ => None,
         };
         if let Some(what) = wrong {
-            self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr].name)));
+            self.run.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr].name)));
             return;
         }
         let (part, opens, returned, slept, back) = (0, true, false, false, false);
@@ -184,7 +184,7 @@ impl System<'_> {
     /// The copied bytes enter the channel, as far as there still is room. Returns whether all bytes are in.
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (kind, to) = (self.channels.kind(t.port), t.port.peer());
-        if self.nic.is_far(to) {
+        if self.others.nic.is_far(to) {
             let bytes = std::mem::take(&mut t.part);
             t.left -= bytes;
             t.opens = false;
@@ -202,7 +202,7 @@ impl System<'_> {
         t.left -= written.bytes;
         t.opens &= written.bytes == 0;
         let done = t.left == 0 || datagram;
-        self.stats.datagrams_lost += u64::from(written.lost);
+        self.accounts.stats.datagrams_lost += u64::from(written.lost);
         let news = !written.lost && (written.bytes > 0 || datagram);
         let full = buffer.pages_full();
         if news && buffer.wakes_reader(was_empty, &self.fixed.history) {

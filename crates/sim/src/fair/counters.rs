@@ -13,7 +13,7 @@ impl System<'_> {
     /// Tells a CPU's counters and those of some tasks, if the sink asks for any.
     #[inline]
     pub fn tell_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
-        if self.counts.any() {
+        if self.out.wants().any() {
             self.tell_counters_now(cpu, tasks);
         }
     }
@@ -21,7 +21,7 @@ impl System<'_> {
     #[cold]
     #[inline(never)]
     fn tell_counters_now(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
-        if self.counts.has(CounterKind::Load) {
+        if self.out.wants().has(CounterKind::Load) {
             let load = self.load_now(cpu) as i64;
             self.tell_counter(Counter::Load(cpu), Some(load));
         }
@@ -32,8 +32,8 @@ impl System<'_> {
         }
     }
     fn tell_counter(&mut self, counter: Counter, value: Option<i64>) {
-        if let Some(value) = value.filter(|_| self.counts.has(counter.kind())) {
-            self.sink.counter(Ns(self.now), counter, value);
+        if let Some(value) = value.filter(|_| self.out.wants().has(counter.kind())) {
+            self.out.sink().counter(Ns(self.now), counter, value);
         }
     }
 
@@ -41,7 +41,7 @@ impl System<'_> {
     fn past_min_vruntime(&self, task: TaskId) -> Option<i64> {
         let e = self.entity(task);
         let is_cfs = matches!(self.class(task), Class::Cfs | Class::Early);
-        (is_cfs && e.on_rq).then(|| e.vruntime - self.queues[e.cfs_rq].min_vruntime)
+        (is_cfs && e.on_rq).then(|| e.vruntime - self.fair.queues[e.cfs_rq].min_vruntime)
     }
     /// What a task on a queue of EEVDF is owed, virtual ns.
     fn lag_now(&self, task: TaskId) -> Option<i64> {
@@ -56,7 +56,7 @@ impl System<'_> {
         match self.class(task) {
             Class::Eevdf => (e.on_rq && !e.rel_deadline).then(|| e.deadline - e.vruntime),
             Class::Cfs | Class::Early => {
-                let runs = self.cpus[self.queues[e.cfs_rq].cpu].curr == Some(task) && e.on_rq;
+                let runs = self.cpus[self.fair.queues[e.cfs_rq].cpu].curr == Some(task) && e.on_rq;
                 let ran_ns = e.sum_exec - e.prev_sum_exec;
                 runs.then(|| self.slice_ns(self.tasks[task].entity) as i64 - ran_ns as i64)
             }

@@ -29,23 +29,23 @@ impl System<'_> {
     /// Brings the load averages of an entity and its queue up to this instant.
     pub(super) fn update_load(&mut self, entity: EntityId) {
         if !self.tracks_load() {
-            let queue = self.entities[entity].cfs_rq;
+            let queue = self.fair.entities[entity].cfs_rq;
             return self.contribute_weight(queue, false);
         }
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let queue = e.cfs_rq;
-        let running = self.queues[queue].curr == Some(entity);
+        let running = self.fair.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
         // A task is runnable or not; a group has as many runnable tasks as its queue.
         let runnable = match e.my_q {
             None => u64::from(e.on_rq && !e.delayed),
-            Some(below) => u64::from(self.queues[below].h_nr_running),
+            Some(below) => u64::from(self.fair.queues[below].h_nr_running),
         };
         let now = self.pelt_clock(queue);
         // A task that is between two queues has the load that it took along: its time on neither counts.
         let between = e.task.is_some_and(|t| self.tasks[t].detached);
-        let share = if running { self.util_share(self.queues[queue].cpu) } else { 0 };
-        let e = &mut self.entities[entity];
+        let share = if running { self.util_share(self.fair.queues[queue].cpu) } else { 0 };
+        let e = &mut self.fair.entities[entity];
         if !between && e.avg.update_by(now, weight, runnable, share) {
             e.est.unchanged = false;
         }
@@ -60,8 +60,8 @@ impl System<'_> {
         }
         let (sums, now) = (self.sums_runnable(), self.pelt_clock(queue));
         let gone = self.take_removed(queue);
-        let share = self.util_share(self.queues[queue].cpu);
-        let q = &mut self.queues[queue];
+        let share = self.util_share(self.fair.queues[queue].cpu);
+        let q = &mut self.fair.queues[queue];
         let share = if q.curr.is_some() { share } else { 0 };
         let ended = q.avg.update_by(now, q.load_weight, u64::from(q.h_nr_running), share);
         if sums {
@@ -75,13 +75,13 @@ impl System<'_> {
     /// A queue takes off what woken tasks have left behind. Returns whether there was any.
     #[inline]
     fn take_removed(&mut self, queue: CfsRqId) -> bool {
-        let own = &mut self.group_rqs[queue];
+        let own = &mut self.fair.group_rqs[queue];
         if own.removed.tasks == 0 {
             return false;
         }
         let gone = std::mem::take(&mut own.removed);
-        let runnable = self.queues[queue].avg.remove(&gone);
-        if self.queues[queue].owner.is_some() && self.fixed.history.group_load_follows {
+        let runnable = self.fair.queues[queue].avg.remove(&gone);
+        if self.fair.queues[queue].owner.is_some() && self.fixed.history.group_load_follows {
             own.propagates = true;
             own.runnable_sum -= runnable as i64;
         }
@@ -111,11 +111,11 @@ impl System<'_> {
     /// Whether a queue is on no list of those to be aged, as in some kernels: it has had no task since its averages
     /// were zero (`cfs_rq_is_decayed`).
     fn is_forgotten(&mut self, queue: CfsRqId) -> bool {
-        if !self.fixed.history.attached_load_unlisted || !self.group_rqs[queue].listed {
+        if !self.fixed.history.attached_load_unlisted || !self.fair.group_rqs[queue].listed {
             return self.fixed.history.attached_load_unlisted;
         }
-        let q = &self.queues[queue];
-        self.group_rqs[queue].listed = q.load_weight > 0 || q.avg.load_sum > 0 || q.avg.util_sum > 0;
+        let q = &self.fair.queues[queue];
+        self.fair.group_rqs[queue].listed = q.load_weight > 0 || q.avg.load_sum > 0 || q.avg.util_sum > 0;
         false
     }
 
@@ -131,35 +131,35 @@ impl System<'_> {
         self.attach_load(self.tasks[task].entity);
         while let Some(entity) = level {
             self.update_load(entity);
-            let queue = self.entities[entity].cfs_rq;
+            let queue = self.fair.entities[entity].cfs_rq;
             self.contribute(queue);
-            level = self.entities[entity].parent;
+            level = self.fair.entities[entity].parent;
         }
     }
 
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
-        let queue = &self.queues[self.group_queue(self.tasks[task].group, to)].avg;
+        let queue = &self.fair.queues[self.group_queue(self.tasks[task].group, to)].avg;
         let capacity = if self.fixed.history.new_task_by_capacity { self.fixed.speed[to] } else { SCALE };
         let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
         let (history, now) = (&self.fixed.history, self.now);
-        let entity = &mut self.entities[self.tasks[task].entity];
+        let entity = &mut self.fair.entities[self.tasks[task].entity];
         entity.avg = Pelt::settled(history, entity.weight, now, room);
         self.tasks[task].detached = self.tracks_load();
     }
 
     /// A moved entity's load joins its new queue.
     pub(super) fn attach_load(&mut self, entity: EntityId) {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.detached)
         {
-            let e = &mut self.entities[entity];
-            let avg = &mut self.queues[e.cfs_rq].avg;
+            let e = &mut self.fair.entities[entity];
+            let avg = &mut self.fair.queues[e.cfs_rq].avg;
             e.avg.align_to(avg);
             avg.add(&e.avg);
             self.note_propagation(entity, true);
-            let queue = self.entities[entity].cfs_rq;
+            let queue = self.fair.entities[entity].cfs_rq;
             self.contribute(queue);
         }
     }
@@ -174,10 +174,10 @@ impl System<'_> {
     /// A task's load leaves the queue that the task was on, at once.
     pub(super) fn detach_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let old = self.entities[entity].cfs_rq;
+        let old = self.fair.entities[entity].cfs_rq;
         self.update_load(entity);
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
-            self.queues[old].avg.sub(&self.entities[entity].avg);
+            self.fair.queues[old].avg.sub(&self.fair.entities[entity].avg);
             self.note_propagation(entity, false);
             self.contribute(old);
         }
@@ -189,14 +189,14 @@ impl System<'_> {
     /// (`migrate_se_pelt_lag`).
     fn leave_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let old = self.entities[entity].cfs_rq;
-        let (cpu, seen_ns) = (self.queues[old].cpu, self.queues[old].avg.last_update_ns);
+        let old = self.fair.entities[entity].cfs_rq;
+        let (cpu, seen_ns) = (self.fair.queues[old].cpu, self.fair.queues[old].avg.last_update_ns);
         let catches_up = self.fixed.history.woken_load_catches_up && self.cpus[cpu].curr.is_none();
         let now = self.pelt_clock(old);
         self.tasks[task].detached = true;
-        let avg = &mut self.entities[entity].avg;
+        let avg = &mut self.fair.entities[entity].avg;
         avg.update(seen_ns, 0, 0, false);
-        self.group_rqs[old].removed.add(avg);
+        self.fair.group_rqs[old].removed.add(avg);
         if catches_up {
             avg.update(now, 0, 0, false);
         }
@@ -205,12 +205,12 @@ impl System<'_> {
     /// A task that ended takes its load with it, at its queue's next update (`task_dead_fair`, 4.3+).
     pub(super) fn forget_load(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.fair.entities[entity].cfs_rq;
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
-            let seen_ns = self.queues[queue].avg.last_update_ns;
-            let avg = &mut self.entities[entity].avg;
+            let seen_ns = self.fair.queues[queue].avg.last_update_ns;
+            let avg = &mut self.fair.entities[entity].avg;
             avg.update(seen_ns, 0, 0, false);
-            self.group_rqs[queue].removed.add(avg);
+            self.fair.group_rqs[queue].removed.add(avg);
         }
     }
 
@@ -219,9 +219,9 @@ impl System<'_> {
     pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
         // Its weight on a flat timeline follows by itself.
-        let keeps = self.is_divided(entity).then(|| self.entities[entity].line_fine);
-        let e = &mut self.entities[entity];
-        let q = &mut self.queues[e.cfs_rq];
+        let keeps = self.is_divided(entity).then(|| self.fair.entities[entity].line_fine);
+        let e = &mut self.fair.entities[entity];
+        let q = &mut self.fair.queues[e.cfs_rq];
         let (before, old) = (e.avg, e.weight);
         e.set_weight(fine);
         if let Some(fine) = keeps {
@@ -250,7 +250,7 @@ impl System<'_> {
         if self.has(Feature::UtilEst) {
             let estimate = self.entity(task).est.estimate();
             let root = self.root(cpu);
-            self.queues[root].util_est += estimate;
+            self.fair.queues[root].util_est += estimate;
         }
     }
 
@@ -261,8 +261,8 @@ impl System<'_> {
             return;
         }
         let (root, capacity) = (self.root(cpu), self.fixed.cpu_capacity[cpu]);
-        let e = &mut self.entities[self.tasks[task].entity];
-        self.queues[root].util_est -= e.est.estimate();
+        let e = &mut self.fair.entities[self.tasks[task].entity];
+        self.fair.queues[root].util_est -= e.est.estimate();
         if sleeps {
             e.est.sleep(e.avg.util_avg, capacity);
         }
@@ -274,7 +274,7 @@ impl System<'_> {
         let e = self.entity(task);
         let mut avg = e.avg;
         if !e.on_rq {
-            avg.update(self.queues[e.cfs_rq].avg.last_update_ns, 0, 0, false);
+            avg.update(self.fair.queues[e.cfs_rq].avg.last_update_ns, 0, 0, false);
         }
         if self.has(Feature::UtilEst) { e.est.task_util(avg.util_avg) } else { avg.util_avg }
     }
@@ -283,13 +283,13 @@ impl System<'_> {
     /// the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
     #[inline]
     pub fn cfs_util(&self, cpu: CpuId) -> u64 {
-        let q = &self.queues[self.root(cpu)];
+        let q = &self.fair.queues[self.root(cpu)];
         cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
     }
 
     /// The same without a task that runs there (`cpu_util_without`).
     pub fn util_without(&self, cpu: CpuId, task: TaskId) -> u64 {
-        let (q, e) = (&self.queues[self.root(cpu)], &self.entities[self.tasks[task].entity]);
+        let (q, e) = (&self.fair.queues[self.root(cpu)], &self.fair.entities[self.tasks[task].entity]);
         let estimate = q.util_est.saturating_sub(e.est.estimate());
         cpu_util(q.avg.util_avg.saturating_sub(e.avg.util_avg), estimate, self.fixed.cpu_capacity[cpu])
     }
@@ -297,8 +297,8 @@ impl System<'_> {
     /// The same with a sleeping task added (`cpu_util`). PELT's sum still contains the task on the CPU where it ran
     /// last.
     pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
-        let (q, t) = (&self.queues[self.root(cpu)], &self.tasks[task]);
-        let e = &self.entities[t.entity];
+        let (q, t) = (&self.fair.queues[self.root(cpu)], &self.tasks[task]);
+        let e = &self.fair.entities[t.entity];
         let comes = if t.cpu == cpu { 0 } else { e.avg.util_avg };
         let estimate = if self.has(Feature::UtilEst) { q.util_est + e.est.estimate() } else { 0 };
         cpu_util(q.avg.util_avg + comes, estimate, self.fixed.cpu_capacity[cpu])

@@ -19,6 +19,7 @@ mod invariants;
 mod loads;
 pub(crate) mod rules;
 pub mod runqueue;
+pub mod state;
 
 pub(crate) use cfs::Cfs;
 pub(crate) use class::Fair;

@@ -72,9 +72,9 @@ pub fn boot<'s>(
     let vcpus = decl.vcpus.len();
     let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
     let mut sys = System::new(seen, decl.kernel, own_seed, sink);
-    sys.measure_from = part.warmup.0;
-    sys.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
-    sys.nic = Nic::new(&part, Place::Inside(number as u32), vcpus);
+    sys.accounts.measure_from = part.warmup.0;
+    sys.others.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
+    sys.others.nic = Nic::new(&part, Place::Inside(number as u32), vcpus);
     if decl.periodic_tick {
         // Each vCPU starts its timer as it boots: ticks are out of phase.
         let phases = sys.fixed.stream.purpose("tick");
@@ -87,17 +87,17 @@ pub fn boot<'s>(
         let cpu = sys.tasks[task].cpu;
         sys.kick(CpuId(0), cpu);
     }
-    sys.touched.clear();
+    sys.stepping.touched.clear();
     Nested::new(sys, (&decl.vcpus, decl.vhost), decl.halt_poll.0, relay)
 }
 
 /// Adds a guest to its host: its threads execute vCPUs.
 pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>, decl: &NestedDecl) {
-    let machine = host.nested.len() as u16;
+    let machine = host.others.nested.len() as u16;
     for (n, thread) in decl.vcpus.iter().enumerate() {
         let task = &mut host.tasks[*thread];
         task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
         task.footprint_kb = VCPU_FOOTPRINT_KB;
     }
-    host.nested.push(guest);
+    host.others.nested.push(guest);
 }

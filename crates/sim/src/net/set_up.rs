@@ -53,9 +53,9 @@ pub fn boot<'s>(
     let own = Stream::new(seed).purpose("remote").number(number as u64);
     let mut sys = System::new(machine, decl.kernel, own.below(0, u64::MAX), sink);
     let (cpus, place) = (sys.nr_cpus(), Place::Remote(number as u32));
-    sys.measure_from = part.warmup.0;
-    sys.hosted = Some(Hosted::apart(cpus));
-    sys.nic = Nic::new(&part, place, cpus);
+    sys.accounts.measure_from = part.warmup.0;
+    sys.others.hosted = Some(Hosted::apart(cpus));
+    sys.others.nic = Nic::new(&part, place, cpus);
     for task in load_workload(&mut sys, part, place) {
         sys.start_task(task);
         let cpu = sys.tasks[task].cpu;
@@ -63,9 +63,9 @@ pub fn boot<'s>(
     }
     let mut tree = WinnerTree::new(cpus, own.purpose("ties"));
     (0..cpus).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    sys.touched.clear();
+    sys.stepping.touched.clear();
     let (delay_ns, queues) = (decl.delay.0, decl.queues);
-    let done = sys.alive == 0;
-    host.alive += usize::from(!done);
-    host.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done });
+    let done = sys.run.alive == 0;
+    host.run.alive += usize::from(!done);
+    host.others.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done });
 }

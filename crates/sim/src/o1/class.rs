@@ -34,7 +34,7 @@ impl SchedClass for O1 {
         let weight = prio::weight(sys.o1_static_prio(task), sys.fixed.kernel.tunables.hz);
         sys.tasks[task].o1.weight = weight;
         sys.o1[cpu].weight += weight;
-        sys.nr_sched_idle[cpu] += sys.counts_as_sched_idle(task);
+        sys.rqs.add_sched_idle(cpu, sys.counts_as_sched_idle(task));
         sys.add_nr_running(cpu);
     }
 
@@ -45,7 +45,7 @@ impl SchedClass for O1 {
         }
         sys.o1_remove(cpu, task);
         sys.o1[cpu].weight -= sys.tasks[task].o1.weight;
-        sys.nr_sched_idle[cpu] -= sys.counts_as_sched_idle(task);
+        sys.rqs.sub_sched_idle(cpu, sys.counts_as_sched_idle(task));
         sys.sub_nr_running(cpu);
     }
 
@@ -59,7 +59,7 @@ impl SchedClass for O1 {
     /// The better priority preempts. A waker on this CPU that is about to sleep is not preempted; a thread that was
     /// created here is not in a hurry, a process is.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
-        let here = sys.acting == cpu;
+        let here = sys.stepping.acting == cpu;
         let better = sys.tasks[wakee.task].o1.prio < sys.tasks[curr].o1.prio;
         match wakee.how {
             Enqueue::New if here => sys.tasks[wakee.task].mm != sys.tasks[curr].mm,
@@ -80,7 +80,7 @@ impl SchedClass for O1 {
         }
         if let Some(task) = next.filter(|next| prev != Some(*next)) {
             sys.tasks[task].o1.since_ns = clock;
-            let e = &mut sys.entities[sys.tasks[task].entity];
+            let e = &mut sys.fair.entities[sys.tasks[task].entity];
             e.exec_start = clock;
             e.prev_sum_exec = e.sum_exec;
         }
@@ -98,7 +98,7 @@ impl SchedClass for O1 {
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
         let clock = sys.rq_clock(cpu);
         sys.tasks[task].o1.since_ns = clock;
-        let e = &mut sys.entities[sys.tasks[task].entity];
+        let e = &mut sys.fair.entities[sys.tasks[task].entity];
         e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
     }
@@ -121,7 +121,7 @@ impl SchedClass for O1 {
         let waiting = Waiting {
             since_ticks: since_ticks.or(Some(0)),
             best_static_prio: rq.best_expired,
-            nr_running: u64::from(sys.nr_running[cpu]),
+            nr_running: u64::from(sys.rqs.nr_running(cpu)),
         };
         let nr_cpus = sys.nr_cpus() as u64;
         let runs = Runs { static_prio, prio: own.prio, avg_ns: own.avg_ns, left, nr_cpus };
@@ -206,7 +206,7 @@ impl SchedClass for O1 {
         let before = std::mem::replace(&mut own.weight, weight);
         sys.o1[cpu].weight = sys.o1[cpu].weight + weight - before;
         sys.o1_push(cpu, task, expired);
-        sys.resched(sys.acting, cpu, SwitchReason::PolicyChanged);
+        sys.resched(sys.stepping.acting, cpu, SwitchReason::PolicyChanged);
     }
 
     fn switched_from(_sys: &mut System<'_>, _task: TaskId) {}
@@ -308,7 +308,7 @@ impl System<'_> {
     fn o1_charge(&mut self, cpu: CpuId, task: TaskId) {
         let clock = self.rq_clock(cpu);
         let entity = self.tasks[task].entity;
-        self.entities[entity].charge_time(clock);
+        self.fair.entities[entity].charge_time(clock);
     }
 
     /// A task is woken: its sleep is credited (`activate_task`).
@@ -322,7 +322,7 @@ impl System<'_> {
             self.tasks[task].o1.sleep = Sleep::Quiet;
         }
         self.o1_recalc(task, clock.saturating_sub(self.tasks[task].o1.since_ns));
-        let by_interrupt = self.cpus[self.acting].hard.active();
+        let by_interrupt = self.cpus[self.stepping.acting].hard.active();
         let own = &mut self.tasks[task].o1;
         if own.sleep == Sleep::Normal {
             own.sleep = if by_interrupt { Sleep::Interrupted } else { Sleep::Interactive };

@@ -9,6 +9,7 @@ pub mod hrtick;
 pub mod pelt_clock;
 pub mod pelt_lag;
 mod sched_idle;
+pub mod state;
 
 use crate::rq::clock::Enqueuing;
 use crate::system::System;
@@ -18,16 +19,18 @@ impl System<'_> {
     /// One more runnable task on `cpu` (`add_nr_running`).
     #[inline]
     pub fn add_nr_running(&mut self, cpu: CpuId) {
-        let nr = &mut self.nr_running[cpu];
+        let nr = &mut self.rqs.nr_running[cpu];
         *nr += 1;
         if *nr == 2 {
-            self.overload = true;
+            self.balance.overload = true;
         }
+        self.rqs.assert_counts(cpu);
     }
     /// One runnable task less (`sub_nr_running`).
     #[inline]
     pub fn sub_nr_running(&mut self, cpu: CpuId) {
-        self.nr_running[cpu] -= 1;
+        self.rqs.nr_running[cpu] -= 1;
+        self.rqs.assert_counts(cpu);
     }
 
     /// A class has put `task` on its queue of `cpu`.
@@ -53,8 +56,8 @@ impl System<'_> {
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
-        self.idle[cpu] = c.curr.is_none() && self.nr_running[cpu] == 0 && c.wake_list.is_empty();
-        self.lines.dirty(cpu);
+        self.rqs.idle[cpu] = c.curr.is_none() && self.rqs.nr_running[cpu] == 0 && c.wake_list.is_empty();
+        self.memory.remote_reads.dirty(cpu);
     }
 
     /// The time that the lock holder of `cpu`'s runqueue sees, ns.

@@ -25,7 +25,7 @@ mod throttle;
 
 use array::PrioArray;
 use capacity::Taken;
-use schedlab_base::{CpuId, CpuSet};
+use schedlab_base::{Arena, CpuId, CpuSet};
 use schedlab_kernel::{Attr, Policy};
 use server::Server;
 use throttle::Share;
@@ -62,7 +62,7 @@ pub struct RtRq {
     /// The server of fair tasks (6.12+).
     server: Server,
     /// Time that real-time tasks take of the CPU.
-    pub(crate) taken: Taken,
+    taken: Taken,
 }
 
 impl RtRq {
@@ -77,6 +77,23 @@ impl RtRq {
     /// Whether it has a task that may run now.
     fn is_runnable(&self) -> bool {
         !self.array.is_empty() && !self.share.throttled
+    }
+}
+
+/// The real-time class of one kernel.
+pub(crate) struct RtState {
+    rqs: Arena<CpuId, RtRq>,
+    pub(crate) shared: RtShared,
+}
+
+impl RtState {
+    /// No real-time tasks.
+    pub(crate) fn new(nr_cpus: usize) -> RtState {
+        RtState { rqs: Arena::filled(RtRq::default(), nr_cpus), shared: RtShared::default() }
+    }
+    /// The running sum of the time that real-time tasks take of `cpu`.
+    pub(crate) fn taken_util_sum(&self, cpu: CpuId) -> u64 {
+        self.rqs[cpu].taken.util_sum()
     }
 }
 

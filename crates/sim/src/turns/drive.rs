@@ -110,11 +110,11 @@ pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Cl
         outside: Outside::new(sys, &how.changes),
         spin_ns: spec.spin_ns,
     };
-    let leaps = std::mem::take(&mut sys.merge);
+    let leaps = std::mem::take(&mut sys.stepping.merge);
     for cpu in (0..n).map(CpuId::from) {
         run.ring.reset(cpu, sys.hardware_timer(cpu).unwrap_or(NEVER));
     }
-    sys.touched.clear();
+    sys.stepping.touched.clear();
     while sys.now < clock.end {
         if run.outside.next() <= sys.now {
             run.outside.act(sys);
@@ -181,10 +181,13 @@ impl Run<'_> {
                     return Ok(true);
                 }
             }
-            sys.steps += 1;
-            sys.horizon = stop;
+            sys.stepping.steps += 1;
+            sys.stepping.horizon = stop;
             sys.step(cpu, next);
-            if (sys.alive == 0 || sys.steps >= clock.look_at || how.check || sys.fault.is_some())
+            if (sys.run.alive == 0
+                || sys.stepping.steps >= clock.look_at
+                || how.check
+                || sys.run.fault.is_some())
                 && over(sys, clock, next, how)?
             {
                 return Ok(false);
@@ -204,7 +207,7 @@ impl Run<'_> {
     /// Whether `cpu`'s step has ended its turn: it has halted, waits for another CPU, or has set the earliest timer of
     /// all.
     fn turn_ends(&mut self, sys: &mut System<'_>, cpu: CpuId) -> bool {
-        while let Some(touched) = sys.touched.pop() {
+        while let Some(touched) = sys.stepping.touched.pop() {
             if touched != cpu
                 && let Some(at) = sys.hardware_timer(touched)
             {

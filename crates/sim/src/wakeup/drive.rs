@@ -12,8 +12,9 @@ use super::search::{Answer, Needs, Search, Step as Next, View, packs};
 use super::state::{Stage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
-use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
+use crate::costs::{enqueue_on_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
+use crate::remote_reads::{Read, probe_ns};
 use crate::system::{Context, System, frame_of};
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
@@ -50,7 +51,7 @@ impl System<'_> {
         let told_at = self.now + self.fixed.machine.costs.trace_event_ns;
         *frame_of(c, context) = Frame::until(Step::Wakeup, told_at);
         let waker = c.curr.filter(|_| context == Context::Task);
-        self.stats.wakeups += 1;
+        self.accounts.stats.wakeups += 1;
         self.emit(cpu, EventKind::Waking { task, waker });
         if let Some(waker) = waker {
             let now = self.now;
@@ -111,17 +112,17 @@ impl System<'_> {
                 if !self.is_delayed(w.task) && self.queues_while_leaving(cpu, on) {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
-                self.stats.on_cpu_waits += 1;
+                self.accounts.stats.on_cpu_waits += 1;
                 if let Some(sharing) = &mut self.turns {
                     sharing.gives_way = true;
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
             }
-            State::Sleeping if self.entities[task.entity].delayed => {
+            State::Sleeping if self.fair.entities[task.entity].delayed => {
                 w.chosen = task.cpu;
                 w.stage = Stage::Requeue;
                 let costs = &self.fixed.machine.costs;
-                w.locked_ns = self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen));
+                w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
             State::Sleeping => task.state = State::Waking,
@@ -136,14 +137,15 @@ impl System<'_> {
         }
         if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
             // The class has read the current task of the previous CPU: one probe.
-            let at = self.now + probe_ns(&self.fixed.machine.costs, self.lines.read(cpu, w.prev));
+            let at =
+                self.now + probe_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, w.prev));
             return Some(self.placed(cpu, w, at, to, reason));
         }
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
         if let Some(why) = chosen.why.filter(|_| !self.tasks[w.task].background) {
-            self.stats.affine[why as usize] += 1;
+            self.accounts.stats.affine[why as usize] += 1;
         }
         if let Some(reason) = chosen.unsearched {
             return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
@@ -160,13 +162,13 @@ impl System<'_> {
             return None;
         }
         // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
-        if !self.entities[task.entity].delayed || task.cpu != w.chosen {
+        if !self.fair.entities[task.entity].delayed || task.cpu != w.chosen {
             w.stage = Stage::Settle;
             return Some(self.now);
         }
         task.state = State::Waking;
         let (task, target, reason) = (w.task, w.chosen, PlaceReason::StillQueued);
-        self.stats.select_ns += self.now - w.began_ns;
+        self.accounts.stats.select_ns += self.now - w.began_ns;
         self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
         w.stage = Stage::Signal;
         let signals = self.wakeup_enqueue(cpu, w, false);
@@ -176,7 +178,7 @@ impl System<'_> {
     /// Whether two CPUs share their last-level cache.
     #[inline]
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
-        matches!(self.lines.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
+        matches!(self.memory.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
     }
 
     /// Goes on probing; returns when the step ends.
@@ -195,7 +197,7 @@ impl System<'_> {
             recent: w.recent,
             history: self.fixed.search_history(),
             features: self.fixed.kernel.features,
-            target_nr_running: self.queues[self.root(w.target)].nr_running,
+            target_nr_running: self.fair.queues[self.root(w.target)].nr_running,
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
             avg_idle_ns: self.cpus[cpu].avg_idle_ns,
@@ -224,8 +226,8 @@ impl System<'_> {
             match next {
                 Next::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
-                    at += probe_ns(costs, self.lines.read(cpu, c));
-                    if at >= self.horizon {
+                    at += probe_ns(costs, self.memory.remote_reads.read(cpu, c));
+                    if at >= self.stepping.horizon {
                         w.asked = Some(c);
                         return at;
                     }
@@ -251,7 +253,7 @@ impl System<'_> {
             return self.read_idle(history, of, w.task);
         }
         let queue = self.group_queue(self.tasks[w.task].group, of);
-        match self.queues[queue].nr_running {
+        match self.fair.queues[queue].nr_running {
             0 => Answer::Absent { load: self.load_now(of) },
             _ => Answer::Busy,
         }
@@ -290,7 +292,7 @@ impl System<'_> {
 
     /// Records the choice, made at time `at`, and starts the enqueue; returns when that is done.
     fn placed(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
-        self.stats.select_ns += at - w.began_ns;
+        self.accounts.stats.select_ns += at - w.began_ns;
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
@@ -299,7 +301,7 @@ impl System<'_> {
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
         }
-        w.locked_ns = at + rq_lock_ns(costs, self.lines.distance(cpu, to));
+        w.locked_ns = at + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, to));
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
@@ -309,7 +311,7 @@ impl System<'_> {
         self.has(Feature::TtwuQueue)
             && cpu != to
             && (!self.shares_cache(cpu, to)
-                || (self.fixed.history.queues_on_any_idle && self.nr_running[to] == 0))
+                || (self.fixed.history.queues_on_any_idle && self.rqs.nr_running(to) == 0))
     }
 
     /// Whether a wakee that is still being switched out on `on` goes to that CPU's wake list; otherwise the waker waits
@@ -320,7 +322,7 @@ impl System<'_> {
         self.fixed.history.queues_while_leaving
             && self.has(Feature::TtwuQueue)
             && cpu != on
-            && (!self.shares_cache(cpu, on) || self.nr_running[on] <= most)
+            && (!self.shares_cache(cpu, on) || self.rqs.nr_running(on) <= most)
     }
 
     /// The CPU that the wakee is leaving will enqueue it afterwards, without a choice. Returns when the waker is done

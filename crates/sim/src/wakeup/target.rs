@@ -151,13 +151,13 @@ impl System<'_> {
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
         // For the waker delayed tasks are asleep (6.15, 6.12.117).
-        let nr_running = self.nr_running[cpu] - self.nr_delayed(cpu);
+        let nr_running = self.rqs.nr_running(cpu) - self.nr_delayed(cpu);
         affine::Facts {
             history: &self.fixed.history,
             features: self.fixed.kernel.features,
             sync: sync.is_some(),
-            this_idle: self.idle[cpu],
-            prev_idle: self.idle[prev],
+            this_idle: self.rqs.is_idle(cpu),
+            prev_idle: self.rqs.is_idle(prev),
             shares_cache: self.shares_cache(cpu, prev),
             this_nr_running: nr_running,
             this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },

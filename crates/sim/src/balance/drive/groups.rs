@@ -14,7 +14,8 @@ use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::Tally;
 use crate::balance::spare::{Cores, DomainFacts, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
+use crate::costs::rq_lock_ns;
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
@@ -27,7 +28,7 @@ impl System<'_> {
             return true;
         }
         let pending = !self.cpus[p.dst].wake_list.is_empty();
-        let turn = turn::newidle_may_begin(self.nr_running[p.dst], pending);
+        let turn = turn::newidle_may_begin(self.rqs.nr_running(p.dst), pending);
         if turn.is_err() {
             p.not_our_turn = true;
             self.end_balanced(p, at, BalanceReason::WorkCame);
@@ -49,7 +50,7 @@ impl System<'_> {
         if let Some(seen) = &seen {
             self.leave_hints(by, p, seen, at);
         }
-        self.stats.stats_ns += *at - began;
+        self.accounts.stats.stats_ns += *at - began;
         match seen {
             Some(seen) => self.decide_spare(p, &facts, &seen, *at),
             None if over => self.end_balanced(p, *at, BalanceReason::NoBusiest),
@@ -111,7 +112,7 @@ impl System<'_> {
             let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
             g.seen = Some((DomainStats::new(stats), scan));
         }
-        if *at >= self.horizon && g.group < nr_groups { Next::Pause } else { Next::Group }
+        if *at >= self.stepping.horizon && g.group < nr_groups { Next::Pause } else { Next::Group }
     }
 
     /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
@@ -130,14 +131,14 @@ impl System<'_> {
         let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
             let sample = self.sight().sample(cpu);
             tally.add(&sample);
             if misfits {
                 tally.add_misfit(&sample);
             }
             read += 1;
-            if read - from >= batch && read < nr && *at >= self.horizon {
+            if read - from >= batch && read < nr && *at >= self.stepping.horizon {
                 break;
             }
         }
@@ -153,7 +154,7 @@ impl System<'_> {
     fn spare_group(&self, index: u32) -> GroupFacts {
         let (at, weight) = (index as usize, self.fixed.domains.groups[index as usize].cpus.len());
         GroupFacts {
-            imbalanced: self.group_flags[at],
+            imbalanced: self.balance.imbalanced[at],
             capacity: self.group_capacity(index),
             ..GroupFacts::of(weight as u32, self.fixed.group_capacity[at])
         }
@@ -163,7 +164,7 @@ impl System<'_> {
     /// state.
     fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
         if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
-            self.overload = seen.overload;
+            self.balance.overload = seen.overload;
         }
         let kind = Kind::from(p.trigger);
         if kind == Kind::Newidle {
@@ -218,20 +219,20 @@ impl System<'_> {
         let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
         while q.read < nr {
             let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
             let capacity = self.capacity_of(cpu);
             q.queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
                 util: self.cfs_util(cpu),
-                runnable: self.queues[self.root(cpu)].avg.runnable_avg,
+                runnable: self.fair.queues[self.root(cpu)].avg.runnable_avg,
                 h_nr_running: self.h_nr_balanced(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
-                misfit: self.misfit[cpu],
+                misfit: self.balance.misfit[cpu],
             });
             q.read += 1;
-            if q.read < nr && *at >= self.horizon {
+            if q.read < nr && *at >= self.stepping.horizon {
                 p.stage = Stage::Queues(q);
                 return;
             }
@@ -242,11 +243,11 @@ impl System<'_> {
         };
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked; the source's length was just read.
-        if self.nr_running[src] > 1 {
-            *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+        if self.rqs.nr_running(src) > 1 {
+            *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.
-            self.lines.dirty(src);
-            self.lines.read(by, src);
+            self.memory.remote_reads.dirty(src);
+            self.memory.remote_reads.read(by, src);
         }
         p.src = Some(src);
         p.stage = Stage::Take { src, amount: q.amount };

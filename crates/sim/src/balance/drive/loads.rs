@@ -8,7 +8,7 @@ use schedlab_kernel::Feature;
 impl System<'_> {
     /// Load of this instant (`weighted_cpuload`): a sum of weights, or the load average of runnable tasks or of all.
     pub fn load_now(&self, cpu: CpuId) -> u64 {
-        let (q, history) = (&self.queues[self.root(cpu)], &self.fixed.history);
+        let (q, history) = (&self.fair.queues[self.root(cpu)], &self.fixed.history);
         match () {
             () if history.o1 => self.o1_load(cpu),
             () if history.runnable_load => q.runnable.load_avg,

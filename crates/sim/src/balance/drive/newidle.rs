@@ -37,7 +37,7 @@ impl System<'_> {
         let facts = EnterFacts {
             avg_idle_ns: c.avg_idle_ns,
             migration_cost_ns,
-            overload: self.overload,
+            overload: self.balance.overload,
             lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
         };
         if c.levels.is_empty() {
@@ -93,7 +93,7 @@ impl System<'_> {
         let c = &self.cpus[cpu];
         let arrived = Arrived {
             pulled: n.pulled,
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             wakeup_pending: !c.wake_list.is_empty(),
         };
         if n.level > 0 && has_work(gates, &arrived) {
@@ -192,9 +192,9 @@ impl System<'_> {
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
-        self.stats.newidle_ns += self.now - n.began_ns.max(self.counted_from);
+        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.accounts.counted_from);
         self.bring_forward(cpu, n);
-        let has_tasks = self.nr_running[cpu] > 0;
+        let has_tasks = self.rqs.nr_running(cpu) > 0;
         let c = &mut self.cpus[cpu];
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
         if n.pulled || has_tasks {

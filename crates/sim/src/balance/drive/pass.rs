@@ -15,8 +15,9 @@ use crate::balance::interval::Reads;
 use crate::balance::settle::{Bounds, Outcome};
 use crate::balance::spare::active;
 use crate::balance::state::{Groups, Pass, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
+use crate::costs::rq_lock_ns;
 use crate::o1;
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
@@ -80,7 +81,7 @@ impl System<'_> {
                 return Progress::Over(at);
             }
             let locked = matches!(p.stage, Stage::Move { .. } | Stage::Take { .. } | Stage::O1Move { .. });
-            if at >= self.horizon || locked {
+            if at >= self.stepping.horizon || locked {
                 return Progress::Until(at);
             }
         }
@@ -104,14 +105,14 @@ impl System<'_> {
             i += 1;
             let siblings = &self.fixed.siblings[cpu];
             // A core with an idle thread counts once: its other threads are passed over.
-            let passed = |s: &CpuId| *s < cpu && self.idle[*s] && local.cpus.contains(s);
+            let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.cpus.contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;
             }
-            *at += visit_ns(costs, self.lines.read(by, cpu));
-            let reads = match self.idle[cpu] {
+            *at += visit_ns(costs, self.memory.remote_reads.read(by, cpu));
+            let reads = match self.rqs.is_idle(cpu) {
                 false => Reads::Busy,
-                true if cores_first && !siblings.iter().all(|s| self.idle[*s]) => Reads::IdleThread,
+                true if cores_first && !siblings.iter().all(|s| self.rqs.is_idle(*s)) => Reads::IdleThread,
                 true => Reads::Idle,
             };
             if election.probe(cpu, reads) {
@@ -134,9 +135,9 @@ impl System<'_> {
         if !serialize || !self.fixed.history.serializes_passes {
             return true;
         }
-        let free = self.nohz.serial.is_none();
+        let free = self.balance.nohz.serial.is_none();
         if free {
-            (self.nohz.serial, p.serial) = (Some(p.dst), true);
+            (self.balance.nohz.serial, p.serial) = (Some(p.dst), true);
         } else {
             self.end_balanced(p, at, BalanceReason::Locked);
         }
@@ -169,16 +170,16 @@ impl System<'_> {
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+                let cost = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
                 *at += cost;
-                self.stats.stats_ns += cost;
+                self.accounts.stats.stats_ns += cost;
                 p.visited = p.visited.saturating_add(1);
                 let sample = self.sample(cpu, group == 0, load_idx);
-                let misfit = if facts.later.asym.marked { self.misfit[cpu] } else { 0 };
+                let misfit = if facts.later.asym.marked { self.balance.misfit[cpu] } else { 0 };
                 tally.add(&CpuSample { misfit, ..sample });
                 i += 1;
                 since += 1;
-                if batch != 0 && since >= batch && *at >= self.horizon {
+                if batch != 0 && since >= batch && *at >= self.stepping.horizon {
                     p.stage = Stage::Stats { group, at: i, tally, stats };
                     return;
                 }
@@ -196,7 +197,7 @@ impl System<'_> {
                 }
             }
             (group, i, tally) = (group + 1, 0, Tally::default());
-            if *at >= self.horizon && group < nr_groups {
+            if *at >= self.stepping.horizon && group < nr_groups {
                 p.stage = Stage::Stats { group, at: i, tally, stats };
                 return;
             }
@@ -208,15 +209,15 @@ impl System<'_> {
     }
 
     fn sample(&self, cpu: CpuId, local: bool, load_idx: u8) -> CpuSample {
-        let util = self.queues[self.root(cpu)].avg.util_avg;
+        let util = self.fair.queues[self.root(cpu)].avg.util_avg;
         CpuSample {
             cpu,
             load: if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) },
             weight_sum: self.load_now(cpu),
             util: capped_util(util, self.fixed.cpu_capacity[cpu]),
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             h_nr_running: self.h_nr_running(cpu),
-            idle: self.idle[cpu],
+            idle: self.rqs.is_idle(cpu),
             misfit: 0,
         }
     }
@@ -224,7 +225,7 @@ impl System<'_> {
     fn group_facts(&self, index: u32) -> GroupFacts {
         let at = index as usize;
         let weight = self.fixed.domains.groups[at].cpus.len() as u32;
-        let imbalanced = self.group_flags[at];
+        let imbalanced = self.balance.imbalanced[at];
         GroupFacts {
             imbalanced,
             capacity: self.group_capacity(index),
@@ -236,9 +237,9 @@ impl System<'_> {
     fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
         let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst].len();
         if top && self.fixed.history.overload_by_pass {
-            self.overload = stats.overload();
+            self.balance.overload = stats.overload();
         }
-        let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst])).unwrap_or(0);
+        let own = self.load_now(p.dst).checked_div(u64::from(self.rqs.nr_running(p.dst))).unwrap_or(0);
         match stats.decide(facts, Kind::from(p.trigger), own) {
             Verdict::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
@@ -260,20 +261,20 @@ impl System<'_> {
         let asym = self.asymmetry(p.dst, p.level);
         while i < nr {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
             let capacity = self.capacity_of(cpu);
             i += 1;
-            if self.nr_running[cpu] == 1 && asym.spares(capacity) {
+            if self.rqs.nr_running(cpu) == 1 && asym.spares(capacity) {
                 continue;
             }
             if p.misfit {
-                queue.add_misfit(cpu, self.misfit[cpu]);
+                queue.add_misfit(cpu, self.balance.misfit[cpu]);
                 continue;
             }
             queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
-                nr_running: self.nr_running[cpu],
+                nr_running: self.rqs.nr_running(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
             });
@@ -281,7 +282,7 @@ impl System<'_> {
         match queue.result() {
             Some(src) if src != p.dst => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = Stage::Move { src, imbalance };
             }
@@ -301,7 +302,7 @@ impl System<'_> {
     pub(crate) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
         p.stage = Stage::Idle;
         if std::mem::take(&mut p.serial) {
-            self.nohz.serial = None;
+            self.balance.nohz.serial = None;
         }
         self.count_pass(p, outcome);
         // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
@@ -358,12 +359,12 @@ mod tests {
             let levels: Vec<bool> =
                 sys.fixed.domains.of_cpu[CpuId(0)].iter().map(|d| d.params.serialize).collect();
             let level = levels.iter().position(|s| *s).expect("a domain of nodes");
-            sys.nohz.serial = Some(CpuId(5));
+            sys.balance.nohz.serial = Some(CpuId(5));
             let mut p = sys.begin_pass(CpuId(0), level, BalanceTrigger::Newidle);
             let mut at = 0;
             sys.elect(CpuId(0), &mut p, &mut at);
             assert_eq!(!p.running(), ends, "{profile}");
-            assert_eq!(sys.nohz.serial, Some(CpuId(5)), "{profile}: the holder keeps it");
+            assert_eq!(sys.balance.nohz.serial, Some(CpuId(5)), "{profile}: the holder keeps it");
         }
     }
 }

@@ -54,8 +54,8 @@ impl System<'_> {
             ..Periodic::default()
         };
         if helps && spare {
-            self.nohz.has_blocked &= !flags.averages;
-            self.nohz.needs_update &= !flags.next_balance;
+            self.balance.nohz.has_blocked &= !flags.averages;
+            self.balance.nohz.needs_update &= !flags.next_balance;
         }
         let cost = self.next_cpu(cpu, &mut p).unwrap_or(0);
         let c = &mut self.cpus[cpu];
@@ -112,7 +112,7 @@ impl System<'_> {
             } else if let Some(cost) = self.next_cpu(cpu, &mut p) {
                 break 'step self.now + cost;
             } else {
-                self.stats.periodic_ns += self.now - p.began_ns.max(self.counted_from);
+                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.accounts.counted_from);
                 return self.leave_soft(cpu);
             };
             match progress {
@@ -140,14 +140,14 @@ impl System<'_> {
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
             let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
             let serialize = params.serialize && !self.fixed.history.serializes_passes;
-            let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
+            let locked = serialize && self.balance.nohz.serial.is_some_and(|holder| holder != cpu);
             let due = match self.fixed.history.o1 {
                 true => self.o1_takes_turn(on, p.level, p.idle),
                 false => is_due(now, level.last_balance, interval),
             };
             if !locked && due {
                 if serialize {
-                    self.nohz.serial = Some(cpu);
+                    self.balance.nohz.serial = Some(cpu);
                 }
                 // After a pull the served CPU counts as busy; not modelled before 5.5.
                 let trigger = match (p.serving, p.idle) {
@@ -170,12 +170,12 @@ impl System<'_> {
     /// A domain's pass is over.
     fn domain_over(&mut self, cpu: CpuId, p: &mut Periodic) {
         let (now, clock) = (self.jiffies(), self.balance_clock());
-        if self.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
-            self.nohz.serial = None;
+        if self.balance.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
+            self.balance.nohz.serial = None;
         }
         if p.pass.moved() > 0 {
             // Tasks were pulled: the CPU is busy from here on, unless they have left again.
-            p.idle = self.idle[p.on_behalf];
+            p.idle = self.rqs.is_idle(p.on_behalf);
             p.busy = self.balances_as_busy(p.on_behalf, p.idle);
         }
         p.climbing &= !p.pass.not_our_turn;
@@ -205,7 +205,8 @@ impl System<'_> {
             return;
         }
         let domain = &self.fixed.domains.of_cpu[p.on_behalf][p.level];
-        let sum_util = domain.cpus.iter().map(|c| self.queues[self.root(*c)].avg.util_avg.min(1024)).sum();
+        let sum_util =
+            domain.cpus.iter().map(|c| self.fair.queues[self.root(*c)].avg.util_avg.min(1024)).sum();
         let depth = crate::wakeup::llc::nr_idle_scan(
             domain.cpus.len() as u64,
             sum_util,

@@ -14,10 +14,12 @@ use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
 use crate::balance::spare::{DomainFacts, Later};
 use crate::balance::state::{Groups, Pass, Stage};
-use crate::costs::Lines;
 use crate::cpu::Cpu;
 use crate::fair::{CfsRq, CfsRqId};
-use crate::system::{Fixed, System};
+use crate::fixed::Fixed;
+use crate::remote_reads::RemoteReads;
+use crate::rq::state::Rqs;
+use crate::system::System;
 use crate::util_est::cpu_util;
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::Feature;
@@ -40,27 +42,26 @@ pub(super) enum Next {
 
 /// What a pass sees: the lines of other CPUs, and the state in them.
 pub(super) struct Sight<'s, 'm> {
-    lines: &'s mut Lines,
-    state: Others<'s, 'm>,
+    lines: &'s mut RemoteReads,
+    state: OtherCpus<'s, 'm>,
     horizon: u64,
 }
 
 /// The state of other CPUs that a pass reads.
 #[derive(Clone, Copy)]
-struct Others<'s, 'm> {
+struct OtherCpus<'s, 'm> {
     fixed: &'s Fixed<'m>,
     queues: &'s Arena<CfsRqId, CfsRq>,
-    nr_running: &'s Arena<CpuId, u32>,
-    idle: &'s Arena<CpuId, bool>,
+    rqs: &'s Rqs,
     misfit: &'s Arena<CpuId, u64>,
-    group_flags: &'s [bool],
+    imbalanced: &'s [bool],
 }
 
 impl<'m> System<'m> {
     /// Whether no real-time task has come yet and passes share no statistics (ILB_SHARE).
     #[inline]
     pub(super) fn plain_groups(&self) -> bool {
-        !self.rt_shared.any && !self.has(Feature::IlbShare)
+        !self.rt.shared.any && !self.has(Feature::IlbShare)
     }
 
     /// The state of other CPUs.
@@ -71,9 +72,10 @@ impl<'m> System<'m> {
 
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
-        let System { cpus, fixed, lines, queues, nr_running, idle, misfit, group_flags, horizon, .. } = self;
-        let state = Others { fixed, queues, nr_running, idle, misfit, group_flags };
-        (cpus, Sight { lines, state, horizon: *horizon })
+        let System { cpus, fixed, memory, fair, rqs, balance, stepping, .. } = self;
+        let (misfit, imbalanced) = (&balance.misfit, &balance.imbalanced[..]);
+        let state = OtherCpus { fixed, queues: &fair.queues, rqs, misfit, imbalanced };
+        (cpus, Sight { lines: &mut memory.remote_reads, state, horizon: stepping.horizon })
     }
 
     /// Goes on with a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
@@ -88,7 +90,7 @@ impl<'m> System<'m> {
         }
         let mut at = now;
         let next = sight.read_ring(by, pass, &mut at);
-        self.stats.stats_ns += at - now;
+        self.accounts.stats.stats_ns += at - now;
         (at, next == Next::Pause)
     }
 }
@@ -148,7 +150,7 @@ impl Sight<'_, '_> {
     }
 }
 
-impl Others<'_, '_> {
+impl OtherCpus<'_, '_> {
     /// A CPU's state at this instant.
     #[inline]
     fn sample(&self, cpu: CpuId) -> CpuSample {
@@ -159,9 +161,9 @@ impl Others<'_, '_> {
             load: q.avg.load_avg,
             util: cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu]),
             runnable: q.avg.runnable_avg,
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
-            idle: self.idle[cpu],
+            idle: self.rqs.is_idle(cpu),
             misfit: self.misfit[cpu],
         }
     }
@@ -170,7 +172,7 @@ impl Others<'_, '_> {
     #[inline]
     fn group(&self, index: u32, weight: usize) -> GroupFacts {
         GroupFacts {
-            imbalanced: self.group_flags[index as usize],
+            imbalanced: self.imbalanced[index as usize],
             ..GroupFacts::of(weight as u32, self.fixed.group_capacity[index as usize])
         }
     }
@@ -224,22 +226,21 @@ mod tests {
         for cpu in (0..sys.nr_cpus()).map(CpuId::from) {
             let own = stream.number(cpu.0.into());
             let (nr, root) = (own.below(0, 4) as u32, sys.root(cpu));
-            let q = &mut sys.queues[root];
+            let q = &mut sys.fair.queues[root];
             (q.h_nr_queued, q.h_nr_running) = (nr, nr.saturating_sub(own.below(1, 2) as u32));
             q.avg.load_avg = own.below(2, 4096);
             (q.avg.runnable_avg, q.avg.util_avg) = (own.below(3, 3000), own.below(4, 1025));
             q.util_est = own.below(5, 1025);
-            sys.nr_running[cpu] = nr;
-            sys.idle[cpu] = nr == 0 && own.below(6, 2) == 0;
+            sys.rqs.set(cpu, nr, 0, nr == 0 && own.below(6, 2) == 0);
             if own.below(7, 2) == 0 {
-                sys.lines.read(CpuId(0), cpu);
+                sys.memory.remote_reads.read(CpuId(0), cpu);
             }
         }
         // Every group pauses, some do, none does.
-        sys.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
+        sys.stepping.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
         sys.fixed.kernel.tunables.probe_batch = [0, 1, 3][draw as usize / 4 % 3];
         let flags = stream.purpose("flags");
-        for (at, flag) in sys.group_flags.iter_mut().enumerate() {
+        for (at, flag) in sys.balance.imbalanced.iter_mut().enumerate() {
             *flag = flags.below(at as u64, 8) == 0;
         }
     }
@@ -247,7 +248,7 @@ mod tests {
     /// The statistics of a whole pass by CPU 0, its time, the CPUs and groups read, and when it paused.
     fn pass(sys: &mut System<'_>, level: usize, trigger: BalanceTrigger, by_ring: bool) -> String {
         let (by, mut at, mut turns) = (CpuId(0), 0, 0);
-        let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.horizon);
+        let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.stepping.horizon);
         p.stage = Stage::Groups(Groups::new());
         let facts = sys.fixed.spare_facts(by, level);
         let mut pauses = Vec::new();
@@ -260,12 +261,12 @@ mod tests {
                 Next::Complete => break,
                 Next::Pause => {
                     pauses.push(at);
-                    sys.horizon = at + horizon;
+                    sys.stepping.horizon = at + horizon;
                 }
                 Next::Group => {}
             }
         }
-        sys.horizon = horizon;
+        sys.stepping.horizon = horizon;
         let Stage::Groups(g) = p.stage else { return "another stage".to_owned() };
         format!("{:?} {} at {at}, {} CPUs, {} groups, {pauses:?}", g.seen, g.group, p.visited, p.groups_read)
     }

@@ -33,7 +33,7 @@ impl System<'_> {
             preemptible: Preempt::is_built_in(&self.fixed.kernel),
             migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
-            dst_has_tasks: self.nr_running[p.dst] > 0,
+            dst_has_tasks: self.rqs.nr_running(p.dst) > 0,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
             delayed_stay: false,
@@ -46,13 +46,13 @@ impl System<'_> {
     pub fn task_facts(&mut self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
         let load = self.task_h_load(task);
         let t = &self.tasks[task];
-        let e = &self.entities[t.entity];
-        let q = &self.queues[e.cfs_rq];
+        let e = &self.fair.entities[t.entity];
+        let q = &self.fair.queues[e.cfs_rq];
         let domain = &self.fixed.domains.of_cpu[dst][level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         TaskFacts {
             allowed: t.may_run_on(dst),
-            throttled: self.limits && self.stays_for_quota(t.group, t.cpu, dst),
+            throttled: self.fair.any_quota && self.stays_for_quota(t.group, t.cpu, dst),
             allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
@@ -69,7 +69,7 @@ impl System<'_> {
     /// task's; each further task takes its own.
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
-        let nr = self.nr_running[src];
+        let nr = self.rqs.nr_running(src);
         self.lb(p).lb_imbalance_load += imbalance;
         let oldest_first = self.fixed.history.picked_is_newest;
         let (mut walked, mut refused, mut ended) = (None, None, None);
@@ -78,7 +78,7 @@ impl System<'_> {
             loop {
                 let list = &self.cpus[src].list;
                 let next = if oldest_first { list.first() } else { list.last() }.copied();
-                match walk.step(&rules, self.nr_running[src], next.is_none()) {
+                match walk.step(&rules, self.rqs.nr_running(src), next.is_none()) {
                     Walk::Stop(why) => {
                         ended = Some(why);
                         break;
@@ -156,7 +156,7 @@ impl System<'_> {
     /// Sets or clears the flag of the destination's group one level up: affinity hinders balancing below.
     pub(super) fn flag_parent(&mut self, p: &Pass, flag: bool) {
         if let Some(parent) = self.fixed.domains.of_cpu[p.dst].get(p.level + 1) {
-            self.group_flags[parent.groups[0] as usize] = flag;
+            self.balance.imbalanced[parent.groups[0] as usize] = flag;
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
             let src = CpuId(0);
             let [a, b, c, d] = [(); 4].map(|()| born(sys, src));
             let hot = sys.tasks[d].entity;
-            sys.entities[hot].exec_start = sys.now;
+            sys.fair.entities[hot].exec_start = sys.now;
             let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
             let mut at = sys.now;
             sys.move_tasks(CpuId(1), &mut p, src, 2 * 1024, &mut at);
@@ -222,7 +222,7 @@ mod tests {
                 sys.now = 1_000_000_000;
                 let [a, b, c, d] = [(); 4].map(|()| born(sys, CpuId(0)));
                 let hot = sys.tasks[a].entity;
-                sys.entities[hot].exec_start = sys.now;
+                sys.fair.entities[hot].exec_start = sys.now;
                 let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
                 let mut at = sys.now;
                 sys.move_tasks(CpuId(1), &mut p, CpuId(0), 2 * 1024, &mut at);

@@ -21,7 +21,7 @@ impl System<'_> {
         common.ineligible_stay = history.ineligible_stay
             && self.has(Feature::PlaceLag)
             && common.nr_balance_failed == 0
-            && self.queues[self.root(p.dst)].h_nr_queued > 0;
+            && self.fair.queues[self.root(p.dst)].h_nr_queued > 0;
         Rules {
             common,
             share_capacity: self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity,
@@ -42,7 +42,7 @@ impl System<'_> {
     /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
         let rules = self.spare_rules(p, amount.migration);
-        let nr = self.nr_running[src];
+        let nr = self.rqs.nr_running(src);
         let lb = self.lb(p);
         *match amount.migration {
             MigrationType::Load => &mut lb.lb_imbalance_load,
@@ -74,11 +74,11 @@ impl System<'_> {
         rules: &Rules,
         in_vain: &mut (Option<Refusal>, Option<Stop>),
     ) -> Detach {
-        let nr = self.nr_running[src];
+        let nr = self.rqs.nr_running(src);
         let mut walk = Detach::new(amount, self.fixed.kernel.tunables.nr_migrate, nr);
         loop {
             let oldest = self.cpus[src].list.first().copied();
-            match walk.step(rules, self.nr_running[src], oldest.is_none()) {
+            match walk.step(rules, self.rqs.nr_running(src), oldest.is_none()) {
                 Walk::Stop(why) => {
                     in_vain.1 = Some(why);
                     break;

@@ -20,8 +20,8 @@ impl System<'_> {
         why: SkipReason,
         compared: impl FnOnce() -> (u64, u64),
     ) {
-        self.stats.skips[why as usize] += 1;
-        if self.tells {
+        self.accounts.stats.skips[why as usize] += 1;
+        if self.out.wants_details() {
             let short = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
             let (have_ns, need_ns) = compared();
             let (have_ns, need_ns) = (short(have_ns), short(need_ns));
@@ -39,11 +39,11 @@ impl System<'_> {
     }
     /// A tick of `cpu` decided whether a tickless CPU is to balance.
     pub(super) fn kick_decided(&mut self, cpu: CpuId, why: KickReason, to: Option<CpuId>) {
-        self.stats.kicks[why as usize] += 1;
+        self.accounts.stats.kicks[why as usize] += 1;
         self.tell(cpu, EventKind::Kick { why, to });
     }
     /// A running task is to be pushed.
     pub(crate) fn count_push(&mut self, why: ActiveReason) {
-        self.stats.pushes[why as usize] += 1;
+        self.accounts.stats.pushes[why as usize] += 1;
     }
 }

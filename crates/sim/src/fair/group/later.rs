@@ -66,7 +66,7 @@ impl System<'_> {
     }
 
     fn set_shares(&mut self, group: GroupId, shares: u64) {
-        self.groups[group].shares = shares;
+        self.fair.groups[group].shares = shares;
         for cpu in self.cpus.ids() {
             let begun = self.begin_enqueue(cpu, self.now);
             self.shares_changed(cpu, group);
@@ -81,13 +81,13 @@ impl System<'_> {
             GroupDecl { quota: limit.quota, period: limit.period, burst: limit.burst, ..GroupDecl::root() };
         let phase_ns = self.phase_ns(group, &decl);
         let limited = limit.quota.is_some();
-        match (&mut self.groups[group].bandwidth, Bandwidth::of(&decl, phase_ns)) {
+        match (&mut self.fair.groups[group].bandwidth, Bandwidth::of(&decl, phase_ns)) {
             (Some(own), new) => own.become_limited(new),
-            (None, Some(new)) => self.groups[group].bandwidth = Some(Box::new(new)),
+            (None, Some(new)) => self.fair.groups[group].bandwidth = Some(Box::new(new)),
             (None, None) => return,
         }
-        self.limits = true;
-        if let Some(own) = self.groups[group].bandwidth.as_deref_mut().filter(|_| limited) {
+        self.fair.any_quota = true;
+        if let Some(own) = self.fair.groups[group].bandwidth.as_deref_mut().filter(|_| limited) {
             own.renew(self.now);
         }
         if limited {
@@ -97,7 +97,7 @@ impl System<'_> {
             let queue = self.group_queue(group, cpu);
             let begun = self.begin_enqueue(cpu, self.now);
             self.update_fair_curr(queue);
-            let own = &mut self.group_rqs[queue];
+            let own = &mut self.fair.group_rqs[queue];
             // A queue that is throttled comes back only if it has time.
             (own.limited, own.slice.left_ns) = (limited, i64::from(own.throttled));
             if self.is_throttled(queue) {
@@ -137,7 +137,7 @@ impl System<'_> {
         self.end_enqueue(cpu, begun);
         if queued == Queued::Runs {
             // Another task may come before it now.
-            self.resched(self.acting, cpu, SwitchReason::PolicyChanged);
+            self.resched(self.stepping.acting, cpu, SwitchReason::PolicyChanged);
         }
     }
 }

@@ -20,14 +20,14 @@ impl System<'_> {
     /// A queue has no time left: it is throttled unless its group's pool has some for it. Returns whether it is
     /// (`throttle_cfs_rq`).
     pub(super) fn throttle_tasks_of(&mut self, queue: CfsRqId) -> bool {
-        let runs = self.queues[queue].curr.is_some_and(|c| self.entities[c].on_rq);
+        let runs = self.fair.queues[queue].curr.is_some_and(|c| self.fair.entities[c].on_rq);
         let target_ns = if runs { self.fixed.kernel.tunables.cfs_bandwidth_slice_ns } else { 1 };
         if self.assign(queue, target_ns) {
             return false;
         }
         self.begin_throttling(queue);
-        self.group_rqs[queue].throttled = true;
-        if runs && let Some(curr) = self.cpus[self.queues[queue].cpu].curr {
+        self.fair.group_rqs[queue].throttled = true;
+        if runs && let Some(curr) = self.cpus[self.fair.queues[queue].cpu].curr {
             self.tasks[curr].throttles = true;
         }
         true
@@ -36,15 +36,15 @@ impl System<'_> {
     /// A task's entity and those above it have become current: if one of their queues is throttled, the task is to be
     /// taken off on its return to user mode (`set_next_task_fair`).
     pub(in crate::fair) fn note_throttled(&mut self, entity: EntityId) {
-        if !self.limits || !self.fixed.history.bandwidth_of_tasks {
+        if !self.fair.any_quota || !self.fixed.history.bandwidth_of_tasks {
             return;
         }
         let (mut level, mut throttled) = (Some(entity), false);
         while let Some(at) = level {
-            throttled |= self.account_quota(self.entities[at].cfs_rq);
-            level = self.entities[at].parent;
+            throttled |= self.account_quota(self.fair.entities[at].cfs_rq);
+            level = self.fair.entities[at].parent;
         }
-        if throttled && let Some(task) = self.entities[entity].task {
+        if throttled && let Some(task) = self.fair.entities[entity].task {
             self.tasks[task].throttles = true;
         }
     }
@@ -65,7 +65,7 @@ impl System<'_> {
         Fair::<Eevdf>::dequeue_task(self, curr, Dequeue::Throttle);
         self.refresh_idle(cpu);
         self.note_limbo(queue);
-        self.group_rqs[queue].limbo.insert(0, curr);
+        self.fair.group_rqs[queue].limbo.insert(0, curr);
         self.end_enqueue(cpu, begun);
         true
     }
@@ -73,17 +73,17 @@ impl System<'_> {
     /// A task has gone to limbo: the throttled queues above it count their time from the first such task on
     /// (`record_throttle_clock`).
     fn note_limbo(&mut self, queue: CfsRqId) {
-        let clock = self.rq_clock(self.queues[queue].cpu);
+        let clock = self.rq_clock(self.fair.queues[queue].cpu);
         let mut level = Some(queue);
         while let Some(at) = level {
-            let own = &mut self.group_rqs[at];
+            let own = &mut self.fair.group_rqs[at];
             if own.throttled {
                 own.throttled_since.get_or_insert(clock);
             }
-            if own.throttle_count > 0 && self.queues[at].nr_running == 0 {
+            if own.throttle_count > 0 && self.fair.queues[at].nr_running == 0 {
                 self.freeze(at);
             }
-            level = self.queues[at].owner.map(|owner| self.entities[owner].cfs_rq);
+            level = self.fair.queues[at].owner.map(|owner| self.fair.entities[owner].cfs_rq);
         }
     }
 
@@ -91,33 +91,33 @@ impl System<'_> {
     /// if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);
-        if self.group_rqs[queue].slice.left_ns <= 0 {
+        if self.fair.group_rqs[queue].slice.left_ns <= 0 {
             return;
         }
-        self.group_rqs[queue].throttled = false;
+        self.fair.group_rqs[queue].throttled = false;
         self.end_throttling(queue);
-        let cpu = self.queues[queue].cpu;
+        let cpu = self.fair.queues[queue].cpu;
         self.touch_below(queue, |sys, below| {
             sys.update_fair_curr(below);
-            sys.group_rqs[below].throttle_count -= 1;
-            if sys.group_rqs[below].throttle_count > 0 {
+            sys.fair.group_rqs[below].throttle_count -= 1;
+            if sys.fair.group_rqs[below].throttle_count > 0 {
                 return;
             }
             sys.thaw(below);
-            let mut tasks = std::mem::take(&mut sys.group_rqs[below].limbo);
+            let mut tasks = std::mem::take(&mut sys.fair.group_rqs[below].limbo);
             for (at, task) in tasks.iter().enumerate() {
-                if sys.group_rqs[below].throttle_count > 0 {
+                if sys.fair.group_rqs[below].throttle_count > 0 {
                     // An enqueue has throttled a queue above.
-                    sys.group_rqs[below].limbo.extend(&tasks[at..]);
+                    sys.fair.group_rqs[below].limbo.extend(&tasks[at..]);
                     break;
                 }
                 Fair::<Eevdf>::enqueue_task(sys, cpu, *task, Enqueue::Wakeup);
                 sys.refresh_idle(cpu);
             }
-            if sys.group_rqs[below].limbo.is_empty() {
+            if sys.fair.group_rqs[below].limbo.is_empty() {
                 // Its memory is used again.
                 tasks.clear();
-                sys.group_rqs[below].limbo = tasks;
+                sys.fair.group_rqs[below].limbo = tasks;
             }
         });
     }

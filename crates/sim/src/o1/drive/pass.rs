@@ -6,10 +6,11 @@
 use crate::balance::era::Pass as PassKind;
 use crate::balance::settle::{Active, Outcome};
 use crate::balance::state::{Pass, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
+use crate::costs::rq_lock_ns;
 use crate::o1::busiest::{Balanced, BusiestQueue, Kind, Pull, Rules, SCALE, Sums};
 use crate::o1::detach::{self, Best, Refusal, TaskFacts, Walk, can_migrate, is_hot};
 use crate::o1::prio::{MAX_PRIO, ONE_TASK};
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
@@ -58,18 +59,18 @@ impl System<'_> {
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+                let cost = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
                 *at += cost;
-                self.stats.stats_ns += cost;
+                self.accounts.stats.stats_ns += cost;
                 p.visited = p.visited.saturating_add(1);
                 let local = group == 0;
                 let load =
                     if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) };
                 sums.load += load;
                 sums.load_now += self.o1_load(cpu);
-                sums.nr_running += u64::from(self.nr_running[cpu]);
+                sums.nr_running += u64::from(self.rqs.nr_running(cpu));
                 (i, since) = (i + 1, since + 1);
-                if batch != 0 && since >= batch && *at >= self.horizon {
+                if batch != 0 && since >= batch && *at >= self.stepping.horizon {
                     p.stage = Stage::O1Groups { group, at: i, sums, seen };
                     return;
                 }
@@ -87,7 +88,8 @@ impl System<'_> {
                 p.groups_read = p.groups_read.saturating_add(1);
             }
             (group, i, sums) = (group + 1, 0, Sums::default());
-            if *at >= self.horizon && group < self.fixed.domains.of_cpu[p.dst][p.level].groups.len() {
+            if *at >= self.stepping.horizon && group < self.fixed.domains.of_cpu[p.dst][p.level].groups.len()
+            {
                 p.stage = Stage::O1Groups { group, at: i, sums, seen };
                 return;
             }
@@ -109,14 +111,14 @@ impl System<'_> {
         let mut queue = BusiestQueue::default();
         for i in 0..self.fixed.domains.groups[pull.group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[pull.group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
             let load = if rules.counts_tasks { self.source_load(cpu, load_idx) } else { self.o1_load(cpu) };
-            queue.add(&rules, cpu, load, self.nr_running[cpu], pull.load);
+            queue.add(&rules, cpu, load, self.rqs.nr_running(cpu), pull.load);
         }
         match queue.result().filter(|src| *src != p.dst) {
             Some(src) => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
                 p.stage = Stage::O1Move { src, load: pull.load };
             }
@@ -131,7 +133,7 @@ impl System<'_> {
     pub(crate) fn o1_move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64, at: &mut u64) {
         self.lb(p).lb_imbalance_load += load;
         let mut refused = None;
-        let mut all_pinned = self.nr_running[src] > 1;
+        let mut all_pinned = self.rqs.nr_running(src) > 1;
         if all_pinned {
             (refused, all_pinned) = self.o1_walk(by, p, src, load);
         }
@@ -166,7 +168,7 @@ impl System<'_> {
             cache_nice_tries: level.bounds.cache_nice_tries,
         };
         let hot_ns = self.cache_hot_ns(p.dst, p.level);
-        let most = if counts_tasks { load / ONE_TASK } else { u64::from(self.nr_running[src]) - 1 };
+        let most = if counts_tasks { load / ONE_TASK } else { u64::from(self.rqs.nr_running(src)) - 1 };
         let busiest = self.o1_best(src);
         let mut best = Best {
             this: self.o1_best(p.dst),

@@ -46,7 +46,7 @@ impl System<'_> {
             prev_target_load: self.target_load(prev, idx),
             this_load_per_task: self
                 .o1_load(cpu)
-                .checked_div(u64::from(self.nr_running[cpu]))
+                .checked_div(u64::from(self.rqs.nr_running(cpu)))
                 .unwrap_or(SCALE),
         };
         if by_cache_alone { by_cache(&facts, levels) } else { by_load(&facts, levels) }
@@ -56,7 +56,7 @@ impl System<'_> {
     #[inline]
     pub(crate) fn o1_load(&self, cpu: CpuId) -> u64 {
         match self.fixed.history.tasks_are_load {
-            true => u64::from(self.nr_running[cpu]) * prio::ONE_TASK,
+            true => u64::from(self.rqs.nr_running(cpu)) * prio::ONE_TASK,
             false => self.o1[cpu].weight,
         }
     }

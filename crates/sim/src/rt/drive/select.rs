@@ -23,7 +23,7 @@ impl System<'_> {
             return stays;
         }
         match self.find_lowest_rq(by, task, prev) {
-            Some(cpu) if own < self.rt[cpu].highest() => Select::At(cpu, PlaceReason::RtLowest),
+            Some(cpu) if own < self.rt.rqs[cpu].highest() => Select::At(cpu, PlaceReason::RtLowest),
             _ => stays,
         }
     }
@@ -34,7 +34,7 @@ impl System<'_> {
             return None;
         }
         let t = &self.tasks[task];
-        let cpus = self.cpus.ids().filter(|c| t.may_run_on(*c)).map(|c| (c, self.rt[c].highest()));
+        let cpus = self.cpus.ids().filter(|c| t.may_run_on(*c)).map(|c| (c, self.rt.rqs[c].highest()));
         let mask = lowest(Rank::of(t.attr), cpus);
         if mask.is_empty() || mask.contains(prev) {
             return mask.contains(prev).then_some(prev);
