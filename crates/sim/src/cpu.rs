@@ -1,11 +1,11 @@
 //! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that belong to no class.
 
 use crate::balance::state::NohzFlags;
+use crate::cpu_load::CpuLoad;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
 use crate::idle::haltpoll::Haltpoll;
-use crate::loads::CpuLoad;
 use crate::rq::clock::RqClock;
 use crate::timer::TimerQueue;
 use crate::wakeup::scan_cost::ScanCost;

@@ -73,11 +73,7 @@ pub fn run(
         load_background(&mut sys, machine);
     }
     sys.lay_out_memory();
-    for task in starters {
-        sys.start_task(task);
-        let cpu = sys.tasks[task].cpu;
-        sys.kick(CpuId(0), cpu);
-    }
+    start_all(&mut sys, starters);
     sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
     let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
@@ -88,6 +84,15 @@ pub fn run(
     };
     finish(&mut sys, &mut clock);
     report(sys, clock)
+}
+
+/// Starts tasks, and signals the CPUs that they are on.
+pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
+    for task in tasks {
+        sys.start_task(task);
+        let cpu = sys.tasks[task].cpu;
+        sys.kick(CpuId(0), cpu);
+    }
 }
 
 /// The other machines of a run before they boot: virtual ones, and those behind a link.

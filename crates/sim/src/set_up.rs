@@ -126,13 +126,17 @@ impl System<'_> {
     /// A queued or running task of `cpu` moves to another group (`sched_move_task`). Its load leaves the old queue and
     /// comes to the new one, and it keeps its distance from the queue's virtual time.
     pub(crate) fn join_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
-        self.changed(cpu, task, |sys| {
-            if sys.class(task) != Class::Rt {
-                sys.switched_from(task);
-            }
-            sys.tasks[task].group = group;
-            sys.set_task_rq(task, cpu);
-        });
+        self.changed(cpu, task, |sys| sys.change_group(cpu, task, group));
+    }
+
+    /// A task that is on no queue of `cpu` at the moment belongs to `group` from now on (`task_change_group_fair`).
+    pub(crate) fn change_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
+        debug_assert!(!self.tasks[task].on_rq, "{task:?} is on a queue of its old group");
+        if self.class(task) != Class::Rt {
+            self.switched_from(task);
+        }
+        self.tasks[task].group = group;
+        self.set_task_rq(task, cpu);
     }
 }
 

@@ -6,9 +6,11 @@
 //! rules and state through time: `pass` over one domain, `newidle`, `periodic` and `nohz` decide when and how far up,
 //! `idlest_walk` is the slow path of fork. Loads are weights (1024 at nice 0) or their averages; ticks are jiffies.
 
+mod active;
 pub mod average;
 pub mod can_migrate;
 pub mod capacity;
+mod decision;
 mod drive;
 pub mod era;
 pub mod fits;
@@ -24,3 +26,6 @@ pub mod settle;
 pub mod shared;
 pub mod spare;
 pub mod state;
+#[cfg(test)]
+mod testing;
+mod walk;

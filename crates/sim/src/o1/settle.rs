@@ -5,9 +5,6 @@
 
 use crate::balance::settle::{Active, Bounds, DomainState, Outcome};
 
-/// Interval up to which a domain whose tasks are all pinned backs off, ms (`MAX_PINNED_INTERVAL`).
-const MAX_PINNED_MS: u32 = 512;
-
 /// The end of a pass. `early`: 2.6.12's rules.
 pub fn settle(state: &mut DomainState, bounds: &Bounds, outcome: Outcome, newidle: bool, early: bool) {
     match (newidle, early) {
@@ -18,7 +15,7 @@ pub fn settle(state: &mut DomainState, bounds: &Bounds, outcome: Outcome, newidl
             }
         }
         (false, true) => settle_early(state, bounds, outcome),
-        (false, false) => settle_late(state, bounds, outcome),
+        (false, false) => state.settle(bounds, outcome),
     }
 }
 
@@ -33,27 +30,6 @@ fn settle_early(state: &mut DomainState, bounds: &Bounds, outcome: Outcome) {
                 state.nr_balance_failed = bounds.cache_nice_tries;
             }
         }
-    }
-}
-
-fn settle_late(state: &mut DomainState, bounds: &Bounds, outcome: Outcome) {
-    state.nr_balance_failed = match outcome {
-        Outcome::Moved | Outcome::Balanced { .. } => 0,
-        Outcome::Failed(Active::Started | Active::UnderWay) => bounds.cache_nice_tries + 1,
-        Outcome::Failed(Active::NotDue | Active::Pinned) => state.nr_balance_failed,
-    };
-    let limit_ms = match outcome {
-        Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay) => {
-            state.interval_ms = bounds.min_interval_ms;
-            return;
-        }
-        Outcome::Balanced { all_pinned: true } | Outcome::Failed(Active::Pinned) => {
-            bounds.max_interval_ms.max(MAX_PINNED_MS)
-        }
-        Outcome::Balanced { all_pinned: false } | Outcome::Failed(Active::Started) => bounds.max_interval_ms,
-    };
-    if state.interval_ms < limit_ms {
-        state.interval_ms *= 2;
     }
 }
 

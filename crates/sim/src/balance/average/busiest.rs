@@ -83,13 +83,13 @@ impl DomainStats {
     }
 
     /// The decision. `dst_load_per_task`: mean load of a task on the balancing CPU, 0 when it has none.
-    pub fn decide(&self, domain: &DomainFacts, pass: Pass, dst_load_per_task: u64) -> Verdict {
+    pub fn decide(&self, domain: &DomainFacts, pass: Pass, dst_load_per_task: u64) -> Decision {
         let Some((group, busiest)) = self.busiest.filter(|(_, b)| b.nr_running > 0) else {
-            return Verdict::Balanced(Balanced::NoBusiest);
+            return Decision::Balanced(Balanced::NoBusiest);
         };
         let why = match self.unbalanced(domain, pass, &busiest) {
             Ok(why) => why,
-            Err(why) => return Verdict::Balanced(why),
+            Err(why) => return Decision::Balanced(why),
         };
         let amount = imbalance::calculate(&imbalance::Facts {
             balancer: domain.balancer,
@@ -99,7 +99,7 @@ impl DomainStats {
             domain_avg_load: self.avg_load(),
             dst_load_per_task,
         });
-        Verdict::Pull { group, amount, why }
+        Decision::Pull { group, amount, why }
     }
 
     fn unbalanced(
@@ -173,21 +173,8 @@ fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     }
 }
 
-/// The decision of a pass about a domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nothing to do (counted as `lb_nobusyg`).
-    Balanced(Balanced),
-    /// Pull from group `group`.
-    Pull {
-        /// The caller's name for the group.
-        group: u32,
-        /// How much to pull; may be 0, then a queue is still looked for and nothing is detached.
-        amount: Amount,
-        /// Why.
-        why: Pull,
-    },
-}
+/// The decision of a pass. An amount of 0 is possible: a queue is still looked for, and nothing is detached.
+pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 
 /// Why a domain counts as balanced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -260,13 +247,13 @@ mod tests {
         }
         s
     }
-    fn decide(d: &DomainFacts, pass: Pass, local: &[u32], others: &[&[u32]]) -> Verdict {
+    fn decide(d: &DomainFacts, pass: Pass, local: &[u32], others: &[&[u32]]) -> Decision {
         seen(d, local, others).decide(d, pass, 0)
     }
-    fn why(v: Verdict) -> std::result::Result<(u32, Pull), Balanced> {
+    fn why(v: Decision) -> std::result::Result<(u32, Pull), Balanced> {
         match v {
-            Verdict::Balanced(why) => Err(why),
-            Verdict::Pull { group, why, .. } => Ok((group, why)),
+            Decision::Balanced(why) => Err(why),
+            Decision::Pull { group, why, .. } => Ok((group, why)),
         }
     }
 

@@ -1,33 +1,9 @@
 //! Tests of the detach rules: each fact of a task or pass changes some outcome.
 
 use super::*;
+use crate::balance::testing::{self, COLD};
 
-const RULES: Rules = Rules {
-    balancer: Balancer::V4_5,
-    pass: Pass::Busy,
-    preemptible: true,
-    migration_cost_ns: 500_000,
-    cache_hot_buddy: true,
-    dst_has_tasks: true,
-    nr_balance_failed: 0,
-    cache_nice_tries: 1,
-    delayed_stay: false,
-    ineligible_stay: false,
-    kthreads_set_apart: true,
-};
-const COLD: TaskFacts = TaskFacts {
-    throttled: false,
-    allowed: true,
-    allowed_nearby: false,
-    delayed: false,
-    ineligible: false,
-    per_cpu_kthread: false,
-    running: false,
-    sched_idle: false,
-    buddy: false,
-    ran_ago_ns: 500_000,
-    load: 1024,
-};
+const RULES: Rules = Rules { preemptible: true, ..testing::RULES };
 const OLD: Rules = Rules { balancer: Balancer::V3_4, ..RULES };
 
 #[test]
@@ -80,7 +56,7 @@ fn a_task_moves_when_half_of_it_fits() {
         assert_eq!(d.offer(&rules, &TaskFacts { load: 1026, ..COLD }), refused);
         let taken = d.offer(&rules, &TaskFacts { load: 1025, ..COLD });
         assert_eq!(taken, Offer::Take { hot: false, then: Some(Stop::Enough) });
-        assert_eq!((d.left(), d.moved()), (-513, 1));
+        assert_eq!((d.walk.left, d.walk.moved), (-513, 1));
     }
 }
 
@@ -144,16 +120,16 @@ fn pauses_every_32_tasks() {
 fn nothing_wanted_looks_at_nothing_and_counts_as_pinned() {
     let mut d = Detach::new(0, 32, 2);
     assert_eq!(d.step(&RULES, 2, false), Step::Stop(Stop::NothingWanted));
-    assert!(d.all_pinned() && !d.some_pinned());
+    assert!(d.walk.all_pinned && !d.walk.some_pinned);
 }
 
 #[test]
 fn one_task_that_could_come_lifts_the_pin() {
     let mut d = Detach::new(1024, 32, 3);
     d.offer(&RULES, &TaskFacts { allowed: false, ..COLD });
-    assert!(d.all_pinned() && d.some_pinned());
+    assert!(d.walk.all_pinned && d.walk.some_pinned);
     d.offer(&RULES, &TaskFacts { running: true, ..COLD });
-    assert!(!d.all_pinned() && d.some_pinned());
+    assert!(!d.walk.all_pinned && d.walk.some_pinned);
 }
 
 #[test]
@@ -162,7 +138,7 @@ fn heavy_tasks_count_as_pinned_in_3_4() {
     for (rules, pinned) in [(OLD, true), (RULES, false)] {
         let mut d = Detach::new(100, 32, 3);
         assert_eq!(d.offer(&rules, &heavy), Offer::Refuse(Refusal::TooHeavy { hot: false }));
-        assert_eq!(d.all_pinned(), pinned, "{:?}", rules.balancer);
+        assert_eq!(d.walk.all_pinned, pinned, "{:?}", rules.balancer);
     }
 }
 
@@ -172,7 +148,7 @@ fn a_pinned_task_may_go_next_door_in_4_5() {
     let after = |rules: Rules, task: TaskFacts| {
         let mut d = Detach::new(1024, 32, 3);
         d.offer(&rules, &task);
-        d.nearby()
+        d.walk.nearby()
     };
     assert!(after(RULES, next_door));
     assert!(!after(OLD, next_door), "not yet in 3.4");
@@ -181,12 +157,12 @@ fn a_pinned_task_may_go_next_door_in_4_5() {
     let mut d = Detach::new(1024, 32, 3);
     d.step(&RULES, 3, false);
     d.offer(&RULES, &next_door);
-    d.redirect();
-    assert!(!d.nearby() && d.left() == 1024 && d.some_pinned());
+    d.walk.redirect();
+    assert!(!d.walk.nearby() && d.walk.left == 1024 && d.walk.some_pinned);
     assert_eq!(d.step(&RULES, 3, false), Step::Offer);
     d.offer(&RULES, &COLD);
     d.offer(&RULES, &next_door);
-    assert!(!d.nearby(), "nothing is wanted any more");
+    assert!(!d.walk.nearby(), "nothing is wanted any more");
 }
 
 #[test]

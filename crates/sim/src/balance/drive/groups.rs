@@ -8,14 +8,13 @@
 use super::ring::Next;
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;
-use crate::balance::spare::busiest::{DomainStats, Verdict};
+use crate::balance::spare::busiest::{Decision, DomainStats};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::Tally;
 use crate::balance::spare::{Cores, DomainFacts, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::rq_lock_ns;
-use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
@@ -131,7 +130,7 @@ impl System<'_> {
         let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
-            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let sample = self.sight().sample(cpu);
             tally.add(&sample);
             if misfits {
@@ -189,11 +188,11 @@ impl System<'_> {
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
         let facts = &DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
         match seen.decide(facts, Kind::from(p.trigger)) {
-            Verdict::Balanced(why) => {
+            Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
-            Verdict::Pull { group, amount, .. } => {
+            Decision::Pull { group, amount, .. } => {
                 let queue = BusiestQueue::new(
                     amount,
                     facts.imbalance_pct,
@@ -219,7 +218,7 @@ impl System<'_> {
         let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
         while q.read < nr {
             let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
-            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let capacity = self.capacity_of(cpu);
             q.queue.add(&QueueSample {
                 cpu,

@@ -3,7 +3,7 @@
 mod groups;
 mod hints;
 mod idlest_walk;
-mod loads;
+mod load_estimates;
 mod misfit;
 mod newidle;
 mod nohz;

@@ -4,13 +4,12 @@
 //! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due.
 //! A CPU that goes idle brings averages up to date without a request (5.13). Times are jiffies.
 
-use crate::balance::average::nohz::{KickFacts, kick_needed};
+use crate::balance::average::nohz::kick_needed;
 use crate::balance::interval::ms_to_jiffies;
-use crate::balance::nohz::{find_ilb, serves};
+use crate::balance::nohz::{KickFacts, find_ilb, serves};
 use crate::balance::spare::nohz as spare_nohz;
 use crate::balance::state::Periodic;
 use crate::frame::Step;
-use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{KickReason, SkipReason};
@@ -41,7 +40,7 @@ impl System<'_> {
         let (why, asked) = if self.balance.nohz.nr_tickless == 0 {
             (KickReason::NobodyTickless, None)
         } else {
-            match kick_needed(&self.kick_facts(cpu, now)) {
+            match kick_needed(self.fixed.balancer, &self.kick_facts(cpu, now)) {
                 Ok(kick) => {
                     self.balance.nohz.next_balance = now + 1;
                     self.kick_balancer(cpu, kick.into())
@@ -77,23 +76,7 @@ impl System<'_> {
 
     /// The same since 5.5: the kick may ask for averages alone, or for the time at which balancing is due next.
     fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
-        let old = self.kick_facts(cpu, now);
-        let facts = spare_nohz::KickFacts {
-            idle_at_tick: old.idle_at_tick,
-            tickless: old.tickless,
-            now,
-            next_balance: old.next_balance,
-            next_blocked: self.balance.nohz.has_blocked.then_some(self.balance.nohz.next_blocked),
-            needs_update: self.balance.nohz.needs_update,
-            nr_running: old.nr_running,
-            h_nr_running: old.h_nr_running,
-            busy_nearby: old.busy_nearby,
-            capacity: old.capacity,
-            capacity_orig: old.capacity_orig,
-            imbalance_pct: old.imbalance_pct,
-            misfit: old.misfit,
-        };
-        let asks = match spare_nohz::kick(&facts) {
+        let asks = match spare_nohz::kick(&self.kick_facts(cpu, now)) {
             Ok(asks) => asks,
             Err(why) => return self.kick_decided(cpu, why.into(), None),
         };
@@ -120,11 +103,12 @@ impl System<'_> {
         let capacity = self.capacity_of(cpu);
         let levels = &self.fixed.domains.of_cpu[cpu];
         KickFacts {
-            balancer: self.fixed.balancer,
             idle_at_tick: self.idle_at_tick(cpu),
             tickless: self.balance.nohz.nr_tickless,
             now,
             next_balance: self.balance.nohz.next_balance,
+            next_blocked: self.balance.nohz.has_blocked.then_some(self.balance.nohz.next_blocked),
+            needs_update: self.balance.nohz.needs_update,
             nr_running: self.rqs.nr_running(cpu),
             busy_nearby: self.busy_nearby(cpu),
             h_nr_running: self.h_nr_balanced(cpu),
@@ -195,7 +179,7 @@ impl System<'_> {
         };
         let served = of(at);
         (p.tickless_from, p.serving, p.on_behalf, p.next) = (Some(at + 1), true, served, None);
-        let mut cost = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, served));
+        let mut cost = self.visit_ns(cpu, served);
         if p.flags.averages {
             cost += self.decay_blocked(served);
         }
@@ -282,7 +266,7 @@ impl System<'_> {
             self.balance.nohz.next_blocked = self.jiffies() + every;
             return self.begin_idle_loop(cpu);
         };
-        let visit_ns = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, of(next)));
+        let visit_ns = self.visit_ns(cpu, of(next));
         let cost = visit_ns + self.decay_blocked(of(next));
         self.begin(cpu, Step::BeforeIdle { at: next as u32 + 1 }, cost);
     }

@@ -6,7 +6,7 @@
 //! Mirrors 3.4 and 4.5. Not modelled: the search for another queue after one whose tasks were all pinned.
 
 use crate::balance::average::active::parent_flag;
-use crate::balance::average::busiest::{DomainStats, Pull, Verdict};
+use crate::balance::average::busiest::{Decision, DomainStats, Pull};
 use crate::balance::average::queue::{BusiestQueue, QueueSample};
 use crate::balance::average::stats::{CpuSample, Tally};
 use crate::balance::capacity::{DomainFacts, GroupFacts, Later, capped_util};
@@ -170,10 +170,7 @@ impl System<'_> {
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
-                *at += cost;
-                self.accounts.stats.stats_ns += cost;
-                p.visited = p.visited.saturating_add(1);
+                self.visit_for_stats(by, cpu, p, at);
                 let sample = self.sample(cpu, group == 0, load_idx);
                 let misfit = if facts.later.asym.marked { self.balance.misfit[cpu] } else { 0 };
                 tally.add(&CpuSample { misfit, ..sample });
@@ -241,11 +238,11 @@ impl System<'_> {
         }
         let own = self.load_now(p.dst).checked_div(u64::from(self.rqs.nr_running(p.dst))).unwrap_or(0);
         match stats.decide(facts, Kind::from(p.trigger), own) {
-            Verdict::Balanced(why) => {
+            Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
-            Verdict::Pull { group, amount, why } => {
+            Decision::Pull { group, amount, why } => {
                 p.misfit = why == Pull::Misfit;
                 let queue =
                     BusiestQueue::new(facts.balancer, amount.load, facts.imbalance_pct, facts.share_capacity);
@@ -261,7 +258,7 @@ impl System<'_> {
         let asym = self.asymmetry(p.dst, p.level);
         while i < nr {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let capacity = self.capacity_of(cpu);
             i += 1;
             if self.rqs.nr_running(cpu) == 1 && asym.spares(capacity) {

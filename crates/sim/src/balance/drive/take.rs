@@ -1,26 +1,19 @@
 //! Taking tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
 
-use crate::balance::average::active::{ActiveFacts, needs_active, parent_flag};
+use crate::balance::active::ActiveFacts;
+use crate::balance::average::active::{needs_active, parent_flag};
 use crate::balance::average::detach::Detach;
 use crate::balance::can_migrate::{Offer, Refusal, Rules, Step as Walk, TaskFacts};
 use crate::balance::era::{Balancer, Pass as Kind};
 use crate::balance::reasons::walked_in_vain;
 use crate::balance::settle::{Active, Outcome};
 use crate::balance::state::Pass;
+use crate::balance::walk::Pinned;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason};
-
-/// Affinity of the tasks that a walk over a source has seen.
-#[derive(Clone, Copy)]
-pub(super) struct Pinned {
-    /// No task may run on the destination, and none moved.
-    pub(super) all: bool,
-    /// Some task may not, and more was wanted.
-    pub(super) some: bool,
-}
 
 impl System<'_> {
     pub(super) fn rules(&self, p: &Pass) -> Rules {
@@ -110,8 +103,7 @@ impl System<'_> {
             }
             walked = Some(walk);
         }
-        let pinned = walked
-            .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
+        let pinned = walked.map(|w| w.walk.pinned());
         if self.walk_over(p, pinned, rules.balancer, at) {
             return;
         }
@@ -162,25 +154,29 @@ impl System<'_> {
 
     /// No task could be moved: pushes the source's running task if that is due.
     fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
-        let kind = Kind::from(p.trigger);
-        self.cpus[p.dst].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst].levels[p.level];
-        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
-        let facts = ActiveFacts {
-            balancer: self.fixed.balancer,
-            pass: kind,
-            nr_balance_failed: level.state.nr_balance_failed,
-            cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
-            src_h_nr_running: self.h_nr_running(src),
-            src_capacity,
-            src_capacity_orig: self.fixed.cpu_capacity[src],
-            dst_capacity,
-            misfit: p.misfit,
-        };
-        let Some(why) = needs_active(&facts) else { return Active::NotDue };
+        let facts = self.count_failure(p, src, self.h_nr_running(src));
+        let Some(why) = needs_active(self.fixed.balancer, &facts, p.misfit) else { return Active::NotDue };
         self.count_push(why);
         self.start_push(by, src, p.dst, Active::NotDue)
+    }
+
+    /// Counts a pass that moved nothing, and returns the facts by which a push is decided.
+    pub(super) fn count_failure(&mut self, p: &Pass, src: CpuId, src_h_nr_running: u32) -> ActiveFacts {
+        let pass = Kind::from(p.trigger);
+        let level = &mut self.cpus[p.dst].levels[p.level];
+        level.state.count_failure(pass);
+        let (nr_balance_failed, cache_nice_tries) =
+            (level.state.nr_balance_failed, level.bounds.cache_nice_tries);
+        ActiveFacts {
+            pass,
+            nr_balance_failed,
+            cache_nice_tries,
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
+            src_h_nr_running,
+            src_capacity: self.capacity_of(src),
+            src_capacity_orig: self.fixed.cpu_capacity[src],
+            dst_capacity: self.capacity_of(p.dst),
+        }
     }
 }
 

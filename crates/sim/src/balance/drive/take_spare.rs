@@ -1,11 +1,10 @@
 //! Taking tasks in 5.5 and later: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
-use super::take::Pinned;
 use crate::balance::can_migrate::{Offer, Refusal, Step as Walk, Stop};
-use crate::balance::era::{Balancer, Pass as Kind};
+use crate::balance::era::Balancer;
 use crate::balance::reasons::walked_in_vain;
 use crate::balance::settle::{Active, Outcome};
-use crate::balance::spare::active::{ActiveFacts, needs_active};
+use crate::balance::spare::active::needs_active;
 use crate::balance::spare::detach::{Detach, Rules, Task};
 use crate::balance::spare::imbalance::{Amount, MigrationType};
 use crate::balance::state::Pass;
@@ -52,8 +51,7 @@ impl System<'_> {
         } += amount.amount;
         let mut in_vain = (None, None);
         let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules, &mut in_vain));
-        let pinned = walked
-            .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
+        let pinned = walked.map(|w| w.walk.pinned());
         if self.walk_over(p, pinned, Balancer::V4_5, at) {
             return;
         }
@@ -109,22 +107,8 @@ impl System<'_> {
 
     /// No task could be moved: pushes the source's running task if that is due.
     fn push_running(&mut self, by: CpuId, p: &Pass, src: CpuId, migration: MigrationType) -> Active {
-        let kind = Kind::from(p.trigger);
-        self.cpus[p.dst].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst].levels[p.level];
-        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
-        let facts = ActiveFacts {
-            pass: kind,
-            migration,
-            nr_balance_failed: level.state.nr_balance_failed,
-            cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
-            src_h_nr_running: self.h_nr_balanced(src),
-            src_capacity,
-            src_capacity_orig: self.fixed.cpu_capacity[src],
-            dst_capacity,
-        };
-        let Some(why) = needs_active(&facts) else { return Active::NotDue };
+        let facts = self.count_failure(p, src, self.h_nr_balanced(src));
+        let Some(why) = needs_active(&facts, migration) else { return Active::NotDue };
         self.count_push(why);
         // If the source is idle by now: the idle task may run nowhere else.
         self.start_push(by, src, p.dst, Active::Pinned)

@@ -12,46 +12,20 @@
 //!   ([`Rules::active`](crate::balance::spare::detach::Rules::active)).
 
 use super::imbalance::MigrationType;
-use crate::balance::capacity::is_reduced;
+use crate::balance::active::ActiveFacts;
 use crate::balance::era::Pass;
 use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
 use schedlab_trace::ActiveReason;
 
-/// The facts that active balance depends on, after a pass that moved nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ActiveFacts {
-    /// The kind of pass.
-    pub pass: Pass,
-    /// The unit of the amount wanted.
-    pub migration: MigrationType,
-    /// The domain's failures, this one counted.
-    pub nr_balance_failed: u32,
-    /// The domain's `cache_nice_tries`.
-    pub cache_nice_tries: u32,
-    /// The domain's `imbalance_pct`.
-    pub imbalance_pct: u32,
-    /// Runnable fair tasks on the source.
-    pub src_h_nr_running: u32,
-    /// Capacity of the source.
-    pub src_capacity: u64,
-    /// Capacity of the source, undisturbed.
-    pub src_capacity_orig: u64,
-    /// Capacity of the destination.
-    pub dst_capacity: u64,
-}
-
-/// Whether the source's running task should be pushed to the destination.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
-    if f.migration == MigrationType::Task && f.nr_balance_failed > f.cache_nice_tries + 2 {
+/// Whether the source's running task should be pushed to the destination. `wanted`: the unit of the amount wanted.
+pub fn needs_active(f: &ActiveFacts, wanted: MigrationType) -> Option<ActiveReason> {
+    if wanted == MigrationType::Task && f.has_failed_often() {
         return Some(ActiveReason::Failures);
     }
-    let alone = f.pass != Pass::Busy && f.src_h_nr_running == 1;
-    let better = f.src_capacity * u64::from(f.imbalance_pct) < f.dst_capacity * 100;
-    let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-    if alone && reduced && better {
+    if f.gives_its_only_task() {
         return Some(ActiveReason::ReducedCapacity);
     }
-    (f.migration == MigrationType::Misfit).then_some(ActiveReason::Misfit)
+    (wanted == MigrationType::Misfit).then_some(ActiveReason::Misfit)
 }
 
 /// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
@@ -81,7 +55,6 @@ mod tests {
 
     const FACTS: ActiveFacts = ActiveFacts {
         pass: Pass::Idle,
-        migration: MigrationType::Task,
         nr_balance_failed: 3,
         cache_nice_tries: 1,
         imbalance_pct: 117,
@@ -100,12 +73,13 @@ mod tests {
 
     #[test]
     fn failures_push_only_when_tasks_were_to_move() {
+        let needs_active = |f: &ActiveFacts| super::needs_active(f, MigrationType::Task);
         let failed = |nr_balance_failed| ActiveFacts { nr_balance_failed, ..FACTS };
         assert_eq!(needs_active(&failed(3)), None, "two above cache_nice_tries are not enough");
         assert_eq!(needs_active(&failed(4)), Some(ActiveReason::Failures));
         assert_eq!(needs_active(&ActiveFacts { cache_nice_tries: 2, ..failed(4) }), None);
         for migration in [MigrationType::Load, MigrationType::Util] {
-            assert_eq!(needs_active(&ActiveFacts { migration, ..failed(99) }), None);
+            assert_eq!(super::needs_active(&failed(99), migration), None);
         }
         assert_eq!(
             needs_active(&ActiveFacts { pass: Pass::Newidle, ..failed(4) }),
@@ -116,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
-        let f = ActiveFacts { src_capacity: 875, migration: MigrationType::Load, ..FACTS };
+        let needs_active = |f: &ActiveFacts| super::needs_active(f, MigrationType::Load);
+        let f = ActiveFacts { src_capacity: 875, ..FACTS };
         assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
         assert_eq!(needs_active(&ActiveFacts { src_capacity: 876, ..f }), None, "876 * 117 is 102492");
         assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
@@ -127,8 +102,8 @@ mod tests {
 
     #[test]
     fn a_misfit_is_pushed_at_once() {
-        let f = ActiveFacts { migration: MigrationType::Misfit, nr_balance_failed: 0, ..FACTS };
-        assert_eq!(needs_active(&f), Some(ActiveReason::Misfit));
+        let f = ActiveFacts { nr_balance_failed: 0, ..FACTS };
+        assert_eq!(needs_active(&f, MigrationType::Misfit), Some(ActiveReason::Misfit));
     }
 
     #[test]

@@ -137,13 +137,13 @@ impl DomainStats {
     }
 
     /// The decision.
-    pub fn decide(&self, domain: &DomainFacts, pass: Pass) -> Verdict {
+    pub fn decide(&self, domain: &DomainFacts, pass: Pass) -> Decision {
         let Some((group, busiest)) = self.busiest else {
-            return Verdict::Balanced(Balanced::NoBusiest);
+            return Decision::Balanced(Balanced::NoBusiest);
         };
         let why = match self.unbalanced(domain, pass, &busiest) {
             Ok(why) => why,
-            Err(why) => return Verdict::Balanced(why),
+            Err(why) => return Decision::Balanced(why),
         };
         let amount = imbalance::calculate(&imbalance::Facts {
             domain: *domain,
@@ -153,9 +153,9 @@ impl DomainStats {
             domain_avg_load: self.avg_load(),
         });
         if amount.amount == 0 {
-            return Verdict::Balanced(Balanced::NothingToMove(amount.how));
+            return Decision::Balanced(Balanced::NothingToMove(amount.how));
         }
-        Verdict::Pull { group, amount, why }
+        Decision::Pull { group, amount, why }
     }
 
     fn unbalanced(
@@ -231,21 +231,8 @@ impl Totals {
     }
 }
 
-/// The decision of a pass about a domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nothing to do (counted as `lb_nobusyg`).
-    Balanced(Balanced),
-    /// Pull from group `group`.
-    Pull {
-        /// The caller's name for the group.
-        group: u32,
-        /// How much to pull, and its unit; never 0.
-        amount: Amount,
-        /// Why.
-        why: Pull,
-    },
-}
+/// The decision of a pass. The amount, with its unit, is never 0.
+pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 
 /// Why a domain counts as balanced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -4,19 +4,9 @@ use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
 use crate::balance::spare::Later;
 use crate::balance::spare::imbalance::MigrationType;
+use crate::balance::testing::MC;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
 
-const MC: DomainFacts = DomainFacts {
-    imbalance_pct: 117,
-    prefer_sibling: true,
-    groups_are_cores: true,
-    share_llc: true,
-    numa: false,
-    later: Later { cores_last_when_full: true, smt_balance: true },
-    imb_numa_nr: 0,
-    asym: Asymmetry::NONE,
-    cores: None,
-};
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
 
 /// A group of `weight` CPUs with `nr` tasks of weight 1024, at most one on each CPU as long as CPUs are free.
@@ -56,8 +46,8 @@ fn why(
     other: GroupStats,
 ) -> std::result::Result<Pull, Balanced> {
     match seen(domain, local, &[other]).decide(domain, pass) {
-        Verdict::Balanced(why) => Err(why),
-        Verdict::Pull { why, amount, .. } => {
+        Decision::Balanced(why) => Err(why),
+        Decision::Pull { why, amount, .. } => {
             assert_ne!(amount.amount, 0);
             Ok(why)
         }
@@ -138,12 +128,16 @@ fn overloaded_groups_are_compared_by_load() {
     assert_eq!(compare(6000, 7022), Ok(Pull::Overloaded));
     // A third group without load, so that the local one is above the average.
     let domain = seen(&MC, full(6000), &[full(9000), group(HasSpare, 8, 0)]);
-    assert_eq!(domain.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage));
+    assert_eq!(domain.decide(&MC, Pass::Busy), Decision::Balanced(Balanced::LocalAboveAverage));
     let mut at = domain;
     at.total_load = at.total_capacity * 3000 / SCALE;
-    assert_eq!(at.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage), "at it is enough");
+    assert_eq!(
+        at.decide(&MC, Pass::Busy),
+        Decision::Balanced(Balanced::LocalAboveAverage),
+        "at it is enough"
+    );
     at.total_load = at.total_capacity * 3001 / SCALE;
-    assert!(matches!(at.decide(&MC, Pass::Busy), Verdict::Pull { .. }));
+    assert!(matches!(at.decide(&MC, Pass::Busy), Decision::Pull { .. }));
 }
 
 #[test]
@@ -190,7 +184,7 @@ fn an_amount_of_nothing_is_balanced() {
     assert_eq!(why(&MC, Pass::Newidle, local, group(HasSpare, 2, 1)), Err(Balanced::EnoughIdle));
     // The same against a pair with two running tasks: one task is to move.
     let s = seen(&MC, local, &[group(FullyBusy, 2, 2)]);
-    let Verdict::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, Pass::Newidle) else {
+    let Decision::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, Pass::Newidle) else {
         panic!("{:?}", s.decide(&MC, Pass::Newidle));
     };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Task, 1));
@@ -217,7 +211,7 @@ fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
     assert_eq!(busiest(&MC, &[shared, longer]), Some(1), "no thread idles: the first core stays");
     let s = seen(&MC, group(HasSpare, 2, 0), &[longer]);
     match s.decide(&MC, Pass::Newidle) {
-        Verdict::Pull { amount, .. } => {
+        Decision::Pull { amount, .. } => {
             assert_eq!((amount.amount, amount.how), (1, imbalance::How::SharedCore))
         }
         other => panic!("{other:?}"),
@@ -243,7 +237,7 @@ fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
     let (misfit, larger) = (of(SpareType::Misfit, 4, 446, 900), of(SpareType::Misfit, 4, 446, 1000));
     let (found, verdict) = to(1024, of(HasSpare, 1, 1024, 0), &[misfit, larger]);
     assert_eq!(found, Some(2), "the largest misfit");
-    let Verdict::Pull { amount, why: Pull::Misfit, .. } = verdict else { panic!("{verdict:?}") };
+    let Decision::Pull { amount, why: Pull::Misfit, .. } = verdict else { panic!("{verdict:?}") };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Misfit, 1));
     assert_eq!(to(1024, of(FullyBusy, 4, 1024, 0), &[misfit]).0, None, "there is no room");
     assert_eq!(to(446, of(HasSpare, 1, 446, 0), &[misfit]).0, None, "no faster CPU");

@@ -8,6 +8,7 @@
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::can_migrate::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
 use crate::balance::era::Pass;
+use crate::balance::walk::Progress;
 
 /// The facts that one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,45 +52,29 @@ pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movab
 /// The walk over one source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Detach {
+    pub walk: Progress,
     migration: MigrationType,
-    left: i64,
-    looked_at: u32,
-    next_break: u32,
-    max: u32,
-    moved: u32,
     /// The lock was just taken: the source may have changed.
     entering: bool,
-    all_pinned: bool,
-    some_pinned: bool,
-    nearby: bool,
 }
 
 impl Detach {
     /// A walk for `wanted` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
     pub fn new(wanted: Amount, nr_migrate: u64, src_nr_running: u32) -> Detach {
-        Detach {
-            migration: wanted.migration,
-            left: i64::try_from(wanted.amount).unwrap_or(i64::MAX),
-            looked_at: 0,
-            next_break: BREAK,
-            max: u32::try_from(nr_migrate).map_or(src_nr_running, |n| n.min(src_nr_running)),
-            moved: 0,
-            entering: true,
-            all_pinned: true,
-            some_pinned: false,
-            nearby: false,
-        }
+        let walk = Progress::new(wanted.amount, nr_migrate, src_nr_running);
+        Detach { walk, migration: wanted.migration, entering: true }
     }
 
     /// The next action; `src_nr_running` is the source's length now.
     pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
         if std::mem::take(&mut self.entering) && src_nr_running <= 1 {
             // Other CPUs have emptied the queue. No task was tested, so none counts as pinned.
-            self.all_pinned = false;
+            self.walk.all_pinned = false;
             return Step::Stop(Stop::Emptied);
         }
-        if self.left <= 0 {
-            return Step::Stop(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough });
+        let walk = &mut self.walk;
+        if let Some(why) = walk.stop_when_satisfied() {
+            return Step::Stop(why);
         }
         if list_empty {
             return Step::Stop(Stop::NoTasks);
@@ -97,15 +82,15 @@ impl Detach {
         if rules.common.pass != Pass::Busy && src_nr_running <= 1 {
             return Step::Stop(Stop::LastTask);
         }
-        self.looked_at += 1;
+        walk.looked_at += 1;
         // A walk past pinned tasks ends at the queue's length and a break.
-        let goes_on = rules.walks_past_pinned && self.all_pinned;
-        if self.looked_at > self.max && !goes_on {
+        let past_pinned = rules.walks_past_pinned && walk.all_pinned;
+        if walk.looked_at > walk.max && !past_pinned {
             return Step::Stop(Stop::LoopMax);
         }
-        if self.looked_at > self.next_break {
-            self.next_break += BREAK;
-            if rules.walks_past_pinned && self.looked_at >= src_nr_running {
+        if walk.looked_at > walk.next_break {
+            walk.next_break += BREAK;
+            if rules.walks_past_pinned && walk.looked_at >= src_nr_running {
                 return Step::Stop(Stop::LoopMax);
             }
             self.entering = true;
@@ -116,32 +101,21 @@ impl Detach {
 
     /// Judges the task at the end of the list.
     pub fn offer(&mut self, rules: &Rules, task: &Task) -> Offer {
-        let verdict = can_migrate(rules, &task.facts);
-        if verdict == Err(Refusal::NotAllowed) {
-            self.some_pinned = true;
-            self.nearby |= rules.common.pass != Pass::Newidle && task.facts.allowed_nearby;
-        } else if !verdict.is_err_and(Refusal::comes_before_affinity) {
-            self.all_pinned = false;
-        }
-        let hot = match verdict {
+        let judged = can_migrate(rules, &task.facts);
+        let nearby = rules.common.pass != Pass::Newidle && task.facts.allowed_nearby;
+        self.walk.note_affinity(judged, nearby);
+        let hot = match judged {
             Err(why) => return Offer::Refuse(why),
             Ok(Movable { hot }) => hot,
         };
         if self.migration == MigrationType::Misfit && task.fits_source {
             return Offer::Refuse(Refusal::TooHeavy { hot });
         }
-        let (size, judged) = self.size(rules, task);
-        if i64::try_from(judged).is_ok_and(|judged| judged > self.left) {
+        let (size, compared) = self.size(rules, task);
+        if i64::try_from(compared).is_ok_and(|size| size > self.walk.left) {
             return Offer::Refuse(Refusal::TooHeavy { hot });
         }
-        self.moved += 1;
-        self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));
-        let then = match () {
-            () if rules.common.preemptible && rules.common.pass == Pass::Newidle => Some(Stop::OneForNewidle),
-            () if self.left <= 0 => Some(Stop::Enough),
-            () => None,
-        };
-        Offer::Take { hot, then }
+        self.walk.take(&rules.common, size, hot)
     }
 
     /// The task's size, and the part of it that must not exceed the amount left. Load, and in later kernels
@@ -158,34 +132,14 @@ impl Detach {
             MigrationType::Util => (task.util, task.util),
             MigrationType::Task => (1, 0),
             // One is enough.
-            MigrationType::Misfit => (self.left.max(1) as u64, 0),
+            MigrationType::Misfit => (self.walk.left.max(1) as u64, 0),
         }
     }
 
-    /// Starts over for another destination of the same group, when [`Detach::nearby`] holds.
+    /// Starts over for another destination of the same group, when [`Progress::nearby`] holds.
     pub fn redirect(&mut self) {
-        (self.looked_at, self.next_break, self.nearby, self.entering) = (0, BREAK, false, true);
-    }
-
-    /// Amount still wanted; 0 or less when enough moved.
-    pub fn left(&self) -> i64 {
-        self.left
-    }
-    /// Tasks moved so far.
-    pub fn moved(&self) -> u32 {
-        self.moved
-    }
-    /// No task seen could run on the destination.
-    pub fn all_pinned(&self) -> bool {
-        self.all_pinned
-    }
-    /// Some task could not run on the destination.
-    pub fn some_pinned(&self) -> bool {
-        self.some_pinned
-    }
-    /// Some task could run on another CPU of the destination's group, and more is still wanted (not newidle).
-    pub fn nearby(&self) -> bool {
-        self.nearby && self.left > 0
+        self.walk.redirect();
+        self.entering = true;
     }
 }
 

@@ -1,46 +1,18 @@
 //! Tests of the detach rules of 6.5 that differ from those of 4.5.
 
 use super::*;
-use crate::balance::era::Balancer;
 use crate::balance::spare::imbalance::How;
+use crate::balance::testing;
 use MigrationType::{Load, Task as Tasks, Util};
 
 const RULES: Rules = Rules {
-    common: common::Rules {
-        balancer: Balancer::V4_5,
-        pass: Pass::Busy,
-        preemptible: false,
-        migration_cost_ns: 500_000,
-        cache_hot_buddy: true,
-        dst_has_tasks: true,
-        nr_balance_failed: 0,
-        cache_nice_tries: 1,
-        delayed_stay: false,
-        ineligible_stay: false,
-        kthreads_set_apart: true,
-    },
+    common: testing::RULES,
     share_capacity: false,
     active: false,
     util_shrinks: false,
     walks_past_pinned: true,
 };
-const COLD: Task = Task {
-    facts: TaskFacts {
-        throttled: false,
-        allowed: true,
-        allowed_nearby: false,
-        delayed: false,
-        ineligible: false,
-        per_cpu_kthread: false,
-        running: false,
-        sched_idle: false,
-        buddy: false,
-        ran_ago_ns: 500_000,
-        load: 1024,
-    },
-    util: 300,
-    fits_source: false,
-};
+const COLD: Task = Task { facts: testing::COLD, util: 300, fits_source: false };
 const PINNED: Task = Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
 
 fn with(change: impl FnOnce(&mut common::Rules)) -> Rules {
@@ -87,11 +59,11 @@ fn load_must_fit_whole_and_less_after_each_failure() {
     assert!(matches!(offer(99, 1), Offer::Take { .. }), "a shift by more than 63 is one by 63");
     let mut d = walk(Load, 512, 4);
     d.offer(&with(|r| r.nr_balance_failed = 1), &COLD);
-    assert_eq!(d.left(), -512, "but all of it is taken off");
+    assert_eq!(d.walk.left, -512, "but all of it is taken off");
     let weightless = Task { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
     let mut d = walk(Load, 2, 4);
     d.offer(&RULES, &weightless);
-    assert_eq!(d.left(), 1, "a task counts at least one");
+    assert_eq!(d.walk.left, 1, "a task counts at least one");
 }
 
 #[test]
@@ -108,7 +80,7 @@ fn tasks_are_counted_whatever_their_size() {
     let mut d = walk(Tasks, 2, 4);
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: None });
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: Some(Stop::Enough) });
-    assert_eq!((d.left(), d.moved()), (0, 2));
+    assert_eq!((d.walk.left, d.walk.moved), (0, 2));
 }
 
 #[test]
@@ -133,7 +105,7 @@ fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
         let rules = with(|r| r.pass = pass);
         let mut d = walk(Tasks, 5, 3);
         assert_eq!(d.step(&rules, 1, false), Step::Stop(Stop::Emptied), "{pass:?}");
-        assert!(!d.all_pinned(), "no task was tested");
+        assert!(!d.walk.all_pinned, "no task was tested");
         let mut d = walk(Tasks, 5, 3);
         assert_eq!(d.step(&rules, 3, false), Step::Offer);
         d.offer(&rules, &COLD);
@@ -165,7 +137,7 @@ fn goes_on_while_all_are_pinned_with_a_break_every_32() {
                     seen.0 += 1;
                 }
                 Step::Pause => seen.1 += 1,
-                Step::Stop(why) => return (seen, why, d.all_pinned()),
+                Step::Stop(why) => return (seen, why, d.walk.all_pinned),
             }
         }
     };
@@ -188,7 +160,7 @@ fn pinned_tasks_are_remembered_and_may_go_next_door() {
     let after = |rules: Rules, task: Task| {
         let mut d = walk(Tasks, 1, 3);
         d.offer(&rules, &task);
-        (d.some_pinned(), d.nearby())
+        (d.walk.some_pinned, d.walk.nearby())
     };
     assert_eq!(after(RULES, next_door), (true, true));
     assert_eq!(after(RULES, PINNED), (true, false));
@@ -197,7 +169,7 @@ fn pinned_tasks_are_remembered_and_may_go_next_door() {
     let mut d = walk(Tasks, 1, 3);
     d.offer(&RULES, &next_door);
     d.redirect();
-    assert!(!d.nearby() && d.some_pinned() && d.all_pinned());
+    assert!(!d.walk.nearby() && d.walk.some_pinned && d.walk.all_pinned);
     assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied), "the lock is taken anew");
 }
 
@@ -214,7 +186,7 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
         let offer = |common| {
             let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 32, 2);
             let offer = d.offer(&Rules { common, ..RULES }, &Task { facts, ..COLD });
-            (offer, d.all_pinned(), d.some_pinned())
+            (offer, d.walk.all_pinned, d.walk.some_pinned)
         };
         assert_eq!(offer(strict), (Offer::Refuse(why), true, false));
         match why {

@@ -167,20 +167,11 @@ fn to_average(f: &Facts) -> Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::{Cores, Later};
+    use crate::balance::spare::Cores;
+    use crate::balance::testing::MC;
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
-    const LLC: DomainFacts = DomainFacts {
-        imbalance_pct: 117,
-        prefer_sibling: false,
-        groups_are_cores: true,
-        share_llc: true,
-        numa: false,
-        later: Later { cores_last_when_full: true, smt_balance: true },
-        imb_numa_nr: 14,
-        asym: crate::balance::fits::Asymmetry::NONE,
-        cores: None,
-    };
+    const LLC: DomainFacts = DomainFacts { prefer_sibling: false, imb_numa_nr: 14, ..MC };
     const NODES: DomainFacts = DomainFacts { share_llc: false, numa: true, ..LLC };
 
     /// A group of `weight` CPUs with `nr` tasks of load and utilisation 512.

@@ -1,20 +1,9 @@
 //! Tests of D001's shortcuts, on its machine: an MC domain of 112 CPUs in 56 cores.
 
 use super::*;
-use crate::balance::spare::{DomainFacts, Later};
+use crate::balance::testing::MC;
 
 const SPAN: Span = Span { nr_groups: 56, weight: 112, imbalance_pct: 117 };
-const MC: DomainFacts = DomainFacts {
-    imbalance_pct: 117,
-    prefer_sibling: true,
-    groups_are_cores: true,
-    share_llc: true,
-    numa: false,
-    later: Later { cores_last_when_full: true, smt_balance: true },
-    imb_numa_nr: 0,
-    asym: crate::balance::fits::Asymmetry::NONE,
-    cores: None,
-};
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };
 const NONE: Shortcuts = Shortcuts { snapshot: false, util: false, fast: false, quad: false };
 

@@ -118,11 +118,7 @@ impl System<'_> {
         if queued == Queued::Runs {
             self.put_prev_task(cpu, task);
         }
-        if fair {
-            self.switched_from(task);
-        }
-        self.tasks[task].group = group;
-        self.set_task_rq(task, cpu);
+        self.change_group(cpu, task, group);
         match queued {
             Queued::No if fair => self.attach_at_once(task),
             Queued::No => {}

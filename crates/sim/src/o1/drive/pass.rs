@@ -10,7 +10,6 @@ use crate::costs::rq_lock_ns;
 use crate::o1::busiest::{Balanced, BusiestQueue, Kind, Pull, Rules, SCALE, Sums};
 use crate::o1::detach::{self, Best, Refusal, TaskFacts, Walk, can_migrate, is_hot};
 use crate::o1::prio::{MAX_PRIO, ONE_TASK};
-use crate::remote_reads::visit_ns;
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
@@ -59,10 +58,7 @@ impl System<'_> {
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
-                *at += cost;
-                self.accounts.stats.stats_ns += cost;
-                p.visited = p.visited.saturating_add(1);
+                self.visit_for_stats(by, cpu, p, at);
                 let local = group == 0;
                 let load =
                     if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) };
@@ -111,7 +107,7 @@ impl System<'_> {
         let mut queue = BusiestQueue::default();
         for i in 0..self.fixed.domains.groups[pull.group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[pull.group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let load = if rules.counts_tasks { self.source_load(cpu, load_idx) } else { self.o1_load(cpu) };
             queue.add(&rules, cpu, load, self.rqs.nr_running(cpu), pull.load);
         }

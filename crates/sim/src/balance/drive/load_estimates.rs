@@ -1,11 +1,26 @@
 //! Loads of CPUs as the balancer and `wake_affine` read them.
 
-use crate::loads::{source_load, target_load};
+use crate::balance::state::Pass;
+use crate::cpu_load::{source_load, target_load};
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 
 impl System<'_> {
+    /// `by` reads `cpu` in a pass; returns the cost, ns.
+    #[inline]
+    pub(crate) fn visit_ns(&mut self, by: CpuId, cpu: CpuId) -> u64 {
+        visit_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(by, cpu))
+    }
+    /// `by` reads `cpu` for the statistics of a group; the pass `p` counts the visit, and `at` moves on.
+    #[inline]
+    pub(crate) fn visit_for_stats(&mut self, by: CpuId, cpu: CpuId, p: &mut Pass, at: &mut u64) {
+        let cost = self.visit_ns(by, cpu);
+        *at += cost;
+        self.accounts.stats.stats_ns += cost;
+        p.visited = p.visited.saturating_add(1);
+    }
     /// Load of this instant (`weighted_cpuload`): a sum of weights, or the load average of runnable tasks or of all.
     pub fn load_now(&self, cpu: CpuId) -> u64 {
         let (q, history) = (&self.fair.queues[self.root(cpu)], &self.fixed.history);
