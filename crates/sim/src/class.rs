@@ -23,7 +23,6 @@ use schedlab_trace::{PlaceReason, SwitchReason};
 pub enum Enqueue {
     /// It woke up.
     Wakeup,
-    /// It is new.
     New,
     /// It was moved while runnable.
     Moved,
@@ -45,7 +44,6 @@ pub enum Dequeue {
 /// A task that was enqueued, as wakeup preemption sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The task.
     pub task: TaskId,
     /// Why it was enqueued.
     pub how: Enqueue,
@@ -58,7 +56,6 @@ pub struct Arrival {
 pub enum Select {
     /// The fair classes' answer: a search for a CPU begins, which takes time.
     Search,
-    /// To this CPU.
     At(CpuId, PlaceReason),
 }
 
@@ -135,7 +132,6 @@ macro_rules! of_class {
 
 /// The core's calls.
 impl System<'_> {
-    /// The class of a task.
     #[inline]
     pub fn class(&self, task: TaskId) -> Class {
         self.tasks[task].class
@@ -168,9 +164,10 @@ impl System<'_> {
     }
     /// Picks the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        match self.rt.shared.any {
-            false => of_class!(self.fixed.fair, pick_next_task(self, cpu, prev)),
-            true => self.pick_by_rank(cpu, prev),
+        if self.rt.shared.any {
+            self.pick_by_rank(cpu, prev)
+        } else {
+            of_class!(self.fixed.fair, pick_next_task(self, cpu, prev))
         }
     }
     /// The same if there are tasks of more than one class: the first class that has one picks.

@@ -54,7 +54,7 @@ pub struct Cpu {
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
     /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they
-    /// stand until all are served.
+    /// remain until all are served.
     pub nohz_asked: NohzFlags,
     /// Requests that it is about to serve in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,
@@ -113,7 +113,7 @@ pub struct Cpu {
     /// `cpu_load[]`.
     pub load: CpuLoad,
     /// The choice of a CPU for a new task that is under way.
-    pub walk: crate::balance::state::Walk,
+    pub walk: crate::balance::state::Descent,
     /// Newidle balance in progress.
     pub newidle: crate::balance::state::Newidle,
     /// Periodic balance in progress.

@@ -1,6 +1,6 @@
 //! `cpu_load[]`: five averages of a CPU's load, each slower than the one before, updated at ticks (until 5.0).
 //!
-//! Index i moves by 1/2^i of the way at each tick, so it stands for about 2^i ticks; index 0 is the load at the last
+//! Index i moves by 1/2^i of the way at each tick, so it covers about 2^i ticks; index 0 is the load at the last
 //! tick. The balancer and the affine wakeup read a low estimate of a source CPU and a high one of a target CPU
 //! (LB_BIAS), so that a brief change of load moves no task. Loads are the sums that the kernel's runqueues keep:
 //! weights (to 3.7), then runnable averages. Time is in ticks.

@@ -17,17 +17,14 @@ use schedlab_machine::{Domains, Group, Machine, Topology};
 /// Data that do not change during a run, except the kernel's switches; see
 /// [`System::switch_kernel`](crate::system::System::switch_kernel).
 pub struct Fixed<'s> {
-    /// The machine.
     pub machine: &'s Machine,
     /// Its domains under this kernel.
     pub domains: Domains,
-    /// The CPUs of its groups.
     pub group_cpus: GroupCpus,
     /// Version, features, tunables.
     pub kernel: Kernel,
     /// The version's mechanisms.
     pub history: History,
-    /// Its fair class.
     pub fair: Class,
     /// The balancer of kernels that weigh groups by average load.
     pub balancer: Balancer,
@@ -54,11 +51,9 @@ pub struct Fixed<'s> {
     pub scales_time: bool,
     /// The highest capacity (`rd->max_cpu_capacity`).
     pub max_capacity: u64,
-    /// Capacity of each CPU.
     pub cpu_capacity: Arena<CpuId, u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
-    /// Cores of each group.
     pub group_cores: Vec<u32>,
     /// The number of the shared state of a CPU's domains, by level.
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,

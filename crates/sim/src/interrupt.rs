@@ -1,11 +1,11 @@
-//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
+//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode continues, or gives way.
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
-use crate::task::State;
+use crate::task::TaskState;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
@@ -44,10 +44,7 @@ impl System<'_> {
         match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
-                match self.fixed.history.timers_on_ticks {
-                    true => self.run_timers(cpu),
-                    false => self.leave_hard(cpu),
-                }
+                if self.fixed.history.timers_on_ticks { self.run_timers(cpu) } else { self.leave_hard(cpu) }
             }
             Step::Timer => {
                 self.hrtick(cpu);
@@ -84,7 +81,7 @@ impl System<'_> {
     /// A timer of `cpu` has fired.
     fn expire(&mut self, cpu: CpuId, fires: Fires) {
         match fires {
-            Fires::Wakes(task) if self.tasks[task].state == State::Runnable => {
+            Fires::Wakes(task) if self.tasks[task].state == TaskState::Runnable => {
                 // The task has not fallen asleep yet, and will not.
                 self.tasks[task].timer = None;
             }
@@ -117,7 +114,7 @@ impl System<'_> {
         costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
     }
 
-    /// The hardirq is over: a raised softirq runs, or the interrupted context goes on.
+    /// The hardirq is over: a raised softirq runs, or the interrupted context continues.
     pub fn leave_hard(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         c.hard = Frame::NONE;

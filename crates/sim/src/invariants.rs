@@ -4,7 +4,7 @@
 use crate::cpu::Cpu;
 use crate::frame::Step;
 use crate::system::System;
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
 /// Charged CPU time equals elapsed time minus idle: the tasks' sum is the CPUs' busy time, except time that was charged
@@ -39,7 +39,7 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let throttled = sys.throttled_tasks() + sys.tasks_without_quota();
     let counted: u32 = sys.rqs.all_running() + throttled - delayed;
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
-    let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
+    let runnable = sys.tasks.iter().filter(|t| t.state == TaskState::Runnable).count() as u32;
     if on_rq != counted || runnable != on_rq + carried {
         let text =
             format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
@@ -62,7 +62,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
         return Ok(());
     }
     let called = called_up(sys);
-    let asleep = |id: TaskId| sys.tasks[id].state == State::Sleeping && !called.contains(&id);
+    let asleep = |id: TaskId| sys.tasks[id].state == TaskState::Sleeping && !called.contains(&id);
     for (port, buffer) in sys.channels.buffers.iter().enumerate() {
         buffer.check().map_err(|what| format!("end {port}: {what}"))?;
         let reads = |id: &TaskId| match sys.tasks[*id].user {

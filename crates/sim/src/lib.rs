@@ -61,9 +61,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The full input of a simulation.
 pub struct Setup<'a> {
-    /// The machine.
     pub machine: &'a Machine,
-    /// The kernel.
     pub kernel: Kernel,
     /// Other features and tunables of the same kernel, each from its time on, ns since the run began, in order of time.
     /// HZ and state that is built at the start do not change.
@@ -85,7 +83,6 @@ pub struct Setup<'a> {
 /// CPU time and work of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskAccount {
-    /// Name.
     pub name: String,
     /// Whether it belongs to the machine and not to the workload.
     pub background: bool,
@@ -110,7 +107,6 @@ pub struct SimReport {
     pub tasks: Vec<TaskAccount>,
     /// Events processed.
     pub events: u64,
-    /// Wakeups.
     pub wakeups: u64,
     /// The time, from the end of the warm-up, of the first change that was not made: the run was over before it.
     pub missed: Option<Ns>,

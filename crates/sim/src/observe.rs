@@ -25,7 +25,7 @@ pub struct Stats {
     pub refill_ns: u64,
     /// Checks by wakers that found the wakee still on its old CPU.
     pub on_cpu_waits: u64,
-    /// Datagrams lost for want of room.
+    /// Datagrams lost for lack of room.
     pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
@@ -77,7 +77,7 @@ pub struct Intervals {
     pub names: Vec<String>,
     /// The stretches kept.
     pub kept: Vec<Interval>,
-    /// Number of stretches dropped for want of room.
+    /// Number of stretches dropped for lack of room.
     pub dropped: u64,
 }
 

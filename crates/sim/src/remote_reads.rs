@@ -20,7 +20,7 @@ pub struct RemoteReads {
 
 /// The outcome of reading a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Read {
+pub enum LineRead {
     /// The line was unchanged, or the reader's own.
     Hit,
     /// It had been dirtied by a CPU of the same cache.
@@ -54,13 +54,13 @@ impl RemoteReads {
     }
     /// `reader` reads `cpu`'s line.
     #[inline]
-    pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> Read {
+    pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> LineRead {
         self.by(reader).read(cpu)
     }
     /// The lines as `reader` sees them, for many reads.
     #[inline]
-    pub fn by(&mut self, reader: CpuId) -> Reader<'_> {
-        Reader {
+    pub fn by(&mut self, reader: CpuId) -> LineReader<'_> {
+        LineReader {
             holders: &mut self.holders,
             word: reader.index() / 64,
             shift: self.shift,
@@ -72,8 +72,7 @@ impl RemoteReads {
     }
 }
 
-/// One reader of all lines.
-pub struct Reader<'l> {
+pub struct LineReader<'l> {
     holders: &'l mut [u64],
     word: usize,
     shift: u32,
@@ -83,19 +82,19 @@ pub struct Reader<'l> {
     reader: CpuId,
 }
 
-impl Reader<'_> {
+impl LineReader<'_> {
     /// It reads `cpu`'s line.
     #[inline]
-    pub fn read(&mut self, cpu: CpuId) -> Read {
+    pub fn read(&mut self, cpu: CpuId) -> LineRead {
         if self.reader == cpu {
-            return Read::Hit;
+            return LineRead::Hit;
         }
         let holders = &mut self.holders[cpu.index() << self.shift | self.word];
         if *holders & self.bit != 0 {
-            return Read::Hit;
+            return LineRead::Hit;
         }
         *holders |= self.bit;
-        if self.cache[cpu.index()] == self.own_cache { Read::MissNear } else { Read::MissFar }
+        if self.cache[cpu.index()] == self.own_cache { LineRead::MissNear } else { LineRead::MissFar }
     }
     /// It visits `cpu` in a balance pass; returns the cost, ns. Selects and does not branch: whether a line has changed
     /// is not foreseeable.
@@ -113,20 +112,20 @@ impl Reader<'_> {
 
 /// Cost of probing a CPU's idle state, ns.
 #[inline]
-pub fn probe_ns(costs: &Costs, read: Read) -> u64 {
+pub fn probe_ns(costs: &Costs, read: LineRead) -> u64 {
     match read {
-        Read::Hit => costs.probe_hit_ns,
-        Read::MissNear => costs.probe_miss_near_ns,
-        Read::MissFar => costs.probe_miss_far_ns,
+        LineRead::Hit => costs.probe_hit_ns,
+        LineRead::MissNear => costs.probe_miss_near_ns,
+        LineRead::MissFar => costs.probe_miss_far_ns,
     }
 }
 /// Cost of visiting a CPU in a balance pass, ns.
 #[inline]
-pub fn visit_ns(costs: &Costs, read: Read) -> u64 {
+pub fn visit_ns(costs: &Costs, read: LineRead) -> u64 {
     match read {
-        Read::Hit => costs.visit_hit_ns,
-        Read::MissNear => costs.visit_miss_near_ns,
-        Read::MissFar => costs.visit_miss_far_ns,
+        LineRead::Hit => costs.visit_hit_ns,
+        LineRead::MissNear => costs.visit_miss_near_ns,
+        LineRead::MissFar => costs.visit_miss_far_ns,
     }
 }
 #[cfg(test)]
@@ -145,13 +144,13 @@ mod tests {
     fn a_line_is_missed_once_per_change_and_reader() {
         let mut lines = RemoteReads::new(&two_sockets());
         let (a, b, far) = (CpuId(0), CpuId(1), CpuId(2));
-        assert_eq!(lines.read(a, b), Read::MissNear);
-        assert_eq!(lines.read(a, b), Read::Hit);
-        assert_eq!(lines.read(far, b), Read::MissFar, "another reader has its own copy to lose");
+        assert_eq!(lines.read(a, b), LineRead::MissNear);
+        assert_eq!(lines.read(a, b), LineRead::Hit);
+        assert_eq!(lines.read(far, b), LineRead::MissFar, "another reader has its own copy to lose");
         lines.dirty(b);
-        assert_eq!(lines.read(a, b), Read::MissNear);
+        assert_eq!(lines.read(a, b), LineRead::MissNear);
         lines.dirty(a);
-        assert_eq!(lines.read(a, a), Read::Hit, "one's own line is at hand");
+        assert_eq!(lines.read(a, a), LineRead::Hit, "one's own line is at hand");
     }
 
     #[test]
@@ -182,7 +181,7 @@ mod tests {
             for reader in [1, 65, 129].map(CpuId) {
                 assert_eq!(
                     [0, 1].map(|_| lines.read(reader, CpuId(7))),
-                    [Read::MissNear, Read::Hit],
+                    [LineRead::MissNear, LineRead::Hit],
                     "{reader}"
                 );
             }

@@ -16,7 +16,7 @@ use crate::outside::Outside;
 use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::{Counted, State, Task, UserOp};
+use crate::task::{Task, TaskCounts, TaskState, UserOp};
 use crate::timer::Fires;
 use crate::turns;
 use crate::wakeup::wide::Flips;
@@ -62,7 +62,7 @@ pub fn run(
         setup;
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
-    let mut others = Others::of(machine, &mut workload)?;
+    let mut others = Unbooted::of(machine, &mut workload)?;
     validate(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.accounts.measure_from = workload.warmup.0;
@@ -76,8 +76,8 @@ pub fn run(
     start_all(&mut sys, starters);
     sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
-    let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
-    let clock = Clock { end, look_at: look_every, stopped: false, missed: None };
+    let how = Drive { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
+    let clock = RunClock { end, look_at: look_every, stopped: false, missed: None };
     let mut clock = match sys.turns {
         Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
         None => drive(&mut sys, seed, clock, &how)?,
@@ -96,22 +96,22 @@ pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
 }
 
 /// The other machines of a run before they boot: virtual ones, and those behind a link.
-struct Others {
+struct Unbooted {
     nested: Vec<NestedDecl>,
     remotes: Vec<RemoteDecl>,
     /// By place: the machine, the part of the workload, and where its programs' values go.
     places: Vec<(Machine, Option<Built>, Relay, Relay)>,
 }
 
-impl Others {
-    fn of(host: &Machine, workload: &mut Built) -> Result<Others> {
+impl Unbooted {
+    fn of(host: &Machine, workload: &mut Built) -> Result<Unbooted> {
         let (nested, remotes) = (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
         if host.turns.is_some() && !(nested.is_empty() && remotes.is_empty()) {
             let text =
                 format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
             return Err(Error::input(text));
         }
-        let mut others = Others { nested, remotes, places: Vec::new() };
+        let mut others = Unbooted { nested, remotes, places: Vec::new() };
         for (n, decl) in others.nested.iter().enumerate() {
             let seen = nested::machine::of(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
@@ -128,7 +128,6 @@ impl Others {
         Ok(others)
     }
 
-    /// Boots them.
     fn boot<'s>(&'s mut self, sys: &mut System<'s>, seed: u64) {
         let (nested, remotes) = self.places.split_at_mut(self.nested.len());
         for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(nested).enumerate() {
@@ -232,7 +231,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                 },
             );
             let task = &mut sys.tasks[id];
-            task.state = State::Sleeping;
+            task.state = TaskState::Sleeping;
             task.detached = true;
             let number = sys.cpus[cpu].timers.start(Fires::Wakes(id), first, 0);
             sys.tasks[id].timer = Some((cpu, number));
@@ -261,7 +260,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         o1: O1Task::new(new.attr),
         allowed: new.allowed,
         own: None,
-        state: State::Unborn,
+        state: TaskState::Unborn,
         group: new.group,
         cpu: new.cpu,
         on_rq: false,
@@ -286,14 +285,14 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         reuse: Reuse::default(),
         refill_ns: 0,
         work_ns: 0,
-        counted: Counted::default(),
+        counted: TaskCounts::default(),
         before: (0, 0),
     });
     id
 }
 
 /// Ways to drive the clock, and observers outside the run.
-pub(crate) struct How<'a> {
+pub(crate) struct Drive<'a> {
     /// The expensive invariants are walked after every step.
     pub(crate) check: bool,
     /// The invariants are walked at every look.
@@ -306,7 +305,7 @@ pub(crate) struct How<'a> {
     pub(crate) changes: Vec<(Ns, Kernel)>,
 }
 
-impl How<'_> {
+impl Drive<'_> {
     /// Reports the run's progress, and returns whether the run is to end.
     fn wants_an_end(&self, now: u64) -> bool {
         if let Some(clock) = self.clock {
@@ -317,7 +316,7 @@ impl How<'_> {
 }
 
 /// The clock's position in a run.
-pub(crate) struct Clock {
+pub(crate) struct RunClock {
     pub(crate) end: u64,
     /// The number of steps at which to look up next.
     pub(crate) look_at: u64,
@@ -327,7 +326,7 @@ pub(crate) struct Clock {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
+fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let n = sys.nr_cpus();
     let mut tree = WinnerTree::new(n + 1 + sys.others.remotes.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
@@ -369,7 +368,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
 }
 
 /// The clock has run out.
-fn finish(sys: &mut System<'_>, clock: &mut Clock) {
+fn finish(sys: &mut System<'_>, clock: &mut RunClock) {
     let measured = sys.now >= sys.accounts.measure_from;
     sys.now = clock.end;
     if !measured {
@@ -388,10 +387,10 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
 fn turn(
     sys: &mut System<'_>,
     tree: &mut WinnerTree,
-    clock: &mut Clock,
+    clock: &mut RunClock,
     slot: usize,
     mut at: u64,
-    how: &How<'_>,
+    how: &Drive<'_>,
 ) -> Result<Option<u64>> {
     let cpu = CpuId::from(slot);
     let mut rival = tree.take(slot);
@@ -429,7 +428,7 @@ fn turn(
 fn remote_turn(
     sys: &mut System<'_>,
     tree: &mut WinnerTree,
-    (clock, how): (&mut Clock, &How<'_>),
+    (clock, how): (&mut RunClock, &Drive<'_>),
     (slot, at): (usize, u64),
 ) -> Result<Option<u64>> {
     let number = slot - sys.nr_cpus() - 1;
@@ -448,7 +447,7 @@ fn remote_turn(
 
 /// Whether a run ends after a step at `at`: a fault, no task left, a stop from outside.
 #[cold]
-pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
+pub(crate) fn over(sys: &mut System<'_>, clock: &mut RunClock, at: u64, how: &Drive<'_>) -> Result<bool> {
     if let Some(fault) = sys.run.fault.take() {
         return Err(fault);
     }
@@ -485,7 +484,7 @@ pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     }
 }
 
-fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
+fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
     // A `schedule()` that the end cuts off has charged up to its beginning only. A task that has left its queue was
     // charged as it left.
     sys.release_clocks();
@@ -539,7 +538,7 @@ pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
     TaskAccount {
         name: task.name.clone(),
         background: task.background,
-        ended: (task.state != State::Unborn).then_some(Ns(task.ended)),
+        ended: (task.state != TaskState::Unborn).then_some(Ns(task.ended)),
         cpu_time_ns: sys.fair.entities[task.entity].sum_exec - task.before.1,
         work_ns: task.work_ns - task.before.0,
     }
@@ -572,7 +571,7 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
     sys.accounts.counted_from = sys.now;
     for own in &mut sys.others.nested {
         own.sys.now = sys.now;
-        own.counted = nested::Counted::default();
+        own.counted = nested::TaskCounts::default();
         begin_measuring(&mut own.sys);
     }
     for link in &mut sys.others.remotes {

@@ -4,7 +4,7 @@
 //! is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to departing.
 //! Both use the instants at which `schedule()` decides, so the time of the switch belongs to the next task.
 
-use crate::balance::settle::Outcome;
+use crate::balance::settle::PassOutcome;
 use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -89,12 +89,12 @@ impl System<'_> {
     /// A pass has ended. All its counts are made at this one instant, so that the relations between counters hold at
     /// any time: a pass under way at the end of the warm-up counts in the window in which it ends, one under way at the
     /// end of the run does not count.
-    pub fn count_pass(&mut self, p: &Pass, outcome: Outcome) {
+    pub fn count_pass(&mut self, p: &Pass, outcome: PassOutcome) {
         let scans = u64::from(p.groups_read()) * u64::from(self.has(Feature::LbSgScan));
         let lb = self.lb(p);
         lb.lb_count += 1;
         lb.lb_sg_scan += scans;
-        lb.lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
+        lb.lb_balanced += u64::from(matches!(outcome, PassOutcome::Balanced { .. }));
     }
 
     /// The counters of the domain that a pass balances.

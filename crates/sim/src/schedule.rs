@@ -9,7 +9,7 @@ use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -37,14 +37,14 @@ impl System<'_> {
             stopper_ns = self.fixed.machine.costs.active_balance_ns;
             // The task that the stopper finds running still may move if it is the same one and has neither gone to
             // sleep nor ended.
-            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == State::Runnable;
+            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == TaskState::Runnable;
             self.count_active(cpu, to, moves);
         }
         let c = &mut self.cpus[cpu];
         if let Some(prev) = c.curr {
             match self.tasks[prev].state {
-                State::Sleeping => self.deactivate_task(prev, Dequeue::Sleep),
-                State::Dead => {
+                TaskState::Sleeping => self.deactivate_task(prev, Dequeue::Sleep),
+                TaskState::Dead => {
                     self.deactivate_task(prev, Dequeue::Exit);
                     self.task_dead(prev);
                 }
@@ -91,7 +91,7 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
             None => costs.schedule_idle_ns,
-            Some(State::Runnable) => costs.schedule_preempt_ns,
+            Some(TaskState::Runnable) => costs.schedule_preempt_ns,
             Some(_) if self.rqs.nr_running(cpu) == 0 && costs.schedule_empty_ns > 0 => {
                 costs.schedule_empty_ns
             }
@@ -122,7 +122,7 @@ impl System<'_> {
         self.switch_to(cpu, prev, next, extra_ns);
     }
 
-    /// The current task goes on.
+    /// The current task continues.
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
         self.tell(cpu, EventKind::Stay);
@@ -213,7 +213,7 @@ impl System<'_> {
         if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
-    /// The switch is over: the previous task is off the CPU, the next one goes on from its last state.
+    /// The switch is over: the previous task is off the CPU, the next one continues from its last state.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
             self.tasks[p].on_cpu = false;
@@ -263,7 +263,7 @@ impl System<'_> {
         how: Enqueue,
         why: SwitchReason,
     ) -> bool {
-        self.tasks[task].state = State::Runnable;
+        self.tasks[task].state = TaskState::Runnable;
         self.activate_task(to, task, how);
         if how == Enqueue::Wakeup && !self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(to);

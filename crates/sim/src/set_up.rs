@@ -16,7 +16,7 @@ use crate::fair::group::shares::FINE;
 use crate::frame::Sys;
 use crate::o1::state::O1Task;
 use crate::system::System;
-use crate::task::{Class, Own};
+use crate::task::{Class, Declared};
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_workload::ROOT_GROUP;
@@ -37,7 +37,7 @@ impl System<'_> {
         let (attr, group) = (p.attr, p.group);
         let allowed = p.allowed.clone().filter(|_| !p.background);
         let declared = &self.tasks[task];
-        let own = Own {
+        let own = Declared {
             attr: declared.attr,
             allowed: declared.allowed.clone(),
             group: declared.group,

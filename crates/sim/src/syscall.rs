@@ -2,7 +2,7 @@
 
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use crate::timer::Fires;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
@@ -64,9 +64,10 @@ impl System<'_> {
     }
 
     fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
-        let (soft, slack_ns) = match self.fixed.history.timers_on_ticks {
-            true => (self.tick_of_timer(cpu, task, soft), 0),
-            false => (soft, slack_ns),
+        let (soft, slack_ns) = if self.fixed.history.timers_on_ticks {
+            (self.tick_of_timer(cpu, task, soft), 0)
+        } else {
+            (soft, slack_ns)
         };
         let number = self.cpus[cpu].timers.start(Fires::Wakes(task), soft, slack_ns);
         self.tasks[task].timer = Some((cpu, number));
@@ -168,7 +169,7 @@ impl System<'_> {
     }
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr].state = State::Dead;
+        self.tasks[curr].state = TaskState::Dead;
         self.tasks[curr].ended = self.now;
         self.run.alive -= usize::from(self.tasks[curr].counts);
         self.emit(cpu, EventKind::Exited { task: curr });
@@ -177,7 +178,7 @@ impl System<'_> {
 
     /// Begins creating a task: the fork's own time has passed, a CPU must be chosen.
     fn begin_fork(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
-        if self.tasks[task].state != State::Unborn {
+        if self.tasks[task].state != TaskState::Unborn {
             return self.return_to_user(cpu);
         }
         self.inherit(task, parent);
@@ -196,7 +197,7 @@ impl System<'_> {
         }
     }
 
-    /// The current task's call goes on or returns.
+    /// The current task's call continues or returns.
     pub fn end_call(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cpus[cpu].curr
             && let UserOp::Transfer(t) = self.tasks[curr].user

@@ -39,7 +39,6 @@ use std::collections::VecDeque;
 
 /// The step under way, as the loop that drives the clock and the step agree on it.
 pub struct Stepping {
-    /// The CPU that acts.
     pub acting: CpuId,
     /// What acts is not one of the CPUs, but a writer outside of the run: whatever it asks of a CPU, it signals.
     pub from_outside: bool,
@@ -78,7 +77,7 @@ pub struct RunState {
 }
 
 /// The two models of caches, and the lines of the runqueues.
-pub struct Memory {
+pub struct MemoryModels {
     /// Who has read each CPU's line since it changed.
     pub remote_reads: RemoteReads,
     /// Contents of the cores' private caches, by task.
@@ -89,7 +88,7 @@ pub struct Memory {
 
 /// Machines beside this one, and what connects them.
 #[derive(Default)]
-pub struct Others<'s> {
+pub struct OtherMachines<'s> {
     /// Virtual machines whose vCPUs are tasks of this kernel.
     pub nested: Vec<Nested<'s>>,
     /// Machines behind a link.
@@ -101,7 +100,7 @@ pub struct Others<'s> {
 }
 
 /// Where events go.
-pub struct Output<'s> {
+pub struct EventOutput<'s> {
     sink: &'s mut dyn Sink,
     /// The sink asks for details.
     details: bool,
@@ -109,9 +108,9 @@ pub struct Output<'s> {
     counters: Counters,
 }
 
-impl<'s> Output<'s> {
-    fn new(sink: &'s mut dyn Sink) -> Output<'s> {
-        Output { details: sink.wants_details(), counters: sink.wants_counters(), sink }
+impl<'s> EventOutput<'s> {
+    fn new(sink: &'s mut dyn Sink) -> EventOutput<'s> {
+        EventOutput { details: sink.wants_details(), counters: sink.wants_counters(), sink }
     }
     #[inline]
     pub fn wants_details(&self) -> bool {
@@ -147,15 +146,15 @@ pub struct System<'s> {
     pub balance: BalanceState,
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
-    pub memory: Memory,
+    pub memory: MemoryModels,
     pub user: UserMemory,
     /// Pipes and sockets.
     pub channels: Channels,
-    pub others: Others<'s>,
+    pub others: OtherMachines<'s>,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
     pub accounts: Accounts,
-    pub out: Output<'s>,
+    pub out: EventOutput<'s>,
 }
 
 impl<'s> System<'s> {
@@ -182,17 +181,17 @@ impl<'s> System<'s> {
             o1: Arena::filled(O1Rq::default(), if fixed.history.o1 { n } else { 0 }),
             balance: BalanceState::new(&fixed.domains, shared, fixed.kernel.features),
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
-            memory: Memory {
+            memory: MemoryModels {
                 remote_reads: RemoteReads::new(topology),
                 by_core: Caches::new(topology, &machine.costs),
                 by_level: None,
             },
             user: UserMemory::new(n),
             channels: Channels::default(),
-            others: Others::default(),
+            others: OtherMachines::default(),
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             accounts: Accounts::new(&fixed.domains, fixed.kernel.features),
-            out: Output::new(sink),
+            out: EventOutput::new(sink),
             fixed,
         }
     }
@@ -207,7 +206,6 @@ impl<'s> System<'s> {
     pub fn root(&self, cpu: CpuId) -> CfsRqId {
         CfsRqId(cpu.0)
     }
-    /// A task's entity.
     #[inline]
     pub fn entity(&self, task: TaskId) -> &Entity {
         &self.fair.entities[self.tasks[task].entity]
@@ -234,13 +232,12 @@ impl<'s> System<'s> {
     pub fn h_nr_running(&self, cpu: CpuId) -> u32 {
         self.fair.queues[self.root(cpu)].h_nr_running
     }
-    /// Whether a feature is on.
     #[inline]
     pub fn has(&self, feature: Feature) -> bool {
         self.fixed.kernel.features.has(feature)
     }
-    /// From this instant on, features and tunables are those of `kernel`, as after a write to `sched/features`:
-    /// operations under way go on, and use the new ones from their next step on. The version stays.
+    /// From this instant on, features and tunables are `kernel`'s, as after a write to `sched/features`:
+    /// operations under way continue, and use the new ones from their next step on. The version stays.
     pub fn switch_kernel(&mut self, kernel: Kernel) {
         debug_assert!(kernel.version == self.fixed.kernel.version, "a running kernel keeps its version");
         self.fixed.gran = Granularity::of(&kernel, self.nr_cpus());
@@ -342,7 +339,7 @@ impl<'s> System<'s> {
         self.others.nested.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
         self.others.remotes.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
     }
-    /// Whether the acting CPU may go on at once with a step that follows at this very instant. It may if arming and
+    /// Whether the acting CPU may continue at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.
     #[inline]
     pub fn at_once(&mut self) -> bool {

@@ -5,7 +5,7 @@ use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
 use crate::run::{NewTask, add};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
@@ -31,7 +31,6 @@ pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
     test(&mut System::new(&machine, kernel, 1, &mut sink));
 }
 
-/// A task to be.
 pub(crate) fn new_hog() -> NewTask {
     NewTask {
         name: "hog".into(),
@@ -151,7 +150,7 @@ fn woken_elsewhere(sys: &mut System<'_>) -> TaskId {
     let task = born(sys, CpuId(1));
     sys.deactivate_task(task, Dequeue::Sleep);
     sys.now += 100 * MS;
-    sys.tasks[task].state = State::Waking;
+    sys.tasks[task].state = TaskState::Waking;
     sys.migrate_task(task, CpuId(0));
     sys.activate_task(CpuId(0), task, Enqueue::Wakeup);
     task

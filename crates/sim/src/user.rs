@@ -7,7 +7,7 @@
 //! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine whose
 //! caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
 //!
-//! A live program computes until its CPU clock has moved by a stated time, and that clock goes on in interrupts and
+//! A live program computes until its CPU clock has moved by a stated time, and that clock continues in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
 
 use crate::frame::{Frame, Step, Sys};
@@ -15,7 +15,7 @@ use crate::observe::Intervals;
 use crate::speed::Speed;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Sink, SwitchReason};
@@ -146,7 +146,7 @@ impl System<'_> {
         }
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
-            // The program ends by its CPU clock, which went on in the kernel.
+            // The program ends by its CPU clock, which continued in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
         self.next_chunk(cpu, curr);
@@ -375,7 +375,7 @@ impl System<'_> {
 
     /// Puts the current task of `cpu` to sleep and gives the CPU away.
     pub fn block(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr].state = State::Sleeping;
+        self.tasks[curr].state = TaskState::Sleeping;
         self.schedule(cpu, SwitchReason::Blocked);
     }
 }

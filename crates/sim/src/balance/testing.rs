@@ -1,14 +1,14 @@
 //! Facts that several tests of the rules begin with.
 
-use super::can_migrate::{Rules, TaskFacts};
-use super::era::{Balancer, Pass};
+use super::can_migrate::{MigrateRules, TaskFacts};
+use super::era::{Balancer, PassKind};
 use super::fits::Asymmetry;
-use super::spare::{DomainFacts, Later};
+use super::spare::{DomainFacts, SpareLater};
 
 /// A busy pass of 4.5, on a kernel that is not built to be preempted.
-pub const RULES: Rules = Rules {
+pub const RULES: MigrateRules = MigrateRules {
     balancer: Balancer::V4_5,
-    pass: Pass::Busy,
+    pass: PassKind::Busy,
     preemptible: false,
     migration_cost_ns: 500_000,
     cache_hot_buddy: true,
@@ -42,7 +42,7 @@ pub const MC: DomainFacts = DomainFacts {
     groups_are_cores: true,
     share_llc: true,
     numa: false,
-    later: Later { cores_last_when_full: true, smt_balance: true },
+    later: SpareLater { cores_last_when_full: true, smt_balance: true },
     imb_numa_nr: 0,
     asym: Asymmetry::NONE,
     cores: None,

@@ -1,12 +1,11 @@
 //! The progress of a walk over the source's queue, and what the walk has seen of affinity. Each family of rules decides
 //! by it when the walk ends and which tasks move.
 
-use super::can_migrate::{BREAK, Movable, Offer, Refusal, Rules, Stop};
-use super::era::Pass;
+use super::can_migrate::{BREAK, MigrateRules, Movable, Offer, Refusal, Stop};
+use super::era::PassKind;
 
-/// The progress of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct WalkProgress {
     /// Amount still wanted; 0 or less when enough moved.
     pub left: i64,
     pub(super) looked_at: u32,
@@ -32,10 +31,10 @@ pub struct Pinned {
     pub some: bool,
 }
 
-impl Progress {
+impl WalkProgress {
     /// A walk for `wanted` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
-    pub fn new(wanted: u64, nr_migrate: u64, src_nr_running: u32) -> Progress {
-        Progress {
+    pub fn new(wanted: u64, nr_migrate: u64, src_nr_running: u32) -> WalkProgress {
+        WalkProgress {
             left: i64::try_from(wanted).unwrap_or(i64::MAX),
             looked_at: 0,
             next_break: BREAK,
@@ -47,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Starts over for another destination of the same group, when [`Progress::nearby`] holds.
+    /// Starts over for another destination of the same group, when [`WalkProgress::nearby`] holds.
     pub fn redirect(&mut self) {
         (self.looked_at, self.next_break, self.nearby) = (0, BREAK, false);
     }
@@ -79,11 +78,11 @@ impl Progress {
     }
 
     /// Takes a task of that size.
-    pub(super) fn take(&mut self, rules: &Rules, size: u64, hot: bool) -> Offer {
+    pub(super) fn take(&mut self, rules: &MigrateRules, size: u64, hot: bool) -> Offer {
         self.moved += 1;
         self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));
         let then = match () {
-            () if rules.preemptible && rules.pass == Pass::Newidle => Some(Stop::OneForNewidle),
+            () if rules.preemptible && rules.pass == PassKind::Newidle => Some(Stop::OneForNewidle),
             () if self.left <= 0 => Some(Stop::Enough),
             () => None,
         };

@@ -56,7 +56,7 @@ impl System<'_> {
         t.reuse.touch_kb = t.reuse.touch_kb.max(kb);
         let fetched = t.reuse.cold_kb.min(kb).min(left_kb.min(u64::from(u32::MAX)) as u32);
         t.reuse.cold_kb -= fetched;
-        // An interrupted refill goes on; both together fetch at most the whole set.
+        // An interrupted refill continues; both together fetch at most the whole set.
         let whole_ns = u64::from(kb) * per_kb;
         let wanted = t.refill_ns + u64::from(fetched) * per_kb;
         t.refill_ns = wanted.min(t.refill_ns.max(whole_ns));

@@ -20,7 +20,7 @@ impl System<'_> {
         self.memory.by_level = Sets::new(self.fixed.machine, self.tasks.iter().map(kb));
     }
 
-    /// The current task of `cpu` goes on with its operation. If it has gone over its last chunk, the next one begins.
+    /// The current task of `cpu` continues with its operation. If it has gone over its last chunk, the next one begins.
     pub fn next_chunk(&mut self, cpu: CpuId, curr: TaskId) {
         let Some(memory) = &mut self.memory.by_level else { return };
         let task = &mut self.tasks[curr];

@@ -16,7 +16,7 @@ const LEVELS: usize = 4;
 
 /// Where a touch found its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum From {
+pub enum FoundIn {
     /// In a cache of the CPU's own path; the number of the level, 0 the smallest.
     Own(usize),
     /// In the own cache of another core with the same last-level cache.
@@ -31,7 +31,7 @@ pub enum From {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touched {
     /// Where the block was.
-    pub from: From,
+    pub from: FoundIn,
     /// The lines that were there.
     pub found: u32,
     /// The other lines, which came from memory.
@@ -41,7 +41,6 @@ pub struct Touched {
 /// Times of touching 1 KB, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Prices {
-    /// Hits by level.
     hit: [u64; LEVELS],
     near: u64,
     far: u64,
@@ -70,17 +69,17 @@ impl Prices {
     }
     /// Touching 1 KB that is there, ns.
     #[inline]
-    pub fn per_kb(&self, from: From) -> u64 {
+    pub fn per_kb(&self, from: FoundIn) -> u64 {
         match from {
-            From::Own(level) => self.hit[level],
-            From::Near => self.near,
-            From::Far => self.far,
-            From::Memory => self.memory,
+            FoundIn::Own(level) => self.hit[level],
+            FoundIn::Near => self.near,
+            FoundIn::Far => self.far,
+            FoundIn::Memory => self.memory,
         }
     }
     /// The part beyond a hit in the core's own caches, ns a KB.
     #[inline]
-    pub fn excess_per_kb(&self, from: From) -> u64 {
+    pub fn excess_per_kb(&self, from: FoundIn) -> u64 {
         self.per_kb(from).saturating_sub(self.private)
     }
 }
@@ -212,11 +211,9 @@ impl Hierarchy {
     pub fn line(&self) -> u64 {
         u64::from(self.line)
     }
-    /// Lines of a block.
     pub fn block_lines(&self) -> u32 {
         self.block_lines
     }
-    /// Prices.
     pub fn prices(&self) -> &Prices {
         &self.prices
     }
@@ -228,7 +225,7 @@ impl Hierarchy {
         let held = self.held[at];
         let from = self.find(cpu, at);
         let touched = Touched { from, found: held.min(lines), fetched: lines.saturating_sub(held) };
-        if from == From::Own(0) && lines <= held && self.levels.iter().all(|l| l.links[at].newer == NONE) {
+        if from == FoundIn::Own(0) && lines <= held && self.levels.iter().all(|l| l.links[at].newer == NONE) {
             return touched;
         }
         self.last[at] = cpu.0;
@@ -245,19 +242,19 @@ impl Hierarchy {
         touched
     }
     /// The nearest place that holds a block.
-    fn find(&self, cpu: CpuId, at: usize) -> From {
+    fn find(&self, cpu: CpuId, at: usize) -> FoundIn {
         let of_path = |level: &Level| level.links[at].cache == level.cache_of[cpu.index()];
         if let Some(level) = self.levels.iter().position(of_path) {
             // Another core's own cache has the latest data of what a shared one holds.
             let elsewhere = self.levels[..level].iter().any(|smaller| smaller.links[at].cache != NONE);
-            return if elsewhere { From::Near } else { From::Own(level) };
+            return if elsewhere { FoundIn::Near } else { FoundIn::Own(level) };
         }
         if self.held[at] == 0 {
-            return From::Memory;
+            return FoundIn::Memory;
         }
         match self.topology.distance(cpu, CpuId(self.last[at])) {
-            Distance::Own | Distance::Smt | Distance::Llc => From::Near,
-            Distance::Node | Distance::Remote => From::Far,
+            Distance::Own | Distance::Smt | Distance::Llc => FoundIn::Near,
+            Distance::Node | Distance::Remote => FoundIn::Far,
         }
     }
     /// Takes a block out of a level, and out of the smaller ones.

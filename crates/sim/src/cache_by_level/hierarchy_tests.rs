@@ -47,28 +47,28 @@ fn the_names_of_the_cpus_are_right() {
 fn a_block_is_where_it_was_touched_last() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (16, Sharing::Llc)], 8);
     let mut from = |cpu| caches.touch(cpu, 0, WHOLE).from;
-    assert_eq!(from(A), From::Memory);
-    assert_eq!(from(A), From::Own(0));
-    assert_eq!(from(SIBLING), From::Own(0), "siblings share");
-    assert_eq!(from(NEIGHBOUR), From::Near, "the first core's own cache has it");
-    assert_eq!(from(A), From::Near, "the neighbour has taken it over");
-    assert_eq!(from(FAR), From::Far);
-    assert_eq!(from(A), From::Far);
+    assert_eq!(from(A), FoundIn::Memory);
+    assert_eq!(from(A), FoundIn::Own(0));
+    assert_eq!(from(SIBLING), FoundIn::Own(0), "siblings share");
+    assert_eq!(from(NEIGHBOUR), FoundIn::Near, "the first core's own cache has it");
+    assert_eq!(from(A), FoundIn::Near, "the neighbour has taken it over");
+    assert_eq!(from(FAR), FoundIn::Far);
+    assert_eq!(from(A), FoundIn::Far);
 }
 
 #[test]
 fn a_block_that_has_left_the_neighbours_own_cache_is_in_the_shared_one() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (16, Sharing::Llc)], 8);
     pass(&mut caches, A, 0..5);
-    assert_eq!(caches.touch(NEIGHBOUR, 0, WHOLE).from, From::Own(1));
-    assert_eq!(caches.touch(NEIGHBOUR, 4, WHOLE).from, From::Near);
+    assert_eq!(caches.touch(NEIGHBOUR, 0, WHOLE).from, FoundIn::Own(1));
+    assert_eq!(caches.touch(NEIGHBOUR, 4, WHOLE).from, FoundIn::Near);
 }
 
 #[test]
 fn without_a_shared_cache_a_block_comes_from_the_neighbours() {
     let mut caches = hierarchy(&[(4, Sharing::Core)], 8);
-    assert_eq!(caches.touch(A, 0, WHOLE).from, From::Memory);
-    assert_eq!(caches.touch(NEIGHBOUR, 0, WHOLE).from, From::Near);
+    assert_eq!(caches.touch(A, 0, WHOLE).from, FoundIn::Memory);
+    assert_eq!(caches.touch(NEIGHBOUR, 0, WHOLE).from, FoundIn::Near);
 }
 
 #[test]
@@ -76,21 +76,25 @@ fn the_least_recently_used_block_leaves() {
     let mut caches = hierarchy(&[(2, Sharing::Core), (4, Sharing::Llc)], 8);
     pass(&mut caches, A, 0..4);
     let mut from = |b| caches.touch(A, b, WHOLE).from;
-    assert_eq!(from(3), From::Own(0));
-    assert_eq!(from(0), From::Own(1), "out of the small cache only");
-    assert_eq!(from(4), From::Memory);
-    assert_eq!(from(1), From::Memory, "the oldest in the large one");
-    assert_eq!(from(0), From::Own(1));
+    assert_eq!(from(3), FoundIn::Own(0));
+    assert_eq!(from(0), FoundIn::Own(1), "out of the small cache only");
+    assert_eq!(from(4), FoundIn::Memory);
+    assert_eq!(from(1), FoundIn::Memory, "the oldest in the large one");
+    assert_eq!(from(0), FoundIn::Own(1));
 }
 
 #[test]
 fn a_shared_cache_evicts_what_a_neighbour_leaves_unused() {
     let mut caches = hierarchy(&[(4, Sharing::Core), (8, Sharing::Llc)], 32);
-    assert_eq!(caches.touch(A, 0, WHOLE).from, From::Memory);
+    assert_eq!(caches.touch(A, 0, WHOLE).from, FoundIn::Memory);
     pass(&mut caches, NEIGHBOUR, 8..15);
-    assert_eq!(caches.touch(A, 0, WHOLE).from, From::Own(0));
+    assert_eq!(caches.touch(A, 0, WHOLE).from, FoundIn::Own(0));
     pass(&mut caches, NEIGHBOUR, 16..24);
-    assert_eq!(caches.touch(A, 0, WHOLE).from, From::Memory, "the small cache is included in the large one");
+    assert_eq!(
+        caches.touch(A, 0, WHOLE).from,
+        FoundIn::Memory,
+        "the small cache is included in the large one"
+    );
 }
 
 #[test]
@@ -99,20 +103,20 @@ fn a_cache_holds_lines_of_more_blocks_if_few_of_each_are_touched() {
     for block in 0..8 {
         caches.touch(A, block, WHOLE / 2);
     }
-    assert!((0..8).all(|b| caches.touch(A, b, WHOLE / 2).from == From::Own(0)));
+    assert!((0..8).all(|b| caches.touch(A, b, WHOLE / 2).from == FoundIn::Own(0)));
     let more = caches.touch(A, 7, WHOLE);
-    assert_eq!((more.from, more.found, more.fetched), (From::Own(0), WHOLE / 2, WHOLE / 2));
-    assert_eq!(caches.touch(A, 0, WHOLE / 2).from, From::Memory, "the further lines took its place");
+    assert_eq!((more.from, more.found, more.fetched), (FoundIn::Own(0), WHOLE / 2, WHOLE / 2));
+    assert_eq!(caches.touch(A, 0, WHOLE / 2).from, FoundIn::Memory, "the further lines took its place");
 }
 
 #[test]
 fn what_comes_from_elsewhere_goes_through_the_largest_cache() {
     let machine = machine(&[(4, Sharing::Core), (16, Sharing::Llc)]);
     let prices = Prices::of(&machine);
-    assert_eq!(prices.per_kb(From::Own(1)), 20);
-    assert_eq!(prices.per_kb(From::Far), 20 + machine.costs.refill_far_ns_per_kb);
-    assert_eq!(prices.excess_per_kb(From::Own(0)), 0);
-    assert_eq!(prices.excess_per_kb(From::Own(1)), 10, "beyond the core's own");
+    assert_eq!(prices.per_kb(FoundIn::Own(1)), 20);
+    assert_eq!(prices.per_kb(FoundIn::Far), 20 + machine.costs.refill_far_ns_per_kb);
+    assert_eq!(prices.excess_per_kb(FoundIn::Own(0)), 0);
+    assert_eq!(prices.excess_per_kb(FoundIn::Own(1)), 10, "beyond the core's own");
 }
 
 #[test]
@@ -131,7 +135,7 @@ proptest! {
         for (cpu, block, lines) in touches {
             caches.touch(CpuId(cpu), block, lines);
             let again = caches.touch(CpuId(cpu), block, lines);
-            prop_assert_eq!((again.from, again.fetched), (From::Own(0), 0), "just touched");
+            prop_assert_eq!((again.from, again.fetched), (FoundIn::Own(0), 0), "just touched");
             for (n, (size_kb, _)) in sizes.iter().enumerate() {
                 prop_assert!(caches.lines(n).iter().all(|l| u64::from(*l) * 64 <= size_kb * 1024));
             }

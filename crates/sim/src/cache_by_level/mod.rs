@@ -20,6 +20,6 @@ mod model;
 mod sets;
 
 pub use cutoffs::{by_domain, check, cutoffs};
-pub use hierarchy::{From, Hierarchy, Prices, Touched};
+pub use hierarchy::{FoundIn, Hierarchy, Prices, Touched};
 pub use model::{Model, Survey, survey};
 pub use sets::{Chunk, Sets, Sources};

@@ -134,7 +134,7 @@ fn golden_step(n: u64) -> u64 {
 
 /// The block in which a stream of the pattern is.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct StreamBlock {
     block: u32,
     /// The line touched last.
     line: u64,
@@ -147,7 +147,7 @@ struct Window {
 /// The blocks in which the streams are. A stream's touches of a block become one visit, when it has left.
 #[derive(Default)]
 struct Windows {
-    open: Vec<Window>,
+    open: Vec<StreamBlock>,
     touches: u64,
 }
 
@@ -167,7 +167,7 @@ impl Windows {
             }
             !left
         });
-        self.open.push(Window { block, line, lines: 1, touch });
+        self.open.push(StreamBlock { block, line, lines: 1, touch });
     }
 }
 

@@ -8,7 +8,7 @@
 //! the hierarchy says. `Op::Run` is work of stated length. It touches a KB per `warm_ns_per_kb`, round and round over
 //! the footprint, and pays what a KB costs beyond a hit in the core's own caches.
 
-use super::hierarchy::{From, Hierarchy, Prices};
+use super::hierarchy::{FoundIn, Hierarchy, Prices};
 use schedlab_base::{Arena, CpuId, TaskId};
 use schedlab_machine::Machine;
 
@@ -30,7 +30,6 @@ pub struct Sources {
     pub near_kb: u64,
     /// In the cache of a CPU farther away.
     pub far_kb: u64,
-    /// In memory.
     pub memory_kb: u64,
 }
 
@@ -45,12 +44,12 @@ impl Sources {
         ];
         all.map(|(name, kb)| (name.to_owned(), kb))
     }
-    fn count(&mut self, from: From, kb: u64) {
+    fn count(&mut self, from: FoundIn, kb: u64) {
         *match from {
-            From::Own(_) => &mut self.own_kb,
-            From::Near => &mut self.near_kb,
-            From::Far => &mut self.far_kb,
-            From::Memory => &mut self.memory_kb,
+            FoundIn::Own(_) => &mut self.own_kb,
+            FoundIn::Near => &mut self.near_kb,
+            FoundIn::Far => &mut self.far_kb,
+            FoundIn::Memory => &mut self.memory_kb,
         } += kb;
     }
 }
@@ -66,7 +65,7 @@ pub struct Chunk {
 
 /// A task's working set.
 #[derive(Clone, Copy, Debug, Default)]
-struct Set {
+struct WorkingSet {
     /// Its first block.
     first: u32,
     /// Its footprint, KB.
@@ -85,13 +84,13 @@ struct Set {
 #[derive(Debug)]
 pub struct Sets {
     caches: Hierarchy,
-    sets: Arena<TaskId, Set>,
+    sets: Arena<TaskId, WorkingSet>,
     block_kb: u32,
     /// Counts since the warm-up ended.
     pub sources: Sources,
 }
 
-/// The size of blocks for footprints of so many KB in all, KB.
+/// The size of blocks, KB, for footprints of `footprints_kb` in all.
 fn block_kb(machine: &Machine, footprints_kb: u64) -> u32 {
     let second = machine.caches.get(1).or(machine.caches.first()).map_or(1, |c| c.size_kb);
     let wanted = (second / IN_CACHE).clamp(1, LARGEST_KB);
@@ -111,7 +110,7 @@ impl Sets {
         let sets = footprints_kb.map(|kb| {
             let first = blocks;
             blocks += kb.div_ceil(block_kb);
-            Set { first, kb, ..Set::default() }
+            WorkingSet { first, kb, ..WorkingSet::default() }
         });
         let sets = sets.collect();
         caches.grow(blocks as usize);
@@ -133,7 +132,7 @@ impl Sets {
     pub fn touch_chunk(&mut self, cpu: CpuId, task: TaskId) -> Chunk {
         let mut chunk = Chunk::default();
         for _ in 0..CHUNK {
-            let Set { touch: (kb, at), left_kb, .. } = self.sets[task];
+            let WorkingSet { touch: (kb, at), left_kb, .. } = self.sets[task];
             if left_kb == 0 {
                 break;
             }
@@ -162,7 +161,7 @@ impl Sets {
     pub fn run_chunk(&mut self, cpu: CpuId, task: TaskId, left_ns: u64, warm_ns_per_kb: u64) -> u64 {
         let mut refill_ns = 0;
         for _ in 0..CHUNK {
-            let Set { kb, run_at, run_ns, .. } = self.sets[task];
+            let WorkingSet { kb, run_at, run_ns, .. } = self.sets[task];
             if run_ns >= left_ns {
                 break;
             }
@@ -190,10 +189,10 @@ impl Sets {
         let fetched_kb = u64::from(touched.fetched) * span / u64::from(lines);
         let found_kb = span - fetched_kb;
         self.sources.count(touched.from, found_kb);
-        self.sources.count(From::Memory, fetched_kb);
-        let of = |price: fn(&Prices, From) -> u64| {
+        self.sources.count(FoundIn::Memory, fetched_kb);
+        let of = |price: fn(&Prices, FoundIn) -> u64| {
             let prices = self.caches.prices();
-            found_kb * price(prices, touched.from) + fetched_kb * price(prices, From::Memory)
+            found_kb * price(prices, touched.from) + fetched_kb * price(prices, FoundIn::Memory)
         };
         (of(Prices::per_kb), of(Prices::excess_per_kb))
     }

@@ -7,9 +7,9 @@
 use super::entity::EntityId;
 use super::runqueue::CfsRqId;
 use crate::balance::capacity::SCALE;
-use crate::pelt::{Pelt, Room};
+use crate::pelt::{FirstUtilFacts, Pelt};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::util_est::cpu_util;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -141,7 +141,7 @@ impl System<'_> {
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
         let queue = &self.fair.queues[self.group_queue(self.tasks[task].group, to)].avg;
         let capacity = if self.fixed.history.new_task_by_capacity { self.fixed.speed[to] } else { SCALE };
-        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
+        let room = FirstUtilFacts { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity };
         let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.fair.entities[self.tasks[task].entity];
         entity.avg = Pelt::settled(history, entity.weight, now, room);
@@ -167,7 +167,7 @@ impl System<'_> {
     /// A task moves to another CPU: its load leaves the queue that it was on.
     pub(super) fn move_load(&mut self, task: TaskId) {
         let t = &self.tasks[task];
-        let left_behind = t.state == State::Waking && !t.detached && self.tracks_load();
+        let left_behind = t.state == TaskState::Waking && !t.detached && self.tracks_load();
         if left_behind { self.leave_load(task) } else { self.detach_load(task) }
     }
 
@@ -218,7 +218,7 @@ impl System<'_> {
     /// `fine` is 1024 times as large.
     pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
-        // Its weight on a flat timeline follows by itself.
+        // Its weight on a flat timeline follows from it.
         let keeps = self.is_divided(entity).then(|| self.fair.entities[entity].line_fine);
         let e = &mut self.fair.entities[entity];
         let q = &mut self.fair.queues[e.cfs_rq];
@@ -235,7 +235,7 @@ impl System<'_> {
             return;
         }
         e.avg.reweight(old, weight);
-        // A queue's load has that of its sleeping entities, too: a group that leaves takes a smaller weight at once.
+        // A queue's load includes its sleeping entities: a group that leaves takes a smaller weight at once.
         if e.task.is_none_or(|t| !self.tasks[t].detached) {
             q.avg.exchange_load(&before, &e.avg);
         }

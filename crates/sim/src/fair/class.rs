@@ -7,7 +7,7 @@
 use super::entity::EntityId;
 use super::group::shares::FINE;
 use super::invariants;
-use super::rules::Rules;
+use super::rules::FairRules;
 use super::runqueue::{CfsRq, CfsRqId};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// The fair class by the rules `R`.
 pub(crate) struct Fair<R>(PhantomData<R>);
 
-impl<R: Rules> SchedClass for Fair<R> {
+impl<R: FairRules> SchedClass for Fair<R> {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue) {
         sys.count_in_estimate(cpu, task);
         if why == Enqueue::Wakeup {
@@ -136,9 +136,10 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
             // The entities above a throttled queue are on none. The task runs on there until it is switched out.
-            match sys.fair.entities[entity].on_rq {
-                true => R::set_next_entity(sys, entity),
-                false => sys.make_current(entity),
+            if sys.fair.entities[entity].on_rq {
+                R::set_next_entity(sys, entity)
+            } else {
+                sys.make_current(entity)
             }
             level = sys.fair.entities[entity].parent;
         }
@@ -216,7 +217,7 @@ impl<R: Rules> SchedClass for Fair<R> {
     }
 }
 
-impl<R: Rules> Fair<R> {
+impl<R: FairRules> Fair<R> {
     /// A group's entity takes the weight that its queue gives it (`update_cfs_group`, `update_cfs_shares`).
     pub(super) fn update_group(sys: &mut System<'_>, entity: EntityId) {
         let Some(below) = sys.fair.entities[entity].my_q else { return };
@@ -290,12 +291,13 @@ impl System<'_> {
 
     /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join.
     ///
-    /// It is nice 0's; before 2.6.28 it is that of the whole queue.
+    /// It is nice 0's; before 2.6.28 it is the whole queue's.
     #[inline]
     pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {
-        match self.fixed.history.vruntime_by_share {
-            true => self.fair.queues[queue].load_weight + joins,
-            false => NICE_0_WEIGHT,
+        if self.fixed.history.vruntime_by_share {
+            self.fair.queues[queue].load_weight + joins
+        } else {
+            NICE_0_WEIGHT
         }
     }
 
@@ -352,7 +354,7 @@ impl System<'_> {
         }
     }
 
-    /// Clears an entity's buddy marks, and those of its groups as far as they stem from the same mark.
+    /// Clears an entity's buddy marks, and its groups' marks that stem from the same mark.
     pub(super) fn clear_buddies(&mut self, entity: EntityId) {
         if self.is_flat() {
             let line = self.line(self.fair.entities[entity].cfs_rq);

@@ -1,8 +1,8 @@
 //! Counters of CPUs and tasks, for sinks that ask for them ([`Counter`]). They are read only: a run is the same with
 //! and without.
 //!
-//! They are told when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and those
-//! tasks. Between these a value stands still, as it does in the kernel, which accounts time only then.
+//! They are reported when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and those
+//! tasks. Between these a value stays the same, as it does in the kernel, which accounts time only then.
 
 use crate::system::System;
 use crate::task::Class;
@@ -10,7 +10,7 @@ use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Counter, CounterKind};
 
 impl System<'_> {
-    /// Tells a CPU's counters and those of some tasks, if the sink asks for any.
+    /// Reports the counters of a CPU and of some tasks, if the sink asks for any.
     #[inline]
     pub fn tell_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
         if self.out.wants().any() {

@@ -1,12 +1,12 @@
 //! Invariants of a fair queue, checked by tests: order, counts, weights, and that min_vruntime never falls.
 
 use super::entity::EntityId;
-use super::rules::Rules;
+use super::rules::FairRules;
 use crate::system::System;
 use schedlab_base::CpuId;
 
 /// Checks the queues of `cpu`; returns an error that names the broken invariant.
-pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
+pub(super) fn walk<R: FairRules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
     let mut on_queues = 0;
     for (id, q) in sys.fair.queues.ids().zip(&sys.fair.queues).filter(|(_, q)| q.cpu == cpu) {
         let curr = q.curr.filter(|c| sys.fair.entities[*c].on_rq);

@@ -8,7 +8,7 @@ use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::costs::enqueue_ns;
 use crate::engine::NEVER;
 use crate::frame::Step;
-use crate::idle::haltpoll::Choice;
+use crate::idle::haltpoll::HaltChoice;
 use crate::idle::nap::{Nap, keeps_tick, stayed};
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -74,8 +74,8 @@ impl System<'_> {
                 self.halt_in(cpu, deepest, !ticks_on);
             }
             IdleGovernor::Haltpoll => match self.cpus[cpu].haltpoll.choose() {
-                Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
-                Choice::Halt => self.halt_in(cpu, deepest, !self.fixed.history.periodic_tick),
+                HaltChoice::Poll(limit_ns) => self.poll(cpu, limit_ns),
+                HaltChoice::Halt => self.halt_in(cpu, deepest, !self.fixed.history.periodic_tick),
             },
         }
     }

@@ -3,7 +3,7 @@
 use super::Nested;
 use crate::run::{account, settle_accounts};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
 
@@ -39,7 +39,7 @@ pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -
     sys.release_clocks();
     settle_accounts(sys);
     invariants::accounts_agree(sys)?;
-    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != State::Unborn) {
+    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != TaskState::Unborn) {
         report.tasks[id] = account(sys, task);
     }
     report.found.intervals.append(&mut sys.accounts.intervals.kept);

@@ -174,7 +174,7 @@ impl System<'_> {
 }
 
 impl System<'_> {
-    /// The vCPU goes on after `stood_ns`: what it was doing takes that much longer.
+    /// The vCPU continues after `stood_ns`: what it was doing takes that much longer.
     pub(super) fn resume(&mut self, vcpu: CpuId, stood_ns: u64, speed: Speed) {
         if let Some(hosted) = &mut self.others.hosted {
             hosted.runs[vcpu.index()] = true;

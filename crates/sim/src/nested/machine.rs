@@ -7,7 +7,7 @@ use schedlab_base::{Ns, Result};
 use schedlab_machine::shape::Shape;
 use schedlab_machine::{Costs, IdleGovernor, IdleState, Machine};
 
-/// The machine of a guest with so many vCPUs on `host`: cores that share one cache, without idle states of their own.
+/// The machine of a guest with `vcpus` vCPUs on `host`: cores that share one cache, without idle states of their own.
 ///
 /// # Errors
 /// For a number of vCPUs that no topology has.

@@ -53,7 +53,7 @@ fn twin(task: &mut TaskDecl, place: Place) -> TaskDecl {
     let mut twin = task.without_program(Box::new(Elsewhere));
     if task.place == place {
         std::mem::swap(&mut twin.program, &mut task.program);
-        // Its CPUs are those of its own machine.
+        // It runs on the CPUs of its own machine.
         task.affinity = None;
     } else {
         twin.affinity = None;

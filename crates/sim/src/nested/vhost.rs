@@ -4,7 +4,7 @@
 //! sends while the thread sleeps signals it (an exit); a message for the guest is an interrupt of vCPU 0. The thread
 //! belongs to its machine's task group (`cgroup_attach_task_all`, 2.6.35). Times are ns.
 
-use super::state::Way;
+use super::state::Direction;
 use crate::net::Packet;
 use crate::system::{Context, System};
 use crate::task::UserOp;
@@ -20,7 +20,7 @@ impl System<'_> {
     }
     /// A message for a virtual machine has reached the host, on `cpu`.
     pub fn give_vhost(&mut self, cpu: CpuId, machine: usize, packet: Packet, context: Context) {
-        self.others.nested[machine].vhost.take(Way::In, packet);
+        self.others.nested[machine].vhost.take(Direction::In, packet);
         self.rouse_vhost(cpu, machine, context);
     }
     /// The guest's programs have sent messages, in the step of a vCPU on `cpu`.
@@ -30,7 +30,7 @@ impl System<'_> {
             return;
         }
         for packet in own.sys.others.nic.sent.drain(..) {
-            own.vhost.take(Way::Out, packet);
+            own.vhost.take(Direction::Out, packet);
         }
         self.rouse_vhost(cpu, machine, Context::Task);
     }
@@ -46,8 +46,8 @@ impl System<'_> {
     pub fn vhost_goes_on(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
         if let Some((way, packet)) = self.others.nested[machine].vhost.current.take() {
             match way {
-                Way::Out => self.route(cpu, packet, Context::Task),
-                Way::In => {
+                Direction::Out => self.route(cpu, packet, Context::Task),
+                Direction::In => {
                     let now = self.now;
                     let guest = &mut self.others.nested[machine].sys;
                     guest.now = now;

@@ -28,7 +28,7 @@ impl System<'_> {
         }
     }
 
-    /// The interrupt's messages reach their channels, or go on to virtual machines. The tasks that they wake are noted
+    /// The interrupt's messages reach their channels, or continue to virtual machines. The tasks that they wake are noted
     /// in hardirq context.
     pub fn receive(&mut self, cpu: CpuId) {
         while let Some(packet) = self.others.nic.pop(cpu) {
@@ -40,7 +40,7 @@ impl System<'_> {
         c.ipi_at = c.ipi_at.min(next);
     }
 
-    /// A message goes on from this kernel's network stack, on `cpu`.
+    /// A message continues from this kernel's network stack, on `cpu`.
     pub fn route(&mut self, cpu: CpuId, packet: Packet, context: Context) {
         match self.others.nic.place(packet.to) {
             place if place == self.others.nic.here => self.deliver(cpu, packet, context),
@@ -96,7 +96,7 @@ impl System<'_> {
     pub fn slot_of_remote(&self, number: usize) -> CpuId {
         CpuId::from(self.nr_cpus() + 1 + number)
     }
-    /// The time of a slot's next event: a CPU's, or that of a machine behind a link.
+    /// The time of a slot's next event: of a CPU, or of a machine behind a link.
     #[inline]
     pub fn slot_event(&self, slot: CpuId) -> u64 {
         match slot.index().checked_sub(self.nr_cpus() + 1) {

@@ -1,7 +1,7 @@
 //! A machine behind a link: a kernel of its own, whose CPUs are many and never part of what is studied.
 //!
 //! It is driven by the same clock as the host. All its CPUs share one slot of the host's tree; within, its own tree
-//! tells which of them acts.
+//! says which of them acts.
 
 use super::Packet;
 use crate::engine::{NEVER, WinnerTree};

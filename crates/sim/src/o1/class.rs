@@ -11,7 +11,7 @@ use super::prio;
 use super::state::O1Task;
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
-use crate::task::{Class, State, UserOp};
+use crate::task::{Class, TaskState, UserOp};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Policy;
 use schedlab_trace::SwitchReason;
@@ -162,7 +162,7 @@ impl SchedClass for O1 {
         let (cpu, scale) = (sys.tasks[task].cpu, sys.o1_scale());
         sys.set_task_rq(task, cpu);
         let (clock, static_prio) = (sys.rq_clock(cpu), sys.o1_static_prio(task));
-        let forks = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state == State::Runnable;
+        let forks = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state == TaskState::Runnable;
         let parent = sys.cpus[cpu].curr.filter(forks);
         let own = &mut sys.tasks[task].o1;
         (own.since_ns, own.parent) = (clock, parent);
@@ -185,7 +185,7 @@ impl SchedClass for O1 {
     /// A task that exits in its first slice gives the rest back; one that slept less lowers its parent's average.
     fn task_dead(sys: &mut System<'_>, task: TaskId) {
         let own = sys.tasks[task].o1;
-        let alive = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state != State::Dead;
+        let alive = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state != TaskState::Dead;
         let Some(parent) = own.parent.filter(alive) else { return };
         let near = sys.fixed.history.exit_gives_anywhere || sys.tasks[parent].cpu == sys.tasks[task].cpu;
         let most = prio::slice(sys.o1_static_prio(task), sys.fixed.kernel.tunables.hz);
@@ -234,9 +234,10 @@ impl SchedClass for O1 {
                 weight += t.o1.weight;
             }
         }
-        match weight == rq.weight {
-            true => Ok(rq.len() as u32),
-            false => Err(format!("tasks weigh {weight}, the runqueue says {}", rq.weight)),
+        if weight == rq.weight {
+            Ok(rq.len() as u32)
+        } else {
+            Err(format!("tasks weigh {weight}, the runqueue says {}", rq.weight))
         }
     }
 }
@@ -276,7 +277,7 @@ impl System<'_> {
         debug_assert!(found, "{task:?} is in its array");
         own.was_expired
     }
-    /// A new process stands right before its parent, with the parent's priority; a thread goes to the end.
+    /// A new process is queued right before its parent, with the parent's priority; a thread goes to the end.
     fn o1_push_new(&mut self, cpu: CpuId, task: TaskId) {
         let beside = self.tasks[task].o1.parent.filter(|p| {
             let parent = &self.tasks[*p];

@@ -34,7 +34,7 @@ impl System<'_> {
         }
     }
 
-    /// Whether a CPU has nothing but tasks that give way to `task`. Since 7.2 a SCHED_IDLE task is no such task.
+    /// Whether a CPU has nothing but tasks that give way to `task`. Since 7.2 nothing gives way to a SCHED_IDLE task.
     #[inline]
     pub(crate) fn yields_to(&self, history: &History, cpu: CpuId, task: TaskId) -> bool {
         history.reads_sched_idle

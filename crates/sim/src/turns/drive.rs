@@ -9,17 +9,17 @@
 //! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
 //! measured in charged CPU time, which includes the turns of others. Times are ns.
 
-use super::ring::{Next, Ring};
+use super::ring::{AfterReading, Ring};
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::outside::Outside;
-use crate::run::{Clock, How, over};
+use crate::run::{Drive, RunClock, over};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};
 
 impl System<'_> {
-    /// Whether `cpu` goes over memory, and needs its turn to go on with that.
+    /// Whether `cpu` goes over memory, and needs its turn to continue with that.
     pub fn works_without_turn(&self, cpu: CpuId) -> bool {
         let Some(sharing) = &self.turns else { return false };
         sharing.holder != Some(cpu) && self.user_op(cpu).is_some_and(|op| matches!(op, UserOp::Touch { .. }))
@@ -63,7 +63,7 @@ impl System<'_> {
         Some(if due <= self.now { NEVER } else { due })
     }
 
-    /// `cpu`'s turn begins: its interrupted step goes on from here.
+    /// `cpu`'s turn begins: its interrupted step continues from here.
     fn take_turn(&mut self, cpu: CpuId) {
         let Some(sharing) = &mut self.turns else { return };
         sharing.holder = Some(cpu);
@@ -101,11 +101,11 @@ impl System<'_> {
 }
 
 /// Lets CPUs act in turns until the end.
-pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
+pub fn drive(sys: &mut System<'_>, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let Some(spec) = sys.turns.as_ref().map(|s| s.spec) else { return Ok(clock) };
     let n = sys.nr_cpus();
     let first_alarm = sys.fixed.stream.purpose("alarm").below(0, spec.alarm_ns.max(1)) + 1;
-    let mut run = Run {
+    let mut run = TurnsRun {
         ring: Ring::new(n, spec.alarm_ns, first_alarm),
         outside: Outside::new(sys, &how.changes),
         spin_ns: spec.spin_ns,
@@ -123,8 +123,8 @@ pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Cl
             run.leap(sys, clock.end);
         }
         match run.ring.next(sys.now, |cpu| sys.awake(cpu)) {
-            Next::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
-            Next::Turn { cpu, until } => {
+            AfterReading::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
+            AfterReading::Turn { cpu, until } => {
                 sys.take_turn(cpu);
                 let continues = run.turn(sys, &mut clock, cpu, until, how)?;
                 sys.leave_turn(cpu);
@@ -139,21 +139,21 @@ pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Cl
 }
 
 /// A run under way.
-struct Run<'h> {
+struct TurnsRun<'h> {
     ring: Ring,
     outside: Outside<'h>,
     spin_ns: u64,
 }
 
-impl Run<'_> {
+impl TurnsRun<'_> {
     /// One turn of `cpu`, up to the given time at the latest; `false` when the run is over.
     fn turn(
         &mut self,
         sys: &mut System<'_>,
-        clock: &mut Clock,
+        clock: &mut RunClock,
         cpu: CpuId,
         until: u64,
-        how: &How<'_>,
+        how: &Drive<'_>,
     ) -> Result<bool> {
         loop {
             let spins = sys.spins(cpu);
@@ -219,7 +219,7 @@ impl Run<'_> {
         told || gives_way || sys.halted(cpu)
     }
 
-    /// While all awake CPUs wait for a clock, rounds are alike. One leap stands for all the rounds that fit before
+    /// While all awake CPUs wait for a clock, rounds are alike. One leap replaces all the rounds that fit before
     /// anything can happen, and leaves every CPU in the state after the last of them.
     fn leap(&self, sys: &mut System<'_>, end: u64) {
         let Some(calm_until) = self.ring.calm_until(self.spin_ns) else { return };

@@ -3,20 +3,20 @@
 //!
 //! A wakeup runs with interrupts off, in task context (futex wake) or in hardirq context (timers). Its scan is a
 //! resumable step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms
-//! itself at that instant. So each probe reads the idle state of that instant. A choice is no reservation: until the
+//! itself at that instant. So each probe reads the idle state of that instant. A choice is not a reservation: until the
 //! enqueue has taken its time, another waker may choose the same CPU, or the CPU may find work itself.
 
 use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
-use super::search::{Answer, Needs, Search, Step as Next, View, packs};
-use super::state::{Stage, Waking};
+use super::search::{Answer, Needs, Search, SearchStep, View, packs};
+use super::state::{PassStage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
 use crate::costs::{enqueue_on_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
-use crate::remote_reads::{Read, probe_ns};
+use crate::remote_reads::{LineRead, probe_ns};
 use crate::system::{Context, System, frame_of};
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
@@ -86,19 +86,19 @@ impl System<'_> {
     /// Does the work of the wakeup's stage; returns when the next one is over. `None`: the wakeup is done.
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
-            Stage::Settle => self.settle(cpu, context, w),
-            Stage::Requeue => self.requeue(cpu, w),
-            Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
-            Stage::Enqueue { remote_list } => {
+            PassStage::Settle => self.settle(cpu, context, w),
+            PassStage::Requeue => self.requeue(cpu, w),
+            PassStage::Prelude(_) | PassStage::Search(_) => Some(self.probe_on(cpu, w)),
+            PassStage::Enqueue { remote_list } => {
                 if context == Context::Task && self.fixed.history.overlap_averages {
                     self.note_waking(cpu, w.chosen);
                 }
                 self.wakeup_enqueue(cpu, w, remote_list).then(|| {
-                    w.stage = Stage::Signal;
+                    w.stage = PassStage::Signal;
                     self.now + self.signal_ns(cpu, w.chosen)
                 })
             }
-            Stage::Signal => None,
+            PassStage::Signal => None,
         }
     }
 
@@ -106,7 +106,7 @@ impl System<'_> {
     fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         match task.state {
-            State::Sleeping if task.on_cpu => {
+            TaskState::Sleeping if task.on_cpu => {
                 let on = task.cpu;
                 // The waker waits for a task that is still queued, because `schedule()` holds its runqueue's lock.
                 if !self.is_delayed(w.task) && self.queues_while_leaving(cpu, on) {
@@ -118,14 +118,14 @@ impl System<'_> {
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
             }
-            State::Sleeping if self.fair.entities[task.entity].delayed => {
+            TaskState::Sleeping if self.fair.entities[task.entity].delayed => {
                 w.chosen = task.cpu;
-                w.stage = Stage::Requeue;
+                w.stage = PassStage::Requeue;
                 let costs = &self.fixed.machine.costs;
                 w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
-            State::Sleeping => task.state = State::Waking,
+            TaskState::Sleeping => task.state = TaskState::Waking,
             _ => return None,
         }
         (w.prev, w.recent) = (task.cpu, task.recent);
@@ -150,7 +150,7 @@ impl System<'_> {
         if let Some(reason) = chosen.unsearched {
             return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
         }
-        w.stage = Stage::Prelude(Prelude::start());
+        w.stage = PassStage::Prelude(Prelude::start());
         Some(self.now)
     }
 
@@ -158,19 +158,19 @@ impl System<'_> {
     /// that was dequeued meanwhile is woken in the usual way. `None`: another waker has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
-        if task.state != State::Sleeping {
+        if task.state != TaskState::Sleeping {
             return None;
         }
         // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
         if !self.fair.entities[task.entity].delayed || task.cpu != w.chosen {
-            w.stage = Stage::Settle;
+            w.stage = PassStage::Settle;
             return Some(self.now);
         }
-        task.state = State::Waking;
+        task.state = TaskState::Waking;
         let (task, target, reason) = (w.task, w.chosen, PlaceReason::StillQueued);
         self.accounts.stats.select_ns += self.now - w.began_ns;
         self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
-        w.stage = Stage::Signal;
+        w.stage = PassStage::Signal;
         let signals = self.wakeup_enqueue(cpu, w, false);
         signals.then(|| self.now + self.signal_ns(cpu, target))
     }
@@ -211,20 +211,20 @@ impl System<'_> {
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
         loop {
             let next = match &mut w.stage {
-                Stage::Prelude(p) => p.step(&view, answer),
-                Stage::Search(s) => {
+                PassStage::Prelude(p) => p.step(&view, answer),
+                PassStage::Search(s) => {
                     let next = s.step(&view, answer);
                     if w.timed_from_ns.is_none() && s.is_timed(&view) {
                         w.timed_from_ns = Some(at);
                     }
                     next
                 }
-                Stage::Settle | Stage::Requeue | Stage::Enqueue { .. } | Stage::Signal => {
+                PassStage::Settle | PassStage::Requeue | PassStage::Enqueue { .. } | PassStage::Signal => {
                     unreachable!("not probing")
                 }
             };
             match next {
-                Next::Probe(c) => {
+                SearchStep::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
                     at += probe_ns(costs, self.memory.remote_reads.read(cpu, c));
                     if at >= self.stepping.horizon {
@@ -233,23 +233,23 @@ impl System<'_> {
                     }
                     answer = Some(self.read(view.history, c, w));
                 }
-                Next::NotFound(reason) if self.goes_on(w) => {
+                SearchStep::NotFound(reason) if self.goes_on(w) => {
                     answer = None;
-                    w.stage = Stage::Search(Search::Absent(AbsentGroup::start(reason)));
+                    w.stage = PassStage::Search(Search::Absent(AbsentGroup::start(reason)));
                 }
-                Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
+                SearchStep::NotFound(_) if matches!(w.stage, PassStage::Prelude(_)) => {
                     answer = None;
-                    w.stage = Stage::Search(Search::start(&view));
+                    w.stage = PassStage::Search(Search::start(&view));
                 }
-                Next::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
-                Next::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
+                SearchStep::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
+                SearchStep::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
             }
         }
     }
 
     /// The answer of a probe, at this instant.
     fn read(&self, history: &History, of: CpuId, w: &Waking) -> Answer {
-        if !matches!(w.stage, Stage::Search(Search::Absent(_))) {
+        if !matches!(w.stage, PassStage::Search(Search::Absent(_))) {
             return self.read_idle(history, of, w.task);
         }
         let queue = self.group_queue(self.tasks[w.task].group, of);
@@ -263,7 +263,7 @@ impl System<'_> {
     fn goes_on(&self, w: &Waking) -> bool {
         self.has(Feature::SisIdleCfsRq)
             && self.tasks[w.task].group != ROOT_GROUP
-            && matches!(&w.stage, Stage::Search(s) if !matches!(s, Search::Absent(_)))
+            && matches!(&w.stage, PassStage::Search(s) if !matches!(s, Search::Absent(_)))
     }
 
     /// Whether the target has room for a sleeping task, as VCPU_PACK defines it.
@@ -271,10 +271,10 @@ impl System<'_> {
         packs(self.util_with(target, task), self.fixed.cpu_capacity[target])
     }
 
-    /// The search is over at time `at`: updates the hints that the search has refuted, and goes on to the enqueue.
+    /// The search is over at time `at`: updates the hints that the search has refuted, and continues to the enqueue.
     fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         let llc = self.llc_of(w.target);
-        if let Stage::Search(search) = &w.stage {
+        if let PassStage::Search(search) = &w.stage {
             if search.clears_idle_cores() {
                 self.llc[llc].has_idle_cores = false;
             }
@@ -283,7 +283,7 @@ impl System<'_> {
                 self.cpus[cpu].scans.spend(at - from, tick);
             }
         }
-        let near = matches!(&w.stage, Stage::Prelude(p) if !p.passed_prev());
+        let near = matches!(&w.stage, PassStage::Prelude(p) if !p.passed_prev());
         if !near {
             self.tasks[w.task].recent = w.prev;
         }
@@ -296,7 +296,7 @@ impl System<'_> {
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
-        w.stage = Stage::Enqueue { remote_list };
+        w.stage = PassStage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
@@ -328,19 +328,19 @@ impl System<'_> {
     /// The CPU that the wakee is leaving will enqueue it afterwards, without a choice. Returns when the waker is done
     /// with the wake list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
-        self.tasks[w.task].state = State::Waking;
+        self.tasks[w.task].state = TaskState::Waking;
         self.emit(
             cpu,
             EventKind::Placed { task: w.task, target: on, reason: PlaceReason::StillQueued, probes: 0 },
         );
         w.chosen = on;
-        w.stage = Stage::Enqueue { remote_list: true };
+        w.stage = PassStage::Enqueue { remote_list: true };
         self.now + self.wake_list_ns(cpu, on)
     }
 
     /// Time to write the head of a CPU's wake list, ns; the rest of its runqueue is not touched.
     fn wake_list_ns(&self, cpu: CpuId, to: CpuId) -> u64 {
-        let read = if self.shares_cache(cpu, to) { Read::MissNear } else { Read::MissFar };
+        let read = if self.shares_cache(cpu, to) { LineRead::MissNear } else { LineRead::MissFar };
         probe_ns(&self.fixed.machine.costs, read)
     }
 

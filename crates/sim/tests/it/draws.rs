@@ -171,9 +171,12 @@ fn attr() -> impl Strategy<Value = Attr> {
         1 => Just(Policy::Rr),
     ];
     let nice = prop_oneof![2 => Just(0i8), 1 => -20i8..20];
-    (policy, nice, slice, 1u8..5).prop_map(|(policy, nice, slice, priority)| match policy.is_fair() {
-        true => Attr { policy, nice, slice: Ns(slice), rt_priority: 0 },
-        false => Attr { policy, rt_priority: priority, ..Attr::default() },
+    (policy, nice, slice, 1u8..5).prop_map(|(policy, nice, slice, priority)| {
+        if policy.is_fair() {
+            Attr { policy, nice, slice: Ns(slice), rt_priority: 0 }
+        } else {
+            Attr { policy, rt_priority: priority, ..Attr::default() }
+        }
     })
 }
 
@@ -519,7 +522,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-/// Runs so many draws, a usual run's unless `SCHEDLAB_DRAWS` says otherwise.
+/// Runs `usual` draws, unless `SCHEDLAB_DRAWS` says otherwise.
 fn hold(usual: u32, draws_of: impl Strategy<Value = Draw>) {
     let draws = number("SCHEDLAB_DRAWS");
     let drawn =

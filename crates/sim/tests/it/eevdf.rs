@@ -92,7 +92,7 @@ proptest! {
     ) {
         let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
         // A slice, and the wait for a tick. 7.3's slice timer makes the tick needless, with one exception: it is not
-        // armed anew for a task that is behind when it fires and goes on, so that task runs until the tick. At some
+        // armed anew for a task that is behind when it fires and continues, so that task runs until the tick. At some
         // tick lengths that happens every time.
         let timed = text == "v7.3" && [250, 1000].contains(&hz);
         let granted = 1_400_000 + if timed { 0 } else { 1_000_000_000 / hz } + OVERHEAD;

@@ -425,7 +425,7 @@ fn the_cpu_time_of_a_thread_is_seen() {
     }
 }
 
-/// Simulates; fails if that takes longer than any such case can, which means that simulated time stands still.
+/// Simulates; fails if that takes longer than any such case can, which means that simulated time has stopped.
 fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport, String> {
     let (stop, (done, wait)) = (AtomicBool::new(false), mpsc::channel::<()>());
     let (machine, kernel) = (case.machine(), case.kernel());
@@ -524,9 +524,10 @@ fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
     let machine = case.machine();
     for source in machine.background.iter().filter(|_| case.background) {
         let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
-        match source.per_cpu {
-            true => allowed.extend(cpus.map(|cpu| Some(std::iter::once(cpu).collect()))),
-            false => allowed.push(None),
+        if source.per_cpu {
+            allowed.extend(cpus.map(|cpu| Some(std::iter::once(cpu).collect())))
+        } else {
+            allowed.push(None)
         }
     }
     (allowed, (0..MASKS as u32).map(|m| case.mask(m)).collect())

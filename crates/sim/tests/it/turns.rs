@@ -16,7 +16,7 @@ fn in_turns(name: &str) -> Machine {
     Machine { turns: Some(turns), ..machine(name) }
 }
 
-/// Goes over memory for so many rounds of 60 us: work that needs the processor, not a wait for a clock.
+/// Goes over memory for `rounds` rounds of 60 us: work that needs the processor, not a wait for a clock.
 fn touches(rounds: u32) -> Op {
     Op::Touch { kb: 1, rounds: rounds * 1000 }
 }

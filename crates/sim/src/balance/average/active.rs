@@ -3,14 +3,14 @@
 //! Mirrors `need_active_balance` and the end of `load_balance` of 3.4 and 4.5.
 
 use crate::balance::active::ActiveFacts;
-use crate::balance::era::{Balancer, Pass};
+use crate::balance::era::{Balancer, PassKind};
 use schedlab_trace::ActiveReason;
 
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
 /// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does. `misfit`: a
 /// task too large for its CPU was to move (4.20).
 pub fn needs_active(balancer: Balancer, f: &ActiveFacts, misfit: bool) -> Option<ActiveReason> {
-    if balancer <= Balancer::V3_4 && f.pass == Pass::Newidle {
+    if balancer <= Balancer::V3_4 && f.pass == PassKind::Newidle {
         return None;
     }
     if balancer == Balancer::V4_5 && f.gives_its_only_task() {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     const ACTIVE: ActiveFacts = ActiveFacts {
-        pass: Pass::Idle,
+        pass: PassKind::Idle,
         nr_balance_failed: 3,
         cache_nice_tries: 1,
         imbalance_pct: 125,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn newidle_of_3_4_never_pushes() {
-        let f = ActiveFacts { pass: Pass::Newidle, nr_balance_failed: 9, ..ACTIVE };
+        let f = ActiveFacts { pass: PassKind::Newidle, nr_balance_failed: 9, ..ACTIVE };
         assert_eq!(needs_active(Balancer::V4_5, &f, false), Some(ActiveReason::Failures));
         assert_eq!(needs_active(Balancer::V3_4, &f, false), None);
     }
@@ -85,7 +85,7 @@ mod tests {
         let old = needs_active(Balancer::V3_4, &f, false);
         let needs_active = |f: &ActiveFacts| needs_active(Balancer::V4_5, f, false);
         assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
-        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { pass: PassKind::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 800, ..f }), None, "little would be won");
         assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 700, ..f }), None, "small, not disturbed");

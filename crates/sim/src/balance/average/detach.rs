@@ -6,55 +6,56 @@
 //! list. The amount left is in weight. Not modelled: LB_MIN (off by default).
 
 use crate::balance::can_migrate::{
-    BREAK, Movable, Offer, Refusal, Rules, Step, Stop, TaskFacts, can_migrate,
+    BREAK, MigrateRules, Movable, Offer, Refusal, Stop, TaskFacts, WalkStep, can_migrate,
 };
-use crate::balance::era::{Balancer, Pass};
-use crate::balance::walk::Progress;
+use crate::balance::era::{Balancer, PassKind};
+use crate::balance::walk::WalkProgress;
 
 /// The walk over one source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Detach {
-    pub walk: Progress,
+    pub walk: WalkProgress,
 }
 
 impl Detach {
     /// A walk for `imbalance` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
     pub fn new(imbalance: u64, nr_migrate: u64, src_nr_running: u32) -> Detach {
-        Detach { walk: Progress::new(imbalance, nr_migrate, src_nr_running) }
+        Detach { walk: WalkProgress::new(imbalance, nr_migrate, src_nr_running) }
     }
 
     /// The next action; `src_nr_running` is the source's length now.
-    pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
+    pub fn step(&mut self, rules: &MigrateRules, src_nr_running: u32, list_empty: bool) -> WalkStep {
         let walk = &mut self.walk;
         if let Some(why) = walk.stop_when_satisfied() {
-            return Step::Stop(why);
+            return WalkStep::Stop(why);
         }
         if list_empty {
-            return Step::Stop(Stop::NoTasks);
+            return WalkStep::Stop(Stop::NoTasks);
         }
-        if rules.balancer >= Balancer::V4_5 && rules.pass != Pass::Busy && src_nr_running <= 1 {
-            return Step::Stop(Stop::LastTask);
+        if rules.balancer >= Balancer::V4_5 && rules.pass != PassKind::Busy && src_nr_running <= 1 {
+            return WalkStep::Stop(Stop::LastTask);
         }
         walk.looked_at += 1;
         if walk.looked_at > walk.max {
-            return Step::Stop(Stop::LoopMax);
+            return WalkStep::Stop(Stop::LoopMax);
         }
         if walk.looked_at > walk.next_break {
             walk.next_break += BREAK;
-            return Step::Pause;
+            return WalkStep::Pause;
         }
-        Step::Offer
+        WalkStep::Offer
     }
 
     /// Judges the task at the front of the list.
-    pub fn offer(&mut self, rules: &Rules, task: &TaskFacts) -> Offer {
+    pub fn offer(&mut self, rules: &MigrateRules, task: &TaskFacts) -> Offer {
         let too_heavy = i64::try_from(task.load / 2).is_ok_and(|half| half > self.walk.left);
         // 3.4 compares the load first, so a queue of only heavy tasks counts as pinned.
         if rules.balancer <= Balancer::V3_4 && too_heavy {
             return Offer::Refuse(Refusal::TooHeavy { hot: false });
         }
         let judged = can_migrate(rules, task);
-        let nearby = rules.balancer >= Balancer::V4_5 && rules.pass != Pass::Newidle && task.allowed_nearby;
+        let nearby =
+            rules.balancer >= Balancer::V4_5 && rules.pass != PassKind::Newidle && task.allowed_nearby;
         self.walk.note_affinity(judged, nearby);
         match judged {
             Err(why) => Offer::Refuse(why),

@@ -5,15 +5,15 @@
 //! D001's shortcuts end the loop over groups early; the totals are then those that a periodic pass stored.
 //! `ring` has the loop that most groups take.
 
-use super::ring::Next;
+use super::ring::AfterReading;
 use crate::balance::capacity::GroupFacts;
-use crate::balance::era::Pass as Kind;
+use crate::balance::era::PassKind;
 use crate::balance::spare::busiest::{Decision, DomainStats};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::Tally;
 use crate::balance::spare::{Cores, DomainFacts, turn};
-use crate::balance::state::{Groups, Pass, Queues, Stage};
+use crate::balance::state::{Groups, Pass, PassStage, Queues};
 use crate::costs::rq_lock_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -21,7 +21,7 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 impl System<'_> {
-    /// A newidle pass gives up at once if work has come. Returns whether the pass may go on.
+    /// A newidle pass gives up at once if work has come. Returns whether the pass may continue.
     pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
         if p.trigger != BalanceTrigger::Newidle {
             return true;
@@ -42,7 +42,7 @@ impl System<'_> {
         let began = *at;
         let over = self.read_groups_on(by, p, &facts, at);
         let mut seen = None;
-        if over && let Stage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
+        if over && let PassStage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
             scan.finish(all);
             seen = Some(*all);
         }
@@ -60,24 +60,31 @@ impl System<'_> {
     /// The loop over groups; false if time must pass first.
     fn read_groups_on(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> bool {
         loop {
-            let next = if self.plain_groups() { self.sight().read_ring(by, p, at) } else { Next::Group };
-            let next = if next == Next::Group { self.read_group(by, p, facts, at) } else { next };
+            let next =
+                if self.plain_groups() { self.sight().read_ring(by, p, at) } else { AfterReading::Group };
+            let next = if next == AfterReading::Group { self.read_group(by, p, facts, at) } else { next };
             match next {
-                Next::Pause => return false,
-                Next::Complete => return true,
-                Next::Group => {}
+                AfterReading::Pause => return false,
+                AfterReading::Complete => return true,
+                AfterReading::Group => {}
             }
         }
     }
 
     /// Reads the next group of whatever kind.
-    pub(super) fn read_group(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> Next {
+    pub(super) fn read_group(
+        &mut self,
+        by: CpuId,
+        p: &mut Pass,
+        facts: &DomainFacts,
+        at: &mut u64,
+    ) -> AfterReading {
         let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
         let (dst, level, trigger) = (*dst, *level, *trigger);
-        let Stage::Groups(g) = stage else { return Next::Complete };
+        let PassStage::Groups(g) = stage else { return AfterReading::Complete };
         let groups = &self.fixed.domains.of_cpu[dst][level].groups;
         let (nr_groups, Some(index)) = (groups.len(), groups.get(g.group).copied()) else {
-            return Next::Complete;
+            return AfterReading::Complete;
         };
         let (local, shares) = (g.group == 0, self.has(Feature::IlbShare));
         let takes = shares && trigger == BalanceTrigger::Newidle && !local && g.read == 0;
@@ -87,8 +94,10 @@ impl System<'_> {
             stats
         } else {
             let misfits = facts.asym.marked && !local;
-            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else { return Next::Pause };
-            let to_idle = facts.gives_to_idle(Kind::from(trigger)) && !local;
+            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else {
+                return AfterReading::Pause;
+            };
+            let to_idle = facts.gives_to_idle(PassKind::from(trigger)) && !local;
             let mut stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
             if facts.asym.marked {
                 stats.kinds = self.kinds(index, sums.misfit());
@@ -102,16 +111,20 @@ impl System<'_> {
         if let Some((seen, scan)) = &mut g.seen {
             *groups_read = groups_read.saturating_add(1);
             if !scan.take(seen, facts, index, &stats) {
-                return Next::Complete;
+                return AfterReading::Complete;
             }
         } else {
             let (hints, cost) = self.read_hints(by, dst, level, trigger);
             *at += cost;
             let on = Shortcuts::of(self.fixed.kernel.features);
-            let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
+            let scan = GroupLoop::new(on, PassKind::from(trigger), hints.as_ref());
             g.seen = Some((DomainStats::new(stats), scan));
         }
-        if *at >= self.stepping.horizon && g.group < nr_groups { Next::Pause } else { Next::Group }
+        if *at >= self.stepping.horizon && g.group < nr_groups {
+            AfterReading::Pause
+        } else {
+            AfterReading::Group
+        }
     }
 
     /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
@@ -165,8 +178,8 @@ impl System<'_> {
         if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
             self.balance.overload = seen.overload;
         }
-        let kind = Kind::from(p.trigger);
-        if kind == Kind::Newidle {
+        let kind = PassKind::from(p.trigger);
+        if kind == PassKind::Newidle {
             return;
         }
         self.set_scan_depth(p, seen.sum_util);
@@ -187,7 +200,7 @@ impl System<'_> {
 
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
         let facts = &DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
-        match seen.decide(facts, Kind::from(p.trigger)) {
+        match seen.decide(facts, PassKind::from(p.trigger)) {
             Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
@@ -199,7 +212,7 @@ impl System<'_> {
                     self.fixed.history.boosts_by_runnable,
                     facts.asym,
                 );
-                p.stage = Stage::Queues(Queues { group, read: 0, queue, amount });
+                p.stage = PassStage::Queues(Queues { group, read: 0, queue, amount });
             }
         }
     }
@@ -232,7 +245,7 @@ impl System<'_> {
             });
             q.read += 1;
             if q.read < nr && *at >= self.stepping.horizon {
-                p.stage = Stage::Queues(q);
+                p.stage = PassStage::Queues(q);
                 return;
             }
         }
@@ -249,6 +262,6 @@ impl System<'_> {
             self.memory.remote_reads.read(by, src);
         }
         p.src = Some(src);
-        p.stage = Stage::Take { src, amount: q.amount };
+        p.stage = PassStage::Take { src, amount: q.amount };
     }
 }

@@ -1,10 +1,10 @@
 //! Reading and writing the state that the CPUs of a domain share, with its cost, ns.
 
 use crate::balance::shared::Gathered;
-use crate::balance::spare::newidle_scan::{SharedHints, Span};
+use crate::balance::spare::newidle_scan::{DomainSpan, SharedHints};
 use crate::balance::spare::stats::GroupStats;
 use crate::balance::state::Pass;
-use crate::remote_reads::{Read, probe_ns};
+use crate::remote_reads::{LineRead, probe_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
@@ -14,9 +14,9 @@ impl System<'_> {
     /// Cost of fetching a line that `writer` wrote.
     fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
         let read = match self.memory.remote_reads.distance(by, writer) {
-            Distance::Own => Read::Hit,
-            Distance::Smt | Distance::Llc => Read::MissNear,
-            Distance::Node | Distance::Remote => Read::MissFar,
+            Distance::Own => LineRead::Hit,
+            Distance::Smt | Distance::Llc => LineRead::MissNear,
+            Distance::Node | Distance::Remote => LineRead::MissFar,
         };
         probe_ns(&self.fixed.machine.costs, read)
     }
@@ -50,7 +50,7 @@ impl System<'_> {
         &mut self,
         by: CpuId,
         p: &Pass,
-        change: impl FnOnce(&mut SharedHints, &Span) -> bool,
+        change: impl FnOnce(&mut SharedHints, &DomainSpan) -> bool,
     ) -> u64 {
         let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return 0 };
         let s = &mut self.balance.shared[at as usize];

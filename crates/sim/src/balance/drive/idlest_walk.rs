@@ -7,16 +7,16 @@ use crate::balance::capacity::SCALE;
 use crate::balance::idlest::{
     ByLoad, ByRoom, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
-use crate::balance::idlest_cpu::{Candidate, IdlestCpu, Sleep};
-use crate::balance::state::{Walk, Why, levels};
+use crate::balance::idlest_cpu::{Candidate, IdleSleep, IdlestCpu};
+use crate::balance::state::{Descent, Why, levels};
 use crate::frame::Step;
 use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 
 impl System<'_> {
-    /// Searches one level. `Err(time)`: the descent goes on at that time; `Ok`: the CPU is chosen.
-    pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
+    /// Searches one level. `Err(time)`: the descent continues at that time; `Ok`: the CPU is chosen.
+    pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Descent) -> Result<CpuId, u64> {
         let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
         let mut cost = 0;
         let weight = self.fixed.domains.of_cpu[walk.at][level].cpus.len() as u32;
@@ -49,7 +49,7 @@ impl System<'_> {
         &mut self,
         by: CpuId,
         task: TaskId,
-        walk: &Walk,
+        walk: &Descent,
         level: usize,
         cost: &mut u64,
     ) -> GroupChoice {
@@ -76,9 +76,10 @@ impl System<'_> {
                 }
                 *cost += self.visit(by, cpu);
                 if let Some(rooms) = &mut rooms {
-                    let used = match self.tasks[task].cpu == cpu {
-                        true => self.util_without(cpu, task),
-                        false => self.cfs_util(cpu),
+                    let used = if self.tasks[task].cpu == cpu {
+                        self.util_without(cpu, task)
+                    } else {
+                        self.cfs_util(cpu)
                     };
                     rooms.add(self.fixed.cpu_capacity[cpu].saturating_sub(used));
                 }
@@ -162,7 +163,7 @@ impl System<'_> {
         search.result().map(|c| c.cpu)
     }
 
-    fn sleep_of(&self, cpu: CpuId) -> Sleep {
+    fn sleep_of(&self, cpu: CpuId) -> IdleSleep {
         let c = &self.cpus[cpu];
         let exit_latency_us = match c.task.step {
             Step::Halted { state } => {
@@ -170,7 +171,7 @@ impl System<'_> {
             }
             _ => None,
         };
-        Sleep { exit_latency_us, since: Ns(c.idle_stamp) }
+        IdleSleep { exit_latency_us, since: Ns(c.idle_stamp) }
     }
 }
 

@@ -4,11 +4,11 @@
 //! it looks. Each domain's cost is recorded. The CPU's next periodic balance is brought forward, for an idle CPU has
 //! shorter intervals. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw dice (`newidle_dice`).
 
-use super::pass::Progress;
-use crate::balance::era::Pass as Kind;
+use super::pass::PassProgress;
+use crate::balance::era::PassKind;
 use crate::balance::interval::NextBalance;
 use crate::balance::newidle_dice;
-use crate::balance::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
+use crate::balance::newidle_gate::{EnterFacts, Gates, NewidleArrivals, climb, enter, has_work};
 use crate::balance::state::Newidle;
 use crate::frame::Step;
 use crate::system::System;
@@ -43,7 +43,7 @@ impl System<'_> {
         if c.levels.is_empty() {
             return self.begin_pick(cpu, 0);
         }
-        let next = NextBalance::new(self.jiffies(), Kind::Newidle, self.fixed.kernel.tunables.hz);
+        let next = NextBalance::new(self.jiffies(), PassKind::Newidle, self.fixed.kernel.tunables.hz);
         let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
         if let Err(why) = enter(gates, &facts) {
             self.skip_newidle(cpu, why, &facts);
@@ -76,8 +76,8 @@ impl System<'_> {
             return self.end_newidle(cpu, &n);
         }
         let at = match self.pass_step(cpu, &mut n.pass, at) {
-            Progress::Until(at) => at,
-            Progress::Over(at) => {
+            PassProgress::Until(at) => at,
+            PassProgress::Over(at) => {
                 n.ending = true;
                 at
             }
@@ -91,7 +91,7 @@ impl System<'_> {
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
         let gates = self.fixed.gates;
         let c = &self.cpus[cpu];
-        let arrived = Arrived {
+        let arrived = NewidleArrivals {
             pulled: n.pulled,
             nr_running: self.rqs.nr_running(cpu),
             wakeup_pending: !c.wake_list.is_empty(),
@@ -166,7 +166,7 @@ impl System<'_> {
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
-    /// A domain's pass is over: its cost is recorded, time goes on at `at`.
+    /// A domain's pass is over: its cost is recorded, time continues at `at`.
     fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
         let (gates, tick) = (self.fixed.gates, self.now / self.fixed.tick_ns);
         let hz = self.fixed.kernel.tunables.hz;

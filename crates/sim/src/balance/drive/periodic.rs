@@ -1,4 +1,4 @@
-//! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs
+//! Periodic balance in softirq context: a CPU's own domains, then the domains of tickless idle CPUs
 //! (`run_rebalance_domains`).
 //!
 //! The walk goes bottom up, and a domain is due when its interval has passed. If it was not this CPU's turn, higher
@@ -6,9 +6,9 @@
 //! for the balancing CPU itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time,
 //! machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
 
-use super::pass::Progress;
-use crate::balance::era::Pass as Kind;
-use crate::balance::interval::{Clock, NextBalance, is_due};
+use super::pass::PassProgress;
+use crate::balance::era::PassKind;
+use crate::balance::interval::{IntervalFacts, NextBalance, is_due};
 use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::state::Pass;
 use crate::balance::state::Periodic;
@@ -25,23 +25,20 @@ impl System<'_> {
         self.fixed.first_jiffy + self.now / self.fixed.tick_ns
     }
 
-    pub(super) fn balance_clock(&self) -> Clock {
-        Clock {
+    pub(super) fn balance_clock(&self) -> IntervalFacts {
+        IntervalFacts {
             busy_is_short: self.fixed.history.busy_interval_short,
             hz: self.fixed.kernel.tunables.hz,
             nr_cpus: self.nr_cpus() as u64,
         }
     }
 
-    /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked and is still idle.
+    /// The softirq starts: the CPU's own domains, and the domains of tickless CPUs if it was asked and is still idle.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
         let (idle, spare) = (self.idle_at_tick(cpu), self.looks_at_spare());
         let (now, hz) = (self.jiffies(), self.fixed.kernel.tunables.hz);
         let c = &mut self.cpus[cpu];
-        let flags = match spare {
-            true => std::mem::take(&mut c.nohz_serves),
-            false => c.nohz_asked,
-        };
+        let flags = if spare { std::mem::take(&mut c.nohz_serves) } else { c.nohz_asked };
         let helps = idle && flags.kicked();
         let mut p = Periodic {
             began_ns: self.now,
@@ -66,7 +63,7 @@ impl System<'_> {
     /// Starts the walk over the domains of `on_behalf`.
     pub(super) fn rebalance(&mut self, on_behalf: CpuId, idle: bool, p: &mut Periodic) {
         self.update_blocked(on_behalf);
-        let kind = if idle { Kind::Idle } else { Kind::Busy };
+        let kind = if idle { PassKind::Idle } else { PassKind::Busy };
         let next = NextBalance::new(self.jiffies(), kind, self.fixed.kernel.tunables.hz);
         *p = Periodic {
             on_behalf,
@@ -116,8 +113,8 @@ impl System<'_> {
                 return self.leave_soft(cpu);
             };
             match progress {
-                Progress::Until(at) => at,
-                Progress::Over(at) => {
+                PassProgress::Until(at) => at,
+                PassProgress::Over(at) => {
                     self.domain_over(cpu, &mut p);
                     at
                 }
@@ -141,9 +138,10 @@ impl System<'_> {
             let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
             let serialize = params.serialize && !self.fixed.history.serializes_passes;
             let locked = serialize && self.balance.nohz.serial.is_some_and(|holder| holder != cpu);
-            let due = match self.fixed.history.o1 {
-                true => self.o1_takes_turn(on, p.level, p.idle),
-                false => is_due(now, level.last_balance, interval),
+            let due = if self.fixed.history.o1 {
+                self.o1_takes_turn(on, p.level, p.idle)
+            } else {
+                is_due(now, level.last_balance, interval)
             };
             if !locked && due {
                 if serialize {

@@ -7,7 +7,7 @@
 use crate::balance::settle::Active;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_record::schedstat::IdleType;
 use schedlab_trace::{MoveReason, SwitchReason};
@@ -34,7 +34,7 @@ impl System<'_> {
     /// unless it finds no runnable task at all. A task that may move counts as gained by an idle CPU, and the domain's
     /// failures are cleared (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
-        let leaves = |t: TaskId| self.tasks[t].state != State::Runnable;
+        let leaves = |t: TaskId| self.tasks[t].state != TaskState::Runnable;
         let leaving = self.cpus[src].curr.is_some_and(leaves);
         if self.rqs.nr_running(src) == u32::from(leaving) {
             return;

@@ -8,12 +8,12 @@
 //! may end or give statistics to, and every group once a real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
-use crate::balance::era::Pass as Kind;
+use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
-use crate::balance::spare::{DomainFacts, Later};
-use crate::balance::state::{Groups, Pass, Stage};
+use crate::balance::spare::{DomainFacts, SpareLater};
+use crate::balance::state::{Groups, Pass, PassStage};
 use crate::cpu::Cpu;
 use crate::fair::{CfsRq, CfsRqId};
 use crate::fixed::Fixed;
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 
 /// How a pass continues after it has read groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(super) enum AfterReading {
     /// Another CPU acts first.
     Pause,
     /// All groups are read.
@@ -85,13 +85,13 @@ impl<'m> System<'m> {
         let (now, plain) = (self.now, self.plain_groups());
         let (cpus, mut sight) = self.cpus_and_sight();
         let pass = pass(&mut cpus[by]);
-        if !plain || !matches!(pass.stage, Stage::Groups(_)) {
+        if !plain || !matches!(pass.stage, PassStage::Groups(_)) {
             return (now, false);
         }
         let mut at = now;
         let next = sight.read_ring(by, pass, &mut at);
         self.accounts.stats.stats_ns += at - now;
-        (at, next == Next::Pause)
+        (at, next == AfterReading::Pause)
     }
 }
 
@@ -103,28 +103,28 @@ impl Sight<'_, '_> {
     }
 
     /// Reads groups behind the local one.
-    pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> Next {
+    pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> AfterReading {
         let Pass { stage, dst, level, trigger, visited, groups_read, .. } = pass;
-        let Stage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
-            return Next::Group;
+        let PassStage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
+            return AfterReading::Group;
         };
         if !scan.is_complete() {
-            return Next::Group;
+            return AfterReading::Group;
         }
         let (state, fixed) = (self.state, self.state.fixed);
         if fixed.domains.of_cpu[*dst][*level].params.asym_capacity {
-            return Next::Group;
+            return AfterReading::Group;
         }
         let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
-        let to_idle = facts.gives_to_idle(Kind::from(*trigger));
+        let to_idle = facts.gives_to_idle(PassKind::from(*trigger));
         let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
         let mut lines = self.lines.by(by);
         let (mut now, mut totals) = (*at, Totals::default());
-        let (from, mut nr_read, mut end) = (*group, 0, Next::Complete);
+        let (from, mut nr_read, mut end) = (*group, 0, AfterReading::Complete);
         while let Some(&index) = ring.get(*group) {
             let cpus = fixed.group_cpus.of(index);
             if cpus.len() > batch {
-                end = Next::Group;
+                end = AfterReading::Group;
                 break;
             }
             let mut sums = Tally::default();
@@ -138,7 +138,7 @@ impl Sight<'_, '_> {
             totals.add(&sums, &of_group);
             *group += 1;
             if now >= self.horizon && *group < ring.len() {
-                end = Next::Pause;
+                end = AfterReading::Pause;
                 break;
             }
         }
@@ -199,7 +199,7 @@ impl Fixed<'_> {
             groups_are_cores: child.is_some_and(|c| c.share_capacity),
             share_llc: domain.params.share_llc,
             numa: domain.params.numa,
-            later: Later {
+            later: SpareLater {
                 cores_last_when_full: self.history.cores_last_when_full,
                 smt_balance: self.history.smt_balance,
             },
@@ -249,25 +249,26 @@ mod tests {
     fn pass(sys: &mut System<'_>, level: usize, trigger: BalanceTrigger, by_ring: bool) -> String {
         let (by, mut at, mut turns) = (CpuId(0), 0, 0);
         let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.stepping.horizon);
-        p.stage = Stage::Groups(Groups::new());
+        p.stage = PassStage::Groups(Groups::new());
         let facts = sys.fixed.spare_facts(by, level);
         let mut pauses = Vec::new();
         loop {
             turns += 1;
             assert!(turns < 1000, "no end");
-            let next = if by_ring { sys.sight().read_ring(by, &mut p, &mut at) } else { Next::Group };
-            let next = if next == Next::Group { sys.read_group(by, &mut p, &facts, &mut at) } else { next };
+            let next = if by_ring { sys.sight().read_ring(by, &mut p, &mut at) } else { AfterReading::Group };
+            let next =
+                if next == AfterReading::Group { sys.read_group(by, &mut p, &facts, &mut at) } else { next };
             match next {
-                Next::Complete => break,
-                Next::Pause => {
+                AfterReading::Complete => break,
+                AfterReading::Pause => {
                     pauses.push(at);
                     sys.stepping.horizon = at + horizon;
                 }
-                Next::Group => {}
+                AfterReading::Group => {}
             }
         }
         sys.stepping.horizon = horizon;
-        let Stage::Groups(g) = p.stage else { return "another stage".to_owned() };
+        let PassStage::Groups(g) = p.stage else { return "another stage".to_owned() };
         format!("{:?} {} at {at}, {} CPUs, {} groups, {pauses:?}", g.seen, g.group, p.visited, p.groups_read)
     }
 

@@ -3,10 +3,10 @@
 use crate::balance::active::ActiveFacts;
 use crate::balance::average::active::{needs_active, parent_flag};
 use crate::balance::average::detach::Detach;
-use crate::balance::can_migrate::{Offer, Refusal, Rules, Step as Walk, TaskFacts};
-use crate::balance::era::{Balancer, Pass as Kind};
+use crate::balance::can_migrate::{MigrateRules, Offer, Refusal, TaskFacts, WalkStep};
+use crate::balance::era::{Balancer, PassKind};
 use crate::balance::reasons::walked_in_vain;
-use crate::balance::settle::{Active, Outcome};
+use crate::balance::settle::{Active, PassOutcome};
 use crate::balance::state::Pass;
 use crate::balance::walk::Pinned;
 use crate::system::System;
@@ -16,13 +16,13 @@ use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason};
 
 impl System<'_> {
-    pub(super) fn rules(&self, p: &Pass) -> Rules {
+    pub(super) fn rules(&self, p: &Pass) -> MigrateRules {
         let level = &self.cpus[p.dst].levels[p.level];
         let by_domain = self.has(Feature::SdCacheHot);
         let cutoff_ns = by_domain.then(|| self.fixed.cutoff_ns(p.dst, p.level)).flatten();
-        Rules {
+        MigrateRules {
             balancer: self.fixed.balancer,
-            pass: Kind::from(p.trigger),
+            pass: PassKind::from(p.trigger),
             preemptible: Preempt::is_built_in(&self.fixed.kernel),
             migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
@@ -72,12 +72,12 @@ impl System<'_> {
                 let list = &self.cpus[src].list;
                 let next = if oldest_first { list.first() } else { list.last() }.copied();
                 match walk.step(&rules, self.rqs.nr_running(src), next.is_none()) {
-                    Walk::Stop(why) => {
+                    WalkStep::Stop(why) => {
                         ended = Some(why);
                         break;
                     }
-                    Walk::Pause => continue,
-                    Walk::Offer => {}
+                    WalkStep::Pause => continue,
+                    WalkStep::Offer => {}
                 }
                 let Some(task) = next else { break };
                 let facts = self.task_facts(task, p.dst, p.level);
@@ -94,9 +94,10 @@ impl System<'_> {
                             self.lb(p).lb_hot_gained += 1;
                         }
                         refused = refused.max(Some(why));
-                        match oldest_first {
-                            true => self.cpus[src].list.rotate_left(1),
-                            false => self.cpus[src].list.rotate_right(1),
+                        if oldest_first {
+                            self.cpus[src].list.rotate_left(1)
+                        } else {
+                            self.cpus[src].list.rotate_right(1)
                         }
                     }
                 }
@@ -109,7 +110,7 @@ impl System<'_> {
         }
         self.lb(p).lb_failed += 1;
         let active = self.try_active(by, p, src);
-        self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
+        self.end_pass(p, *at, PassOutcome::Failed(active), walked_in_vain(refused, ended));
     }
 
     /// The common end of a walk in all kernels: sets the flag for the level above, and ends the pass if tasks moved or
@@ -126,12 +127,12 @@ impl System<'_> {
         }
         if p.moved > 0 {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            self.end_pass(p, *at, Outcome::Moved, BalanceReason::Moved);
+            self.end_pass(p, *at, PassOutcome::Moved, BalanceReason::Moved);
             return true;
         }
         let all = pinned.is_some_and(|p| p.all);
         if all {
-            self.end_pass(p, *at, Outcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
+            self.end_pass(p, *at, PassOutcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
         }
         all
     }
@@ -162,7 +163,7 @@ impl System<'_> {
 
     /// Counts a pass that moved nothing, and returns the facts by which a push is decided.
     pub(super) fn count_failure(&mut self, p: &Pass, src: CpuId, src_h_nr_running: u32) -> ActiveFacts {
-        let pass = Kind::from(p.trigger);
+        let pass = PassKind::from(p.trigger);
         let level = &mut self.cpus[p.dst].levels[p.level];
         level.state.count_failure(pass);
         let (nr_balance_failed, cache_nice_tries) =

@@ -1,11 +1,11 @@
 //! Taking tasks in 5.5 and later: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
-use crate::balance::can_migrate::{Offer, Refusal, Step as Walk, Stop};
+use crate::balance::can_migrate::{Offer, Refusal, Stop, WalkStep};
 use crate::balance::era::Balancer;
 use crate::balance::reasons::walked_in_vain;
-use crate::balance::settle::{Active, Outcome};
+use crate::balance::settle::{Active, PassOutcome};
 use crate::balance::spare::active::needs_active;
-use crate::balance::spare::detach::{Detach, Rules, Task};
+use crate::balance::spare::detach::{Detach, O1DetachRules, SizedTask};
 use crate::balance::spare::imbalance::{Amount, MigrationType};
 use crate::balance::state::Pass;
 use crate::system::System;
@@ -13,7 +13,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 
 impl System<'_> {
-    fn spare_rules(&self, p: &Pass, wanted: MigrationType) -> Rules {
+    fn spare_rules(&self, p: &Pass, wanted: MigrationType) -> O1DetachRules {
         let history = &self.fixed.history;
         let mut common = self.rules(p);
         common.delayed_stay = history.delayed_set_apart && wanted != MigrationType::Load;
@@ -21,7 +21,7 @@ impl System<'_> {
             && self.has(Feature::PlaceLag)
             && common.nr_balance_failed == 0
             && self.fair.queues[self.root(p.dst)].h_nr_queued > 0;
-        Rules {
+        O1DetachRules {
             common,
             share_capacity: self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity,
             active: false,
@@ -31,11 +31,11 @@ impl System<'_> {
     }
 
     /// The facts about a task that the rules use.
-    fn spare_task(&mut self, task: TaskId, p: &Pass, wanted: MigrationType) -> Task {
+    fn spare_task(&mut self, task: TaskId, p: &Pass, wanted: MigrationType) -> SizedTask {
         let facts = self.task_facts(task, p.dst, p.level);
         let fits_source = wanted == MigrationType::Misfit && self.task_fits(task, self.tasks[task].cpu);
         let entity = self.entity(task);
-        Task { facts, util: entity.est.task_util(entity.avg.util_avg), fits_source }
+        SizedTask { facts, util: entity.est.task_util(entity.avg.util_avg), fits_source }
     }
 
     /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.
@@ -59,7 +59,7 @@ impl System<'_> {
         p.walked = walked.is_some();
         let active = self.push_running(by, p, src, amount.migration);
         let (refused, ended) = in_vain;
-        self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
+        self.end_pass(p, *at, PassOutcome::Failed(active), walked_in_vain(refused, ended));
     }
 
     /// Walks the source's tasks. `in_vain` gets the refusal nearest to a move, and the reason why the walk ended.
@@ -69,7 +69,7 @@ impl System<'_> {
         p: &mut Pass,
         src: CpuId,
         amount: Amount,
-        rules: &Rules,
+        rules: &O1DetachRules,
         in_vain: &mut (Option<Refusal>, Option<Stop>),
     ) -> Detach {
         let nr = self.rqs.nr_running(src);
@@ -77,12 +77,12 @@ impl System<'_> {
         loop {
             let oldest = self.cpus[src].list.first().copied();
             match walk.step(rules, self.rqs.nr_running(src), oldest.is_none()) {
-                Walk::Stop(why) => {
+                WalkStep::Stop(why) => {
                     in_vain.1 = Some(why);
                     break;
                 }
-                Walk::Pause => continue,
-                Walk::Offer => {}
+                WalkStep::Pause => continue,
+                WalkStep::Offer => {}
             }
             let Some(task) = oldest else { break };
             match walk.offer(rules, &self.spare_task(task, p, amount.migration)) {

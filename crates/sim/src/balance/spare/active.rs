@@ -1,6 +1,6 @@
 //! After a pass: whether to push the source's running task, and the new state of the domain.
 //!
-//! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes are those of
+//! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes come from
 //! [`settle`](crate::balance::settle). So are [`DomainState::count_failure`] (newidle does not count) and `parent_flag`
 //! (as in 4.5). Differences from 4.5:
 //!
@@ -9,12 +9,12 @@
 //! - a started push leaves `nr_balance_failed` alone and the interval at its minimum (the reason for the push still
 //!   holds when the end of the pass tests it again). The stopper clears the count once it has moved a task, in the
 //!   lowest domain of the destination that spans the source. It takes hot tasks whatever the count
-//!   ([`Rules::active`](crate::balance::spare::detach::Rules::active)).
+//!   ([`Rules::active`](crate::balance::spare::detach::O1DetachRules::active)).
 
 use super::imbalance::MigrationType;
 use crate::balance::active::ActiveFacts;
-use crate::balance::era::Pass;
-use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
+use crate::balance::era::PassKind;
+use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, PassOutcome};
 use schedlab_trace::ActiveReason;
 
 /// Whether the source's running task should be pushed to the destination. `wanted`: the unit of the amount wanted.
@@ -30,21 +30,27 @@ pub fn needs_active(f: &ActiveFacts, wanted: MigrationType) -> Option<ActiveReas
 
 /// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
 /// matters only for [`Active::Pinned`], which then backs off as far as an all-pinned domain.
-pub fn settle(state: &mut DomainState, bounds: &Bounds, pass: Pass, outcome: Outcome, untested: bool) {
-    if matches!(outcome, Outcome::Balanced { .. } | Outcome::Moved) {
+pub fn settle(
+    state: &mut DomainState,
+    bounds: &Bounds,
+    pass: PassKind,
+    outcome: PassOutcome,
+    untested: bool,
+) {
+    if matches!(outcome, PassOutcome::Balanced { .. } | PassOutcome::Moved) {
         state.nr_balance_failed = 0;
     }
     let all_pinned = match outcome {
-        Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay | Active::Started) => {
+        PassOutcome::Moved | PassOutcome::Failed(Active::NotDue | Active::UnderWay | Active::Started) => {
             state.interval_ms = bounds.min_interval_ms;
             return;
         }
-        Outcome::Balanced { all_pinned } => all_pinned,
-        Outcome::Failed(Active::Pinned) => untested,
+        PassOutcome::Balanced { all_pinned } => all_pinned,
+        PassOutcome::Failed(Active::Pinned) => untested,
     };
     let limit_ms =
         if all_pinned { bounds.max_interval_ms.max(MAX_PINNED_MS) } else { bounds.max_interval_ms };
-    if pass != Pass::Newidle && state.interval_ms < limit_ms {
+    if pass != PassKind::Newidle && state.interval_ms < limit_ms {
         state.interval_ms *= 2;
     }
 }
@@ -54,7 +60,7 @@ mod tests {
     use super::*;
 
     const FACTS: ActiveFacts = ActiveFacts {
-        pass: Pass::Idle,
+        pass: PassKind::Idle,
         nr_balance_failed: 3,
         cache_nice_tries: 1,
         imbalance_pct: 117,
@@ -65,7 +71,7 @@ mod tests {
     };
     const BOUNDS: Bounds = Bounds { min_interval_ms: 112, max_interval_ms: 224, cache_nice_tries: 1 };
 
-    fn after(pass: Pass, interval_ms: u32, outcome: Outcome, untested: bool) -> (u32, u32) {
+    fn after(pass: PassKind, interval_ms: u32, outcome: PassOutcome, untested: bool) -> (u32, u32) {
         let mut s = DomainState { interval_ms, nr_balance_failed: 7 };
         settle(&mut s, &BOUNDS, pass, outcome, untested);
         (s.interval_ms, s.nr_balance_failed)
@@ -82,7 +88,7 @@ mod tests {
             assert_eq!(super::needs_active(&failed(99), migration), None);
         }
         assert_eq!(
-            needs_active(&ActiveFacts { pass: Pass::Newidle, ..failed(4) }),
+            needs_active(&ActiveFacts { pass: PassKind::Newidle, ..failed(4) }),
             Some(ActiveReason::Failures),
             "a newidle pass counts no failure but may act on those of others"
         );
@@ -94,7 +100,7 @@ mod tests {
         let f = ActiveFacts { src_capacity: 875, ..FACTS };
         assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
         assert_eq!(needs_active(&ActiveFacts { src_capacity: 876, ..f }), None, "876 * 117 is 102492");
-        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { pass: PassKind::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 1023, ..f }), None, "little would be won");
         assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 875, ..f }), None, "small, not disturbed");
@@ -108,32 +114,32 @@ mod tests {
 
     #[test]
     fn balanced_domains_back_off_except_by_newidle() {
-        let balanced = Outcome::Balanced { all_pinned: false };
-        assert_eq!(after(Pass::Idle, 112, balanced, false), (224, 0));
-        assert_eq!(after(Pass::Busy, 224, balanced, false), (224, 0));
-        assert_eq!(after(Pass::Newidle, 112, balanced, false), (112, 0), "but the count is cleared");
-        let pinned = Outcome::Balanced { all_pinned: true };
-        assert_eq!(after(Pass::Idle, 500, pinned, false), (1000, 0));
-        assert_eq!(after(Pass::Idle, 512, pinned, false), (512, 0));
-        assert_eq!(after(Pass::Newidle, 112, pinned, false), (112, 0));
+        let balanced = PassOutcome::Balanced { all_pinned: false };
+        assert_eq!(after(PassKind::Idle, 112, balanced, false), (224, 0));
+        assert_eq!(after(PassKind::Busy, 224, balanced, false), (224, 0));
+        assert_eq!(after(PassKind::Newidle, 112, balanced, false), (112, 0), "but the count is cleared");
+        let pinned = PassOutcome::Balanced { all_pinned: true };
+        assert_eq!(after(PassKind::Idle, 500, pinned, false), (1000, 0));
+        assert_eq!(after(PassKind::Idle, 512, pinned, false), (512, 0));
+        assert_eq!(after(PassKind::Newidle, 112, pinned, false), (112, 0));
     }
 
     #[test]
     fn an_imbalance_brings_the_domain_back_soon_and_failures_stand() {
-        for pass in [Pass::Idle, Pass::Newidle] {
-            assert_eq!(after(pass, 224, Outcome::Moved, false), (112, 0));
+        for pass in [PassKind::Idle, PassKind::Newidle] {
+            assert_eq!(after(pass, 224, PassOutcome::Moved, false), (112, 0));
             for active in [Active::NotDue, Active::UnderWay, Active::Started] {
-                assert_eq!(after(pass, 224, Outcome::Failed(active), false), (112, 7), "{active:?}");
+                assert_eq!(after(pass, 224, PassOutcome::Failed(active), false), (112, 7), "{active:?}");
             }
         }
     }
 
     #[test]
     fn a_running_task_that_may_not_come_backs_off_further_when_it_is_the_only_one() {
-        let pinned = Outcome::Failed(Active::Pinned);
-        assert_eq!(after(Pass::Idle, 224, pinned, true), (448, 7));
-        assert_eq!(after(Pass::Idle, 224, pinned, false), (224, 7));
-        assert_eq!(after(Pass::Idle, 112, pinned, false), (224, 7));
-        assert_eq!(after(Pass::Newidle, 112, pinned, true), (112, 7));
+        let pinned = PassOutcome::Failed(Active::Pinned);
+        assert_eq!(after(PassKind::Idle, 224, pinned, true), (448, 7));
+        assert_eq!(after(PassKind::Idle, 224, pinned, false), (224, 7));
+        assert_eq!(after(PassKind::Idle, 112, pinned, false), (224, 7));
+        assert_eq!(after(PassKind::Newidle, 112, pinned, true), (112, 7));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
-use crate::balance::spare::Later;
+use crate::balance::spare::SpareLater;
 use crate::balance::spare::imbalance::MigrationType;
 use crate::balance::testing::MC;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
@@ -197,7 +197,7 @@ fn an_amount_of_nothing_is_balanced() {
 #[test]
 fn of_full_groups_the_first_is_busiest_before_6_5() {
     let full = [group(FullyBusy, 2, 2); 3];
-    let early = DomainFacts { later: Later::default(), ..PLAIN };
+    let early = DomainFacts { later: SpareLater::default(), ..PLAIN };
     assert_eq!((busiest(&early, &full), busiest(&PLAIN, &full)), (Some(1), Some(3)));
 }
 
@@ -212,7 +212,7 @@ fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
     let s = seen(&MC, group(HasSpare, 2, 0), &[longer]);
     match s.decide(&MC, Pass::Newidle) {
         Decision::Pull { amount, .. } => {
-            assert_eq!((amount.amount, amount.how), (1, imbalance::How::SharedCore))
+            assert_eq!((amount.amount, amount.how), (1, imbalance::AmountRule::SharedCore))
         }
         other => panic!("{other:?}"),
     }

@@ -1,27 +1,27 @@
-//! Tests of the detach rules of 6.5 that differ from those of 4.5.
+//! Tests of the detach rules of 6.5 that differ from 4.5's.
 
 use super::*;
-use crate::balance::spare::imbalance::How;
+use crate::balance::spare::imbalance::AmountRule;
 use crate::balance::testing;
 use MigrationType::{Load, Task as Tasks, Util};
 
-const RULES: Rules = Rules {
+const RULES: DetachRules = DetachRules {
     common: testing::RULES,
     share_capacity: false,
     active: false,
     util_shrinks: false,
     walks_past_pinned: true,
 };
-const COLD: Task = Task { facts: testing::COLD, util: 300, fits_source: false };
-const PINNED: Task = Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
+const COLD: SizedTask = SizedTask { facts: testing::COLD, util: 300, fits_source: false };
+const PINNED: SizedTask = SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
 
-fn with(change: impl FnOnce(&mut common::Rules)) -> Rules {
+fn with(change: impl FnOnce(&mut common::DetachRules)) -> DetachRules {
     let mut rules = RULES;
     change(&mut rules.common);
     rules
 }
 fn walk(migration: MigrationType, amount: u64, nr: u32) -> Detach {
-    Detach::new(Amount { migration, amount, how: How::ToAverage }, 32, nr)
+    Detach::new(Amount { migration, amount, how: AmountRule::ToAverage }, 32, nr)
 }
 fn too_heavy() -> Offer {
     Offer::Refuse(Refusal::TooHeavy { hot: false })
@@ -31,7 +31,7 @@ fn too_heavy() -> Offer {
 fn nothing_is_hot_between_the_threads_of_a_core() {
     let just_ran = TaskFacts { ran_ago_ns: 0, buddy: true, ..COLD.facts };
     assert_eq!(can_migrate(&RULES, &just_ran), Err(Refusal::Hot));
-    let siblings = Rules { share_capacity: true, ..RULES };
+    let siblings = DetachRules { share_capacity: true, ..RULES };
     assert_eq!(can_migrate(&siblings, &just_ran), Ok(Movable { hot: false }));
     let running = TaskFacts { running: true, ..just_ran };
     assert_eq!(can_migrate(&siblings, &running), Err(Refusal::Running));
@@ -42,7 +42,7 @@ fn hot_tasks_move_after_enough_failures_or_by_the_stopper() {
     let just_ran = TaskFacts { ran_ago_ns: 499_999, ..COLD.facts };
     assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 1), &just_ran), Err(Refusal::Hot));
     assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 2), &just_ran), Ok(Movable { hot: true }));
-    let stopper = Rules { active: true, ..RULES };
+    let stopper = DetachRules { active: true, ..RULES };
     assert_eq!(can_migrate(&stopper, &just_ran), Ok(Movable { hot: false }));
     assert_eq!(can_migrate(&stopper, &PINNED.facts), Err(Refusal::NotAllowed));
     let idle = TaskFacts { sched_idle: true, ..just_ran };
@@ -60,7 +60,7 @@ fn load_must_fit_whole_and_less_after_each_failure() {
     let mut d = walk(Load, 512, 4);
     d.offer(&with(|r| r.nr_balance_failed = 1), &COLD);
     assert_eq!(d.walk.left, -512, "but all of it is taken off");
-    let weightless = Task { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
+    let weightless = SizedTask { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
     let mut d = walk(Load, 2, 4);
     d.offer(&RULES, &weightless);
     assert_eq!(d.walk.left, 1, "a task counts at least one");
@@ -76,7 +76,7 @@ fn utilisation_must_fit_whatever_the_failures() {
 
 #[test]
 fn tasks_are_counted_whatever_their_size() {
-    let heavy = Task { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024, fits_source: false };
+    let heavy = SizedTask { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024, fits_source: false };
     let mut d = walk(Tasks, 2, 4);
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: None });
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: Some(Stop::Enough) });
@@ -85,7 +85,7 @@ fn tasks_are_counted_whatever_their_size() {
 
 #[test]
 fn a_hot_task_too_heavy_was_counted_as_hot() {
-    let heavy = Task { facts: TaskFacts { ran_ago_ns: 0, ..COLD.facts }, ..COLD };
+    let heavy = SizedTask { facts: TaskFacts { ran_ago_ns: 0, ..COLD.facts }, ..COLD };
     let got = walk(Load, 1, 4).offer(&with(|r| r.nr_balance_failed = 2), &heavy);
     assert_eq!(got, Offer::Refuse(Refusal::TooHeavy { hot: true }));
 }
@@ -156,8 +156,8 @@ fn a_break_lets_others_empty_the_queue() {
 
 #[test]
 fn pinned_tasks_are_remembered_and_may_go_next_door() {
-    let next_door = Task { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
-    let after = |rules: Rules, task: Task| {
+    let next_door = SizedTask { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
+    let after = |rules: DetachRules, task: SizedTask| {
         let mut d = walk(Tasks, 1, 3);
         d.offer(&rules, &task);
         (d.walk.some_pinned, d.walk.nearby())
@@ -180,12 +180,13 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
         (TaskFacts { ineligible: true, ..COLD.facts }, Refusal::Ineligible),
         (TaskFacts { per_cpu_kthread: true, allowed: false, ..COLD.facts }, Refusal::KernelThread),
     ];
-    let strict = common::Rules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
-    let lenient = common::Rules { kthreads_set_apart: false, ..RULES.common };
+    let strict = common::DetachRules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
+    let lenient = common::DetachRules { kthreads_set_apart: false, ..RULES.common };
     for (facts, why) in early {
         let offer = |common| {
-            let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 32, 2);
-            let offer = d.offer(&Rules { common, ..RULES }, &Task { facts, ..COLD });
+            let mut d =
+                Detach::new(Amount { migration: Tasks, amount: 1, how: AmountRule::EvenTasks }, 32, 2);
+            let offer = d.offer(&DetachRules { common, ..RULES }, &SizedTask { facts, ..COLD });
             (offer, d.walk.all_pinned, d.walk.some_pinned)
         };
         assert_eq!(offer(strict), (Offer::Refuse(why), true, false));
@@ -201,9 +202,9 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
 #[test]
 fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
     let offer = |util_shrinks, nr_balance_failed| {
-        let common = common::Rules { nr_balance_failed, ..RULES.common };
-        let mut d = Detach::new(Amount { migration: Util, amount: 300, how: How::FillRoom }, 32, 2);
-        d.offer(&Rules { common, util_shrinks, ..RULES }, &Task { util: 600, ..COLD })
+        let common = common::DetachRules { nr_balance_failed, ..RULES.common };
+        let mut d = Detach::new(Amount { migration: Util, amount: 300, how: AmountRule::FillRoom }, 32, 2);
+        d.offer(&DetachRules { common, util_shrinks, ..RULES }, &SizedTask { util: 600, ..COLD })
     };
     let too_heavy = Offer::Refuse(Refusal::TooHeavy { hot: false });
     assert_eq!((offer(true, 0), offer(false, 1)), (too_heavy, too_heavy));
@@ -213,12 +214,12 @@ fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
 #[test]
 fn a_walk_over_pinned_tasks_ends_at_nr_migrate_but_for_6_1_to_6_9() {
     let looked_at = |walks_past_pinned| {
-        let rules = Rules { walks_past_pinned, ..RULES };
-        let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 4, 10);
+        let rules = DetachRules { walks_past_pinned, ..RULES };
+        let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: AmountRule::EvenTasks }, 4, 10);
         let mut looked_at = 0;
         while d.step(&rules, 10, false) == Step::Offer && looked_at < 20 {
             looked_at += 1;
-            d.offer(&rules, &Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
+            d.offer(&rules, &SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
         }
         looked_at
     };

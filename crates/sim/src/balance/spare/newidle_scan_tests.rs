@@ -3,11 +3,11 @@
 use super::*;
 use crate::balance::testing::MC;
 
-const SPAN: Span = Span { nr_groups: 56, weight: 112, imbalance_pct: 117 };
+const SPAN: DomainSpan = DomainSpan { nr_groups: 56, weight: 112, imbalance_pct: 117 };
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };
 const NONE: Shortcuts = Shortcuts { snapshot: false, util: false, fast: false, quad: false };
 
-/// A core with so many tasks, each alone on its CPU.
+/// A core with `nr` tasks, each alone on its CPU.
 fn core(nr: u32) -> GroupStats {
     GroupStats {
         group_load: 100 * u64::from(nr),
@@ -44,7 +44,7 @@ fn scan(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>, tasks: &[u32]) -
 }
 struct Scanned {
     read: usize,
-    ended: Option<Leave>,
+    ended: Option<LoopEnd>,
     totals: (u64, u64),
     seen: DomainStats,
 }
@@ -66,7 +66,7 @@ fn the_square_law_follows_sis_util() {
     let at = |pct: u64| nr_sg_scan_square(&SPAN, 112 * 1024 * pct / 100);
     // SIS_UTIL grants 112, 73, 37 and 14 of the 112 CPUs.
     assert_eq!([at(0), at(50), at(70), at(80), at(86)], [56, 36, 18, 7, 0]);
-    let strict = Span { imbalance_pct: 200, ..SPAN };
+    let strict = DomainSpan { imbalance_pct: 200, ..SPAN };
     assert_eq!(nr_sg_scan_square(&strict, 112 * 1024 / 2), 0);
 }
 
@@ -110,7 +110,7 @@ fn a_group_is_worth_pulling_from_with_fewer_idle_cpus_or_more_tasks() {
 #[test]
 fn fast_stops_at_the_first_acceptable_group() {
     let s = scan(ON, Pass::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
-    assert_eq!((s.read, s.ended, s.totals), (3, Some(Leave::CanPull), (7777, 114_688)));
+    assert_eq!((s.read, s.ended, s.totals), (3, Some(LoopEnd::CanPull), (7777, 114_688)));
     assert_eq!(s.seen.busiest.map(|(i, _)| i), Some(3));
     assert_eq!(s.seen.sum_util, 0, "the group it ended at is not added up");
     let s = scan(Shortcuts { fast: false, ..ON }, Pass::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
@@ -135,10 +135,10 @@ fn util_reads_as_many_groups_as_it_may_and_one_at_least() {
         let s = scan(on, Pass::Newidle, Some(&hints(n)), &[0, 2, 0, 0]);
         (s.read, s.ended, s.totals == (7777, 114_688))
     };
-    assert_eq!(read(0), (1, Some(Leave::ScanDepth), true));
-    assert_eq!(read(1), (1, Some(Leave::ScanDepth), true));
-    assert_eq!(read(2), (2, Some(Leave::ScanDepth), true));
-    assert_eq!(read(4), (4, Some(Leave::ScanDepth), true), "the very last group");
+    assert_eq!(read(0), (1, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(1), (1, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(2), (2, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(4), (4, Some(LoopEnd::ScanDepth), true), "the very last group");
     assert_eq!(read(5), (4, None, false), "a complete loop keeps its own totals");
     let off = scan(Shortcuts { util: false, ..on }, Pass::Newidle, Some(&hints(1)), &[0, 2, 0]);
     assert_eq!((off.read, off.totals), (3, (200, 4 * 2048)));
@@ -147,7 +147,7 @@ fn util_reads_as_many_groups_as_it_may_and_one_at_least() {
 #[test]
 fn fast_is_asked_before_the_depth() {
     let s = scan(ON, Pass::Newidle, Some(&hints(1)), &[2]);
-    assert_eq!(s.ended, Some(Leave::CanPull));
+    assert_eq!(s.ended, Some(LoopEnd::CanPull));
 }
 
 #[test]

@@ -4,14 +4,14 @@ use super::{Cfs, Ordered, pick, preempt, tick};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::EntityId;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
-impl Rules for Cfs {
+impl FairRules for Cfs {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if let Some(curr) = sys.charge(queue) {
             let e = &sys.fair.entities[curr];
@@ -85,14 +85,14 @@ impl Ordered for Cfs {
 }
 
 /// The `prev_sum_exec` of a task's entities, from the task's own upwards; deeper trees keep the lowest levels.
-struct Turns {
+struct PrevExecs {
     of: [(EntityId, u64); 8],
     levels: usize,
 }
 
-impl Turns {
-    fn of(sys: &System<'_>, task: TaskId) -> Turns {
-        let mut turns = Turns { of: [(EntityId(0), 0); 8], levels: 0 };
+impl PrevExecs {
+    fn of(sys: &System<'_>, task: TaskId) -> PrevExecs {
+        let mut turns = PrevExecs { of: [(EntityId(0), 0); 8], levels: 0 };
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level.filter(|_| turns.levels < turns.of.len()) {
             turns.of[turns.levels] = (entity, sys.fair.entities[entity].prev_sum_exec);
@@ -101,7 +101,7 @@ impl Turns {
         }
         turns
     }
-    /// An entity that was picked again goes on with its turn: its time since the first pick goes on counting.
+    /// An entity that was picked again continues its turn: the time since the first pick counts on.
     fn go_on(&self, sys: &mut System<'_>) {
         for (entity, before) in &self.of[..self.levels] {
             let queue = sys.fair.entities[*entity].cfs_rq;
@@ -119,7 +119,7 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let since = prev.map(|p| Turns::of(self, p));
+        let since = prev.map(|p| PrevExecs::of(self, p));
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
@@ -163,7 +163,7 @@ impl System<'_> {
         if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
             return left;
         }
-        pick::pick(pick::Facts {
+        pick::pick(pick::PickFacts {
             left: self.candidate(left),
             second: q.second().map(|(e, _)| self.candidate(e)),
             skip: q.skip,
@@ -188,7 +188,7 @@ impl System<'_> {
             let (q, e) = (&self.fair.queues[queue], &self.fair.entities[entity]);
             if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
                 let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
-                let found = tick::check(tick::Facts {
+                let found = tick::check(tick::TickFacts {
                     ran_ns: e.ran_since_pick(),
                     slice_only,
                     slice_ns: self.slice_ns(entity),

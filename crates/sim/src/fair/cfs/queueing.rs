@@ -6,7 +6,7 @@ use super::{Cfs, Ordered, placement, slice};
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time_in};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_kernel::Feature;
@@ -31,7 +31,7 @@ impl System<'_> {
         let place_by = self.places_by(queue);
         if why == Enqueue::Wakeup {
             let idle = self.is_idle_entity(entity);
-            let facts = placement::Facts {
+            let facts = placement::PlacementFacts {
                 min_vruntime: place_by.unwrap_or(min),
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
@@ -126,7 +126,7 @@ impl System<'_> {
         // A child that starts on its parent's queue inherits the parent's vruntime.
         let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
         let own = parent.map_or(q.min_vruntime, |c| self.fair.entities[c].vruntime);
-        let facts = placement::Facts {
+        let facts = placement::PlacementFacts {
             min_vruntime: self.places_by(queue).unwrap_or(q.min_vruntime),
             own_vruntime: own,
             latency_ns: self.fixed.gran.latency_ns,

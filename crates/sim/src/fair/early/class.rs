@@ -6,15 +6,15 @@ use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, ByPolicy, by_distance};
 use crate::fair::cfs::{Cfs, Ordered};
 use crate::fair::entity::EntityId;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
 
-impl Rules for Early {
+impl FairRules for Early {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         Cfs::update_curr(sys, queue);
     }
@@ -135,7 +135,7 @@ impl System<'_> {
             nr_running: u64::from(queue.nr_running),
             this_run_ns: c.ran_since_pick(),
         });
-        let granularity = preempt::granularity(&preempt::Facts {
+        let granularity = preempt::granularity(&preempt::PreemptFacts {
             wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
             adaptive,
             asym: self.has(Feature::AsymGran),
@@ -153,7 +153,7 @@ impl System<'_> {
         let (next, last) = (q.next, q.last);
         if !self.fixed.history.next_buddy_only {
             let of = |e: EntityId| self.candidate(e);
-            return pick::pick(&pick::Facts {
+            return pick::pick(&pick::PickFacts {
                 left,
                 next: next.map(of),
                 last: last.map(of),
@@ -216,7 +216,7 @@ impl System<'_> {
     /// its last wakeup of another task, and does not sleep to have that averaged (2.6.30).
     fn note_preempted(&mut self, task: TaskId) {
         let (t, history) = (&self.tasks[task], &self.fixed.history);
-        if !history.overlap_grows || t.state != State::Runnable {
+        if !history.overlap_grows || t.state != TaskState::Runnable {
             return;
         }
         // A task that changes its class is taken off and put back without it.

@@ -4,21 +4,21 @@
 //! with its protection, and if it is picked again it is neither put back nor protected anew.
 
 use super::pick::{self, Current};
-use super::preempt::{self, ByPolicy, Short};
+use super::preempt::{self, ByPolicy, ShortWakee};
 use super::protect;
-use super::queueing::Leave;
+use super::queueing::LeaveReason;
 use super::{Eevdf, invariants};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
 
-impl Rules for Eevdf {
+impl FairRules for Eevdf {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if sys.is_flat() {
             return sys.flat_update_curr(sys.fair.queues[queue].cpu);
@@ -33,17 +33,18 @@ impl Rules for Eevdf {
     }
     fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool {
         let delayed = sys.fair.entities[entity].delayed;
-        match delayed {
-            true => sys.requeue_delayed(entity),
-            false => sys.eevdf_enqueue_entity(entity, why),
+        if delayed {
+            sys.requeue_delayed(entity)
+        } else {
+            sys.eevdf_enqueue_entity(entity, why)
         }
         delayed
     }
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
-        sys.eevdf_dequeue_entity(entity, Leave::of(why))
+        sys.eevdf_dequeue_entity(entity, LeaveReason::of(why))
     }
     fn dequeue_throttled(sys: &mut System<'_>, entity: EntityId) {
-        let how = if sys.fair.entities[entity].delayed { Leave::Delayed } else { Leave::Ends };
+        let how = if sys.fair.entities[entity].delayed { LeaveReason::Delayed } else { LeaveReason::Ends };
         sys.eevdf_dequeue_entity(entity, how);
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
@@ -167,10 +168,8 @@ impl System<'_> {
             let protected = protect && e.vruntime < e.vprot;
             e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
         });
-        let counts = match history.pick_buddy {
-            true => self.has(Feature::PickBuddy),
-            false => self.has(Feature::NextBuddy),
-        };
+        let counts =
+            if history.pick_buddy { self.has(Feature::PickBuddy) } else { self.has(Feature::NextBuddy) };
         let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.fair.entities[n].vruntime));
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
@@ -190,7 +189,7 @@ impl System<'_> {
     /// Takes a delayed entity whose turn has come off its queues; its task leaves the CPU.
     fn drop_delayed(&mut self, entity: EntityId) {
         let tasks = u32::from(self.fair.entities[entity].task.is_some());
-        self.leave_levels(entity, Leave::Delayed, tasks);
+        self.leave_levels(entity, LeaveReason::Delayed, tasks);
         if let Some(task) = self.fair.entities[entity].task {
             let cpu = self.tasks[task].cpu;
             self.leave_list(cpu, task, Some(self.idle_at_root(task)));
@@ -221,13 +220,16 @@ impl System<'_> {
     }
 
     /// The facts that an entity's protection depends on, while it is off the timeline.
-    pub(super) fn protection(&self, entity: EntityId) -> protect::Facts {
+    pub(super) fn protection(&self, entity: EntityId) -> protect::ProtectFacts {
         let e = &self.fair.entities[entity];
-        let bound = || match self.has(Feature::RunToParity) {
-            true => self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns),
-            false => self.fixed.kernel.tunables.base_slice_ns,
+        let bound = || {
+            if self.has(Feature::RunToParity) {
+                self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns)
+            } else {
+                self.fixed.kernel.tunables.base_slice_ns
+            }
         };
-        protect::Facts {
+        protect::ProtectFacts {
             vruntime: e.vruntime,
             deadline: e.deadline,
             weight: e.line_weight,
@@ -253,7 +255,7 @@ impl System<'_> {
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
-    /// The tick of the running task: the charge, which asks for a switch by itself.
+    /// The tick of the running task: the charge, which asks for a switch where one is due.
     fn eevdf_tick(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
@@ -400,9 +402,9 @@ impl System<'_> {
         e.vprot = protect::shortened(e.vprot, from, e.line_weight, bound);
     }
 
-    fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {
+    fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> ShortWakee {
         let (average, c, w) = (self.average(queue), &self.fair.entities[c], &self.fair.entities[w]);
-        Short {
+        ShortWakee {
             wakee_eligible: average.eligible(w.vruntime),
             earlier: w.deadline < c.deadline,
             curr_eligible: average.eligible(c.vruntime),

@@ -2,15 +2,15 @@
 //! off.
 //!
 //! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's
-//! list. When its turn to run comes it is taken off instead. If it is woken before, it goes on in its place, without a
+//! list. When its turn to run comes it is taken off instead. If it is woken before, it continues in its place, without a
 //! choice of a CPU.
 
-use super::queueing::Leave;
+use super::queueing::LeaveReason;
 use super::{Eevdf, lag};
 use crate::class::Enqueue;
 use crate::fair::Fair;
 use crate::fair::entity::EntityId;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -25,7 +25,7 @@ impl System<'_> {
     /// A balancer takes a delayed task off its CPU; the task stays asleep (before 6.14, or when load is to move).
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
-        let counted = self.leave_levels(entity, Leave::Moves, 1);
+        let counted = self.leave_levels(entity, LeaveReason::Moves, 1);
         self.leave_list(cpu, task, counted.then(|| self.idle_at_root(task)));
         self.refresh_idle(cpu);
     }
@@ -33,14 +33,14 @@ impl System<'_> {
     /// Takes an entity off its queue, `first` says how, and each group above it that has become empty. A group may be
     /// delayed as a task may. `tasks`: sleeping tasks that leave with it. Returns whether the CPU counted them: queues
     /// above one that is throttled as a whole count nothing of it.
-    pub(super) fn leave_levels(&mut self, entity: EntityId, first: Leave, tasks: u32) -> bool {
+    pub(super) fn leave_levels(&mut self, entity: EntityId, first: LeaveReason, tasks: u32) -> bool {
         let (mut level, mut leaves, mut how) = (Some(entity), true, first);
         let mut idle = self.fair.entities[entity].task.map_or(0, |t| self.counts_as_sched_idle(t));
         while let Some(at) = level {
             if leaves {
                 let left = self.eevdf_dequeue_entity(at, how);
                 leaves = left && self.fair.queues[self.fair.entities[at].cfs_rq].nr_running == 0;
-                how = Leave::Sleeps;
+                how = LeaveReason::Sleeps;
             } else {
                 self.update_load(at);
             }
@@ -57,7 +57,7 @@ impl System<'_> {
         true
     }
 
-    /// Queues that task on another CPU, where it goes on working off its debt.
+    /// Queues that task on another CPU, where it continues working off its debt.
     pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let own = self.tasks[task].entity;
         let mut level = Some(own);
@@ -98,18 +98,16 @@ impl System<'_> {
         e.on_rq && !self.average(e.cfs_rq).eligible(e.vruntime)
     }
 
-    /// The lag with which a delayed entity leaves, or goes on when it is woken.
+    /// The lag with which a delayed entity leaves, or continues when it is woken.
     pub(super) fn delayed_lag(&self, entity: EntityId) -> i64 {
         let lag = self.lag_of(entity);
-        let lag = match self.fixed.history.debt_shrinks {
-            true => lag.max(self.fair.entities[entity].vlag),
-            false => lag,
-        };
+        let lag =
+            if self.fixed.history.debt_shrinks { lag.max(self.fair.entities[entity].vlag) } else { lag };
         lag::after_delay(lag, self.has(Feature::DelayZero))
     }
 
     /// A delayed entity is woken (`requeue_delayed_entity`). With DELAY_ZERO, an entity whose lag has become positive
-    /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it goes on as
+    /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it continues as
     /// it is. 6.12 does not charge the running entity before that, so its time since the last charge remains as credit;
     /// 7.3.4 charges it (`update_curr_eevdf`).
     pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
@@ -118,9 +116,10 @@ impl System<'_> {
         }
         let (e, lag) = (&self.fair.entities[entity], self.delayed_lag(entity));
         let found = self.average(e.cfs_rq).time() - e.vruntime;
-        let again = match self.fixed.history.debt_shrinks {
-            true => lag != found,
-            false => self.has(Feature::DelayZero) && found > 0,
+        let again = if self.fixed.history.debt_shrinks {
+            lag != found
+        } else {
+            self.has(Feature::DelayZero) && found > 0
         };
         if again {
             let line = self.line(self.fair.entities[entity].cfs_rq);

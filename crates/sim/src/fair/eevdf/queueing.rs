@@ -5,14 +5,14 @@
 
 use super::Eevdf;
 use super::average::Average;
-use super::lag::{self, Limit};
+use super::lag::{self, LagLimit};
 use super::placement;
 use super::protect;
 use super::timeline::Node;
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_base::Ns;
@@ -22,7 +22,7 @@ use schedlab_trace::SwitchReason;
 
 /// Why an entity is taken off its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leave {
+pub enum LeaveReason {
     /// Its task goes to sleep.
     Sleeps,
     /// Its task ends.
@@ -33,12 +33,12 @@ pub enum Leave {
     Delayed,
 }
 
-impl Leave {
-    pub(super) fn of(why: Dequeue) -> Leave {
+impl LeaveReason {
+    pub(super) fn of(why: Dequeue) -> LeaveReason {
         match why {
-            Dequeue::Sleep => Leave::Sleeps,
-            Dequeue::Exit | Dequeue::Throttle => Leave::Ends,
-            Dequeue::Move => Leave::Moves,
+            Dequeue::Sleep => LeaveReason::Sleeps,
+            Dequeue::Exit | Dequeue::Throttle => LeaveReason::Ends,
+            Dequeue::Move => LeaveReason::Moves,
         }
     }
 }
@@ -85,7 +85,7 @@ impl System<'_> {
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
         let longest_ns = self.fixed.history.lag_by_longest.then(longest);
-        Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
+        LagLimit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
     }
 
     /// An entity's lag on its queue, as it would be kept.
@@ -138,7 +138,8 @@ impl System<'_> {
         let e = &mut self.fair.entities[entity];
         let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
         let lag = if keeps_lag { e.vlag } else { 0 };
-        let facts = placement::Facts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
+        let facts =
+            placement::PlacementFacts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
         (e.vruntime, e.deadline) = placement::place(facts);
         e.slice_ns = slice_ns;
     }
@@ -173,7 +174,7 @@ impl System<'_> {
     }
 
     /// `dequeue_entity`; false if it stays queued, delayed.
-    pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
+    pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: LeaveReason) -> bool {
         let queue = self.fair.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);
         if self.only_accounts(entity) {
@@ -184,7 +185,7 @@ impl System<'_> {
         self.clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
-        if how == Leave::Sleeps
+        if how == LeaveReason::Sleeps
             && self.has(Feature::DelayDequeue)
             && !average.eligible(self.fair.entities[entity].vruntime)
         {
@@ -194,10 +195,10 @@ impl System<'_> {
             return false;
         }
         let lag = match how {
-            Leave::Delayed => self.delayed_lag(entity),
+            LeaveReason::Delayed => self.delayed_lag(entity),
             _ => self.lag_of(entity),
         };
-        let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
+        let relative = how == LeaveReason::Moves && self.has(Feature::PlaceRelDeadline);
         let line = self.line(queue);
         let waits = self.line_curr(line) != Some(entity);
         let (e, q) = (&mut self.fair.entities[entity], &mut self.fair.queues[line]);

@@ -4,7 +4,7 @@ use super::average::Average;
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::EntityId;
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::upkeep_tests::born;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::{Feature, Kernel};
@@ -188,7 +188,7 @@ fn a_sleeper_that_was_moved_while_queued_neither_preempts_nor_becomes_a_buddy() 
         queued(version.split(' ').next().expect("a version"), &[300_000, 0], |sys, tasks| {
             sys.fixed.kernel.features.switch(Feature::NextBuddy, version.ends_with("NEXT_BUDDY"));
             let sleeper = tasks[1];
-            sys.tasks[sleeper].state = State::Sleeping;
+            sys.tasks[sleeper].state = TaskState::Sleeping;
             edit(sys, sleeper, |e| {
                 (e.delayed, e.slice_ns, e.vruntime, e.deadline) = (true, 100_000, -100_000, 0);
             });
@@ -239,7 +239,7 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
     for (version, balanced) in [("v6.12", 2), ("v7.3", 1)] {
         queued(version, &[900_000, 0], |sys, tasks| {
             let [sleeper, other] = [tasks[0], tasks[1]];
-            sys.tasks[sleeper].state = State::Sleeping;
+            sys.tasks[sleeper].state = TaskState::Sleeping;
             sys.deactivate_task(sleeper, Dequeue::Sleep);
             let counts = |sys: &System<'_>| {
                 (
@@ -273,7 +273,7 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
 fn a_delayed_task_that_is_moved_goes_on_sleeping() {
     queued("v6.12", &[900_000, 0], |sys, tasks| {
         let sleeper = tasks[0];
-        sys.tasks[sleeper].state = State::Sleeping;
+        sys.tasks[sleeper].state = TaskState::Sleeping;
         sys.deactivate_task(sleeper, Dequeue::Sleep);
         sys.cpus[CPU].curr = None;
         let queue = sys.root(CPU);
@@ -286,7 +286,7 @@ fn a_delayed_task_that_is_moved_goes_on_sleeping() {
             (sys.rqs.nr_running(CPU), sys.rqs.nr_running(CpuId(0)), sys.h_nr_running(CpuId(0))),
             (1, 1, 0)
         );
-        assert!(sys.is_delayed(sleeper) && sys.tasks[sleeper].state == State::Sleeping);
+        assert!(sys.is_delayed(sleeper) && sys.tasks[sleeper].state == TaskState::Sleeping);
         for cpu in [CPU, CpuId(0)] {
             sys.walk_classes(cpu).expect("the invariants");
         }

@@ -1,6 +1,6 @@
 //! Throttling of tasks one by one (since 6.18; read in 7.2.12 and 7.3.4).
 //!
-//! A queue without time is marked as throttled at once, and nothing leaves it. The task that runs goes on until it
+//! A queue without time is marked as throttled at once, and nothing leaves it. The task that runs continues until it
 //! returns to user mode: a system call ends, and locks that it holds are given back. Then it is taken off the queue and
 //! put on the queue's list of tasks in limbo. Each other task of the queue is picked in its turn and goes the same way.
 //! The group's entity leaves as usual, with the last task. When the queue has time again, its tasks are enqueued.
@@ -13,7 +13,7 @@ use crate::fair::class::Fair;
 use crate::fair::entity::EntityId;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
-use crate::task::{Class, State};
+use crate::task::{Class, TaskState};
 use schedlab_base::CpuId;
 
 impl System<'_> {
@@ -58,7 +58,7 @@ impl System<'_> {
         }
         let queue = self.entity(curr).cfs_rq;
         let t = &self.tasks[curr];
-        if t.class == Class::Rt || t.state != State::Runnable || !self.is_below_throttled(queue) {
+        if t.class == Class::Rt || t.state != TaskState::Runnable || !self.is_below_throttled(queue) {
             return false;
         }
         let begun = self.begin_enqueue(cpu, self.now);
@@ -87,7 +87,7 @@ impl System<'_> {
         }
     }
 
-    /// A queue has been given time: its tasks, and those of queues below it, come back from limbo. It stays throttled
+    /// A queue has been given time: its tasks, and the tasks of queues below it, come back from limbo. It stays throttled
     /// if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);

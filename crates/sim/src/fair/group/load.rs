@@ -3,7 +3,7 @@
 //!
 //! Loads are in the unit of weights. Read in 6.1.192 and 7.3.4; 3.4 and 4.5 from memory.
 
-use super::shares::{self, Facts};
+use super::shares::{self, SharesFacts};
 use super::window::WINDOW_NS;
 use crate::fair::entity::EntityId;
 use crate::fair::runqueue::CfsRqId;
@@ -20,7 +20,7 @@ impl System<'_> {
     /// The fine weight that a group's entity has by its cfs_rq `below`.
     pub(in crate::fair) fn group_weight(&self, below: CfsRqId) -> u64 {
         let (group, q) = (&self.fair.groups[self.group_of(below)], &self.fair.queues[below]);
-        let facts = Facts {
+        let facts = SharesFacts {
             shares: group.shares,
             load_weight: q.load_weight,
             load_avg: q.avg.load_avg,

@@ -34,7 +34,7 @@ impl System<'_> {
         let below = |cpu| self.is_below_throttled(self.group_queue(group, cpu));
         below(dst) || !self.fixed.history.bandwidth_of_tasks && below(src)
     }
-    /// The clock of a queue's load averages, ns: it stands still while the queue is throttled (`cfs_rq_clock_pelt`).
+    /// The clock of a queue's load averages, ns: it is stopped while the queue is throttled (`cfs_rq_clock_pelt`).
     #[inline]
     pub(in crate::fair) fn pelt_clock(&self, queue: CfsRqId) -> u64 {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
@@ -49,7 +49,7 @@ impl System<'_> {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
         self.fair.group_rqs[queue].frozen_at.get_or_insert(now);
     }
-    /// It goes on.
+    /// It continues.
     pub(super) fn thaw(&mut self, queue: CfsRqId) {
         let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
         let own = &mut self.fair.group_rqs[queue];
@@ -95,7 +95,7 @@ impl System<'_> {
     }
 
     /// A queue has been charged: takes another slice if it has used up its own. If there is none, the CPU is asked for
-    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task goes on to its
+    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task continues to its
     /// return to user mode. Returns whether the queue is throttled (`account_cfs_rq_runtime`).
     pub(in crate::fair) fn account_quota(&mut self, queue: CfsRqId) -> bool {
         if !self.is_limited(queue) {

@@ -8,7 +8,7 @@
 
 use crate::class::Enqueue;
 use crate::fair::class::Fair;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::fair::{Cfs, Eevdf};
 use crate::system::System;
@@ -24,7 +24,7 @@ struct Tasks {
     idle: u32,
 }
 
-impl<R: Rules> Fair<R> {
+impl<R: FairRules> Fair<R> {
     /// Throttles a queue that has no time left, unless its group has some. Returns whether it is throttled
     /// (`check_cfs_rq_runtime`).
     pub(in crate::fair) fn check_quota(sys: &mut System<'_>, queue: CfsRqId) -> bool {

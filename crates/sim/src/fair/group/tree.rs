@@ -50,9 +50,10 @@ impl System<'_> {
 
     /// The time by which the periods of a group's quota are shifted, ns: 0 until kernels draw it (6.4).
     pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
-        match self.fixed.history.bandwidth_out_of_step {
-            true => self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0),
-            false => 0,
+        if self.fixed.history.bandwidth_out_of_step {
+            self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0)
+        } else {
+            0
         }
     }
 
@@ -61,12 +62,11 @@ impl System<'_> {
     pub fn group_queue(&self, group: GroupId, cpu: CpuId) -> CfsRqId {
         CfsRqId(group.0 * self.nr_cpus() as u32 + cpu.0)
     }
-    /// The group of a cfs_rq.
     #[inline]
     pub fn group_of(&self, queue: CfsRqId) -> GroupId {
         GroupId(queue.0 / self.nr_cpus() as u32)
     }
-    /// The entity that stands for a group on a CPU; the root has none.
+    /// The entity that represents a group on a CPU; the root has none.
     #[inline]
     pub fn owner_of(&self, group: GroupId, cpu: CpuId) -> Option<EntityId> {
         let before = group.0.checked_sub(1)?;

@@ -29,10 +29,7 @@ impl System<'_> {
         let tasks = self.rt.rqs[cpu].array.iter();
         self.rt.rqs[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
         let set = &mut self.rt.shared.overloaded;
-        match self.rt.rqs[cpu].is_overloaded() {
-            true => set.insert(cpu),
-            false => set.remove(cpu),
-        }
+        if self.rt.rqs[cpu].is_overloaded() { set.insert(cpu) } else { set.remove(cpu) }
     }
 
     /// Pushes a task that was woken on `cpu` and may have to wait there for long.

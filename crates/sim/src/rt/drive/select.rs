@@ -41,9 +41,12 @@ impl System<'_> {
         }
         let last = self.fixed.history.rt_distributes.then_some(self.cpus[by].distributed);
         let after = |set: &CpuSet| last.map_or_else(|| set.lowest(), |last| affinity::after(set, last));
-        let near = |d: &schedlab_machine::Domain| match mask.contains(by) && d.span.contains(by) {
-            true => Some((by, false)),
-            false => after(&mask.and(&d.span)).map(|c| (c, true)),
+        let near = |d: &schedlab_machine::Domain| {
+            if mask.contains(by) && d.span.contains(by) {
+                Some((by, false))
+            } else {
+                after(&mask.and(&d.span)).map(|c| (c, true))
+            }
         };
         let domains = self.fixed.domains.of_cpu[prev].iter().filter(|d| d.params.wake_affine);
         let found = domains.into_iter().find_map(near);

@@ -13,7 +13,7 @@ impl System<'_> {
         Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
     }
 
-    /// Whether the server must be told of fair tasks. It need not be on kernels without one, and while there is no
+    /// Whether the server has to follow the fair tasks. It need not on kernels without one, and while there is no
     /// real-time task.
     #[inline]
     fn has_server(&self) -> bool {
@@ -50,7 +50,7 @@ impl System<'_> {
             return;
         }
         let (now, reserved) = (self.now, self.reserved());
-        // Beside a runnable real-time task, fair tasks go on only while the server runs.
+        // Beside a runnable real-time task, fair tasks continue only while the server runs.
         let gives_way = self.rt.rqs[cpu].is_runnable();
         if let Some(turned) = self.rt.rqs[cpu].server.charge(now, delta_ns, gives_way, reserved) {
             self.server_turned(cpu, turned);
@@ -90,7 +90,7 @@ impl System<'_> {
 }
 
 impl RtShared {
-    /// The first real-time task has come: from now on the servers are told. Servers of CPUs with fair tasks start.
+    /// The first real-time task has come: from now on the servers follow the fair tasks. Servers of CPUs with fair tasks start.
     pub(crate) fn first_comes(sys: &mut System<'_>) {
         if std::mem::replace(&mut sys.rt.shared.any, true) {
             return;

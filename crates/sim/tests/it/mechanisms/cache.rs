@@ -63,7 +63,7 @@ fn short_slices_cost_work() {
     };
     let ((short, refilled_short), (long, refilled_long)) = (work(Ns::us(250)), work(Ns::ms(4)));
     assert!(refilled_short > 5 * refilled_long, "{refilled_short} {refilled_long}");
-    // 256 KB at 160 ns each are 41 us: 2 to 4 % of the short slices, 0.5 % of those of 8 ms.
+    // 256 KB at 160 ns each are 41 us: 2 to 4 % of the short slices, 0.5 % of slices of 8 ms.
     let gain = (long - short) * 1_000 / short;
     assert!((15..45).contains(&gain), "{gain} per mille");
 }

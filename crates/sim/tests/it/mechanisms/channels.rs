@@ -25,7 +25,7 @@ fn send(port: PortId, bytes: u32) -> Op {
 fn recv(port: PortId, bytes: u32) -> Op {
     Op::Recv { port, bytes }
 }
-/// Time to copy so many bytes, ns.
+/// Time to copy `bytes`, ns.
 fn copy_ns(costs: &Costs, bytes: u64) -> u64 {
     bytes * costs.copy_ns_per_kb / 1024
 }
@@ -279,7 +279,7 @@ fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
     assert_eq!(dearer(ChannelKind::Pipe, [10, 10]), 0);
 }
 
-/// When two writers of so many bytes, each on its own CPU, have written a hundred messages each, to one shared channel
+/// When two writers, each on its own CPU, have written a hundred messages each, to one shared channel
 /// or to one channel each, ns after they began.
 fn both_written(kind: ChannelKind, shared: bool, lock: &str) -> u64 {
     let mut load = Load::lasting_ms(20);

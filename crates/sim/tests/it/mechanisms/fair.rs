@@ -29,7 +29,7 @@ fn slices(cpus: u32, hz: u64, nr: usize) -> Vec<u64> {
 
 #[test]
 fn a_slice_ends_at_the_first_tick_that_finds_it_exceeded() {
-    // CPUs, HZ, hogs: slice in ms by 1.4 and 1.5. At a tick when exactly the slice has run, the task goes on.
+    // CPUs, HZ, hogs: slice in ms by 1.4 and 1.5. At a tick when exactly the slice has run, the task continues.
     for (cpus, hz, nr, ms) in [
         (2, 250, 2, 8),   // 6 ms
         (2, 1000, 2, 7),  // 6 ms

@@ -54,7 +54,7 @@ fn storm(machine: &Machine, seed: u64) -> Built {
 }
 
 /// A load with tasks that always wait on CPU 0, so that `rd->overload` is set, and a napper on each of some other CPUs
-/// that runs and sleeps for so many us (plus the default timer slack).
+/// that runs and sleeps for `run` and `sleep` us (plus the default timer slack).
 fn crowded_zero(nappers: impl IntoIterator<Item = u64>, run: u64, sleep: u64) -> Built {
     let mut load = Load::lasting_ms(1);
     for _ in 0..3 {
@@ -404,7 +404,7 @@ fn cpus_that_balance_at_once_slow_each_other_down() {
     let (alone, two, three) = (mean(1), mean(2), mean(3));
     let costs = machine("smp-8").costs;
     let line = costs.visit_miss_near_ns - costs.visit_hit_ns;
-    // The second napper's own line, and that of CPU 0, whose lock it takes in vain; the third napper's own line.
+    // The second napper's own line, and CPU 0's, whose lock it takes in vain; the third napper's own line.
     let (by_second, by_third) = (two - alone, three - two);
     assert!(by_second.abs_diff(2 * line) * 10 < line, "{by_second} ns for two lines of {line} more");
     assert!(by_third.abs_diff(line) * 10 < line, "{by_third} ns for a line of {line} more");

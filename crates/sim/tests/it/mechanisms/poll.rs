@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 const US: u64 = 1_000;
 
 /// A worker that serves the near ends of three connections, with `work_us` for each message. Gives the ends that it was
-/// told of, in order, and the run.
+/// reported, in order, and the run.
 fn serve(
     sends: [Vec<Op>; 3],
     kind: ChannelKind,

@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 const PROFILES: [&str; 10] =
     ["v3.4", "v4.5", "v4.14", "v4.19", "v5.4", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"];
 
-/// Adds hogs to a group with a quota of so many ms in 100.
+/// Adds hogs to a group with a quota of `quota_ms` in 100 ms.
 fn hogs(load: &mut Load, path: &str, quota_ms: u64, nr: usize) -> Vec<TaskId> {
     let quota = (quota_ms > 0).then(|| Ns::ms(quota_ms));
     let group = load.builder.group(path).unwrap();

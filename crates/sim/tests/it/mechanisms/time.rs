@@ -229,7 +229,7 @@ fn a_cpu_takes_time_to_enqueue_its_wake_list() {
     assert!(queued > MS && took > MS, "within a cache the waker: {queued} {took}");
 }
 
-/// When a sleeper on a machine of one CPU is switched away, told to wake up, and switched to, ns.
+/// When a sleeper on a machine of one CPU is switched away, woken, and switched to, ns.
 fn one_sleep(m: &Machine) -> [u64; 3] {
     let mut load = Load::lasting_ms(20);
     load.task("sleeper", Some("0"), once(vec![Op::SleepTo { at: Ns::us(10_000) }]));

@@ -116,7 +116,7 @@ fn the_slice_test_uses_two_cpus_and_its_waker_shortens_slices() {
     for run in [&quiet, &woken] {
         let hogs: u64 = (0..8).map(|t| run.cpu_ns(TaskId(t))).sum();
         let rest: u64 = (8..run.report.tasks.len()).map(|t| run.cpu_ns(TaskId::from(t))).sum();
-        // Two CPUs, whose only lost time is that of switches.
+        // Two CPUs, which lose time to switches only.
         assert!((7_900 * MS..=8_000 * MS).contains(&(hogs + rest)), "{hogs} + {rest}");
         let rates = run.values(4);
         assert!(rates.len() >= 3 && rates.iter().all(|r| (1_900 * MS..=2_001 * MS).contains(r)), "{rates:?}");

@@ -1,4 +1,4 @@
-//! Targets of wakeups: the searches, their blind spots, and that a choice is no reservation.
+//! Targets of wakeups: the searches, their blind spots, and that a choice is not a reservation.
 
 use crate::support::{Load, Run, cpus, forever, hog, machine, once, program, run, run_us};
 use schedlab_base::{Ns, TaskId};

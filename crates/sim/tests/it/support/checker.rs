@@ -82,7 +82,7 @@ impl Checker {
                 let others = costs.tick_restart_ns
                     + costs.timer_exit_ns
                     + 3 * (costs.tick_ns + costs.enqueue_ns + costs.trace_event_ns);
-                // A clock that stands still from a wakeup on does so to the end of the running task's call.
+                // A clock that stops at a wakeup does so to the end of the running task's call.
                 let call = costs.usage_read_ns + costs.pipe_io_ns;
                 // On CPUs that take turns a CPU may have to wait for a turn of each other one.
                 let turns = machine.turns.as_ref().map_or(0, |_| n as u64 * 1_000_000);

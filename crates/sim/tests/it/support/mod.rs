@@ -48,7 +48,6 @@ pub fn hog() -> Box<dyn Program> {
 pub fn run_us(us: u64) -> Op {
     Op::Run { work: Ns::us(us) }
 }
-/// A sleep.
 pub fn sleep_us(us: u64) -> Op {
     Op::Sleep { length: Ns::us(us) }
 }
@@ -88,7 +87,6 @@ impl Load {
     }
 }
 
-/// A machine of that name.
 pub fn machine(name: &str) -> Machine {
     Machine::load(name).expect("a machine")
 }
