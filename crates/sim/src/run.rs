@@ -571,7 +571,7 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
     sys.accounts.counted_from = sys.now;
     for own in &mut sys.others.nested {
         own.sys.now = sys.now;
-        own.counted = nested::TaskCounts::default();
+        own.counted = nested::GuestCounts::default();
         begin_measuring(&mut own.sys);
     }
     for link in &mut sys.others.remotes {

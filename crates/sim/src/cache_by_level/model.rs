@@ -68,7 +68,7 @@ impl Model {
             let touched = self.caches.touch(cpu, block, lines);
             let prices = self.caches.prices();
             let per_lines = u64::from(touched.found) * prices.per_kb(touched.from)
-                + u64::from(touched.fetched) * prices.per_kb(super::From::Memory);
+                + u64::from(touched.fetched) * prices.per_kb(super::FoundIn::Memory);
             total += per_lines * self.caches.line();
         }
         total

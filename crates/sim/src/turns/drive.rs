@@ -9,7 +9,7 @@
 //! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
 //! measured in charged CPU time, which includes the turns of others. Times are ns.
 
-use super::ring::{AfterReading, Ring};
+use super::ring::{Next, Ring};
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::outside::Outside;
@@ -123,8 +123,8 @@ pub fn drive(sys: &mut System<'_>, mut clock: RunClock, how: &Drive<'_>) -> Resu
             run.leap(sys, clock.end);
         }
         match run.ring.next(sys.now, |cpu| sys.awake(cpu)) {
-            AfterReading::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
-            AfterReading::Turn { cpu, until } => {
+            Next::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
+            Next::Turn { cpu, until } => {
                 sys.take_turn(cpu);
                 let continues = run.turn(sys, &mut clock, cpu, until, how)?;
                 sys.leave_turn(cpu);

@@ -1,6 +1,6 @@
 //! The rule compared with the turns of a real guest.
 
-use super::ring::{AfterReading, Ring};
+use super::ring::{Next, Ring};
 use crate::engine::NEVER;
 use schedlab_base::CpuId;
 
@@ -9,11 +9,11 @@ fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64
     let mut seen = Vec::new();
     while seen.len() < n {
         match ring.next(now, |c| busy.contains(&c.0)) {
-            AfterReading::Turn { cpu, until } => {
+            Next::Turn { cpu, until } => {
                 now = until;
                 seen.push((cpu.0, until));
             }
-            AfterReading::Leap(to) => now = to,
+            Next::Leap(to) => now = to,
         }
     }
     seen
@@ -85,9 +85,9 @@ fn halted_cpus_are_passed_over_but_count_when_shares_are_reckoned() {
 fn when_all_are_halted_the_clock_leaps_to_the_next_timer() {
     let mut ring = Ring::new(2, 0, 0);
     ring.reset(CpuId(1), 500);
-    assert_eq!(ring.next(20, |_| false), AfterReading::Leap(500));
-    assert_eq!(ring.next(20, |_| false), AfterReading::Leap(500), "looking changes nothing");
-    assert!(matches!(ring.next(500, |c| c.0 == 1), AfterReading::Turn { cpu: CpuId(1), .. }));
+    assert_eq!(ring.next(20, |_| false), Next::Leap(500));
+    assert_eq!(ring.next(20, |_| false), Next::Leap(500), "looking changes nothing");
+    assert!(matches!(ring.next(500, |c| c.0 == 1), Next::Turn { cpu: CpuId(1), .. }));
     let mut nothing = Ring::new(2, 0, 0);
-    assert_eq!(nothing.next(0, |_| false), AfterReading::Leap(NEVER));
+    assert_eq!(nothing.next(0, |_| false), Next::Leap(NEVER));
 }

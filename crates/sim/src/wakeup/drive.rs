@@ -9,7 +9,7 @@
 use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
 use super::search::{Answer, Needs, Search, SearchStep, View, packs};
-use super::state::{PassStage, Waking};
+use super::state::{WakeStage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
 use crate::costs::{enqueue_on_ns, rq_lock_ns};
@@ -86,19 +86,19 @@ impl System<'_> {
     /// Does the work of the wakeup's stage; returns when the next one is over. `None`: the wakeup is done.
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
-            PassStage::Settle => self.settle(cpu, context, w),
-            PassStage::Requeue => self.requeue(cpu, w),
-            PassStage::Prelude(_) | PassStage::Search(_) => Some(self.probe_on(cpu, w)),
-            PassStage::Enqueue { remote_list } => {
+            WakeStage::Settle => self.settle(cpu, context, w),
+            WakeStage::Requeue => self.requeue(cpu, w),
+            WakeStage::Prelude(_) | WakeStage::Search(_) => Some(self.probe_on(cpu, w)),
+            WakeStage::Enqueue { remote_list } => {
                 if context == Context::Task && self.fixed.history.overlap_averages {
                     self.note_waking(cpu, w.chosen);
                 }
                 self.wakeup_enqueue(cpu, w, remote_list).then(|| {
-                    w.stage = PassStage::Signal;
+                    w.stage = WakeStage::Signal;
                     self.now + self.signal_ns(cpu, w.chosen)
                 })
             }
-            PassStage::Signal => None,
+            WakeStage::Signal => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl System<'_> {
             }
             TaskState::Sleeping if self.fair.entities[task.entity].delayed => {
                 w.chosen = task.cpu;
-                w.stage = PassStage::Requeue;
+                w.stage = WakeStage::Requeue;
                 let costs = &self.fixed.machine.costs;
                 w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
@@ -150,7 +150,7 @@ impl System<'_> {
         if let Some(reason) = chosen.unsearched {
             return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
         }
-        w.stage = PassStage::Prelude(Prelude::start());
+        w.stage = WakeStage::Prelude(Prelude::start());
         Some(self.now)
     }
 
@@ -163,14 +163,14 @@ impl System<'_> {
         }
         // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
         if !self.fair.entities[task.entity].delayed || task.cpu != w.chosen {
-            w.stage = PassStage::Settle;
+            w.stage = WakeStage::Settle;
             return Some(self.now);
         }
         task.state = TaskState::Waking;
         let (task, target, reason) = (w.task, w.chosen, PlaceReason::StillQueued);
         self.accounts.stats.select_ns += self.now - w.began_ns;
         self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
-        w.stage = PassStage::Signal;
+        w.stage = WakeStage::Signal;
         let signals = self.wakeup_enqueue(cpu, w, false);
         signals.then(|| self.now + self.signal_ns(cpu, target))
     }
@@ -211,15 +211,15 @@ impl System<'_> {
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
         loop {
             let next = match &mut w.stage {
-                PassStage::Prelude(p) => p.step(&view, answer),
-                PassStage::Search(s) => {
+                WakeStage::Prelude(p) => p.step(&view, answer),
+                WakeStage::Search(s) => {
                     let next = s.step(&view, answer);
                     if w.timed_from_ns.is_none() && s.is_timed(&view) {
                         w.timed_from_ns = Some(at);
                     }
                     next
                 }
-                PassStage::Settle | PassStage::Requeue | PassStage::Enqueue { .. } | PassStage::Signal => {
+                WakeStage::Settle | WakeStage::Requeue | WakeStage::Enqueue { .. } | WakeStage::Signal => {
                     unreachable!("not probing")
                 }
             };
@@ -235,11 +235,11 @@ impl System<'_> {
                 }
                 SearchStep::NotFound(reason) if self.goes_on(w) => {
                     answer = None;
-                    w.stage = PassStage::Search(Search::Absent(AbsentGroup::start(reason)));
+                    w.stage = WakeStage::Search(Search::Absent(AbsentGroup::start(reason)));
                 }
-                SearchStep::NotFound(_) if matches!(w.stage, PassStage::Prelude(_)) => {
+                SearchStep::NotFound(_) if matches!(w.stage, WakeStage::Prelude(_)) => {
                     answer = None;
-                    w.stage = PassStage::Search(Search::start(&view));
+                    w.stage = WakeStage::Search(Search::start(&view));
                 }
                 SearchStep::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
                 SearchStep::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
@@ -249,7 +249,7 @@ impl System<'_> {
 
     /// The answer of a probe, at this instant.
     fn read(&self, history: &History, of: CpuId, w: &Waking) -> Answer {
-        if !matches!(w.stage, PassStage::Search(Search::Absent(_))) {
+        if !matches!(w.stage, WakeStage::Search(Search::Absent(_))) {
             return self.read_idle(history, of, w.task);
         }
         let queue = self.group_queue(self.tasks[w.task].group, of);
@@ -263,7 +263,7 @@ impl System<'_> {
     fn goes_on(&self, w: &Waking) -> bool {
         self.has(Feature::SisIdleCfsRq)
             && self.tasks[w.task].group != ROOT_GROUP
-            && matches!(&w.stage, PassStage::Search(s) if !matches!(s, Search::Absent(_)))
+            && matches!(&w.stage, WakeStage::Search(s) if !matches!(s, Search::Absent(_)))
     }
 
     /// Whether the target has room for a sleeping task, as VCPU_PACK defines it.
@@ -274,7 +274,7 @@ impl System<'_> {
     /// The search is over at time `at`: updates the hints that the search has refuted, and continues to the enqueue.
     fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         let llc = self.llc_of(w.target);
-        if let PassStage::Search(search) = &w.stage {
+        if let WakeStage::Search(search) = &w.stage {
             if search.clears_idle_cores() {
                 self.llc[llc].has_idle_cores = false;
             }
@@ -283,7 +283,7 @@ impl System<'_> {
                 self.cpus[cpu].scans.spend(at - from, tick);
             }
         }
-        let near = matches!(&w.stage, PassStage::Prelude(p) if !p.passed_prev());
+        let near = matches!(&w.stage, WakeStage::Prelude(p) if !p.passed_prev());
         if !near {
             self.tasks[w.task].recent = w.prev;
         }
@@ -296,7 +296,7 @@ impl System<'_> {
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
-        w.stage = PassStage::Enqueue { remote_list };
+        w.stage = WakeStage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
@@ -334,7 +334,7 @@ impl System<'_> {
             EventKind::Placed { task: w.task, target: on, reason: PlaceReason::StillQueued, probes: 0 },
         );
         w.chosen = on;
-        w.stage = PassStage::Enqueue { remote_list: true };
+        w.stage = WakeStage::Enqueue { remote_list: true };
         self.now + self.wake_list_ns(cpu, on)
     }
 

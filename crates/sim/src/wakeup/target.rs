@@ -74,7 +74,7 @@ impl System<'_> {
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
         let may_be_affine = params.wake_affine && self.allows_affine();
         let (choice, why) = may_be_affine.then(|| affine::wake_affine(&facts)).unzip();
-        if choice == Some(affine::WakeChoice::Waker) {
+        if choice == Some(affine::AffineChoice::Waker) {
             let affine = self.counts_affine(facts.sync).then_some(level as u8);
             return Target { cpu, affine, unsearched: unsearched(PlaceReason::WakeAffine), why };
         }

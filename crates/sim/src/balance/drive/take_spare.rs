@@ -5,7 +5,7 @@ use crate::balance::era::Balancer;
 use crate::balance::reasons::walked_in_vain;
 use crate::balance::settle::{Active, PassOutcome};
 use crate::balance::spare::active::needs_active;
-use crate::balance::spare::detach::{Detach, O1DetachRules, SizedTask};
+use crate::balance::spare::detach::{Detach, DetachRules, SizedTask};
 use crate::balance::spare::imbalance::{Amount, MigrationType};
 use crate::balance::state::Pass;
 use crate::system::System;
@@ -13,7 +13,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 
 impl System<'_> {
-    fn spare_rules(&self, p: &Pass, wanted: MigrationType) -> O1DetachRules {
+    fn spare_rules(&self, p: &Pass, wanted: MigrationType) -> DetachRules {
         let history = &self.fixed.history;
         let mut common = self.rules(p);
         common.delayed_stay = history.delayed_set_apart && wanted != MigrationType::Load;
@@ -21,7 +21,7 @@ impl System<'_> {
             && self.has(Feature::PlaceLag)
             && common.nr_balance_failed == 0
             && self.fair.queues[self.root(p.dst)].h_nr_queued > 0;
-        O1DetachRules {
+        DetachRules {
             common,
             share_capacity: self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity,
             active: false,
@@ -69,7 +69,7 @@ impl System<'_> {
         p: &mut Pass,
         src: CpuId,
         amount: Amount,
-        rules: &O1DetachRules,
+        rules: &DetachRules,
         in_vain: &mut (Option<Refusal>, Option<Stop>),
     ) -> Detach {
         let nr = self.rqs.nr_running(src);

@@ -16,7 +16,7 @@ use crate::balance::walk::WalkProgress;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DetachRules {
     /// The rules common with earlier kernels.
-    pub common: common::DetachRules,
+    pub common: common::MigrateRules,
     /// SD_SHARE_CPUCAPACITY of the domain: source and destination are threads of one core and share its caches.
     pub share_capacity: bool,
     /// Active balance, by the stopper: heat does not count.

@@ -15,7 +15,7 @@ const RULES: DetachRules = DetachRules {
 const COLD: SizedTask = SizedTask { facts: testing::COLD, util: 300, fits_source: false };
 const PINNED: SizedTask = SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
 
-fn with(change: impl FnOnce(&mut common::DetachRules)) -> DetachRules {
+fn with(change: impl FnOnce(&mut common::MigrateRules)) -> DetachRules {
     let mut rules = RULES;
     change(&mut rules.common);
     rules
@@ -92,26 +92,26 @@ fn a_hot_task_too_heavy_was_counted_as_hot() {
 
 #[test]
 fn newidle_takes_one_on_preemptible_kernels() {
-    let newidle = with(|r| (r.pass, r.preemptible) = (Pass::Newidle, true));
+    let newidle = with(|r| (r.pass, r.preemptible) = (PassKind::Newidle, true));
     let taken = |rules| walk(Tasks, 9, 9).offer(&rules, &COLD);
     assert_eq!(taken(newidle), Offer::Take { hot: false, then: Some(Stop::OneForNewidle) });
-    assert_eq!(taken(with(|r| r.pass = Pass::Newidle)), Offer::Take { hot: false, then: None });
+    assert_eq!(taken(with(|r| r.pass = PassKind::Newidle)), Offer::Take { hot: false, then: None });
     assert_eq!(taken(with(|r| r.preemptible = true)), Offer::Take { hot: false, then: None });
 }
 
 #[test]
 fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
-    for pass in [Pass::Idle, Pass::Newidle, Pass::Busy] {
+    for pass in [PassKind::Idle, PassKind::Newidle, PassKind::Busy] {
         let rules = with(|r| r.pass = pass);
         let mut d = walk(Tasks, 5, 3);
-        assert_eq!(d.step(&rules, 1, false), Step::Stop(Stop::Emptied), "{pass:?}");
+        assert_eq!(d.step(&rules, 1, false), WalkStep::Stop(Stop::Emptied), "{pass:?}");
         assert!(!d.walk.all_pinned, "no task was tested");
         let mut d = walk(Tasks, 5, 3);
-        assert_eq!(d.step(&rules, 3, false), Step::Offer);
+        assert_eq!(d.step(&rules, 3, false), WalkStep::Offer);
         d.offer(&rules, &COLD);
-        let then = if pass == Pass::Busy { Step::Offer } else { Step::Stop(Stop::LastTask) };
+        let then = if pass == PassKind::Busy { WalkStep::Offer } else { WalkStep::Stop(Stop::LastTask) };
         assert_eq!(d.step(&rules, 1, false), then, "{pass:?}");
-        assert_eq!(d.step(&rules, 2, true), Step::Stop(Stop::NoTasks));
+        assert_eq!(d.step(&rules, 2, true), WalkStep::Stop(Stop::NoTasks));
     }
 }
 
@@ -119,10 +119,10 @@ fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
 fn stops_after_nr_migrate_tasks_once_one_could_come() {
     let mut d = walk(Load, 1, 100);
     for _ in 0..32 {
-        assert_eq!(d.step(&RULES, 100, false), Step::Offer);
+        assert_eq!(d.step(&RULES, 100, false), WalkStep::Offer);
         d.offer(&RULES, &COLD);
     }
-    assert_eq!(d.step(&RULES, 100, false), Step::Stop(Stop::LoopMax));
+    assert_eq!(d.step(&RULES, 100, false), WalkStep::Stop(Stop::LoopMax));
 }
 
 #[test]
@@ -132,12 +132,12 @@ fn goes_on_while_all_are_pinned_with_a_break_every_32() {
         let mut seen = (0, 0);
         loop {
             match d.step(&RULES, nr, false) {
-                Step::Offer => {
+                WalkStep::Offer => {
                     d.offer(&RULES, &PINNED);
                     seen.0 += 1;
                 }
-                Step::Pause => seen.1 += 1,
-                Step::Stop(why) => return (seen, why, d.walk.all_pinned),
+                WalkStep::Pause => seen.1 += 1,
+                WalkStep::Stop(why) => return (seen, why, d.walk.all_pinned),
             }
         }
     };
@@ -148,10 +148,10 @@ fn goes_on_while_all_are_pinned_with_a_break_every_32() {
 #[test]
 fn a_break_lets_others_empty_the_queue() {
     let mut d = walk(Tasks, 1, 100);
-    while d.step(&RULES, 100, false) == Step::Offer {
+    while d.step(&RULES, 100, false) == WalkStep::Offer {
         d.offer(&RULES, &PINNED);
     }
-    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied));
+    assert_eq!(d.step(&RULES, 1, false), WalkStep::Stop(Stop::Emptied));
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn pinned_tasks_are_remembered_and_may_go_next_door() {
     assert_eq!(after(RULES, next_door), (true, true));
     assert_eq!(after(RULES, PINNED), (true, false));
     assert_eq!(after(RULES, COLD), (false, false));
-    assert_eq!(after(with(|r| r.pass = Pass::Newidle), next_door), (true, false));
+    assert_eq!(after(with(|r| r.pass = PassKind::Newidle), next_door), (true, false));
     let mut d = walk(Tasks, 1, 3);
     d.offer(&RULES, &next_door);
     d.redirect();
     assert!(!d.walk.nearby() && d.walk.some_pinned && d.walk.all_pinned);
-    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied), "the lock is taken anew");
+    assert_eq!(d.step(&RULES, 1, false), WalkStep::Stop(Stop::Emptied), "the lock is taken anew");
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
         (TaskFacts { ineligible: true, ..COLD.facts }, Refusal::Ineligible),
         (TaskFacts { per_cpu_kthread: true, allowed: false, ..COLD.facts }, Refusal::KernelThread),
     ];
-    let strict = common::DetachRules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
-    let lenient = common::DetachRules { kthreads_set_apart: false, ..RULES.common };
+    let strict = common::MigrateRules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
+    let lenient = common::MigrateRules { kthreads_set_apart: false, ..RULES.common };
     for (facts, why) in early {
         let offer = |common| {
             let mut d =
@@ -202,7 +202,7 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
 #[test]
 fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
     let offer = |util_shrinks, nr_balance_failed| {
-        let common = common::DetachRules { nr_balance_failed, ..RULES.common };
+        let common = common::MigrateRules { nr_balance_failed, ..RULES.common };
         let mut d = Detach::new(Amount { migration: Util, amount: 300, how: AmountRule::FillRoom }, 32, 2);
         d.offer(&DetachRules { common, util_shrinks, ..RULES }, &SizedTask { util: 600, ..COLD })
     };
@@ -217,7 +217,7 @@ fn a_walk_over_pinned_tasks_ends_at_nr_migrate_but_for_6_1_to_6_9() {
         let rules = DetachRules { walks_past_pinned, ..RULES };
         let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: AmountRule::EvenTasks }, 4, 10);
         let mut looked_at = 0;
-        while d.step(&rules, 10, false) == Step::Offer && looked_at < 20 {
+        while d.step(&rules, 10, false) == WalkStep::Offer && looked_at < 20 {
             looked_at += 1;
             d.offer(&rules, &SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
         }

@@ -12,7 +12,7 @@ impl System<'_> {
     /// The CPU of a waking or new task; `by` is the waker's CPU, `prev` the task's own.
     pub(in crate::rt) fn select_rt(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
         let own = Rank::of(self.tasks[task].attr);
-        let waking = Waking {
+        let waking = RtWaking {
             curr: self.cpus[prev].curr.map(|c| Rank::of(self.tasks[c].attr)).filter(|r| *r != Rank::NONE),
             curr_is_pinned: self.cpus[prev].curr.is_some_and(|c| !self.is_migratory(c)),
             own,

@@ -22,13 +22,13 @@ impl System<'_> {
 
     /// Whether fair tasks run before real-time ones on `cpu`.
     pub(in crate::rt) fn fair_goes_first(&self, cpu: CpuId) -> bool {
-        self.has_server() && self.rt.rqs[cpu].server.stage == Stage::Runs
+        self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Runs
     }
 
     /// A fair task has come to `cpu`.
     #[inline]
     pub(crate) fn fair_comes(&mut self, cpu: CpuId) {
-        if self.has_server() && self.rt.rqs[cpu].server.stage == Stage::Stopped {
+        if self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Stopped {
             let (now, reserved) = (self.now, self.reserved());
             let turned = self.rt.rqs[cpu].server.start(now, reserved);
             self.server_turned(cpu, turned);
