@@ -13,7 +13,7 @@ use crate::fair::{Cfs, Early, Eevdf, Fair};
 use crate::o1::O1;
 use crate::rt::Rt;
 use crate::system::System;
-use crate::task::Class;
+use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
@@ -139,11 +139,17 @@ impl System<'_> {
 
     /// Puts `task` on `cpu`'s runqueue (`activate_task`).
     pub fn activate_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
+        debug_assert!(
+            self.tasks[task].state == TaskState::Runnable,
+            "{task:?} is put on {cpu}'s queue while {:?}",
+            self.tasks[task].state
+        );
         of_class!(self.class(task), enqueue_task(self, cpu, task, why));
         self.queued(cpu, task);
     }
     /// Takes `task` off its CPU's runqueue (`deactivate_task`).
     pub fn deactivate_task(&mut self, task: TaskId, why: Dequeue) {
+        debug_assert!(self.tasks[task].on_rq, "{task:?} leaves a queue that it is not on");
         of_class!(self.class(task), dequeue_task(self, task, why));
         self.dequeued(task);
     }
@@ -224,6 +230,11 @@ impl System<'_> {
     }
     /// Moves a task that is on no queue to another CPU.
     pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
+        debug_assert!(
+            self.tasks[task].allowed.as_ref().is_none_or(|allowed| allowed.contains(to)),
+            "{task:?} moves to {to}, which it may not use"
+        );
+        debug_assert!(!self.tasks[task].on_cpu, "{task:?} moves to {to} while it runs");
         of_class!(self.class(task), migrate_task(self, task, to));
         self.tasks[task].cpu = to;
     }

@@ -56,6 +56,7 @@ impl System<'_> {
                     if let Some((task, to, reason)) = push.filter(takes) {
                         self.deactivate_task(task, Dequeue::Move);
                         let c = &mut self.cpus[cpu];
+                        debug_assert!(c.carried.is_none(), "{cpu} carries two tasks");
                         c.carried = Some((task, to, reason));
                         // The task leaves in order to move, even if another request for a switch came first.
                         c.leaving = SwitchReason::Moved;
@@ -160,7 +161,13 @@ impl System<'_> {
         let keeps_no_tick = !history.short_nap_keeps_tick && !history.periodic_tick;
         let tick = self.next_tick();
         let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
+        if let Some(next) = next {
+            let t = &self.tasks[next];
+            debug_assert!(t.cpu == cpu && t.on_rq, "{cpu} switches to {next:?}, which is not on its queue");
+            debug_assert!(!t.on_cpu, "{cpu} switches to {next:?}, which runs");
+        }
         let c = &mut self.cpus[cpu];
+        debug_assert!(prev == c.curr, "{cpu} switches from {prev:?}, and {:?} runs", c.curr);
         c.uncharged_ns += uncharged_ns;
         c.clock.release();
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
@@ -219,6 +226,7 @@ impl System<'_> {
             self.tasks[p].on_cpu = false;
         }
         if let Some((task, to, reason)) = self.cpus[cpu].carried.take() {
+            debug_assert!(prev == Some(task), "{cpu} has switched from {prev:?} and carries {task:?}");
             self.arrive(cpu, to, task, reason);
         }
         self.switched_in(cpu);

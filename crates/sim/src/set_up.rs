@@ -131,7 +131,7 @@ impl System<'_> {
 
     /// A task that is on no queue of `cpu` at the moment belongs to `group` from now on (`task_change_group_fair`).
     pub(crate) fn change_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
-        debug_assert!(!self.tasks[task].on_rq, "{task:?} is on a queue of its old group");
+        debug_assert!(!self.entity(task).on_rq, "{task:?} is on a queue of its old group");
         if self.class(task) != Class::Rt {
             self.switched_from(task);
         }

@@ -97,6 +97,7 @@ impl System<'_> {
             self.tasks[curr].outcome = Outcome::TimedOut;
             return self.return_to_user(cpu);
         }
+        debug_assert!(self.tasks[curr].waits_on.is_none(), "{curr:?} waits for two words");
         self.user.waiters[word as usize].push_back(curr);
         self.tasks[curr].waits_on = Some(word);
         if until != u64::MAX {

@@ -284,7 +284,7 @@ impl<'s> System<'s> {
 
     /// Lets `cpu` handle the events that are due at `now`.
     pub fn step(&mut self, cpu: CpuId, now: u64) {
-        debug_assert!(now >= self.now, "time runs forward");
+        debug_assert!(now >= self.now, "{cpu} steps at {now}, and it is {} already", self.now);
         self.now = now;
         self.stepping.acting = cpu;
         let c = &self.cpus[cpu];

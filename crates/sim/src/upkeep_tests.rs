@@ -152,6 +152,7 @@ fn woken_elsewhere(sys: &mut System<'_>) -> TaskId {
     sys.now += 100 * MS;
     sys.tasks[task].state = TaskState::Waking;
     sys.migrate_task(task, CpuId(0));
+    sys.tasks[task].state = TaskState::Runnable;
     sys.activate_task(CpuId(0), task, Enqueue::Wakeup);
     task
 }

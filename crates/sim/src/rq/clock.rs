@@ -68,6 +68,7 @@ impl RqClock {
     #[inline]
     pub fn hold(&mut self, now: u64) {
         if self.state == ClockState::Runs {
+            debug_assert!(now >= self.seen_ns, "a runqueue's clock goes back from {} to {now}", self.seen_ns);
             self.seen_ns = now;
         }
         self.state = ClockState::Held;

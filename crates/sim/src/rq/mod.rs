@@ -41,6 +41,7 @@ impl System<'_> {
         t.cpu = cpu;
         self.count_queued(task);
         self.refresh_idle(cpu);
+        self.assert_queue_counts(cpu);
     }
     /// A class has taken `task` off its queue.
     #[inline]
@@ -50,6 +51,22 @@ impl System<'_> {
         let cpu = t.cpu;
         self.count_dequeued(task);
         self.refresh_idle(cpu);
+        self.assert_queue_counts(cpu);
+    }
+
+    /// What the root queue of `cpu` counts of its tasks fits together. The walk of the invariants compares the counts
+    /// with the tasks, and takes far longer.
+    #[inline]
+    fn assert_queue_counts(&self, cpu: CpuId) {
+        let q = &self.fair.queues[self.root(cpu)];
+        debug_assert!(
+            q.h_nr_running <= q.h_nr_queued && q.h_nr_idle <= q.h_nr_queued && q.nr_running <= q.h_nr_queued,
+            "{cpu} counts {} tasks, {} runnable and {} SCHED_IDLE ones, in {} entities",
+            q.h_nr_queued,
+            q.h_nr_running,
+            q.h_nr_idle,
+            q.nr_running
+        );
     }
 
     /// Recomputes whether `cpu` reads as idle, after a change that may decide it. The CPU's line is dirty from now on.

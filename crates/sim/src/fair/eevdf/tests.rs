@@ -252,6 +252,7 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
             assert!(sys.is_delayed(sleeper), "{version}");
             assert_eq!(counts(sys), (2, 1, balanced, vec![sleeper, other]), "{version}");
             sys.balance.overload = false;
+            sys.tasks[sleeper].state = TaskState::Runnable;
             sys.activate_task(CPU, sleeper, Enqueue::Wakeup);
             assert_eq!(
                 counts(sys),
