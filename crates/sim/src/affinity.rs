@@ -36,7 +36,7 @@ impl System<'_> {
         let to = self.choose_allowed(by, task, Some(&allowed));
         let stays = allowed.contains(cpu);
         self.tasks[task].allowed = Some(allowed);
-        self.tell(cpu, EventKind::Allowed { task, mask });
+        self.emit_detail(cpu, EventKind::Allowed { task, mask });
         self.set_cpus_allowed(task);
         let Some(to) = to.filter(|_| !stays) else { return };
         if self.cpus[cpu].curr == Some(task) {

@@ -191,7 +191,7 @@ impl System<'_> {
         {
             self.resched(cpu, cpu, why);
         }
-        self.tell_counters(cpu, [self.cpus[cpu].curr, None]);
+        self.report_counters(cpu, [self.cpus[cpu].curr, None]);
         if self.fair.groups.len() > 1 && self.is_crowded(cpu) {
             self.accounts.stats.crowded_ticks += 1;
         }

@@ -113,7 +113,7 @@ impl Unbooted {
         }
         let mut others = Unbooted { nested, remotes, places: Vec::new() };
         for (n, decl) in others.nested.iter().enumerate() {
-            let seen = nested::machine::of(host, &decl.name, decl.vcpus.len() as u32)?;
+            let seen = nested::machine::guest(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
             let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
             validate(&mut part, &seen)?;

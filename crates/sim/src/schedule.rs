@@ -70,7 +70,7 @@ impl System<'_> {
             }
             if self.out.wants_details() {
                 let carries = self.cpus[cpu].carried.is_some();
-                self.tell(cpu, EventKind::Schedule { carries });
+                self.emit_detail(cpu, EventKind::Schedule { carries });
             }
             self.balance(cpu, prev);
             self.check_quotas(prev);
@@ -126,7 +126,7 @@ impl System<'_> {
     /// The current task continues.
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
-        self.tell(cpu, EventKind::Stay);
+        self.emit_detail(cpu, EventKind::Stay);
         if self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
             return;
         }
@@ -198,7 +198,7 @@ impl System<'_> {
             }
         }
         self.emit(cpu, EventKind::Switch { prev, next, why });
-        self.tell_counters(cpu, [prev, next]);
+        self.report_counters(cpu, [prev, next]);
         self.refresh_idle(cpu);
         if next.is_none() {
             self.note_idle_core(cpu);
@@ -280,7 +280,7 @@ impl System<'_> {
         let runnable = self.rqs.nr_running(to) - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        self.tell_counters(to, [Some(task), None]);
+        self.report_counters(to, [Some(task), None]);
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });

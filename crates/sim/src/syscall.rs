@@ -165,7 +165,7 @@ impl System<'_> {
 
     fn sys_set_affinity(&mut self, cpu: CpuId, curr: TaskId, mask: u32) {
         let allowed = self.fixed.masks[mask as usize].clone();
-        self.tell(cpu, EventKind::Allowed { task: curr, mask });
+        self.emit_detail(cpu, EventKind::Allowed { task: curr, mask });
         self.take_cpus(cpu, curr, Some(allowed));
     }
 

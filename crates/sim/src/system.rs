@@ -250,15 +250,15 @@ impl<'s> System<'s> {
     }
     /// Emits a detail ([`EventKind::is_detail`]), if the sink asks for details.
     #[inline]
-    pub fn tell(&mut self, cpu: CpuId, kind: EventKind) {
+    pub fn emit_detail(&mut self, cpu: CpuId, kind: EventKind) {
         if self.out.wants_details() {
-            self.tell_now(cpu, kind);
+            self.emit_detail_now(cpu, kind);
         }
     }
     /// A separate function, so that runs without details do not load its code.
     #[cold]
     #[inline(never)]
-    fn tell_now(&mut self, cpu: CpuId, kind: EventKind) {
+    fn emit_detail_now(&mut self, cpu: CpuId, kind: EventKind) {
         debug_assert!(kind.is_detail(), "{kind:?} is for every sink");
         self.emit(cpu, kind);
     }

@@ -12,26 +12,26 @@ use schedlab_trace::{Counter, CounterKind};
 impl System<'_> {
     /// Reports the counters of a CPU and of some tasks, if the sink asks for any.
     #[inline]
-    pub fn tell_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+    pub fn report_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
         if self.out.wants().any() {
-            self.tell_counters_now(cpu, tasks);
+            self.report_counters_now(cpu, tasks);
         }
     }
     /// A separate function, so that runs without counters do not load its code.
     #[cold]
     #[inline(never)]
-    fn tell_counters_now(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+    fn report_counters_now(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
         if self.out.wants().has(CounterKind::Load) {
             let load = self.load_now(cpu) as i64;
-            self.tell_counter(Counter::Load(cpu), Some(load));
+            self.report_counter(Counter::Load(cpu), Some(load));
         }
         for task in tasks.into_iter().flatten() {
-            self.tell_counter(Counter::Vruntime(task), self.past_min_vruntime(task));
-            self.tell_counter(Counter::Lag(task), self.lag_now(task));
-            self.tell_counter(Counter::Slice(task), self.slice_left(task));
+            self.report_counter(Counter::Vruntime(task), self.past_min_vruntime(task));
+            self.report_counter(Counter::Lag(task), self.lag_now(task));
+            self.report_counter(Counter::Slice(task), self.slice_left(task));
         }
     }
-    fn tell_counter(&mut self, counter: Counter, value: Option<i64>) {
+    fn report_counter(&mut self, counter: Counter, value: Option<i64>) {
         if let Some(value) = value.filter(|_| self.out.wants().has(counter.kind())) {
             self.out.sink().counter(Ns(self.now), counter, value);
         }

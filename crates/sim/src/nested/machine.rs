@@ -11,7 +11,7 @@ use schedlab_machine::{Costs, IdleGovernor, IdleState, Machine};
 ///
 /// # Errors
 /// For a number of vCPUs that no topology has.
-pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
+pub fn guest(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
     let exit_ns = host.costs.vm_exit_ns;
     let mut costs = host.costs;
     costs.tick_ns += 2 * exit_ns;

@@ -82,7 +82,7 @@ impl Ring {
         let first = at < self.deadline();
         self.timers[cpu.index()] = at;
         if first {
-            self.tell_all();
+            self.report_all();
             self.told[cpu.index()] = false;
         }
         first
@@ -150,7 +150,7 @@ impl Ring {
         self.deadline().saturating_sub(now).min(FURTHEST_NS)
     }
 
-    fn tell_all(&mut self) {
+    fn report_all(&mut self) {
         self.told.fill(true);
     }
 
@@ -166,6 +166,6 @@ impl Ring {
         while self.alarm <= now {
             self.alarm += self.alarm_ns;
         }
-        self.tell_all();
+        self.report_all();
     }
 }

@@ -48,8 +48,8 @@ impl System<'_> {
         // Usually there is one, and `swap_remove` moves nothing then.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
-        let told_at = self.now + self.fixed.machine.costs.trace_event_ns;
-        *frame_of(c, context) = Frame::until(Step::Wakeup, told_at);
+        let traced_at = self.now + self.fixed.machine.costs.trace_event_ns;
+        *frame_of(c, context) = Frame::until(Step::Wakeup, traced_at);
         let waker = c.curr.filter(|_| context == Context::Task);
         self.accounts.stats.wakeups += 1;
         self.emit(cpu, EventKind::Waking { task, waker });
@@ -57,7 +57,7 @@ impl System<'_> {
             let now = self.now;
             wide::record_wakee(&mut self.tasks[waker].flips, task, now);
         }
-        told_at == self.now
+        traced_at == self.now
     }
 
     /// One step of a wakeup, and the steps that follow at the same instant.

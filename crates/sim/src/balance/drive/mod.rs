@@ -1,5 +1,6 @@
 //! Balancing taken through time: each step reads the state of its own instant, and has its cost.
 
+mod counts;
 mod groups;
 mod hints;
 mod idlest_walk;
@@ -13,4 +14,3 @@ mod push;
 mod ring;
 mod take;
 mod take_spare;
-mod tell;

@@ -146,7 +146,7 @@ impl System<'_> {
     }
 
     /// Records the outcome of a pass that the dice had allowed.
-    fn tell_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
+    fn report_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
         let (rate, now) = (self.has(Feature::NiRate), self.now);
         let dice = &mut self.cpus[cpu].levels[level].dice;
         let weight = if self.fixed.kernel.features.has(Feature::NiRandom) { dice.weight() } else { 1 };
@@ -181,7 +181,7 @@ impl System<'_> {
         } else {
             known.passed(gates, cost, tick, hz);
         }
-        self.tell_dice(cpu, n.level, n.pass.moved() > 0);
+        self.report_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;

@@ -25,7 +25,7 @@ impl System<'_> {
             let short = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
             let (have_ns, need_ns) = compared();
             let (have_ns, need_ns) = (short(have_ns), short(need_ns));
-            self.tell(dst, EventKind::Skip { level: level as u8, why, have_ns, need_ns });
+            self.emit_detail(dst, EventKind::Skip { level: level as u8, why, have_ns, need_ns });
         }
     }
     /// A CPU about to go idle does not look for work.
@@ -40,7 +40,7 @@ impl System<'_> {
     /// A tick of `cpu` decided whether a tickless CPU is to balance.
     pub(super) fn kick_decided(&mut self, cpu: CpuId, why: KickReason, to: Option<CpuId>) {
         self.accounts.stats.kicks[why as usize] += 1;
-        self.tell(cpu, EventKind::Kick { why, to });
+        self.emit_detail(cpu, EventKind::Kick { why, to });
     }
     /// A running task is to be pushed.
     pub(crate) fn count_push(&mut self, why: ActiveReason) {
