@@ -81,8 +81,8 @@ pub(crate) trait SchedClass {
     /// Takes off tasks that are still on the class's queue of `cpu` though the runqueue counts no runnable one.
     /// `schedule()` calls it before a newidle balance.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
-    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a switch by
-    /// itself.
+    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a
+    /// switch without that.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
     /// Charges the running task up to this instant. It has no other effect: it ends no slice.
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId);

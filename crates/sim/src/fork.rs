@@ -19,7 +19,7 @@ impl System<'_> {
             Descent::begin(&self.fixed.domains, cpu, Why::Fork, self.fixed.history.fork_stops_at_gap);
     }
 
-    /// Goes on with the visits. When they are over the task is placed and enqueued.
+    /// Continues the visits. When they are over the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
         let mut walk = self.cpus[cpu].walk;
         let chosen = self.fork_cpu(cpu, task, &mut walk);
@@ -86,7 +86,7 @@ impl System<'_> {
         self.begin(cpu, Step::Exec, 0);
     }
 
-    /// Goes on with the visits. When they are over the stopper takes the task to the chosen CPU.
+    /// Continues the visits. When they are over the stopper takes the task to the chosen CPU.
     pub fn exec_step(&mut self, cpu: CpuId) {
         let Some(curr) = self.cpus[cpu].curr else { return };
         let mut walk = self.cpus[cpu].walk;

@@ -411,13 +411,13 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
     match (key, text) {
         (FACTOR, text) => {
             let pct = whole(key, text)?;
-            memory::check(&[], pct)?;
+            cache_by_level::check(&[], pct)?;
             variant.migration_factor = Some(pct);
         }
         (_, AUTO) => variant.migration_cost = Some(MigrationCost::Auto),
         _ => {
             let us = parse_costs(text)?;
-            memory::check(&us, 100)?;
+            cache_by_level::check(&us, 100)?;
             variant.migration_cost = Some(MigrationCost::Given(us));
         }
     }

@@ -181,7 +181,7 @@ impl System<'_> {
         matches!(self.memory.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
     }
 
-    /// Goes on probing; returns when the step ends.
+    /// Continues probing; returns when the step ends.
     fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];

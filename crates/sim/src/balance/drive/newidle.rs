@@ -60,7 +60,7 @@ impl System<'_> {
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
     }
 
-    /// Goes on with the pass, or up to the next domain, or on to the switch.
+    /// Continues the pass, or begins with the next domain or the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
         let (at, pauses) = self.read_on(cpu, |c| &mut c.newidle.pass);
         if pauses {

@@ -78,7 +78,7 @@ impl<'m> System<'m> {
         (cpus, Sight { lines: &mut memory.remote_reads, state, horizon: stepping.horizon })
     }
 
-    /// Goes on with a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
+    /// Continues a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
     /// to, and whether it must pause there.
     #[inline]
     pub(super) fn read_on(&mut self, by: CpuId, pass: impl FnOnce(&mut Cpu) -> &mut Pass) -> (u64, bool) {
