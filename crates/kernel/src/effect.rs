@@ -4,7 +4,7 @@
 //! it, or if it leans on another feature that is off. A tunable does nothing if the kernel's code never reads
 //! it. A variant that switches such a feature on, or sets such a tunable, gets a warning.
 //!
-//! Releases stand in the row of the feature or tunable, or in the chronology ([`crate::history`]). This
+//! Releases are in the row of the feature or tunable, or in the chronology ([`crate::history`]). This
 //! module says which of them decides.
 
 use crate::feature::FEATURES;
@@ -224,9 +224,10 @@ mod tests {
         let set = |kernel: &str, name: &str, later: bool| -> Vec<(String, String)> {
             let mut v = Variant::plain(kernel);
             let tunables = [(name.to_owned(), 1_000_000)].into();
-            match later {
-                true => v.at.push(Change { time: Ns::secs(1), tunables, ..Change::default() }),
-                false => v.tunables = tunables,
+            if later {
+                v.at.push(Change { time: Ns::secs(1), tunables, ..Change::default() })
+            } else {
+                v.tunables = tunables
             }
             v.without_effect().unwrap().into_iter().map(|w| (w.code, w.message)).collect()
         };

@@ -3,7 +3,7 @@
 //! Each row has the name, the versions with the feature on by default, the releases that have it, the owner
 //! of the name, the trees in which this was read, and what the feature does. A release that the chronology
 //! ([`crate::history`]) states is taken from there. A feature of the kernel keeps the kernel's name; the
-//! other rows say what they stand for. `NO_` before a name switches it off. A search feature excludes the
+//! other rows say which code they switch. `NO_` before a name switches it off. A search feature excludes the
 //! other searches: switching one on switches the others off. `schedlab kernel features` and docs/features.md
 //! are made from this table.
 
@@ -14,7 +14,6 @@ use schedlab_base::{Error, Result, Version};
 /// A feature as the table has it.
 #[derive(Debug)]
 pub struct FeatureRow {
-    /// The feature.
     pub feature: Feature,
     /// Its name, upper case.
     pub name: &'static str,
@@ -24,7 +23,7 @@ pub struct FeatureRow {
     pub on: Option<Span>,
     /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
-    /// Features of the same group exclude each other; "" is no group.
+    /// Features of the same group exclude each other; "" for none.
     pub group: &'static str,
     /// The owner of the name.
     pub source: Source,
@@ -252,7 +251,6 @@ impl Feature {
     pub fn row(self) -> &'static FeatureRow {
         &FEATURES[self as usize]
     }
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.row().name
     }
@@ -275,7 +273,7 @@ pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
 
-/// Defaults that a stable tree backported from later kernels, with the profile that stands for the tree.
+/// Defaults that a stable tree backported from later kernels, with the profile used for the tree.
 ///
 /// NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 has not. 6.12.107 and the later trees have it, too; the
 /// table takes these trees for their releases. 7.2 switched RT_PUSH_IPI off; 6.1.192 and 6.12.117 have it off.
@@ -294,7 +292,6 @@ impl FeatureSet {
         };
         FEATURES.iter().filter(on).map(|r| r.feature).collect()
     }
-    /// Whether the feature is on.
     #[inline]
     pub fn has(self, f: Feature) -> bool {
         self.0 >> f as u8 & 1 == 1

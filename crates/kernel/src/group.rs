@@ -13,9 +13,7 @@ pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
 /// A group, and the tasks that it has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupSpec {
-    /// Its path.
     pub path: String,
-    /// Its shares.
     pub shares: u64,
     /// CPU time that it may use in a period, over all CPUs; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +24,7 @@ pub struct GroupSpec {
     /// CPU time that it may save up beyond its quota.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub burst: Ns,
-    /// Its tasks give way to those of other groups; its shares play no part then.
+    /// Its tasks give way to tasks of other groups; its shares play no part then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
     /// CPUs that tasks in it, and in groups below it, may use; `None`: any.
@@ -59,7 +57,6 @@ pub struct Limit {
     /// CPU time that a group may use in a period; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Ns>,
-    /// The period.
     #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
     pub period: Ns,
     /// CPU time that it may save up beyond its quota.

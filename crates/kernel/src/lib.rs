@@ -1,7 +1,38 @@
-//! Tables about kernels: the chronology of mechanisms, profiles, features, tunables, task policies, variants.
+//! Kernels as tables: the chronology of mechanisms, profiles, features, tunables, task policies, variants.
 //!
-//! This crate holds tables and validation only. `sim` holds the behaviour; the live backends apply the same
-//! names to a real kernel.
+//! # Problem
+//!
+//! "v6.5 with NO_SIS_UTIL and hz=100" has to mean the same in the simulator, on the running kernel and in a guest. So
+//! names, releases, defaults and ranges are here, once, with the tree in which each was read. Behaviour is not: `sim`
+//! implements the mechanisms, and the live backends apply the same names to a real kernel.
+//!
+//! # Terms
+//!
+//! - *Mechanism* ([`history`]): a piece of scheduler code that some releases have. [`History`] has a flag for each
+//!   one. A run resolves the flags from its version, and no other code compares versions.
+//! - *Feature* ([`feature`]): a mechanism that can be switched while the kernel runs, as in its `sched/features`.
+//! - *Tunable* ([`tunable`]): a number or a word, as in `/proc/sys/kernel/sched_*` or `debugfs`.
+//! - *Profile* ([`profile`]): a release with its default features and tunables. A [`Kernel`] is a profile after
+//!   changes.
+//! - *Variant* ([`variant`]): a named kernel of an experiment: a profile, with features, tunables, attributes of
+//!   tasks and groups, and changes in the middle of the run. [`Variant::resolve`] makes kernels of it, or says what
+//!   is wrong.
+//! - *Policy* and attributes ([`policy`]): what `sched_setattr` sets on a task. [`group`] has the same for task
+//!   groups.
+//!
+//! # Layers
+//!
+//! Tables (`history/table.rs`, `feature.rs`, `tunable.rs`, `profile.rs`) come first. [`effect`] derives from them in
+//! which kernels a feature has an effect. [`reference`](mod@reference), [`docs`] and `history/docs.rs` make the pages
+//! docs/features.md and docs/chronology.md; tests hold the pages to the tables. `stored.rs` reads the forms of old
+//! records.
+//!
+//! # What is not modelled
+//!
+//! Changes that were found in kernel trees and that the simulator lacks are rows of `history/unmodelled.rs`.
+
+// The crate is not published: a comment says what its item does not.
+#![allow(missing_docs)]
 
 pub mod docs;
 pub mod effect;

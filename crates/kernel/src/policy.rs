@@ -67,7 +67,6 @@ impl Policy {
 /// Scheduling attributes of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Attr {
-    /// Policy.
     pub policy: Policy,
     /// Nice value, -20 to 19, for fair policies.
     pub nice: i8,
@@ -88,7 +87,6 @@ pub const SLICES: std::ops::RangeInclusive<Ns> = Ns(100_000)..=Ns(100_000_000);
 /// A variant's changes to a task's attributes. An absent attribute stays as the workload has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AttrChange {
-    /// Policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     /// Nice value.
@@ -137,7 +135,7 @@ impl AttrChange {
     }
 }
 
-/// The attributes of task `name`, which has `own` by itself, under changes by group: first those for every
+/// The attributes of task `name`, which has `own` without changes, under changes by group: first those for every
 /// task, then those for its group.
 pub fn changed(tasks: &BTreeMap<String, AttrChange>, name: &str, own: Attr) -> Attr {
     let changes = [EVERY_TASK, group_of(name)].map(|group| tasks.get(group));
@@ -152,7 +150,7 @@ pub fn group_of(name: &str) -> &str {
     if bare.is_empty() { name } else { bare }
 }
 
-/// The group that stands for every task.
+/// The group of all tasks.
 pub const EVERY_TASK: &str = "*";
 
 /// Load weight of nice 0.

@@ -114,9 +114,12 @@ pub fn rename(
     let lazy_by_default = version.is_none_or(|v| Preempt::default_of(v) == Preempt::Lazy);
     let dynamic = version.is_none_or(|v| v >= came("dynamic-preemption"));
     let toggle = features.iter().rfind(|text| is_old_feature(text)).cloned();
-    let by_toggle = toggle.and_then(|text| match text.trim().to_ascii_uppercase().starts_with("NO_") {
-        false => Some(Preempt::Lazy),
-        true => lazy_by_default.then_some(Preempt::Full),
+    let by_toggle = toggle.and_then(|text| {
+        if text.trim().to_ascii_uppercase().starts_with("NO_") {
+            lazy_by_default.then_some(Preempt::Full)
+        } else {
+            Some(Preempt::Lazy)
+        }
     });
     features.retain(|text| !is_old_feature(text));
     let by_number = tunables.remove(OLD_TUNABLE).and_then(|value| match value {

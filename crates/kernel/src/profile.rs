@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// A kernel that can be simulated.
 #[derive(Debug)]
 pub struct Profile {
-    /// Its version.
     pub version: Version,
     /// One line: what is modelled and what is not.
     pub about: &'static str,
@@ -101,8 +100,8 @@ pub fn release(profile: Version) -> Option<&'static str> {
 const RELEASES: &[(Version, &str)] =
     &[(Version::new(6, 1), "6.1.192"), (Version::new(6, 12), "6.12.117"), (Version::new(7, 3), "7.3.4")];
 
-/// The profile that stands for a kernel of that version: the newest that is not newer. The oldest profile
-/// stands for kernels older than all profiles.
+/// The profile used for a kernel of that version: the newest that is not newer. The oldest profile
+/// is used for kernels older than all profiles.
 pub fn nearest(version: Version) -> Version {
     let known = || PROFILES.iter().map(|p| p.version);
     known().filter(|v| *v <= version).max().or_else(|| known().min()).unwrap_or(DEFAULT_PROFILE)
@@ -116,11 +115,8 @@ pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "StoredKernel")]
 pub struct Kernel {
-    /// Its version.
     pub version: Version,
-    /// Features that are on.
     pub features: FeatureSet,
-    /// Tunables.
     pub tunables: Tunables,
     /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +126,7 @@ pub struct Kernel {
     pub brought: Option<FeatureSet>,
 }
 
-/// A kernel as records have it, also those of 0.2, which had the lazy model as a feature.
+/// A kernel as records have it, records of 0.2 included, which had the lazy model as a feature.
 #[derive(Deserialize)]
 struct StoredKernel {
     version: Version,

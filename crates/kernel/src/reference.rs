@@ -41,7 +41,6 @@ pub struct Default {
     pub first: Version,
     /// The newest of them.
     pub last: Version,
-    /// Their value.
     pub value: Setting,
 }
 
@@ -66,7 +65,7 @@ pub struct Entry {
     pub about: &'static str,
     /// The owner of the name: "kernel", "patch" or "schedlab".
     pub source: &'static str,
-    /// The file, call, code or patch that it is or stands for; "" if `source` says all.
+    /// The file, call, code or patch that it is or switches; "" if `source` says all.
     pub source_text: &'static str,
     /// Whether some release has it.
     pub released: bool,

@@ -1,7 +1,7 @@
 //! A set of features as records have it: the names of those that are on, in the order of the table.
 //!
 //! Records of 0.1 and 0.2 have a number instead, with one bit for each feature. [`BITS`] is the order of
-//! these bits and never changes: the table's rows may stand in any order, and later features have no bit.
+//! these bits and never changes: the table's rows may come in any order, and later features have no bit.
 //! Such records are read.
 
 use crate::feature::Feature::{self, *};
@@ -20,10 +20,10 @@ const BITS: &[Feature] = &[
     AsymGran, WakeupOverlap, AffineWakeups, Hrtick, PlaceLag, PlaceDeadlineInitial, PlaceRelDeadline,
     RunToParity, PreemptShort, PickBuddy, DelayDequeue, DelayZero,
 ];
-/// The features whose bits follow after that of [`LAZY`].
+/// The features whose bits follow after [`LAZY`]'s.
 const BITS_AFTER_LAZY: &[Feature] = &[NiRandom, NiRate, SisWakeIdle, VcpuPack];
 
-/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after those of [`BITS`].
+/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after the bits of [`BITS`].
 const LAZY: &str = "PREEMPT_LAZY";
 
 /// A set as records have it.

@@ -239,7 +239,7 @@ impl<'de> Deserialize<'de> for Tunables {
 impl Tunables {
     /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1
     /// sources), 2.6.30 another (its source; 2.6.27's is the same).
-    /// base_slice is that of 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as
+    /// base_slice was read in 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as
     /// is that 6.12.0 still had that). CFS has none. HZ is Kconfig's default, 250; distributions differ, so
     /// sweep it where ticks matter.
     pub fn defaults(version: Version) -> Tunables {

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A feature switched on (`NAME`) or off (`NO_NAME`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Toggle {
-    /// The feature.
     pub feature: Feature,
     /// Its new state.
     pub on: bool,
@@ -58,7 +57,7 @@ pub struct Variant {
     /// the latter only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, AttrChange>,
-    /// Task groups that it adds to the workload's, or puts in the place of those of the same path.
+    /// Task groups that it adds to the workload's, or that replace groups of the same path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
     /// Changes in the middle of a run, in order of time.
@@ -107,7 +106,6 @@ pub struct Change {
     /// A task group that changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupChange>,
-    /// Tasks that change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskChange>,
 }
@@ -180,7 +178,6 @@ pub const SLICES_SINCE: Version = history::came("custom-slices");
 pub const RUNNING: &str = "running";
 
 impl Variant {
-    /// A plain kernel.
     pub fn plain(kernel: &str) -> Variant {
         Variant {
             name: kernel.to_owned(),

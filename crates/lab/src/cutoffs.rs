@@ -6,7 +6,7 @@ use schedlab_base::{Result, Version};
 use schedlab_kernel::{Cutoffs, Variant};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::Distances;
-use schedlab_sim::memory;
+use schedlab_sim::cache_by_level;
 use std::sync::{Mutex, PoisonError};
 
 /// A question with its answer.
@@ -22,7 +22,7 @@ static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// The cutoffs that a variant asks for; `None`: it asks for none.
 ///
 /// # Errors
-/// As [`memory::cutoffs`]; the variant is named.
+/// As [`cache_by_level::cutoffs`]; the variant is named.
 pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Option<Cutoffs>> {
     let Some(cost) = &variant.migration_cost else { return Ok(None) };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Opti
         return Ok(Some(found.cutoffs));
     }
     let distances = Distances::new(&machine.topology, version);
-    let found = memory::cutoffs(machine, &distances, cost, variant.migration_factor);
+    let found = cache_by_level::cutoffs(machine, &distances, cost, variant.migration_factor);
     let cutoffs = found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
     known.push(Known { machine: machine.clone(), version, variant: variant.clone(), cutoffs });
     Ok(Some(cutoffs))

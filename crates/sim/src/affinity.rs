@@ -5,7 +5,7 @@
 
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
@@ -32,11 +32,11 @@ impl System<'_> {
     /// A task gets other CPUs from outside.
     pub(crate) fn allow(&mut self, task: TaskId, mask: u32) {
         let allowed = self.fixed.masks[mask as usize].clone();
-        let (by, cpu) = (self.acting, self.tasks[task].cpu);
+        let (by, cpu) = (self.stepping.acting, self.tasks[task].cpu);
         let to = self.choose_allowed(by, task, Some(&allowed));
         let stays = allowed.contains(cpu);
         self.tasks[task].allowed = Some(allowed);
-        self.tell(cpu, EventKind::Allowed { task, mask });
+        self.emit_detail(cpu, EventKind::Allowed { task, mask });
         self.set_cpus_allowed(task);
         let Some(to) = to.filter(|_| !stays) else { return };
         if self.cpus[cpu].curr == Some(task) {
@@ -58,10 +58,10 @@ impl System<'_> {
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
         let begun = self.begin_enqueue(to, self.now);
-        if was == Queued::Delayed {
+        if was == QueueState::Delayed {
             self.put_on_delayed(to, task);
         } else {
-            self.tasks[task].state = State::Runnable;
+            self.tasks[task].state = TaskState::Runnable;
             self.activate_task(to, task, Enqueue::Moved);
         }
         if self.wakeup_preempt(to, Arrival { task, how: Enqueue::Moved, sync: false }) {
@@ -90,36 +90,34 @@ impl System<'_> {
 
     /// Takes a task off its queue, or from among those that wait for quota (limbo, where `on_rq` stays set). Returns
     /// how it was there.
-    pub(crate) fn take_off(&mut self, task: TaskId) -> Queued {
+    pub(crate) fn take_off(&mut self, task: TaskId) -> QueueState {
         let queue = self.entity(task).cfs_rq;
         if self.is_delayed(task) {
             self.take_off_delayed(task);
-            return Queued::Delayed;
+            return QueueState::Delayed;
         }
-        let limbo = &mut self.group_rqs[queue].limbo;
+        let limbo = &mut self.fair.group_rqs[queue].limbo;
         if let Some(at) = limbo.iter().position(|t| *t == task) {
             limbo.remove(at);
-            return Queued::Waits;
+            return QueueState::Waits;
         }
         if !self.tasks[task].on_rq {
-            return Queued::No;
+            return QueueState::No;
         }
         let runs = self.cpus[self.tasks[task].cpu].curr == Some(task);
         self.deactivate_task(task, Dequeue::Move);
-        if runs { Queued::Runs } else { Queued::Waits }
+        if runs { QueueState::Runs } else { QueueState::Waits }
     }
 }
 
 /// How a task was on its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Queued {
+pub(crate) enum QueueState {
     /// It was not.
     No,
     /// It sleeps, and works off its lag there.
     Delayed,
-    /// It waited.
     Waits,
-    /// It runs.
     Runs,
 }
 

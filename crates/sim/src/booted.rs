@@ -18,7 +18,7 @@
 //!
 //! A run may still be shorter than such state takes to follow its load: [`slow`] says how long that is.
 
-use crate::balance::interval::Clock;
+use crate::balance::interval::IntervalFacts;
 use crate::balance::newidle_gate::{DomainCost, longest_pass};
 use crate::balance::state::LevelState;
 use crate::cpu::Cpu;
@@ -62,8 +62,12 @@ pub(crate) fn first_jiffy(kernel: &Kernel, history: &History, nr_cpus: usize) ->
     if history.o1 { 0 } else { intervals(kernel, history, nr_cpus).longest() }
 }
 
-fn intervals(kernel: &Kernel, history: &History, nr_cpus: usize) -> Clock {
-    Clock { busy_is_short: history.busy_interval_short, hz: kernel.tunables.hz, nr_cpus: nr_cpus as u64 }
+fn intervals(kernel: &Kernel, history: &History, nr_cpus: usize) -> IntervalFacts {
+    IntervalFacts {
+        busy_is_short: history.busy_interval_short,
+        hz: kernel.tunables.hz,
+        nr_cpus: nr_cpus as u64,
+    }
 }
 
 /// State that follows its load more slowly than a short run takes.

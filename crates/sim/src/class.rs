@@ -13,7 +13,7 @@ use crate::fair::{Cfs, Early, Eevdf, Fair};
 use crate::o1::O1;
 use crate::rt::Rt;
 use crate::system::System;
-use crate::task::Class;
+use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
@@ -23,7 +23,6 @@ use schedlab_trace::{PlaceReason, SwitchReason};
 pub enum Enqueue {
     /// It woke up.
     Wakeup,
-    /// It is new.
     New,
     /// It was moved while runnable.
     Moved,
@@ -45,7 +44,6 @@ pub enum Dequeue {
 /// A task that was enqueued, as wakeup preemption sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The task.
     pub task: TaskId,
     /// Why it was enqueued.
     pub how: Enqueue,
@@ -58,7 +56,6 @@ pub struct Arrival {
 pub enum Select {
     /// The fair classes' answer: a search for a CPU begins, which takes time.
     Search,
-    /// To this CPU.
     At(CpuId, PlaceReason),
 }
 
@@ -84,8 +81,8 @@ pub(crate) trait SchedClass {
     /// Takes off tasks that are still on the class's queue of `cpu` though the runqueue counts no runnable one.
     /// `schedule()` calls it before a newidle balance.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
-    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a switch by
-    /// itself.
+    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a
+    /// switch without that.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
     /// Charges the running task up to this instant. It has no other effect: it ends no slice.
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId);
@@ -135,7 +132,6 @@ macro_rules! of_class {
 
 /// The core's calls.
 impl System<'_> {
-    /// The class of a task.
     #[inline]
     pub fn class(&self, task: TaskId) -> Class {
         self.tasks[task].class
@@ -143,11 +139,17 @@ impl System<'_> {
 
     /// Puts `task` on `cpu`'s runqueue (`activate_task`).
     pub fn activate_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
+        debug_assert!(
+            self.tasks[task].state == TaskState::Runnable,
+            "{task:?} is put on {cpu}'s queue while {:?}",
+            self.tasks[task].state
+        );
         of_class!(self.class(task), enqueue_task(self, cpu, task, why));
         self.queued(cpu, task);
     }
     /// Takes `task` off its CPU's runqueue (`deactivate_task`).
     pub fn deactivate_task(&mut self, task: TaskId, why: Dequeue) {
+        debug_assert!(self.tasks[task].on_rq, "{task:?} leaves a queue that it is not on");
         of_class!(self.class(task), dequeue_task(self, task, why));
         self.dequeued(task);
     }
@@ -168,9 +170,10 @@ impl System<'_> {
     }
     /// Picks the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        match self.rt_shared.any {
-            false => of_class!(self.fixed.fair, pick_next_task(self, cpu, prev)),
-            true => self.pick_by_rank(cpu, prev),
+        if self.rt.shared.any {
+            self.pick_by_rank(cpu, prev)
+        } else {
+            of_class!(self.fixed.fair, pick_next_task(self, cpu, prev))
         }
     }
     /// The same if there are tasks of more than one class: the first class that has one picks.
@@ -188,14 +191,14 @@ impl System<'_> {
     /// `schedule()` has begun: a class may bring tasks in before the pick (`put_prev_task_balance`).
     #[inline]
     pub fn balance(&mut self, cpu: CpuId, prev: TaskId) {
-        if self.rt_shared.any {
+        if self.rt.shared.any {
             of_class!(self.class(prev), balance(self, cpu, prev));
         }
     }
     /// A switch on `cpu` is over (`finish_task_switch`).
     #[inline]
     pub fn switched_in(&mut self, cpu: CpuId) {
-        if self.rt_shared.any
+        if self.rt.shared.any
             && let Some(curr) = self.cpus[cpu].curr
         {
             of_class!(self.class(curr), switched_in(self, cpu));
@@ -227,6 +230,11 @@ impl System<'_> {
     }
     /// Moves a task that is on no queue to another CPU.
     pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
+        debug_assert!(
+            self.tasks[task].allowed.as_ref().is_none_or(|allowed| allowed.contains(to)),
+            "{task:?} moves to {to}, which it may not use"
+        );
+        debug_assert!(!self.tasks[task].on_cpu, "{task:?} moves to {to} while it runs");
         of_class!(self.class(task), migrate_task(self, task, to));
         self.tasks[task].cpu = to;
     }
@@ -241,7 +249,7 @@ impl System<'_> {
     /// Checks the invariants of every class's queue of `cpu`, and that the runqueue counts all their tasks.
     pub(crate) fn walk_classes(&mut self, cpu: CpuId) -> Result<(), String> {
         let on_queues = of_class!(Class::Rt, walk(self, cpu))? + of_class!(self.fixed.fair, walk(self, cpu))?;
-        if on_queues != self.nr_running[cpu] {
+        if on_queues != self.rqs.nr_running(cpu) {
             return Err("nr_running of runqueue and its classes differ".into());
         }
         Ok(())

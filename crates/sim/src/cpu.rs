@@ -1,11 +1,11 @@
 //! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that belong to no class.
 
 use crate::balance::state::NohzFlags;
+use crate::cpu_load::CpuLoad;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
 use crate::idle::haltpoll::Haltpoll;
-use crate::loads::CpuLoad;
 use crate::rq::clock::RqClock;
 use crate::timer::TimerQueue;
 use crate::wakeup::scan_cost::ScanCost;
@@ -54,7 +54,7 @@ pub struct Cpu {
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
     /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they
-    /// stand until all are served.
+    /// remain until all are served.
     pub nohz_asked: NohzFlags,
     /// Requests that it is about to serve in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,
@@ -113,7 +113,7 @@ pub struct Cpu {
     /// `cpu_load[]`.
     pub load: CpuLoad,
     /// The choice of a CPU for a new task that is under way.
-    pub walk: crate::balance::state::Walk,
+    pub walk: crate::balance::state::Descent,
     /// Newidle balance in progress.
     pub newidle: crate::balance::state::Newidle,
     /// Periodic balance in progress.

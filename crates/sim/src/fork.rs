@@ -2,12 +2,12 @@
 //! slice later in virtual time. A task at exec is taken there by the stopper (`sched_exec`), if it is a fair one. Not
 //! modelled: before 2.6.32 real-time tasks move at exec, too, and before 2.6.13 a task alone on its CPU stays.
 
-use crate::balance::state::{Walk, Why};
+use crate::balance::state::{Descent, Why};
 use crate::class::{Enqueue, Select};
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 
@@ -16,10 +16,10 @@ impl System<'_> {
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task].cpu = cpu;
         self.cpus[cpu].walk =
-            Walk::begin(&self.fixed.domains, cpu, Why::Fork, self.fixed.history.fork_stops_at_gap);
+            Descent::begin(&self.fixed.domains, cpu, Why::Fork, self.fixed.history.fork_stops_at_gap);
     }
 
-    /// Goes on with the visits. When they are over the task is placed and enqueued.
+    /// Continues the visits. When they are over the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
         let mut walk = self.cpus[cpu].walk;
         let chosen = self.fork_cpu(cpu, task, &mut walk);
@@ -35,7 +35,7 @@ impl System<'_> {
 
     /// The CPU for a new task: its class's choice, or the next step of the slow path. `Err`: the time of the step after
     /// that.
-    fn fork_cpu(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
+    fn fork_cpu(&mut self, by: CpuId, task: TaskId, walk: &mut Descent) -> Result<CpuId, u64> {
         let allowed = self.tasks[task].allowed.as_ref();
         let prev = if self.tasks[task].may_run_on(by) { Some(by) } else { allowed.and_then(|a| a.lowest()) };
         match self.select_task_rq(by, task, prev.unwrap_or(by)) {
@@ -71,7 +71,7 @@ impl System<'_> {
             self.migrate_task(task, to);
             self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
         }
-        self.tasks[task].state = State::Waking;
+        self.tasks[task].state = TaskState::Waking;
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 
@@ -82,11 +82,11 @@ impl System<'_> {
             return self.return_to_user(cpu);
         }
         self.cpus[cpu].walk =
-            Walk::begin(&self.fixed.domains, cpu, Why::Exec, self.fixed.history.fork_stops_at_gap);
+            Descent::begin(&self.fixed.domains, cpu, Why::Exec, self.fixed.history.fork_stops_at_gap);
         self.begin(cpu, Step::Exec, 0);
     }
 
-    /// Goes on with the visits. When they are over the stopper takes the task to the chosen CPU.
+    /// Continues the visits. When they are over the stopper takes the task to the chosen CPU.
     pub fn exec_step(&mut self, cpu: CpuId) {
         let Some(curr) = self.cpus[cpu].curr else { return };
         let mut walk = self.cpus[cpu].walk;
@@ -109,7 +109,7 @@ impl System<'_> {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
         self.start_fork_search(CpuId(0), task);
         let mut walk = self.cpus[CpuId(0)].walk;
-        self.horizon = u64::MAX;
+        self.stepping.horizon = u64::MAX;
         let to = loop {
             if let Ok(to) = self.fork_cpu(CpuId(0), task, &mut walk) {
                 break to;

@@ -12,21 +12,36 @@ use schedlab_workload::SetId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sys {
     /// Start a timer and sleep: soft expiry, slack, ns.
-    Sleep { soft: u64, slack_ns: u64 },
+    Sleep {
+        soft: u64,
+        slack_ns: u64,
+    },
     /// Start a timer for a sleep that counts from now on, on CPUs whose turn may end within the call.
-    StartSleep { length: Ns, slack_ns: u64 },
+    StartSleep {
+        length: Ns,
+        slack_ns: u64,
+    },
     /// Sleep, unless the timer has fired already.
     FallAsleep,
     /// futex wait.
-    Wait { word: u32, value: u32, until: u64 },
+    Wait {
+        word: u32,
+        value: u32,
+        until: u64,
+    },
     /// futex wake.
-    Wake { word: u32, count: u32 },
+    Wake {
+        word: u32,
+        count: u32,
+    },
     /// Take the lock of a channel; the task holds the operation.
     Lock,
     /// Copy to or from a channel; the task holds the operation.
     Transfer,
     /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
-    Poll { set: SetId },
+    Poll {
+        set: SetId,
+    },
     /// The rest of such a call from its next wakeup on.
     Wakeups,
     /// The rest of such a call after its wakeups.
@@ -34,22 +49,31 @@ pub enum Sys {
     /// sched_yield.
     Yield,
     /// Ask how much CPU time the task has used, then compute until it is `work_ns` more.
-    Compute { work_ns: u64 },
+    Compute {
+        work_ns: u64,
+    },
     /// Create a task.
-    Spawn { task: TaskId },
+    Spawn {
+        task: TaskId,
+    },
     /// exec: choose a CPU and go there.
     Exec,
     /// Read the CPU time of a task.
-    Usage { task: TaskId },
+    Usage {
+        task: TaskId,
+    },
     /// What a new task has yet to set up: its group, its CPUs or its attributes.
     SetUp,
     /// Change attributes.
-    SetAttr { attr: Attr },
+    SetAttr {
+        attr: Attr,
+    },
     /// Change allowed CPUs.
-    SetAffinity { mask: u32 },
+    SetAffinity {
+        mask: u32,
+    },
     /// A vCPU has signalled others whose threads sleep.
     VcpuKicks,
-    /// A vCPU has halted.
     VcpuHalts,
     /// The host polls for work of a halted vCPU.
     VcpuPolls,
@@ -122,7 +146,6 @@ impl Step {
 /// One context of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// The step it is in.
     pub step: Step,
     /// When the step ends, ns; [`NEVER`] while suspended or open-ended.
     pub ends: u64,

@@ -1,11 +1,11 @@
-//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
+//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode continues, or gives way.
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
-use crate::task::State;
+use crate::task::TaskState;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
@@ -24,7 +24,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            let received_ns = self.nic.take(cpu, now) * costs.nic_irq_ns;
+            let received_ns = self.others.nic.take(cpu, now) * costs.nic_irq_ns;
             let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
             (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
@@ -44,10 +44,7 @@ impl System<'_> {
         match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
-                match self.fixed.history.timers_on_ticks {
-                    true => self.run_timers(cpu),
-                    false => self.leave_hard(cpu),
-                }
+                if self.fixed.history.timers_on_ticks { self.run_timers(cpu) } else { self.leave_hard(cpu) }
             }
             Step::Timer => {
                 self.hrtick(cpu);
@@ -63,7 +60,7 @@ impl System<'_> {
                 self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                if self.nic.next(cpu).is_none() {
+                if self.others.nic.next(cpu).is_none() {
                     return self.leave_hard(cpu);
                 }
                 self.receive(cpu);
@@ -84,7 +81,7 @@ impl System<'_> {
     /// A timer of `cpu` has fired.
     fn expire(&mut self, cpu: CpuId, fires: Fires) {
         match fires {
-            Fires::Wakes(task) if self.tasks[task].state == State::Runnable => {
+            Fires::Wakes(task) if self.tasks[task].state == TaskState::Runnable => {
                 // The task has not fallen asleep yet, and will not.
                 self.tasks[task].timer = None;
             }
@@ -117,7 +114,7 @@ impl System<'_> {
         costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
     }
 
-    /// The hardirq is over: a raised softirq runs, or the interrupted context goes on.
+    /// The hardirq is over: a raised softirq runs, or the interrupted context continues.
     pub fn leave_hard(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         c.hard = Frame::NONE;
@@ -194,9 +191,9 @@ impl System<'_> {
         {
             self.resched(cpu, cpu, why);
         }
-        self.tell_counters(cpu, [self.cpus[cpu].curr, None]);
-        if self.groups.len() > 1 && self.is_crowded(cpu) {
-            self.stats.crowded_ticks += 1;
+        self.report_counters(cpu, [self.cpus[cpu].curr, None]);
+        if self.fair.groups.len() > 1 && self.is_crowded(cpu) {
+            self.accounts.stats.crowded_ticks += 1;
         }
         self.trigger_load_balance(cpu);
     }

@@ -4,7 +4,7 @@
 use crate::cpu::Cpu;
 use crate::frame::Step;
 use crate::system::System;
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
 /// Charged CPU time equals elapsed time minus idle: the tasks' sum is the CPUs' busy time, except time that was charged
@@ -13,7 +13,7 @@ use schedlab_base::{CpuId, Error, Result, TaskId};
 /// # Errors
 /// When it does not: a fault of the simulator.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
-    let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
+    let tasks: u64 = sys.fair.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
     let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
     let busy: i64 = sys.cpus.iter().map(charged).sum();
     if tasks as i64 == busy {
@@ -37,19 +37,19 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let on_rq = sys.tasks.iter().filter(|t| t.on_rq).count() as u32;
     let delayed: u32 = sys.cpus.ids().map(|cpu| sys.nr_delayed(cpu)).sum();
     let throttled = sys.throttled_tasks() + sys.tasks_without_quota();
-    let counted: u32 = sys.nr_running.iter().sum::<u32>() + throttled - delayed;
+    let counted: u32 = sys.rqs.all_running() + throttled - delayed;
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
-    let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
+    let runnable = sys.tasks.iter().filter(|t| t.state == TaskState::Runnable).count() as u32;
     if on_rq != counted || runnable != on_rq + carried {
         let text =
             format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
         return fail(CpuId(0), sys.now, text);
     }
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
-    for own in &mut sys.nested {
+    for own in &mut sys.others.nested {
         walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
     }
-    for own in &mut sys.remotes {
+    for own in &mut sys.others.remotes {
         walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
     }
     Ok(())
@@ -62,7 +62,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
         return Ok(());
     }
     let called = called_up(sys);
-    let asleep = |id: TaskId| sys.tasks[id].state == State::Sleeping && !called.contains(&id);
+    let asleep = |id: TaskId| sys.tasks[id].state == TaskState::Sleeping && !called.contains(&id);
     for (port, buffer) in sys.channels.buffers.iter().enumerate() {
         buffer.check().map_err(|what| format!("end {port}: {what}"))?;
         let reads = |id: &TaskId| match sys.tasks[*id].user {

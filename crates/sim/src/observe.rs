@@ -25,7 +25,7 @@ pub struct Stats {
     pub refill_ns: u64,
     /// Checks by wakers that found the wakee still on its old CPU.
     pub on_cpu_waits: u64,
-    /// Datagrams lost for want of room.
+    /// Datagrams lost for lack of room.
     pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
@@ -77,7 +77,7 @@ pub struct Intervals {
     pub names: Vec<String>,
     /// The stretches kept.
     pub kept: Vec<Interval>,
-    /// Number of stretches dropped for want of room.
+    /// Number of stretches dropped for lack of room.
     pub dropped: u64,
 }
 
@@ -95,8 +95,35 @@ impl Intervals {
     }
 }
 
+/// What is counted and recorded of a run, and since when.
+pub struct Accounts {
+    /// Counters that events do not carry.
+    pub stats: Stats,
+    /// The counters of /proc/schedstat.
+    pub schedstat: Schedstat,
+    /// The programs' measurements by interval.
+    pub intervals: Intervals,
+    /// Values before this time are not recorded, ns.
+    pub measure_from: u64,
+    /// Waits that began earlier count from here, ns: the end of the warm-up once it is over.
+    pub counted_from: u64,
+}
+
+impl Accounts {
+    /// All counts are 0, and all is recorded.
+    pub fn new(domains: &Domains, features: FeatureSet) -> Accounts {
+        Accounts {
+            stats: Stats::default(),
+            schedstat: schedstat(domains, features),
+            intervals: Intervals::default(),
+            measure_from: 0,
+            counted_from: 0,
+        }
+    }
+}
+
 /// Counters of 0 for a machine's domains under a kernel with these features.
-pub fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
+fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
     let names = |cpu: &Vec<schedlab_machine::Domain>| {
         cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
     };

@@ -24,7 +24,12 @@ pub(crate) struct Outside<'a> {
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
-        Outside { measure_from: sys.measure_from, changes, later: sys.later.clone(), held_until: 0 }
+        Outside {
+            measure_from: sys.accounts.measure_from,
+            changes,
+            later: sys.run.later.clone(),
+            held_until: 0,
+        }
     }
     /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {
@@ -50,7 +55,7 @@ impl<'a> Outside<'a> {
             sys.switch_kernel(*kernel);
             self.changes = rest;
         }
-        sys.from_outside = true;
+        sys.stepping.from_outside = true;
         while let Some((_, later)) =
             self.later.front().filter(|(at, _)| (*at).max(self.held_until) <= sys.now)
         {
@@ -61,6 +66,6 @@ impl<'a> Outside<'a> {
             }
             self.later.pop_front();
         }
-        sys.from_outside = false;
+        sys.stepping.from_outside = false;
     }
 }

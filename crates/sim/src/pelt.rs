@@ -115,7 +115,7 @@ impl Removed {
 
 /// Facts that give a new task its first utilisation.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct FirstUtilFacts {
     /// Utilisation of the runqueue it starts on.
     pub cfs_util_avg: u64,
     /// Load average of that runqueue.
@@ -194,10 +194,10 @@ impl Pelt {
         self.util_sum = self.util_avg * divider;
     }
 
-    /// The averages of a new task. Its load is that of a task that was always runnable. Its utilisation is the
+    /// The averages of a new task. It has the load of a task that was always runnable. Its utilisation is the
     /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). The
     /// weight is the fine one up to 6.9, so that the half is what a task gets. In kernels before that rule it is full.
-    pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
+    pub fn settled(history: &History, weight: u64, now_ns: u64, room: FirstUtilFacts) -> Pelt {
         let util = if !history.new_task_util {
             1024
         } else {
@@ -304,7 +304,7 @@ impl Pelt {
         self.util_avg += entity.util_avg;
     }
 
-    /// Loads that were left behind are taken off. Their sums are those that their averages stand for at this point of
+    /// Loads that were left behind are taken off. Their sums follow from their averages at this point of
     /// the period. Returns the runnable time that went, without weights.
     pub fn remove(&mut self, gone: &Removed) -> u64 {
         let of = |avg: u64| avg * self.divider();
@@ -316,7 +316,7 @@ impl Pelt {
     }
 
     /// An entity is detached. Rounding may have left less than the entity brought, so nothing goes below zero. A sum
-    /// does not go below the value that its average stands for at the start of a period; otherwise the average would
+    /// does not go below the value that follows from its average at the start of a period; otherwise the average would
     /// rise on the next update.
     pub fn sub(&mut self, entity: &Pelt) {
         let least = LOAD_AVG_MAX - PERIOD;

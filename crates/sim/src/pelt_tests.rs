@@ -94,7 +94,7 @@ fn averages_change_only_when_a_period_ends() {
     assert!(!p.update(5, 1024, 1, true), "time does not run backwards");
 }
 
-const ROOM: Room = Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 };
+const ROOM: FirstUtilFacts = FirstUtilFacts { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 };
 
 #[test]
 fn a_new_task_has_full_load_and_the_utilisation_of_its_era() {
@@ -104,22 +104,26 @@ fn a_new_task_has_full_load_and_the_utilisation_of_its_era() {
     };
     assert_eq!(new(V45, ROOM), (1024, 1024));
     assert_eq!(new(V65, ROOM), (1024, 512), "half of an idle CPU");
-    let used = Room { cfs_util_avg: 200, cfs_load_avg: 1023, ..ROOM };
+    let used = FirstUtilFacts { cfs_util_avg: 200, cfs_load_avg: 1023, ..ROOM };
     assert_eq!(new(V65, used), (1024, 412), "half the room, by the fine weight");
     assert_eq!(
-        new(V65, Room { cfs_util_avg: 1, cfs_load_avg: 700, ..ROOM }),
+        new(V65, FirstUtilFacts { cfs_util_avg: 1, cfs_load_avg: 700, ..ROOM }),
         (1024, 511),
         "however little it was"
     );
     let v610 = History::of(Version::new(6, 10));
     assert_eq!(new(v610, used), (1024, 200), "the queue's own");
     assert_eq!(
-        new(v610, Room { cfs_util_avg: 900, cfs_load_avg: 1023, ..ROOM }),
+        new(v610, FirstUtilFacts { cfs_util_avg: 900, cfs_load_avg: 1023, ..ROOM }),
         (1024, 62),
         "half the room"
     );
-    assert_eq!(new(V65, Room { cfs_util_avg: 900, cfs_load_avg: 1023, ..ROOM }), (1024, 62), "half the room");
-    assert_eq!(new(V65, Room { cfs_util_avg: 1030, cfs_load_avg: 1023, ..ROOM }), (1024, 0));
+    assert_eq!(
+        new(V65, FirstUtilFacts { cfs_util_avg: 900, cfs_load_avg: 1023, ..ROOM }),
+        (1024, 62),
+        "half the room"
+    );
+    assert_eq!(new(V65, FirstUtilFacts { cfs_util_avg: 1030, cfs_load_avg: 1023, ..ROOM }), (1024, 0));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! A run: tasks are set up, the clock runs to the end, accounts are drawn up, cheap invariants checked.
 
 use crate::background::Arrivals;
-use crate::cache::Reuse;
+use crate::cache_by_core::Reuse;
+use crate::cache_by_level::Sources;
 use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
-use crate::memory::Sources;
 use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
@@ -16,7 +16,7 @@ use crate::outside::Outside;
 use crate::preempt::Parked;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::{Counted, State, Task, UserOp};
+use crate::task::{Task, TaskCounts, TaskState, UserOp};
 use crate::timer::Fires;
 use crate::turns;
 use crate::wakeup::wide::Flips;
@@ -25,9 +25,8 @@ use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Steps between two checks of the stop flag and reports of progress.
 const STOP_EVERY: u64 = 4096;
@@ -63,26 +62,22 @@ pub fn run(
         setup;
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
-    let mut others = Others::of(machine, &mut workload)?;
+    let mut others = Unbooted::of(machine, &mut workload)?;
     validate(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
-    sys.measure_from = workload.warmup.0;
-    sys.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
+    sys.accounts.measure_from = workload.warmup.0;
+    sys.others.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
     others.boot(&mut sys, seed);
     if background {
         load_background(&mut sys, machine);
     }
     sys.lay_out_memory();
-    for task in starters {
-        sys.start_task(task);
-        let cpu = sys.tasks[task].cpu;
-        sys.kick(CpuId(0), cpu);
-    }
+    start_all(&mut sys, starters);
     sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
-    let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
-    let clock = Clock { end, look_at: look_every, stopped: false, missed: None };
+    let how = Drive { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
+    let clock = RunClock { end, look_at: look_every, stopped: false, missed: None };
     let mut clock = match sys.turns {
         Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
         None => drive(&mut sys, seed, clock, &how)?,
@@ -91,25 +86,34 @@ pub fn run(
     report(sys, clock)
 }
 
+/// Starts tasks, and signals the CPUs that they are on.
+pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
+    for task in tasks {
+        sys.start_task(task);
+        let cpu = sys.tasks[task].cpu;
+        sys.kick(CpuId(0), cpu);
+    }
+}
+
 /// The other machines of a run before they boot: virtual ones, and those behind a link.
-struct Others {
+struct Unbooted {
     nested: Vec<NestedDecl>,
     remotes: Vec<RemoteDecl>,
     /// By place: the machine, the part of the workload, and where its programs' values go.
     places: Vec<(Machine, Option<Built>, Relay, Relay)>,
 }
 
-impl Others {
-    fn of(host: &Machine, workload: &mut Built) -> Result<Others> {
+impl Unbooted {
+    fn of(host: &Machine, workload: &mut Built) -> Result<Unbooted> {
         let (nested, remotes) = (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
         if host.turns.is_some() && !(nested.is_empty() && remotes.is_empty()) {
             let text =
                 format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
             return Err(Error::input(text));
         }
-        let mut others = Others { nested, remotes, places: Vec::new() };
+        let mut others = Unbooted { nested, remotes, places: Vec::new() };
         for (n, decl) in others.nested.iter().enumerate() {
-            let seen = nested::machine::of(host, &decl.name, decl.vcpus.len() as u32)?;
+            let seen = nested::machine::guest(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
             let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
             validate(&mut part, &seen)?;
@@ -124,7 +128,6 @@ impl Others {
         Ok(others)
     }
 
-    /// Boots them.
     fn boot<'s>(&'s mut self, sys: &mut System<'s>, seed: u64) {
         let (nested, remotes) = self.places.split_at_mut(self.nested.len());
         for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(nested).enumerate() {
@@ -158,17 +161,14 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     if autogroup {
         sessions::separate(&mut workload, here);
     }
-    sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
-    sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
-    sys.spinners = (0..workload.words).map(|_| VecDeque::new()).collect();
-    sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
+    sys.user.lay_out(workload.words as usize, workload.slots as usize);
     sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     let warmup = workload.warmup;
-    sys.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
-    sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    sys.run.later = workload.later.iter().map(|(at, later)| (warmup.plus(*at).0, *later)).collect();
+    sys.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
+    sys.run.alive = workload.tasks.iter().filter(|t| t.counts() && t.place == here).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
@@ -231,7 +231,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                 },
             );
             let task = &mut sys.tasks[id];
-            task.state = State::Sleeping;
+            task.state = TaskState::Sleeping;
             task.detached = true;
             let number = sys.cpus[cpu].timers.start(Fires::Wakes(id), first, 0);
             sys.tasks[id].timer = Some((cpu, number));
@@ -244,7 +244,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let queue = sys.group_queue(new.group, new.cpu);
     let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue);
-    let entity = sys.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
+    let entity = sys.fair.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
     sys.parked.push(Parked::default());
     sys.tasks.push(Task {
         name: new.name,
@@ -260,7 +260,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         o1: O1Task::new(new.attr),
         allowed: new.allowed,
         own: None,
-        state: State::Unborn,
+        state: TaskState::Unborn,
         group: new.group,
         cpu: new.cpu,
         on_rq: false,
@@ -285,14 +285,14 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         reuse: Reuse::default(),
         refill_ns: 0,
         work_ns: 0,
-        counted: Counted::default(),
+        counted: TaskCounts::default(),
         before: (0, 0),
     });
     id
 }
 
 /// Ways to drive the clock, and observers outside the run.
-pub(crate) struct How<'a> {
+pub(crate) struct Drive<'a> {
     /// The expensive invariants are walked after every step.
     pub(crate) check: bool,
     /// The invariants are walked at every look.
@@ -305,7 +305,7 @@ pub(crate) struct How<'a> {
     pub(crate) changes: Vec<(Ns, Kernel)>,
 }
 
-impl How<'_> {
+impl Drive<'_> {
     /// Reports the run's progress, and returns whether the run is to end.
     fn wants_an_end(&self, now: u64) -> bool {
         if let Some(clock) = self.clock {
@@ -316,7 +316,7 @@ impl How<'_> {
 }
 
 /// The clock's position in a run.
-pub(crate) struct Clock {
+pub(crate) struct RunClock {
     pub(crate) end: u64,
     /// The number of steps at which to look up next.
     pub(crate) look_at: u64,
@@ -326,12 +326,12 @@ pub(crate) struct Clock {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
+fn drive(sys: &mut System<'_>, seed: u64, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let n = sys.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1 + sys.remotes.len(), Stream::new(seed).purpose("ties"));
+    let mut tree = WinnerTree::new(n + 1 + sys.others.remotes.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    (0..sys.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.remotes[r].next_event()));
-    sys.touched.clear();
+    (0..sys.others.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.others.remotes[r].next_event()));
+    sys.stepping.touched.clear();
     // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
     // them.
     let mut outside = Outside::new(sys, &how.changes);
@@ -344,7 +344,7 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
         if slot == n {
             sys.now = at;
             outside.act(sys);
-            while let Some(touched) = sys.touched.pop() {
+            while let Some(touched) = sys.stepping.touched.pop() {
                 tree.arm(touched.index(), sys.slot_event(touched));
             }
             tree.arm(n, outside.next());
@@ -368,8 +368,8 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
 }
 
 /// The clock has run out.
-fn finish(sys: &mut System<'_>, clock: &mut Clock) {
-    let measured = sys.now >= sys.measure_from;
+fn finish(sys: &mut System<'_>, clock: &mut RunClock) {
+    let measured = sys.now >= sys.accounts.measure_from;
     sys.now = clock.end;
     if !measured {
         // All tasks left, or the run was stopped, during the warm-up: nothing of it counts.
@@ -387,27 +387,27 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
 fn turn(
     sys: &mut System<'_>,
     tree: &mut WinnerTree,
-    clock: &mut Clock,
+    clock: &mut RunClock,
     slot: usize,
     mut at: u64,
-    how: &How<'_>,
+    how: &Drive<'_>,
 ) -> Result<Option<u64>> {
     let cpu = CpuId::from(slot);
     let mut rival = tree.take(slot);
     loop {
-        sys.steps += 1;
-        sys.horizon = WinnerTree::time(rival).min(clock.end);
+        sys.stepping.steps += 1;
+        sys.stepping.horizon = WinnerTree::time(rival).min(clock.end);
         sys.step(cpu, at);
-        if !sys.touched.is_empty() {
-            while let Some(touched) = sys.touched.pop() {
+        if !sys.stepping.touched.is_empty() {
+            while let Some(touched) = sys.stepping.touched.pop() {
                 if touched != cpu {
                     tree.arm(touched.index(), sys.slot_event(touched));
                 }
             }
             rival = tree.least();
         }
-        let looks_up = sys.alive == 0 || sys.steps >= clock.look_at;
-        if (looks_up || how.check || sys.fault.is_some()) && over(sys, clock, at, how)? {
+        let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at;
+        if (looks_up || how.check || sys.run.fault.is_some()) && over(sys, clock, at, how)? {
             return Ok(None);
         }
         let next = sys.next_event(cpu);
@@ -415,7 +415,7 @@ fn turn(
             tree.put(slot, next);
             return Ok(Some(rival));
         }
-        if !sys.merge || next >= clock.end {
+        if !sys.stepping.merge || next >= clock.end {
             tree.put(slot, next);
             return Ok(Some(tree.least()));
         }
@@ -428,17 +428,17 @@ fn turn(
 fn remote_turn(
     sys: &mut System<'_>,
     tree: &mut WinnerTree,
-    (clock, how): (&mut Clock, &How<'_>),
+    (clock, how): (&mut RunClock, &Drive<'_>),
     (slot, at): (usize, u64),
 ) -> Result<Option<u64>> {
     let number = slot - sys.nr_cpus() - 1;
     let rival = tree.take(slot);
     sys.remote_acts(number, at, WinnerTree::time(rival).min(clock.end));
-    while let Some(touched) = sys.touched.pop() {
+    while let Some(touched) = sys.stepping.touched.pop() {
         tree.arm(touched.index(), sys.slot_event(touched));
     }
-    tree.arm(slot, sys.remotes[number].next_event());
-    let looks_up = sys.alive == 0 || sys.steps >= clock.look_at || sys.fault.is_some();
+    tree.arm(slot, sys.others.remotes[number].next_event());
+    let looks_up = sys.run.alive == 0 || sys.stepping.steps >= clock.look_at || sys.run.fault.is_some();
     if looks_up && over(sys, clock, at, how)? {
         return Ok(None);
     }
@@ -447,19 +447,19 @@ fn remote_turn(
 
 /// Whether a run ends after a step at `at`: a fault, no task left, a stop from outside.
 #[cold]
-pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
-    if let Some(fault) = sys.fault.take() {
+pub(crate) fn over(sys: &mut System<'_>, clock: &mut RunClock, at: u64, how: &Drive<'_>) -> Result<bool> {
+    if let Some(fault) = sys.run.fault.take() {
         return Err(fault);
     }
-    if how.check || (how.walks && sys.steps >= clock.look_at) {
+    if how.check || (how.walks && sys.stepping.steps >= clock.look_at) {
         crate::invariants::walk(sys)?;
     }
-    if sys.alive == 0 {
-        clock.end = at.max(sys.measure_from);
+    if sys.run.alive == 0 {
+        clock.end = at.max(sys.accounts.measure_from);
         return Ok(true);
     }
-    if sys.steps >= clock.look_at {
-        clock.look_at = sys.steps + how.look_every;
+    if sys.stepping.steps >= clock.look_at {
+        clock.look_at = sys.stepping.steps + how.look_every;
         clock.stopped = how.wants_an_end(at);
         clock.end = if clock.stopped { at } else { clock.end };
     }
@@ -484,45 +484,51 @@ pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     }
 }
 
-fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
+fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
     // A `schedule()` that the end cuts off has charged up to its beginning only. A task that has left its queue was
     // charged as it left.
     sys.release_clocks();
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
-    let mut report =
-        SimReport { end: Ns(clock.end), events: sys.steps, stopped: clock.stopped, ..SimReport::default() };
-    report.missed = clock.missed.map(|at| at.since(Ns(sys.measure_from)));
+    let mut report = SimReport {
+        end: Ns(clock.end),
+        events: sys.stepping.steps,
+        stopped: clock.stopped,
+        ..SimReport::default()
+    };
+    report.missed = clock.missed.map(|at| at.since(Ns(sys.accounts.measure_from)));
     report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
-    report.wakeups = sys.stats.wakeups;
-    for own in std::mem::take(&mut sys.nested) {
+    report.wakeups = sys.accounts.stats.wakeups;
+    for own in std::mem::take(&mut sys.others.nested) {
         nested::accounts::close(own, clock.end, &mut report)?;
     }
-    for mut link in std::mem::take(&mut sys.remotes) {
+    for mut link in std::mem::take(&mut sys.others.remotes) {
         nested::accounts::close_kernel(&mut link.sys, clock.end, &mut report)?;
     }
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
-    found.duration = report.end.since(Ns(sys.measure_from));
-    found.intervals.append(&mut sys.intervals.kept);
+    found.duration = report.end.since(Ns(sys.accounts.measure_from));
+    found.intervals.append(&mut sys.accounts.intervals.kept);
     // The intervals of several tasks are kept in the order in which they ended.
     found.intervals.sort_by_key(|i| i.start);
-    let lost = sys.intervals.dropped;
+    let lost = sys.accounts.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
-    if sys.groups.len() > 1 {
-        found.counters.insert("group.crowded_time".to_owned(), sys.stats.crowded_ticks * sys.fixed.tick_ns);
+    if sys.fair.groups.len() > 1 {
+        found
+            .counters
+            .insert("group.crowded_time".to_owned(), sys.accounts.stats.crowded_ticks * sys.fixed.tick_ns);
     }
-    let mut schedstat = sys.schedstat;
-    schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
+    let mut schedstat = sys.accounts.schedstat;
+    schedstat.timestamp = (clock.end - sys.accounts.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
-    found.counters.extend(sys.stats.named());
-    if let Some(memory) = &sys.memory {
+    found.counters.extend(sys.accounts.stats.named());
+    if let Some(memory) = &sys.memory.by_level {
         found.counters.extend(memory.sources.named());
     }
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
-        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;
+        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.accounts.stats.datagrams_lost;
     }
     Ok(report)
 }
@@ -532,8 +538,8 @@ pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
     TaskAccount {
         name: task.name.clone(),
         background: task.background,
-        ended: (task.state != State::Unborn).then_some(Ns(task.ended)),
-        cpu_time_ns: sys.entities[task.entity].sum_exec - task.before.1,
+        ended: (task.state != TaskState::Unborn).then_some(Ns(task.ended)),
+        cpu_time_ns: sys.fair.entities[task.entity].sum_exec - task.before.1,
         work_ns: task.work_ns - task.before.0,
     }
 }
@@ -556,19 +562,19 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
         let exec = sys.entity(t).sum_exec;
         sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
     }
-    sys.stats = Stats::default();
-    if let Some(memory) = &mut sys.memory {
+    sys.accounts.stats = Stats::default();
+    if let Some(memory) = &mut sys.memory.by_level {
         memory.sources = Sources::default();
     }
-    sys.schedstat.clear();
+    sys.accounts.schedstat.clear();
     sys.begin_counting_quotas();
-    sys.counted_from = sys.now;
-    for own in &mut sys.nested {
+    sys.accounts.counted_from = sys.now;
+    for own in &mut sys.others.nested {
         own.sys.now = sys.now;
-        own.counted = nested::Counted::default();
+        own.counted = nested::GuestCounts::default();
         begin_measuring(&mut own.sys);
     }
-    for link in &mut sys.remotes {
+    for link in &mut sys.others.remotes {
         link.sys.now = sys.now;
         begin_measuring(&mut link.sys);
     }

@@ -4,7 +4,7 @@
 //! is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to departing.
 //! Both use the instants at which `schedule()` decides, so the time of the switch belongs to the next task.
 
-use crate::balance::settle::Outcome;
+use crate::balance::settle::PassOutcome;
 use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -26,7 +26,7 @@ impl System<'_> {
     /// in the same window as its pick.
     #[inline]
     pub fn count_schedule(&mut self, cpu: CpuId) {
-        self.schedstat.cpus[cpu.index()].counters.sched_count += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.sched_count += 1;
     }
 
     /// A task is queued: it waits from now on, unless it does already (`sched_info_enqueue`).
@@ -45,10 +45,10 @@ impl System<'_> {
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
-            let waited_ns = self.now.saturating_sub(queued_at.max(self.counted_from));
-            self.schedstat.cpus[cpu].counters.run_delay += waited_ns;
+            let waited_ns = self.now.saturating_sub(queued_at.max(self.accounts.counted_from));
+            self.accounts.schedstat.cpus[cpu].counters.run_delay += waited_ns;
             if let Some((machine, _)) = self.vcpu_of(task) {
-                self.nested[machine].counted.steal_ns += waited_ns;
+                self.others.nested[machine].counted.steal_ns += waited_ns;
             }
         }
     }
@@ -57,24 +57,24 @@ impl System<'_> {
     #[inline]
     pub fn count_switch(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, stayed_ns: u64) {
         if let Some(p) = prev {
-            self.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
+            self.accounts.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
             if self.tasks[p].on_rq {
                 self.count_queued(p);
             }
         }
         let Some(n) = next else {
-            self.schedstat.cpus[cpu.index()].counters.sched_goidle += 1;
+            self.accounts.schedstat.cpus[cpu.index()].counters.sched_goidle += 1;
             return;
         };
         self.count_dequeued(n);
-        self.schedstat.cpus[cpu.index()].counters.pcount += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.pcount += 1;
     }
 
     /// A wakeup by `by` has chosen `to` (`ttwu_stat`). `affine`: the domain of `by` in which `wake_affine` chose the
     /// waking CPU, counted with the wakeup so that both count in the same window.
     #[inline]
     pub fn count_wakeup(&mut self, by: CpuId, to: CpuId, affine: Option<u8>) {
-        let cpu = &mut self.schedstat.cpus[by.index()];
+        let cpu = &mut self.accounts.schedstat.cpus[by.index()];
         cpu.counters.ttwu_count += 1;
         if let Some(domain) = affine.and_then(|level| cpu.domains.get_mut(usize::from(level))) {
             domain.counters.ttwu_move_affine += 1;
@@ -89,18 +89,18 @@ impl System<'_> {
     /// A pass has ended. All its counts are made at this one instant, so that the relations between counters hold at
     /// any time: a pass under way at the end of the warm-up counts in the window in which it ends, one under way at the
     /// end of the run does not count.
-    pub fn count_pass(&mut self, p: &Pass, outcome: Outcome) {
+    pub fn count_pass(&mut self, p: &Pass, outcome: PassOutcome) {
         let scans = u64::from(p.groups_read()) * u64::from(self.has(Feature::LbSgScan));
         let lb = self.lb(p);
         lb.lb_count += 1;
         lb.lb_sg_scan += scans;
-        lb.lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
+        lb.lb_balanced += u64::from(matches!(outcome, PassOutcome::Balanced { .. }));
     }
 
     /// The counters of the domain that a pass balances.
     #[inline]
     pub fn lb_domain(&mut self, p: &Pass) -> &mut DomainStat {
-        &mut self.schedstat.cpus[p.dst.index()].domains[p.level]
+        &mut self.accounts.schedstat.cpus[p.dst.index()].domains[p.level]
     }
     /// The balance counters of a pass: by its CPU, its domain and its kind.
     #[inline]

@@ -9,7 +9,7 @@ use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -26,7 +26,7 @@ impl System<'_> {
         let asked = c.push.take();
         let push = asked.filter(|(task, to, why)| {
             *why != MoveReason::Active
-                || !self.limits
+                || !self.fair.any_quota
                 || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
         });
         let mut stopper_ns = match push {
@@ -37,14 +37,14 @@ impl System<'_> {
             stopper_ns = self.fixed.machine.costs.active_balance_ns;
             // The task that the stopper finds running still may move if it is the same one and has neither gone to
             // sleep nor ended.
-            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == State::Runnable;
+            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == TaskState::Runnable;
             self.count_active(cpu, to, moves);
         }
         let c = &mut self.cpus[cpu];
         if let Some(prev) = c.curr {
             match self.tasks[prev].state {
-                State::Sleeping => self.deactivate_task(prev, Dequeue::Sleep),
-                State::Dead => {
+                TaskState::Sleeping => self.deactivate_task(prev, Dequeue::Sleep),
+                TaskState::Dead => {
                     self.deactivate_task(prev, Dequeue::Exit);
                     self.task_dead(prev);
                 }
@@ -56,6 +56,7 @@ impl System<'_> {
                     if let Some((task, to, reason)) = push.filter(takes) {
                         self.deactivate_task(task, Dequeue::Move);
                         let c = &mut self.cpus[cpu];
+                        debug_assert!(c.carried.is_none(), "{cpu} carries two tasks");
                         c.carried = Some((task, to, reason));
                         // The task leaves in order to move, even if another request for a switch came first.
                         c.leaving = SwitchReason::Moved;
@@ -67,9 +68,9 @@ impl System<'_> {
                     }
                 }
             }
-            if self.tells {
+            if self.out.wants_details() {
                 let carries = self.cpus[cpu].carried.is_some();
-                self.tell(cpu, EventKind::Schedule { carries });
+                self.emit_detail(cpu, EventKind::Schedule { carries });
             }
             self.balance(cpu, prev);
             self.check_quotas(prev);
@@ -91,8 +92,10 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
             None => costs.schedule_idle_ns,
-            Some(State::Runnable) => costs.schedule_preempt_ns,
-            Some(_) if self.nr_running[cpu] == 0 && costs.schedule_empty_ns > 0 => costs.schedule_empty_ns,
+            Some(TaskState::Runnable) => costs.schedule_preempt_ns,
+            Some(_) if self.rqs.nr_running(cpu) == 0 && costs.schedule_empty_ns > 0 => {
+                costs.schedule_empty_ns
+            }
             Some(_) => costs.schedule_sleep_ns,
         };
         if schedule_ns == 0 {
@@ -120,10 +123,10 @@ impl System<'_> {
         self.switch_to(cpu, prev, next, extra_ns);
     }
 
-    /// The current task goes on.
+    /// The current task continues.
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
-        self.tell(cpu, EventKind::Stay);
+        self.emit_detail(cpu, EventKind::Stay);
         if self.cpus[cpu].curr.is_some_and(|curr| self.unpark(cpu, curr)) {
             return;
         }
@@ -131,7 +134,7 @@ impl System<'_> {
             // The stopper was asked for during the pick.
             return self.schedule(cpu, SwitchReason::Moved);
         }
-        if self.limits && self.throttle_on_return(cpu) {
+        if self.fair.any_quota && self.throttle_on_return(cpu) {
             return self.schedule(cpu, SwitchReason::Throttled);
         }
         self.start_user(cpu);
@@ -158,7 +161,13 @@ impl System<'_> {
         let keeps_no_tick = !history.short_nap_keeps_tick && !history.periodic_tick;
         let tick = self.next_tick();
         let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
+        if let Some(next) = next {
+            let t = &self.tasks[next];
+            debug_assert!(t.cpu == cpu && t.on_rq, "{cpu} switches to {next:?}, which is not on its queue");
+            debug_assert!(!t.on_cpu, "{cpu} switches to {next:?}, which runs");
+        }
         let c = &mut self.cpus[cpu];
+        debug_assert!(prev == c.curr, "{cpu} switches from {prev:?}, and {:?} runs", c.curr);
         c.uncharged_ns += uncharged_ns;
         c.clock.release();
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
@@ -189,7 +198,7 @@ impl System<'_> {
             }
         }
         self.emit(cpu, EventKind::Switch { prev, next, why });
-        self.tell_counters(cpu, [prev, next]);
+        self.report_counters(cpu, [prev, next]);
         self.refresh_idle(cpu);
         if next.is_none() {
             self.note_idle_core(cpu);
@@ -200,7 +209,7 @@ impl System<'_> {
     /// Time since a task was charged last, ns, or since the start of its next charge; 0 for the idle task.
     pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
         let entity = task.map(|t| self.tasks[t].entity);
-        entity.map_or(0, |e| self.now as i64 - self.entities[e].exec_start as i64)
+        entity.map_or(0, |e| self.now as i64 - self.fair.entities[e].exec_start as i64)
     }
 
     /// Loads the next task's address space if it differs from the last one's; returns the time, ns. The idle task and
@@ -211,12 +220,13 @@ impl System<'_> {
         if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
-    /// The switch is over: the previous task is off the CPU, the next one goes on from its last state.
+    /// The switch is over: the previous task is off the CPU, the next one continues from its last state.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
             self.tasks[p].on_cpu = false;
         }
         if let Some((task, to, reason)) = self.cpus[cpu].carried.take() {
+            debug_assert!(prev == Some(task), "{cpu} has switched from {prev:?} and carries {task:?}");
             self.arrive(cpu, to, task, reason);
         }
         self.switched_in(cpu);
@@ -261,21 +271,21 @@ impl System<'_> {
         how: Enqueue,
         why: SwitchReason,
     ) -> bool {
-        self.tasks[task].state = State::Runnable;
+        self.tasks[task].state = TaskState::Runnable;
         self.activate_task(to, task, how);
         if how == Enqueue::Wakeup && !self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(to);
         }
         // A reader of the trace takes a delayed task for asleep.
-        let runnable = self.nr_running[to] - self.nr_delayed(to);
+        let runnable = self.rqs.nr_running(to) - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        self.tell_counters(to, [Some(task), None]);
+        self.report_counters(to, [Some(task), None]);
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
         let signals = preempts && self.resched_for(by, to, task, why);
-        if self.rt_shared.any && how != Enqueue::Moved {
+        if self.rt.shared.any && how != Enqueue::Moved {
             self.task_woken(to, task);
         }
         signals
@@ -300,7 +310,7 @@ impl System<'_> {
         // An earlier lazy request stays the reason.
         c.need_resched.get_or_insert(why);
         c.lazy = false;
-        let signals = by != to || self.from_outside;
+        let signals = by != to || self.stepping.from_outside;
         if signals {
             self.kick(by, to);
         }
@@ -340,7 +350,7 @@ impl System<'_> {
         let delay = match self.turns {
             Some(_) => 0,
             None if watches => self.signal_ns(by, to),
-            None => ipi_ns(&self.fixed.machine.costs, self.lines.distance(by, to)),
+            None => ipi_ns(&self.fixed.machine.costs, self.memory.remote_reads.distance(by, to)),
         };
         let c = &mut self.cpus[to];
         c.ipi_at = c.ipi_at.min(self.now + delay);

@@ -16,7 +16,7 @@ use crate::fair::group::shares::FINE;
 use crate::frame::Sys;
 use crate::o1::state::O1Task;
 use crate::system::System;
-use crate::task::{Class, Own};
+use crate::task::{Class, Declared};
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_workload::ROOT_GROUP;
@@ -37,7 +37,7 @@ impl System<'_> {
         let (attr, group) = (p.attr, p.group);
         let allowed = p.allowed.clone().filter(|_| !p.background);
         let declared = &self.tasks[task];
-        let own = Own {
+        let own = Declared {
             attr: declared.attr,
             allowed: declared.allowed.clone(),
             group: declared.group,
@@ -51,7 +51,7 @@ impl System<'_> {
 
     /// Whether tasks are in a group without having joined it.
     fn is_born_in(&self, group: GroupId) -> bool {
-        sessions::is_session(&self.groups[group].path)
+        sessions::is_session(&self.fair.groups[group].path)
     }
 
     /// A task that is on no queue yet has these attributes and this group.
@@ -60,7 +60,7 @@ impl System<'_> {
         let t = &mut self.tasks[task];
         (t.attr, t.class, t.o1, t.group) = (attr, class, O1Task::new(attr), group);
         let (entity, cpu) = (t.entity, t.cpu);
-        self.entities[entity].set_weight(weight * FINE);
+        self.fair.entities[entity].set_weight(weight * FINE);
         self.set_task_rq(task, cpu);
     }
 
@@ -126,13 +126,17 @@ impl System<'_> {
     /// A queued or running task of `cpu` moves to another group (`sched_move_task`). Its load leaves the old queue and
     /// comes to the new one, and it keeps its distance from the queue's virtual time.
     pub(crate) fn join_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
-        self.changed(cpu, task, |sys| {
-            if sys.class(task) != Class::Rt {
-                sys.switched_from(task);
-            }
-            sys.tasks[task].group = group;
-            sys.set_task_rq(task, cpu);
-        });
+        self.changed(cpu, task, |sys| sys.change_group(cpu, task, group));
+    }
+
+    /// A task that is on no queue of `cpu` at the moment belongs to `group` from now on (`task_change_group_fair`).
+    pub(crate) fn change_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
+        debug_assert!(!self.entity(task).on_rq, "{task:?} is on a queue of its old group");
+        if self.class(task) != Class::Rt {
+            self.switched_from(task);
+        }
+        self.tasks[task].group = group;
+        self.set_task_rq(task, cpu);
     }
 }
 
@@ -177,7 +181,7 @@ mod tests {
                 let task = starter(sys, Attr::nice(19), ROOT_GROUP);
                 let queue = CfsRqId(CPU.0);
                 assert_eq!(
-                    (sys.entity(task).avg.load_avg, sys.queues[queue].load_weight),
+                    (sys.entity(task).avg.load_avg, sys.fair.queues[queue].load_weight),
                     (load, 15),
                     "{version}"
                 );

@@ -1,6 +1,6 @@
 //! The speed at which a CPU works: part of a fastest CPU's (its capacity), less while a sibling is not halted.
 //!
-//! Times of user work are those of a fastest CPU alone on its core. Costs of kernel paths are the machine's own and do
+//! Times of user work are measured on a fastest CPU alone on its core. Costs of kernel paths are the machine's own and do
 //! not depend on the CPU.
 
 use crate::balance::capacity::SCALE;
@@ -18,7 +18,7 @@ impl Speed {
     /// A fastest CPU, alone on its core.
     pub const FULL: Speed = Speed { pct: 100, capacity: SCALE };
 
-    /// A CPU of that capacity with so many per cent of it.
+    /// `pct` per cent of a CPU of that capacity.
     pub fn of(pct: u64, capacity: u64) -> Speed {
         Speed { pct: pct.max(1), capacity: capacity.max(1) }
     }

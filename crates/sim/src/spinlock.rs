@@ -24,19 +24,19 @@ const LOOK_EVERY_NS: u64 = 1_000;
 impl System<'_> {
     /// The current task wants a lock.
     pub(crate) fn begin_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
-        self.spinners[word.index()].push_back(curr);
+        self.user.spinners[word.index()].push_back(curr);
         self.tasks[curr].user = UserOp::SpinLock { word };
         self.start_user(cpu);
     }
 
     /// The current task, in user mode again, takes the lock if it is free, or continues to spin.
     pub(crate) fn spin_on(&mut self, cpu: CpuId, curr: TaskId, word: WordId, speed: Speed) {
-        let taken = self.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok();
+        let taken = self.user.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok();
         let ends = if taken {
-            self.spinners[word.index()].retain(|t| *t != curr);
+            self.user.spinners[word.index()].retain(|t| *t != curr);
             self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
             self.now + speed.time(ATOMIC_NS)
-        } else if self.hosted.is_some() || self.turns.is_some() {
+        } else if self.others.hosted.is_some() || self.turns.is_some() {
             self.now + LOOK_EVERY_NS
         } else {
             NEVER
@@ -46,10 +46,10 @@ impl System<'_> {
 
     /// The current task releases a lock.
     pub(crate) fn unlock_spin(&mut self, cpu: CpuId, curr: TaskId, word: WordId) {
-        self.words[word.index()].store(FREE, SeqCst);
+        self.user.words[word.index()].store(FREE, SeqCst);
         self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         self.start_user(cpu);
-        if self.hosted.is_some() || self.turns.is_some() {
+        if self.others.hosted.is_some() || self.turns.is_some() {
             // The next one may stand still; each looks again soon.
             return;
         }
@@ -57,7 +57,7 @@ impl System<'_> {
             let on = &self.cpus[self.tasks[**t].cpu];
             on.curr == Some(**t) && on.in_user()
         };
-        let Some(next) = self.spinners[word.index()].iter().find(runs).copied() else { return };
+        let Some(next) = self.user.spinners[word.index()].iter().find(runs).copied() else { return };
         let on = self.tasks[next].cpu;
         self.account_user(on);
         self.start_user(on);

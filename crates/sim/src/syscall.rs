@@ -2,7 +2,7 @@
 
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use crate::timer::Fires;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
@@ -64,9 +64,10 @@ impl System<'_> {
     }
 
     fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
-        let (soft, slack_ns) = match self.fixed.history.timers_on_ticks {
-            true => (self.tick_of_timer(cpu, task, soft), 0),
-            false => (soft, slack_ns),
+        let (soft, slack_ns) = if self.fixed.history.timers_on_ticks {
+            (self.tick_of_timer(cpu, task, soft), 0)
+        } else {
+            (soft, slack_ns)
         };
         let number = self.cpus[cpu].timers.start(Fires::Wakes(task), soft, slack_ns);
         self.tasks[task].timer = Some((cpu, number));
@@ -88,7 +89,7 @@ impl System<'_> {
     }
 
     fn sys_futex_wait(&mut self, cpu: CpuId, curr: TaskId, word: u32, value: u32, until: u64) {
-        if self.words[word as usize].load(SeqCst) != value {
+        if self.user.words[word as usize].load(SeqCst) != value {
             self.tasks[curr].outcome = Outcome::WouldNotWait;
             return self.return_to_user(cpu);
         }
@@ -96,7 +97,8 @@ impl System<'_> {
             self.tasks[curr].outcome = Outcome::TimedOut;
             return self.return_to_user(cpu);
         }
-        self.waiters[word as usize].push_back(curr);
+        debug_assert!(self.tasks[curr].waits_on.is_none(), "{curr:?} waits for two words");
+        self.user.waiters[word as usize].push_back(curr);
         self.tasks[curr].waits_on = Some(word);
         if until != u64::MAX {
             let slack_ns = self.timer_slack_ns(curr);
@@ -109,7 +111,7 @@ impl System<'_> {
     fn sys_futex_wake(&mut self, cpu: CpuId, curr: TaskId, word: u32, count: u32) {
         let mut woken = 0;
         while woken < count
-            && let Some(waiter) = self.waiters[word as usize].pop_front()
+            && let Some(waiter) = self.user.waiters[word as usize].pop_front()
         {
             self.tasks[waiter].waits_on = None;
             self.cancel_timer(waiter);
@@ -128,13 +130,13 @@ impl System<'_> {
         self.tasks[task].timer = None;
         self.tasks[task].timed_out = true;
         if let Some(word) = self.tasks[task].waits_on.take() {
-            self.waiters[word as usize].retain(|t| *t != task);
+            self.user.waiters[word as usize].retain(|t| *t != task);
             self.tasks[task].outcome = Outcome::TimedOut;
         }
     }
 
     fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
-        self.schedstat.cpus[cpu.index()].counters.yld_count += 1;
+        self.accounts.schedstat.cpus[cpu.index()].counters.yld_count += 1;
         self.yield_task(curr);
         self.schedule(cpu, SwitchReason::Yielded);
     }
@@ -142,7 +144,7 @@ impl System<'_> {
     /// CPU time that a task has used, the present stay included.
     fn sys_usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
         if let Some(used) = self.tasks.get(of.index()) {
-            let entity = &self.entities[used.entity];
+            let entity = &self.fair.entities[used.entity];
             let runs = self.cpus[used.cpu].curr == Some(of);
             let since = if runs { self.now - entity.exec_start } else { 0 };
             let usage = Usage {
@@ -163,21 +165,21 @@ impl System<'_> {
 
     fn sys_set_affinity(&mut self, cpu: CpuId, curr: TaskId, mask: u32) {
         let allowed = self.fixed.masks[mask as usize].clone();
-        self.tell(cpu, EventKind::Allowed { task: curr, mask });
+        self.emit_detail(cpu, EventKind::Allowed { task: curr, mask });
         self.take_cpus(cpu, curr, Some(allowed));
     }
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr].state = State::Dead;
+        self.tasks[curr].state = TaskState::Dead;
         self.tasks[curr].ended = self.now;
-        self.alive -= usize::from(self.tasks[curr].counts);
+        self.run.alive -= usize::from(self.tasks[curr].counts);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
     }
 
     /// Begins creating a task: the fork's own time has passed, a CPU must be chosen.
     fn begin_fork(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
-        if self.tasks[task].state != State::Unborn {
+        if self.tasks[task].state != TaskState::Unborn {
             return self.return_to_user(cpu);
         }
         self.inherit(task, parent);
@@ -196,7 +198,7 @@ impl System<'_> {
         }
     }
 
-    /// The current task's call goes on or returns.
+    /// The current task's call continues or returns.
     pub fn end_call(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cpus[cpu].curr
             && let UserOp::Transfer(t) = self.tasks[curr].user

@@ -1,6 +1,6 @@
 //! Tasks: program, scheduling attributes, place, and activity in user mode.
 
-use crate::cache::Reuse;
+use crate::cache_by_core::Reuse;
 use crate::channel::state::Transfer;
 use crate::fair::EntityId;
 use crate::o1::state::O1Task;
@@ -41,7 +41,7 @@ impl Class {
 
 /// Whether a task may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum TaskState {
     /// Declared, not started.
     Unborn,
     /// Runnable or running.
@@ -69,7 +69,7 @@ pub enum UserOp {
     SpinLock { word: WordId },
     /// Executing a vCPU of a virtual machine.
     Vcpu { machine: u16, vcpu: CpuId },
-    /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
+    /// An unfinished operation on a channel; in user mode only for the instant before it continues.
     Transfer(Transfer),
     /// Waiting for an end of a set to have something to read; in user mode only for the instant before it looks again.
     Poll(SetId),
@@ -77,7 +77,7 @@ pub enum UserOp {
 
 /// The kernel's counts of a task since it began, warm-up included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct TaskCounts {
     /// Ticks that found it in user mode (utime as it is sampled).
     pub ticks: u32,
     /// Switches away from it because it slept or ended (`nvcsw`).
@@ -88,12 +88,11 @@ pub struct Counted {
 
 /// The properties that a new task has yet to give itself.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct Declared {
     /// Its attributes.
     pub attr: Attr,
     /// Its CPUs; `None` for all.
     pub allowed: Option<CpuSet>,
-    /// Its group.
     pub group: GroupId,
     /// Whether it has yet to take its CPUs.
     pub pins: bool,
@@ -105,7 +104,7 @@ pub struct Own {
 #[repr(C, align(64))]
 pub struct Task {
     /// Whether it may run.
-    pub state: State,
+    pub state: TaskState,
     /// On a runqueue.
     pub on_rq: bool,
     /// Physically on a CPU, also while being switched out.
@@ -126,11 +125,9 @@ pub struct Task {
     pub counts: bool,
     /// The time of its end, ns; `u64::MAX` before it.
     pub ended: u64,
-    /// Its task group.
     pub group: GroupId,
     /// CPU of record (`task_cpu`).
     pub cpu: CpuId,
-    /// Its entity.
     pub entity: EntityId,
     /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`;
     /// read since 4.16).
@@ -143,7 +140,6 @@ pub struct Task {
     pub queued_at: u64,
     /// In user mode.
     pub user: UserOp,
-    /// Its program.
     pub program: Box<dyn Program>,
     /// The outcome of its last operation.
     pub outcome: Outcome,
@@ -176,12 +172,11 @@ pub struct Task {
     /// Its wakees, and how often they change (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
     /// Its own properties until it has set itself up; it has its parent's meanwhile.
-    pub own: Option<Box<Own>>,
+    pub own: Option<Box<Declared>>,
     /// The kernel's counts of it.
-    pub counted: Counted,
+    pub counted: TaskCounts,
     /// The O(1) scheduler's part.
     pub o1: O1Task,
-    /// Name.
     pub name: String,
     /// `work_ns` and CPU time when measuring began.
     pub before: (u64, u64),

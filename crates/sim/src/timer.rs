@@ -99,9 +99,10 @@ impl TimerQueue {
 /// A time-out is counted in whole ticks, rounded up. With `a_tick_more` the tick under way does not count, so that the
 /// timer is never early; otherwise the first tick at or after `soft` runs it.
 pub fn at_tick(now: u64, soft: u64, next: u64, tick_ns: u64, a_tick_more: bool) -> u64 {
-    let ticks = match a_tick_more {
-        true => soft.saturating_sub(now).div_ceil(tick_ns),
-        false => soft.saturating_sub(next).div_ceil(tick_ns),
+    let ticks = if a_tick_more {
+        soft.saturating_sub(now).div_ceil(tick_ns)
+    } else {
+        soft.saturating_sub(next).div_ceil(tick_ns)
     };
     next.saturating_add(ticks.saturating_mul(tick_ns))
 }

@@ -5,7 +5,7 @@ use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;
 use crate::run::{NewTask, add};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
@@ -31,7 +31,6 @@ pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
     test(&mut System::new(&machine, kernel, 1, &mut sink));
 }
 
-/// A task to be.
 pub(crate) fn new_hog() -> NewTask {
     NewTask {
         name: "hog".into(),
@@ -87,20 +86,20 @@ fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
             sys.fixed.kernel.features.switch(Feature::UtilEst, counts);
             let task = born(sys, CpuId(1));
             let entity = sys.tasks[task].entity;
-            assert_eq!(sys.queues[CfsRqId(1)].util_est, 0, "nothing is known of a new task");
-            let used = sys.entities[entity].avg.util_avg;
+            assert_eq!(sys.fair.queues[CfsRqId(1)].util_est, 0, "nothing is known of a new task");
+            let used = sys.fair.entities[entity].avg.util_avg;
             sys.deactivate_task(task, Dequeue::Sleep);
-            assert_eq!(sys.queues[CfsRqId(1)].util_est, 0);
+            assert_eq!(sys.fair.queues[CfsRqId(1)].util_est, 0);
             sys.now += 1000 * MS;
             sys.activate_task(CpuId(1), task, Enqueue::Wakeup);
-            let faded = sys.queues[CfsRqId(1)].avg.util_avg;
+            let faded = sys.fair.queues[CfsRqId(1)].avg.util_avg;
             assert!(faded < used / 2, "PELT has forgotten most of it");
-            assert!(!sys.entities[entity].est.unchanged, "and knows something new");
+            assert!(!sys.fair.entities[entity].est.unchanged, "and knows something new");
             assert_eq!(sys.cfs_util(CpuId(1)), if counts { used } else { faded });
             sys.deactivate_task(task, Dequeue::Move);
             sys.migrate_task(task, CpuId(0));
             sys.activate_task(CpuId(0), task, Enqueue::Moved);
-            let sums = [0, 1].map(|c| sys.queues[CfsRqId(c)].util_est);
+            let sums = [0, 1].map(|c| sys.fair.queues[CfsRqId(c)].util_est);
             assert_eq!(sums, if counts { [used, 0] } else { [0, 0] }, "it takes the estimate along");
         });
     }
@@ -124,7 +123,7 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
             sys.tasks[task].attr = Attr::nice(5);
             sys.prio_changed(task);
             assert_eq!(
-                (sys.load_now(CpuId(1)), sys.queues[CfsRqId(1)].load_weight),
+                (sys.load_now(CpuId(1)), sys.fair.queues[CfsRqId(1)].load_weight),
                 (after, 335),
                 "{version}"
             );
@@ -140,7 +139,7 @@ fn a_new_weight_of_a_sleeping_task_is_its_queues_load_at_once_too() {
             sys.deactivate_task(task, Dequeue::Sleep);
             sys.tasks[task].attr = Attr::nice(5);
             sys.prio_changed(task);
-            let q = &sys.queues[queue];
+            let q = &sys.fair.queues[queue];
             assert_eq!((q.avg.load_avg, q.load_weight), (after, 0), "{version}");
         });
     }
@@ -151,8 +150,9 @@ fn woken_elsewhere(sys: &mut System<'_>) -> TaskId {
     let task = born(sys, CpuId(1));
     sys.deactivate_task(task, Dequeue::Sleep);
     sys.now += 100 * MS;
-    sys.tasks[task].state = State::Waking;
+    sys.tasks[task].state = TaskState::Waking;
     sys.migrate_task(task, CpuId(0));
+    sys.tasks[task].state = TaskState::Runnable;
     sys.activate_task(CpuId(0), task, Enqueue::Wakeup);
     task
 }
@@ -170,7 +170,7 @@ fn a_task_that_woke_up_elsewhere_is_as_old_as_the_last_update_of_its_queue() {
             let task = woken_elsewhere(sys);
             let load = sys.entity(task).avg.load_avg;
             assert_eq!(load < 200, ages, "{version}, busy: {busy}: {load}");
-            assert_eq!(load, sys.queues[CfsRqId(0)].avg.load_avg, "{version}: it joined its new queue");
+            assert_eq!(load, sys.fair.queues[CfsRqId(0)].avg.load_avg, "{version}: it joined its new queue");
         });
     }
 }
@@ -181,9 +181,9 @@ fn the_queue_that_a_woken_task_has_left_takes_its_load_off_at_the_next_update() 
         with_system(version, |sys| {
             woken_elsewhere(sys);
             let queue = CfsRqId(1);
-            assert_eq!(sys.queues[queue].avg.load_avg, 1024, "{version}: nobody has looked at it");
+            assert_eq!(sys.fair.queues[queue].avg.load_avg, 1024, "{version}: nobody has looked at it");
             sys.update_queue_load(queue);
-            let avg = &sys.queues[queue].avg;
+            let avg = &sys.fair.queues[queue].avg;
             assert_eq!((avg.load_avg, avg.util_avg), (0, 0), "{version}");
         });
     }

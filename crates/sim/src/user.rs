@@ -4,10 +4,10 @@
 //! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
 //! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
 //! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
-//! others have followed on its own core repeats the part that they displaced ([`crate::cache`]). On a machine whose
-//! caches are known, both are paid gradually instead, as the task touches its set ([`crate::memory`]).
+//! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine whose
+//! caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
 //!
-//! A live program computes until its CPU clock has moved by a stated time, and that clock goes on in interrupts and
+//! A live program computes until its CPU clock has moved by a stated time, and that clock continues in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
 
 use crate::frame::{Frame, Step, Sys};
@@ -15,7 +15,7 @@ use crate::observe::Intervals;
 use crate::speed::Speed;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::{State, UserOp};
+use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Sink, SwitchReason};
@@ -70,10 +70,11 @@ impl System<'_> {
     /// Speed of `cpu`: less while a sibling is not halted.
     #[inline]
     pub fn speed(&self, cpu: CpuId) -> Speed {
-        if let Some(hosted) = &self.hosted {
+        if let Some(hosted) = &self.others.hosted {
             return hosted.speed(cpu);
         }
-        let beside_busy = self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.active[*s]);
+        let beside_busy =
+            self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.user.active[*s]);
         let pct = if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 };
         Speed::of(pct, self.fixed.speed[cpu])
     }
@@ -96,21 +97,21 @@ impl System<'_> {
             return;
         }
         if speed.is_shared() {
-            self.stats.smt_shared_ns += elapsed;
+            self.accounts.stats.smt_shared_ns += elapsed;
         }
         let done = speed.work(elapsed);
         let task = &mut self.tasks[curr];
         let refill = done.min(task.refill_ns);
         task.refill_ns -= refill;
-        self.stats.refill_ns += refill;
+        self.accounts.stats.refill_ns += refill;
         let work = done - refill;
         // A stretch that an interrupt had stopped when the warm-up ended counts from the end of the warm-up.
-        let early = speed.work(self.counted_from.saturating_sub(since));
+        let early = speed.work(self.accounts.counted_from.saturating_sub(since));
         match &mut task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 task.work_ns += work.min(*left_ns).saturating_sub(early);
                 *left_ns -= work.min(*left_ns);
-                if let (Some(memory), UserOp::Run { .. }) = (&mut self.memory, task.user) {
+                if let (Some(memory), UserOp::Run { .. }) = (&mut self.memory.by_level, task.user) {
                     memory.ran(curr, work);
                 }
             }
@@ -145,7 +146,7 @@ impl System<'_> {
         }
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
-            // The program ends by its CPU clock, which went on in the kernel.
+            // The program ends by its CPU clock, which continued in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
         self.next_chunk(cpu, curr);
@@ -168,7 +169,7 @@ impl System<'_> {
 
     /// Notes that `cpu` halts or runs; its siblings' speed changes with it.
     pub fn set_active(&mut self, cpu: CpuId, active: bool) {
-        if self.active[cpu] == active {
+        if self.user.active[cpu] == active {
             return;
         }
         let mut in_user = false;
@@ -179,7 +180,7 @@ impl System<'_> {
                 in_user = true;
             }
         }
-        self.active[cpu] = active;
+        self.user.active[cpu] = active;
         if !in_user || self.turns.is_some() {
             // CPUs that take turns never run beside each other.
             return;
@@ -200,7 +201,7 @@ impl System<'_> {
         let finished = match self.tasks[curr].user {
             UserOp::Run { left_ns } => left_ns == 0,
             UserOp::Touch { left_ns, .. } => {
-                left_ns == 0 && !self.memory.as_ref().is_some_and(|m| m.touches_on(curr))
+                left_ns == 0 && !self.memory.by_level.as_ref().is_some_and(|m| m.touches_on(curr))
             }
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
@@ -214,7 +215,7 @@ impl System<'_> {
 
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
-        if !self.nested.is_empty()
+        if !self.others.nested.is_empty()
             && self.tasks[curr].background
             && let Some(machine) = self.vhost_of(curr)
         {
@@ -223,7 +224,7 @@ impl System<'_> {
         if self.tasks[curr].own.is_some() && self.sets_up(cpu, curr) {
             return;
         }
-        let recording = self.now >= self.measure_from && !self.tasks[curr].background;
+        let recording = self.now >= self.accounts.measure_from && !self.tasks[curr].background;
         let task = &mut self.tasks[curr];
         task.user = UserOp::Ask;
         let outcome = std::mem::take(&mut task.outcome);
@@ -231,13 +232,13 @@ impl System<'_> {
             now: self.now,
             cpu,
             outcome,
-            words: &self.words,
-            slots: &self.slots,
-            sink: &mut *self.sink,
+            words: &self.user.words,
+            slots: &self.user.slots,
+            sink: self.out.sink(),
             task: curr,
             recording,
-            measure_from: self.measure_from,
-            intervals: &mut self.intervals,
+            measure_from: self.accounts.measure_from,
+            intervals: &mut self.accounts.intervals,
         };
         let op = task.program.next(&mut env);
         self.perform(cpu, curr, op);
@@ -292,7 +293,7 @@ impl System<'_> {
                 self.begin_syscall(cpu, sys, costs.futex_wait_ns + timer);
             }
             Op::Wake { word, count } => {
-                let found = !self.waiters[word.index()].is_empty();
+                let found = !self.user.waiters[word.index()].is_empty();
                 let cost = if found { costs.futex_wake_ns } else { costs.futex_wake_empty_ns };
                 self.begin_syscall(cpu, Sys::Wake { word: word.0, count }, cost);
             }
@@ -304,7 +305,7 @@ impl System<'_> {
             Op::Touch { kb, rounds } => {
                 let task = &mut self.tasks[curr];
                 let kb = kb.min(task.footprint_kb);
-                if let Some(memory) = &mut self.memory {
+                if let Some(memory) = &mut self.memory.by_level {
                     memory.begin_touch(curr, kb, rounds);
                     task.user = UserOp::Touch { left_ns: u64::from(!memory.touches_on(curr)), kb };
                     return self.start_user(cpu);
@@ -341,7 +342,7 @@ impl System<'_> {
         if let Some(why) = self.cpus[cpu].need_resched {
             return self.schedule(cpu, why);
         }
-        if self.limits && self.throttle_on_return(cpu) {
+        if self.fair.any_quota && self.throttle_on_return(cpu) {
             return self.schedule(cpu, SwitchReason::Throttled);
         }
         self.start_user(cpu);
@@ -357,13 +358,13 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let task = &mut self.tasks[curr];
         let from = std::mem::replace(&mut task.ran_on, cpu);
-        if self.memory.is_some() && !matches!(task.user, UserOp::Vcpu { .. }) {
+        if self.memory.by_level.is_some() && !matches!(task.user, UserOp::Vcpu { .. }) {
             // It pays as it touches what it left behind.
             return;
         }
         self.enter_cache(cpu, curr, from);
         let task = &mut self.tasks[curr];
-        let per_kb = match self.lines.distance(from, cpu) {
+        let per_kb = match self.memory.remote_reads.distance(from, cpu) {
             Distance::Own | Distance::Smt => return,
             Distance::Llc => costs.refill_near_ns_per_kb,
             Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
@@ -374,7 +375,7 @@ impl System<'_> {
 
     /// Puts the current task of `cpu` to sleep and gives the CPU away.
     pub fn block(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr].state = State::Sleeping;
+        self.tasks[curr].state = TaskState::Sleeping;
         self.schedule(cpu, SwitchReason::Blocked);
     }
 }

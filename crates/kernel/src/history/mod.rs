@@ -76,7 +76,6 @@ pub enum Subject {
     Fair,
     /// CFS alone.
     Cfs,
-    /// EEVDF.
     Eevdf,
     /// Task groups.
     Groups,
@@ -98,7 +97,6 @@ pub enum Subject {
     RealTime,
     /// The idle loop.
     Idle,
-    /// Pipes.
     Pipe,
     /// Where a task in the kernel gives way.
     Preempt,
@@ -193,7 +191,6 @@ pub fn search(words: &str) -> Vec<&'static Mechanism> {
     HISTORY.iter().filter(has_all).collect()
 }
 
-/// Whether one of the spans has the version.
 const fn any(spans: &[Span], version: Version) -> bool {
     let mut at = 0;
     while at < spans.len() {

@@ -19,7 +19,7 @@ use schedlab_kernel::{
 use schedlab_machine::Machine;
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
-use schedlab_sim::memory;
+use schedlab_sim::cache_by_level;
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 
@@ -411,13 +411,13 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
     match (key, text) {
         (FACTOR, text) => {
             let pct = whole(key, text)?;
-            memory::check(&[], pct)?;
+            cache_by_level::check(&[], pct)?;
             variant.migration_factor = Some(pct);
         }
         (_, AUTO) => variant.migration_cost = Some(MigrationCost::Auto),
         _ => {
             let us = parse_costs(text)?;
-            memory::check(&us, 100)?;
+            cache_by_level::check(&us, 100)?;
             variant.migration_cost = Some(MigrationCost::Given(us));
         }
     }

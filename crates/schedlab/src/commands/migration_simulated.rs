@@ -6,7 +6,7 @@ use schedlab_machine::Machine;
 use schedlab_machine::migration::{Distances, PairResult};
 use schedlab_native::probe::migration::Ask;
 use schedlab_report::migration::{doublings, size};
-use schedlab_sim::memory::{Survey, survey};
+use schedlab_sim::cache_by_level::{Survey, survey};
 use serde_json::json;
 
 /// A machine with the procedure's answer.

@@ -3,23 +3,21 @@
 //! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. Each generation walks the queue in its own way:
 //! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: NUMA locality.
 
-use super::era::{Balancer, Pass};
+use super::era::{Balancer, PassKind};
 
 /// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
 pub const BREAK: u32 = 32;
 
 /// The facts that one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct MigrateRules {
     /// The generation of rules.
     pub balancer: Balancer,
-    /// The kind of pass.
-    pub pass: Pass,
+    pub pass: PassKind,
     /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): a newidle pass then takes one task.
     pub preemptible: bool,
     /// A task that ran less than this ago is hot, ns; 0: no task is.
     pub migration_cost_ns: u64,
-    /// CACHE_HOT_BUDDY.
     pub cache_hot_buddy: bool,
     /// Whether the destination has runnable tasks; if not, buddies are not spared.
     pub dst_has_tasks: bool,
@@ -50,9 +48,7 @@ pub struct TaskFacts {
     pub ineligible: bool,
     /// It is a kernel thread that belongs to one CPU.
     pub per_cpu_kthread: bool,
-    /// Whether it is running.
     pub running: bool,
-    /// SCHED_IDLE.
     pub sched_idle: bool,
     /// Whether it is its queue's next or last buddy.
     pub buddy: bool,
@@ -66,7 +62,6 @@ pub struct TaskFacts {
 /// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
-    /// It is running.
     Running,
     /// It is a kernel thread of its CPU.
     KernelThread,
@@ -105,7 +100,7 @@ pub struct Movable {
 ///
 /// # Errors
 /// With the reason why the task may not move.
-pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+pub fn can_migrate(rules: &MigrateRules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
     if task.throttled {
         return Err(Refusal::Throttled);
     }
@@ -131,7 +126,7 @@ pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movab
     Ok(Movable { hot })
 }
 
-fn is_hot(rules: &Rules, task: &TaskFacts) -> bool {
+fn is_hot(rules: &MigrateRules, task: &TaskFacts) -> bool {
     if task.sched_idle {
         return false;
     }
@@ -140,7 +135,7 @@ fn is_hot(rules: &Rules, task: &TaskFacts) -> bool {
 
 /// The next action of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum WalkStep {
     /// Offer the task at the front of the list.
     Offer,
     /// Release the lock, attach the detached tasks, take the lock again.

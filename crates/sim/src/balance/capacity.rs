@@ -81,12 +81,12 @@ pub struct DomainFacts {
     /// SD_PREFER_SIBLING of the *child* domain: groups should hold one task each before any holds two.
     pub prefer_sibling: bool,
     /// What changed between 4.5 and 5.4.
-    pub later: Later,
+    pub later: AverageLater,
 }
 
 /// Rules that came to the balancer of 4.5 before 5.5 replaced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Later {
+pub struct AverageLater {
     /// The load above a group's capacity is scaled by that capacity (4.8).
     pub scales_excess: bool,
     /// With SD_PREFER_SIBLING a group counts as full if it has two tasks more than the local one (4.12).
@@ -97,10 +97,10 @@ pub struct Later {
     pub asym: Asymmetry,
 }
 
-impl Later {
+impl AverageLater {
     /// The rules of a version.
-    pub fn of(history: &History) -> Later {
-        Later {
+    pub fn of(history: &History) -> AverageLater {
+        AverageLater {
             scales_excess: history.scales_excess,
             siblings_by_difference: history.siblings_by_difference,
             idle_forces: history.idle_forces,

@@ -21,7 +21,7 @@ pub enum Balancer {
 }
 
 impl Balancer {
-    /// The balancer that stands for a version here. Kernels from 5.5 on have rules of their own in
+    /// The balancer of a version. Kernels from 5.5 on have rules of their own in
     /// [`spare`](crate::balance::spare), and share the unchanged ones with 4.5: intervals, the flag of the parent's
     /// group.
     ///
@@ -37,7 +37,7 @@ impl Balancer {
 
 /// The kind of a pass (`enum cpu_idle_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Pass {
+pub enum PassKind {
     /// Periodic, for an idle CPU (`CPU_IDLE`); also for a CPU that another one balances on behalf of.
     Idle,
     /// Periodic, for a busy CPU (`CPU_NOT_IDLE`).
@@ -46,23 +46,23 @@ pub enum Pass {
     Newidle,
 }
 
-impl From<BalanceTrigger> for Pass {
-    fn from(trigger: BalanceTrigger) -> Pass {
+impl From<BalanceTrigger> for PassKind {
+    fn from(trigger: BalanceTrigger) -> PassKind {
         match trigger {
-            BalanceTrigger::Newidle => Pass::Newidle,
-            BalanceTrigger::Idle | BalanceTrigger::Nohz => Pass::Idle,
-            BalanceTrigger::Busy => Pass::Busy,
+            BalanceTrigger::Newidle => PassKind::Newidle,
+            BalanceTrigger::Idle | BalanceTrigger::Nohz => PassKind::Idle,
+            BalanceTrigger::Busy => PassKind::Busy,
         }
     }
 }
 
-impl Pass {
+impl PassKind {
     /// The entry of `cpu_load[]` that this pass reads in that domain (before 5.x; 0 is the load of this instant).
     pub fn load_idx(self, domain: &DomainParams) -> u8 {
         match self {
-            Pass::Idle => domain.idle_idx,
-            Pass::Busy => domain.busy_idx,
-            Pass::Newidle => domain.newidle_idx,
+            PassKind::Idle => domain.idle_idx,
+            PassKind::Busy => domain.busy_idx,
+            PassKind::Newidle => domain.newidle_idx,
         }
     }
 }
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn balancing_for_a_tickless_cpu_is_an_idle_pass() {
-        assert_eq!(Pass::from(BalanceTrigger::Nohz), Pass::Idle);
-        assert_eq!(Pass::from(BalanceTrigger::Newidle), Pass::Newidle);
-        assert_eq!(Pass::from(BalanceTrigger::Busy), Pass::Busy);
+        assert_eq!(PassKind::from(BalanceTrigger::Nohz), PassKind::Idle);
+        assert_eq!(PassKind::from(BalanceTrigger::Newidle), PassKind::Newidle);
+        assert_eq!(PassKind::from(BalanceTrigger::Busy), PassKind::Busy);
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         let topology = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(8, 1) }.topology().unwrap();
         let domains = Domains::build(&topology, Version::new(4, 5));
         let numa = domains.of_cpu[CpuId(0)].last().unwrap();
-        let read = [Pass::Busy, Pass::Idle, Pass::Newidle].map(|p| p.load_idx(&numa.params));
+        let read = [PassKind::Busy, PassKind::Idle, PassKind::Newidle].map(|p| p.load_idx(&numa.params));
         assert_eq!(read, [3, 2, 0], "NUMA level of 4.5");
     }
 }

@@ -53,24 +53,27 @@ impl Asymmetry {
 
     /// Whether a group's misfit can't be helped: the balancing CPU's side is not faster.
     pub fn is_in_vain(&self, local: &Kinds, group: &Kinds) -> bool {
-        match self.by_target {
-            true => !is_greater(self.dst_capacity, group.max_capacity),
-            false => !fits(group.max_capacity, local.max_capacity),
+        if self.by_target {
+            !is_greater(self.dst_capacity, group.max_capacity)
+        } else {
+            !fits(group.max_capacity, local.max_capacity)
         }
     }
     /// Whether a group's CPUs are faster, so that tasks should not leave them as long as each has its own.
     pub fn is_slower_than(&self, local: &Kinds, group: &Kinds) -> bool {
-        match self.by_target {
-            true => is_greater(group.min_capacity, self.dst_capacity),
-            false => fits(local.min_capacity, group.min_capacity),
+        if self.by_target {
+            is_greater(group.min_capacity, self.dst_capacity)
+        } else {
+            fits(local.min_capacity, group.min_capacity)
         }
     }
     /// Whether a queue with one task is left alone: its CPU is as fast.
     pub fn spares(&self, capacity: u64) -> bool {
         self.marked
-            && match self.by_target {
-                true => !is_greater(self.dst_capacity, capacity),
-                false => self.dst_capacity < capacity,
+            && if self.by_target {
+                !is_greater(self.dst_capacity, capacity)
+            } else {
+                self.dst_capacity < capacity
             }
     }
 }

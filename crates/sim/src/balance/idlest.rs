@@ -35,7 +35,6 @@ pub fn next_level(levels: &[LevelFacts], searched_weight: u32) -> Option<usize> 
     levels[..narrower].iter().rposition(|l| l.balances)
 }
 
-/// The choice of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupChoice {
     /// Try this CPU's own group, one level down.
@@ -140,7 +139,6 @@ pub struct SpareSample {
     pub runnable: u64,
     /// Runnable tasks.
     pub nr_running: u32,
-    /// Whether it is idle.
     pub idle: bool,
 }
 

@@ -44,7 +44,7 @@ impl From<Balancer> for Chooser {
 
 /// The idle state of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sleep {
+pub struct IdleSleep {
     /// Exit latency of the idle state it is in, us; `None` while it polls or is between states.
     pub exit_latency_us: Option<u32>,
     /// When it went idle (`idle_stamp`); 0 if not recorded.
@@ -54,19 +54,18 @@ pub struct Sleep {
 /// One CPU as the search reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// The CPU.
     pub cpu: CpuId,
     /// Load of this instant (`weighted_cpuload`; PELT `cpu_load` in 5.5+).
     pub load: u64,
     /// Its idle state, if it is idle.
-    pub sleep: Option<Sleep>,
+    pub sleep: Option<IdleSleep>,
     /// It runs, but only SCHED_IDLE tasks, which give way to the new task.
     pub sched_idle: bool,
 }
 
 /// Why a CPU was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum How {
+pub enum IdlestRule {
     /// It is idle, and among the idle ones the quickest to wake; among equals the last to have gone idle.
     Idle,
     /// It runs only SCHED_IDLE tasks.
@@ -79,14 +78,13 @@ pub enum How {
 
 /// The chosen CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Choice {
-    /// The CPU.
+pub struct IdlestChoice {
     pub cpu: CpuId,
     /// How it was chosen.
-    pub how: How,
+    pub how: IdlestRule,
 }
 
-impl Choice {
+impl IdlestChoice {
     /// The reason of a placement that ends here.
     pub const REASON: PlaceReason = PlaceReason::IdlestFork;
 }
@@ -125,7 +123,7 @@ impl IdlestCpu {
         false
     }
 
-    fn probe_idle(&mut self, cpu: CpuId, sleep: Sleep) {
+    fn probe_idle(&mut self, cpu: CpuId, sleep: IdleSleep) {
         let quicker =
             sleep.exit_latency_us.is_some_and(|us| self.exit_latency_us.is_none_or(|best| us < best));
         // A CPU in no state counts as equal to any. So one that went idle later displaces a quick one found before.
@@ -148,16 +146,16 @@ impl IdlestCpu {
     }
 
     /// The choice; in 3.4 `None` when no CPU was read.
-    pub fn result(&self) -> Option<Choice> {
+    pub fn result(&self) -> Option<IdlestChoice> {
         let at_once = self.chooser == Chooser::IdleStateFirst;
         let found = [
-            (self.sched_idle.filter(|_| at_once), How::SchedIdle),
-            (self.idle, How::Idle),
-            (self.sched_idle, How::SchedIdle),
-            (self.least.map(|(cpu, _)| cpu), How::LeastLoaded),
-            (Some(self.this_cpu).filter(|_| self.chooser != Chooser::Load), How::Fallback),
+            (self.sched_idle.filter(|_| at_once), IdlestRule::SchedIdle),
+            (self.idle, IdlestRule::Idle),
+            (self.sched_idle, IdlestRule::SchedIdle),
+            (self.least.map(|(cpu, _)| cpu), IdlestRule::LeastLoaded),
+            (Some(self.this_cpu).filter(|_| self.chooser != Chooser::Load), IdlestRule::Fallback),
         ];
-        found.into_iter().find_map(|(cpu, how)| cpu.map(|cpu| Choice { cpu, how }))
+        found.into_iter().find_map(|(cpu, how)| cpu.map(|cpu| IdlestChoice { cpu, how }))
     }
 }
 
@@ -172,10 +170,10 @@ mod tests {
         Candidate { cpu: CpuId(cpu), load, sleep: None, sched_idle: false }
     }
     fn idle(cpu: u32, exit_latency_us: impl Into<Option<u32>>, since: u64) -> Candidate {
-        let sleep = Some(Sleep { exit_latency_us: exit_latency_us.into(), since: Ns(since) });
+        let sleep = Some(IdleSleep { exit_latency_us: exit_latency_us.into(), since: Ns(since) });
         Candidate { sleep, ..busy(cpu, 0) }
     }
-    fn pick(chooser: Chooser, cpus: &[Candidate]) -> Option<(u32, How)> {
+    fn pick(chooser: Chooser, cpus: &[Candidate]) -> Option<(u32, IdlestRule)> {
         let mut s = IdlestCpu::new(chooser, CpuId(2));
         let _ = cpus.iter().any(|c| s.probe(c));
         s.result().map(|c| (c.cpu.0, c.how))
@@ -193,7 +191,7 @@ mod tests {
         for c in ALL {
             assert_eq!(
                 pick(c, &[busy(0, 30), busy(1, 20), busy(3, 20)]),
-                Some((1, How::LeastLoaded)),
+                Some((1, IdlestRule::LeastLoaded)),
                 "{c:?}"
             );
         }
@@ -210,9 +208,9 @@ mod tests {
         let mut loaded = idle(1, 10, 50);
         loaded.load = 500;
         let cpus = [busy(0, 20), loaded];
-        assert_eq!(pick(ALL[0], &cpus), Some((0, How::LeastLoaded)));
-        assert_eq!(pick(ALL[1], &cpus), Some((1, How::Idle)));
-        assert_eq!(pick(ALL[2], &cpus), Some((1, How::Idle)));
+        assert_eq!(pick(ALL[0], &cpus), Some((0, IdlestRule::LeastLoaded)));
+        assert_eq!(pick(ALL[1], &cpus), Some((1, IdlestRule::Idle)));
+        assert_eq!(pick(ALL[2], &cpus), Some((1, IdlestRule::Idle)));
     }
 
     #[test]
@@ -234,24 +232,27 @@ mod tests {
 
     #[test]
     fn an_idle_cpu_without_state_or_stamp_is_overlooked() {
-        assert_eq!(pick(ALL[1], &[idle(0, None, 0), busy(1, 5)]), Some((1, How::LeastLoaded)));
-        assert_eq!(pick(ALL[1], &[idle(0, None, 0)]), Some((2, How::Fallback)));
+        assert_eq!(pick(ALL[1], &[idle(0, None, 0), busy(1, 5)]), Some((1, IdlestRule::LeastLoaded)));
+        assert_eq!(pick(ALL[1], &[idle(0, None, 0)]), Some((2, IdlestRule::Fallback)));
     }
 
     #[test]
     fn a_cpu_with_sched_idle_tasks_only_beats_idle_ones_in_6_5_and_loaded_ones_in_5_4() {
         let gives_way = |cpu, load| Candidate { sched_idle: true, ..busy(cpu, load) };
         let cpus = [gives_way(1, 3), idle(3, 2, 100)];
-        assert_eq!(pick(ALL[2], &cpus), Some((1, How::SchedIdle)));
-        assert_eq!(pick(ALL[1], &cpus), Some((3, How::Idle)));
+        assert_eq!(pick(ALL[2], &cpus), Some((1, IdlestRule::SchedIdle)));
+        assert_eq!(pick(ALL[1], &cpus), Some((3, IdlestRule::Idle)));
         let cpus = [busy(0, 1), gives_way(1, 3), gives_way(3, 2)];
-        assert_eq!(pick(ALL[1], &cpus), Some((1, How::SchedIdle)));
-        assert_eq!(pick(ALL[0], &cpus), Some((0, How::LeastLoaded)));
+        assert_eq!(pick(ALL[1], &cpus), Some((1, IdlestRule::SchedIdle)));
+        assert_eq!(pick(ALL[0], &cpus), Some((0, IdlestRule::LeastLoaded)));
     }
 
     #[test]
     fn nobody_to_ask() {
-        assert_eq!(ALL.map(|c| pick(c, &[])), [None, Some((2, How::Fallback)), Some((2, How::Fallback))]);
-        assert_eq!(Choice::REASON.name(), "idlest_fork");
+        assert_eq!(
+            ALL.map(|c| pick(c, &[])),
+            [None, Some((2, IdlestRule::Fallback)), Some((2, IdlestRule::Fallback))]
+        );
+        assert_eq!(IdlestChoice::REASON.name(), "idlest_fork");
     }
 }

@@ -4,7 +4,7 @@
 //! busy CPU's interval is one jiffy shorter. Times are jiffies (ticks since boot) unless named otherwise; intervals are
 //! stored in ms as the kernel does.
 
-use super::era::{Balancer, Pass};
+use super::era::{Balancer, PassKind};
 use schedlab_base::CpuId;
 
 /// Milliseconds in whole ticks, rounded up (`msecs_to_jiffies`).
@@ -14,7 +14,7 @@ pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
 
 /// The facts that the length of an interval depends on beside the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Clock {
+pub struct IntervalFacts {
     /// A busy CPU's interval is a tick shorter, so that levels of one length drift apart.
     pub busy_is_short: bool,
     /// Ticks a second.
@@ -23,7 +23,7 @@ pub struct Clock {
     pub nr_cpus: u64,
 }
 
-impl Clock {
+impl IntervalFacts {
     /// Ticks between two passes over a domain whose interval is `interval_ms`.
     ///
     /// `busy`: the CPU is not idle, so the interval is `busy_factor` times as long. At least 1 tick, at most
@@ -55,8 +55,8 @@ pub struct NextBalance(u64);
 
 impl NextBalance {
     /// The start value, before any domain: derived from `base`.
-    pub fn new(base: u64, pass: Pass, hz: u64) -> NextBalance {
-        NextBalance(base + if pass == Pass::Newidle { hz } else { 60 * hz })
+    pub fn new(base: u64, pass: PassKind, hz: u64) -> NextBalance {
+        NextBalance(base + if pass == PassKind::Newidle { hz } else { 60 * hz })
     }
     /// Takes a domain's next time into account.
     pub fn consider(&mut self, last_balance: u64, interval: u64) {
@@ -89,7 +89,6 @@ pub struct Election {
 /// The state of a CPU as the election reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reads {
-    /// It is busy.
     Busy,
     /// It is idle, and may be elected at once.
     Idle,
@@ -115,9 +114,9 @@ impl Election {
     pub fn elected(&self) -> Option<CpuId> {
         self.idle_core.or(self.idle).or(self.first)
     }
-    /// Whether `cpu` may go on. A newidle pass needs no election: it serves its own CPU.
-    pub fn should_balance(&self, cpu: CpuId, pass: Pass) -> bool {
-        pass == Pass::Newidle || self.elected() == Some(cpu)
+    /// Whether `cpu` may continue. A newidle pass needs no election: it serves its own CPU.
+    pub fn should_balance(&self, cpu: CpuId, pass: PassKind) -> bool {
+        pass == PassKind::Newidle || self.elected() == Some(cpu)
     }
 }
 
@@ -125,8 +124,8 @@ impl Election {
 mod tests {
     use super::*;
 
-    fn clock(hz: u64, nr_cpus: u64) -> Clock {
-        Clock { busy_is_short: false, hz, nr_cpus }
+    fn clock(hz: u64, nr_cpus: u64) -> IntervalFacts {
+        IntervalFacts { busy_is_short: false, hz, nr_cpus }
     }
 
     #[test]
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(c.interval(48, false, 32), 48);
         assert_eq!(c.interval(48, true, 32), 48 * 32);
         assert_eq!(c.interval(48, true, 16), 48 * 16);
-        let late = Clock { busy_is_short: true, ..c };
+        let late = IntervalFacts { busy_is_short: true, ..c };
         assert_eq!(late.interval(48, true, 16), 48 * 16 - 1, "a tick short");
         assert_eq!(late.interval(48, false, 16), 48);
     }
@@ -163,18 +162,18 @@ mod tests {
 
     #[test]
     fn the_next_look_is_the_earliest_domain() {
-        let mut n = NextBalance::new(1000, Pass::Busy, 250);
+        let mut n = NextBalance::new(1000, PassKind::Busy, 250);
         assert_eq!(n.at(), 1000 + 60 * 250);
         n.consider(990, 30);
         n.consider(999, 16);
         n.consider(900, 500);
         assert_eq!(n.at(), 1015);
-        assert_eq!(NextBalance::new(1000, Pass::Newidle, 250).at(), 1250);
+        assert_eq!(NextBalance::new(1000, PassKind::Newidle, 250).at(), 1250);
     }
 
     #[test]
     fn newidle_moves_the_next_look() {
-        let mut n = NextBalance::new(1000, Pass::Newidle, 250);
+        let mut n = NextBalance::new(1000, PassKind::Newidle, 250);
         n.consider(1000, 8);
         let after = |b, old, pulled| n.after_newidle(b, old, 1000, pulled);
         assert_eq!(after(Balancer::V4_5, 1004, false), 1004, "never later");
@@ -210,7 +209,7 @@ mod tests {
         let mut e = Election::default();
         e.probe(CpuId(0), Reads::Busy);
         e.probe(CpuId(1), Reads::Idle);
-        assert!(e.should_balance(CpuId(1), Pass::Idle) && !e.should_balance(CpuId(0), Pass::Busy));
-        assert!(e.should_balance(CpuId(0), Pass::Newidle));
+        assert!(e.should_balance(CpuId(1), PassKind::Idle) && !e.should_balance(CpuId(0), PassKind::Busy));
+        assert!(e.should_balance(CpuId(0), PassKind::Newidle));
     }
 }

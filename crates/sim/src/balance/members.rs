@@ -3,7 +3,6 @@
 use schedlab_base::CpuId;
 use schedlab_machine::Group;
 
-/// The CPUs of all groups.
 #[derive(Debug)]
 pub struct GroupCpus {
     cpus: Vec<CpuId>,

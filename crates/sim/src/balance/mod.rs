@@ -1,14 +1,16 @@
 //! Load balancing as in 2.6.30, 3.4, 4.5 and 6.5 (`load_balance` and its callers).
 //!
-//! Rules are pure functions, one noun a file. Two families of them stand side by side: [`average`] (before 5.5)
+//! Rules are pure functions, one noun a file. There are two families: [`average`] (before 5.5)
 //! compares loads with an average, [`spare`] (since 5.5) looks for spare capacity. The files beside this one hold facts
-//! and rules that both share. State: [`state`] is a CPU's own, [`shared`] that of the CPUs of a domain. `drive` takes
+//! and rules that both share. State: [`state`] is a CPU's own, [`shared`] belongs to the CPUs of a domain. `drive` takes
 //! rules and state through time: `pass` over one domain, `newidle`, `periodic` and `nohz` decide when and how far up,
 //! `idlest_walk` is the slow path of fork. Loads are weights (1024 at nice 0) or their averages; ticks are jiffies.
 
+mod active;
 pub mod average;
 pub mod can_migrate;
 pub mod capacity;
+mod decision;
 mod drive;
 pub mod era;
 pub mod fits;
@@ -24,3 +26,6 @@ pub mod settle;
 pub mod shared;
 pub mod spare;
 pub mod state;
+#[cfg(test)]
+mod testing;
+mod walk;

@@ -35,7 +35,7 @@ impl Dice {
     pub fn lets(&self, draw: u64) -> bool {
         draw <= u64::from(self.ratio) + 1
     }
-    /// Calls that one success stands for, the refused ones included.
+    /// Calls that one success counts for, the refused ones included.
     pub fn weight(&self) -> u32 {
         let passes = self.ratio + 1;
         (CALLS + passes / 2) / passes

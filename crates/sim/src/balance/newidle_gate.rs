@@ -76,7 +76,7 @@ pub fn climb(gates: Gates, avg_idle_ns: u64, spent_ns: u64, domain_cost_ns: u64)
 
 /// Events that may have happened while a domain was balanced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrived {
+pub struct NewidleArrivals {
     /// A task was pulled.
     pub pulled: bool,
     /// Tasks the CPU has now.
@@ -86,7 +86,7 @@ pub struct Arrived {
 }
 
 /// Whether the pass ends after a domain because there is work now.
-pub fn has_work(gates: Gates, a: &Arrived) -> bool {
+pub fn has_work(gates: Gates, a: &NewidleArrivals) -> bool {
     a.pulled || (gates != Gates::Fixed && a.nr_running > 0) || (gates == Gates::Cost && a.wakeup_pending)
 }
 
@@ -225,12 +225,12 @@ mod tests {
 
     #[test]
     fn work_that_arrives_ends_the_pass() {
-        let none = Arrived { pulled: false, nr_running: 0, wakeup_pending: false };
-        let each = |a: Arrived| ALL.map(|g| has_work(g, &a));
+        let none = NewidleArrivals { pulled: false, nr_running: 0, wakeup_pending: false };
+        let each = |a: NewidleArrivals| ALL.map(|g| has_work(g, &a));
         assert_eq!(each(none), [false; 3]);
-        assert_eq!(each(Arrived { pulled: true, ..none }), [true; 3]);
-        assert_eq!(each(Arrived { nr_running: 1, ..none }), [false, true, true]);
-        assert_eq!(each(Arrived { wakeup_pending: true, ..none }), [false, false, true]);
+        assert_eq!(each(NewidleArrivals { pulled: true, ..none }), [true; 3]);
+        assert_eq!(each(NewidleArrivals { nr_running: 1, ..none }), [false, true, true]);
+        assert_eq!(each(NewidleArrivals { wakeup_pending: true, ..none }), [false, false, true]);
     }
 
     #[test]

@@ -6,6 +6,41 @@
 use super::era::Balancer;
 use schedlab_base::CpuId;
 
+/// The facts by which a tick decides whether it asks a tickless CPU for help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KickFacts {
+    /// Whether the tick hit the idle task. (3.4 tests at that instant whether the CPU is idle.)
+    pub idle_at_tick: bool,
+    /// CPUs whose tick is stopped.
+    pub tickless: u32,
+    pub now: u64,
+    /// When idle balance is due next, machine-wide (`nohz.next_balance`).
+    pub next_balance: u64,
+    /// When averages of idle CPUs should next be brought up to date; `None` if none of them has any load left to decay.
+    /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`. Since 4.17.)
+    pub next_blocked: Option<u64>,
+    /// A CPU has stopped its tick since `next_balance` was computed (5.15).
+    pub needs_update: bool,
+    /// Runnable tasks here, of all classes.
+    pub nr_running: u32,
+    /// Runnable fair tasks here (since 4.5).
+    pub h_nr_running: u32,
+    /// Busy CPUs nearby, this one included, as the kernel counts them. 3.4: the most in any of this CPU's own groups of
+    /// its cache-sharing domains, so at most one core's threads. Since 4.5: all of its last-level cache. `None`, with no
+    /// count: 4.5 if no domain lies above the cache's, as on a machine of one socket; later without a domain inside the
+    /// cache.
+    pub busy_nearby: Option<u32>,
+    /// Capacity of this CPU.
+    pub capacity: u64,
+    /// Capacity of this CPU, undisturbed.
+    pub capacity_orig: u64,
+    /// `imbalance_pct` of its lowest domain.
+    pub imbalance_pct: u32,
+    /// Whether the CPU has a misfit to give; `None` where CPUs are alike, and before 4.20. Elsewhere busy CPUs of the
+    /// cache do not count.
+    pub misfit: Option<bool>,
+}
+
 /// Why a busy CPU does not ask for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoKick {

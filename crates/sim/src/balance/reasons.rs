@@ -10,7 +10,7 @@ use super::can_migrate::{Refusal, Stop};
 use super::newidle_gate::Skip;
 use super::nohz::NoKick;
 use super::spare::busiest::Balanced as SpareBalanced;
-use super::spare::imbalance::How;
+use super::spare::imbalance::AmountRule;
 use super::spare::nohz::Kick as SpareKick;
 use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
@@ -44,17 +44,19 @@ impl From<SpareBalanced> for BalanceReason {
 }
 
 /// The reason when a rule for the amount gives nothing to move.
-fn nothing_by(how: How) -> BalanceReason {
+fn nothing_by(how: AmountRule) -> BalanceReason {
     match how {
-        How::NumaTolerated => BalanceReason::NumaTolerated,
-        How::EvenTasks | How::EvenIdle => BalanceReason::SmallDifference,
-        How::LocalBusier => BalanceReason::LocalBusier,
-        How::LocalAboveAverage => BalanceReason::LocalAboveAverage,
-        How::FillRoom => BalanceReason::NoRoom,
+        AmountRule::NumaTolerated => BalanceReason::NumaTolerated,
+        AmountRule::EvenTasks | AmountRule::EvenIdle => BalanceReason::SmallDifference,
+        AmountRule::LocalBusier => BalanceReason::LocalBusier,
+        AmountRule::LocalAboveAverage => BalanceReason::LocalAboveAverage,
+        AmountRule::FillRoom => BalanceReason::NoRoom,
         // The first four always ask for one task.
-        How::Imbalanced | How::WaitingTask | How::SharedCore | How::Misfit | How::ToAverage => {
-            BalanceReason::TooLittle
-        }
+        AmountRule::Imbalanced
+        | AmountRule::WaitingTask
+        | AmountRule::SharedCore
+        | AmountRule::Misfit
+        | AmountRule::ToAverage => BalanceReason::TooLittle,
     }
 }
 
@@ -148,9 +150,9 @@ mod tests {
     #[test]
     fn an_amount_of_nothing_tells_its_rule() {
         let of = |how| BalanceReason::from(SpareBalanced::NothingToMove(how));
-        assert_eq!(of(How::FillRoom), BalanceReason::NoRoom);
-        assert_eq!(of(How::ToAverage), BalanceReason::TooLittle);
-        assert_eq!(of(How::EvenIdle), BalanceReason::SmallDifference);
-        assert_eq!(of(How::NumaTolerated), BalanceReason::NumaTolerated);
+        assert_eq!(of(AmountRule::FillRoom), BalanceReason::NoRoom);
+        assert_eq!(of(AmountRule::ToAverage), BalanceReason::TooLittle);
+        assert_eq!(of(AmountRule::EvenIdle), BalanceReason::SmallDifference);
+        assert_eq!(of(AmountRule::NumaTolerated), BalanceReason::NumaTolerated);
     }
 }

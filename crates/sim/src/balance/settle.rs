@@ -3,7 +3,7 @@
 //! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes double and reset the interval,
 //! too; they only do not count as failures.
 
-use super::era::Pass;
+use super::era::PassKind;
 
 /// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
 pub(super) const MAX_PINNED_MS: u32 = 512;
@@ -11,7 +11,6 @@ pub(super) const MAX_PINNED_MS: u32 = 512;
 /// State of one CPU's domain that passes change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainState {
-    /// Interval, ms.
     pub interval_ms: u32,
     /// Failed passes in a row.
     pub nr_balance_failed: u32,
@@ -28,9 +27,8 @@ pub struct Bounds {
     pub cache_nice_tries: u32,
 }
 
-/// The outcome of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum PassOutcome {
     /// It was not this CPU's turn, or there was no busiest group, no busiest queue, or every queue was pinned
     /// (`lb_balanced`). `all_pinned`: the last queue walked in this pass could give nothing because of affinity.
     Balanced {
@@ -58,29 +56,29 @@ pub enum Active {
 
 impl DomainState {
     /// Counts a failure, before `needs_active` decides. Newidle passes are too frequent to count.
-    pub fn count_failure(&mut self, pass: Pass) {
-        if pass != Pass::Newidle {
+    pub fn count_failure(&mut self, pass: PassKind) {
+        if pass != PassKind::Newidle {
             self.nr_balance_failed += 1;
         }
     }
 
     /// Ends the pass.
-    pub fn settle(&mut self, bounds: &Bounds, outcome: Outcome) {
+    pub fn settle(&mut self, bounds: &Bounds, outcome: PassOutcome) {
         self.nr_balance_failed = match outcome {
-            Outcome::Balanced { .. } | Outcome::Moved => 0,
+            PassOutcome::Balanced { .. } | PassOutcome::Moved => 0,
             // One failure below the number that starts active balance again, and enough for hot tasks to move.
-            Outcome::Failed(Active::UnderWay | Active::Started) => bounds.cache_nice_tries + 1,
-            Outcome::Failed(Active::NotDue | Active::Pinned) => self.nr_balance_failed,
+            PassOutcome::Failed(Active::UnderWay | Active::Started) => bounds.cache_nice_tries + 1,
+            PassOutcome::Failed(Active::NotDue | Active::Pinned) => self.nr_balance_failed,
         };
         let limit_ms = match outcome {
-            Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay) => {
+            PassOutcome::Moved | PassOutcome::Failed(Active::NotDue | Active::UnderWay) => {
                 self.interval_ms = bounds.min_interval_ms;
                 return;
             }
-            Outcome::Balanced { all_pinned: true } | Outcome::Failed(Active::Pinned) => {
+            PassOutcome::Balanced { all_pinned: true } | PassOutcome::Failed(Active::Pinned) => {
                 bounds.max_interval_ms.max(MAX_PINNED_MS)
             }
-            Outcome::Balanced { all_pinned: false } | Outcome::Failed(Active::Started) => {
+            PassOutcome::Balanced { all_pinned: false } | PassOutcome::Failed(Active::Started) => {
                 bounds.max_interval_ms
             }
         };
@@ -96,7 +94,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { min_interval_ms: 24, max_interval_ms: 48, cache_nice_tries: 1 };
 
-    fn after(interval_ms: u32, nr_balance_failed: u32, outcome: Outcome) -> (u32, u32) {
+    fn after(interval_ms: u32, nr_balance_failed: u32, outcome: PassOutcome) -> (u32, u32) {
         let mut s = DomainState { interval_ms, nr_balance_failed };
         s.settle(&BOUNDS, outcome);
         (s.interval_ms, s.nr_balance_failed)
@@ -104,31 +102,31 @@ mod tests {
 
     #[test]
     fn balanced_domains_back_off_to_the_maximum() {
-        let balanced = Outcome::Balanced { all_pinned: false };
+        let balanced = PassOutcome::Balanced { all_pinned: false };
         assert_eq!(after(24, 3, balanced), (48, 0));
         assert_eq!(after(48, 3, balanced), (48, 0));
     }
 
     #[test]
     fn pinned_domains_back_off_further() {
-        let pinned = Outcome::Balanced { all_pinned: true };
+        let pinned = PassOutcome::Balanced { all_pinned: true };
         assert_eq!(after(48, 0, pinned), (96, 0));
         assert_eq!(after(400, 0, pinned), (800, 0), "below 512 still doubles");
         assert_eq!(after(512, 0, pinned), (512, 0));
-        assert_eq!(after(48, 4, Outcome::Failed(Active::Pinned)), (96, 4), "failures stand");
+        assert_eq!(after(48, 4, PassOutcome::Failed(Active::Pinned)), (96, 4), "failures stand");
     }
 
     #[test]
     fn an_imbalance_brings_the_domain_back_soon() {
-        assert_eq!(after(48, 3, Outcome::Moved), (24, 0));
-        assert_eq!(after(48, 3, Outcome::Failed(Active::NotDue)), (24, 3));
+        assert_eq!(after(48, 3, PassOutcome::Moved), (24, 0));
+        assert_eq!(after(48, 3, PassOutcome::Failed(Active::NotDue)), (24, 3));
     }
 
     #[test]
     fn active_balance_leaves_hot_tasks_movable() {
-        assert_eq!(after(24, 4, Outcome::Failed(Active::Started)), (48, 2), "and backs off");
-        assert_eq!(after(48, 4, Outcome::Failed(Active::Started)), (48, 2));
-        assert_eq!(after(48, 4, Outcome::Failed(Active::UnderWay)), (24, 2));
+        assert_eq!(after(24, 4, PassOutcome::Failed(Active::Started)), (48, 2), "and backs off");
+        assert_eq!(after(48, 4, PassOutcome::Failed(Active::Started)), (48, 2));
+        assert_eq!(after(48, 4, PassOutcome::Failed(Active::UnderWay)), (24, 2));
     }
 
     #[test]
@@ -138,6 +136,6 @@ mod tests {
             s.count_failure(pass);
             s.nr_balance_failed
         };
-        assert_eq!([Pass::Idle, Pass::Busy, Pass::Newidle].map(count), [1, 1, 0]);
+        assert_eq!([PassKind::Idle, PassKind::Busy, PassKind::Newidle].map(count), [1, 1, 0]);
     }
 }

@@ -5,7 +5,7 @@
 //! last read, else a miss by its distance from the writer. ILB_SHARE adds, for each group, the statistics that some CPU
 //! gathered last. Times in ns.
 
-use super::spare::newidle_scan::{SharedHints, Shortcuts, Span};
+use super::spare::newidle_scan::{DomainSpan, SharedHints, Shortcuts};
 use super::spare::stats::GroupStats;
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::{Feature, FeatureSet};
@@ -15,7 +15,7 @@ use schedlab_machine::{Domain, Domains};
 #[derive(Clone, Debug)]
 pub struct DomainShared {
     /// The facts about the domain that scan depths depend on.
-    pub span: Span,
+    pub span: DomainSpan,
     /// Hints that periodic passes have stored.
     pub hints: SharedHints,
     /// Raised by every write.
@@ -83,7 +83,7 @@ impl DomainShared {
             nr_sg_scan: if on.util { nr_groups } else { 0 },
         };
         DomainShared {
-            span: Span { nr_groups, weight, imbalance_pct },
+            span: DomainSpan { nr_groups, weight, imbalance_pct },
             hints,
             version: 1,
             writer: domain.cpus.first().copied().unwrap_or(CpuId(0)),

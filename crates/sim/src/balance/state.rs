@@ -11,11 +11,13 @@ use super::interval::{Election, NextBalance};
 use super::newidle_dice::Dice;
 use super::newidle_gate::DomainCost;
 use super::settle::{Bounds, DomainState};
+use super::shared::{DomainShared, Gathered};
 use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
-use crate::o1::busiest::{Pull, Seen, Sums};
+use crate::o1::busiest::{GroupsSeen, Pull, Sums};
 use schedlab_base::{Arena, CpuId};
+use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains};
 use schedlab_trace::BalanceTrigger;
 
@@ -115,9 +117,39 @@ impl NohzState {
     }
 }
 
-/// The stage of a pass.
+/// What balancing remembers beside the CPUs' own records.
+pub struct BalanceState {
+    /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
+    pub overload: bool,
+    /// The load of a running task that is too large for its CPU, by CPU (`misfit_task_load`).
+    pub(super) misfit: Arena<CpuId, u64>,
+    /// `sgc->imbalance` of every group.
+    pub(super) imbalanced: Vec<bool>,
+    pub(super) shared: Vec<DomainShared>,
+    /// Statistics of groups that one CPU gathered, for others to use (ILB_SHARE); empty without the feature.
+    pub(super) gathered: Vec<Option<Gathered>>,
+    /// Tickless-idle balancing.
+    pub(super) nohz: NohzState,
+}
+
+impl BalanceState {
+    /// All CPUs are idle; the domains' shared state is `shared`.
+    pub fn new(domains: &Domains, shared: Vec<DomainShared>, features: FeatureSet) -> BalanceState {
+        let (cpus, groups) = (domains.of_cpu.len(), domains.groups.len());
+        let sharable = if features.has(Feature::IlbShare) { groups } else { 0 };
+        BalanceState {
+            overload: false,
+            misfit: Arena::filled(0, cpus),
+            imbalanced: vec![false; groups],
+            shared,
+            gathered: vec![None; sharable],
+            nohz: NohzState::new(cpus),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Stage {
+pub(crate) enum PassStage {
     /// No pass.
     #[default]
     Idle,
@@ -136,7 +168,7 @@ pub(crate) enum Stage {
     /// 5.5 and later: locks are taken.
     Take { src: CpuId, amount: Amount },
     /// Before 2.6.23: reading groups.
-    O1Groups { group: usize, at: usize, sums: Sums, seen: Seen },
+    O1Groups { group: usize, at: usize, sums: Sums, seen: GroupsSeen },
     /// Before 2.6.23: looking for the busiest queue of the busiest group.
     O1Queue { pull: Pull },
     /// Before 2.6.23: locks are taken.
@@ -146,12 +178,11 @@ pub(crate) enum Stage {
 /// A pass over one domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    pub(crate) stage: Stage,
+    pub(crate) stage: PassStage,
     /// The CPU that tasks would move to.
     pub dst: CpuId,
     /// Its domain.
     pub level: usize,
-    /// The trigger of the pass.
     pub trigger: BalanceTrigger,
     pub(super) began_ns: u64,
     pub(crate) visited: u16,
@@ -173,7 +204,7 @@ pub struct Pass {
 impl Default for Pass {
     fn default() -> Pass {
         Pass {
-            stage: Stage::Idle,
+            stage: PassStage::Idle,
             dst: CpuId(0),
             level: 0,
             trigger: BalanceTrigger::Busy,
@@ -193,12 +224,12 @@ impl Default for Pass {
 impl Pass {
     /// A pass that begins with the election.
     pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
-        let stage = Stage::Elect { at: 0, election: Election::default() };
+        let stage = PassStage::Elect { at: 0, election: Election::default() };
         Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
     }
     /// Whether a pass is in progress.
     pub fn running(&self) -> bool {
-        !matches!(self.stage, Stage::Idle)
+        !matches!(self.stage, PassStage::Idle)
     }
     /// When it began, ns.
     pub fn began_ns(&self) -> u64 {
@@ -288,7 +319,7 @@ pub struct Periodic {
 
 /// A descent in progress: the CPU reached so far, and the level to search next.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Walk {
+pub struct Descent {
     pub(super) at: CpuId,
     pub(super) level: Option<usize>,
     pub(super) why: Why,
@@ -304,11 +335,11 @@ pub enum Why {
     Exec,
 }
 
-impl Walk {
+impl Descent {
     /// Starts at the highest domain of `cpu` that balances at this call, looking up to the first that does not if
     /// `to_first_gap`.
-    pub fn begin(domains: &Domains, cpu: CpuId, why: Why, to_first_gap: bool) -> Walk {
-        Walk { at: cpu, level: start_level(&levels(domains, cpu, why), to_first_gap), why }
+    pub fn begin(domains: &Domains, cpu: CpuId, why: Why, to_first_gap: bool) -> Descent {
+        Descent { at: cpu, level: start_level(&levels(domains, cpu, why), to_first_gap), why }
     }
 }
 

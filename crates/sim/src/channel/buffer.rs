@@ -43,7 +43,7 @@ fn truesize(head: u32, paged: u32) -> u64 {
     SKB_BYTES + head + u64::from(paged.next_multiple_of(PAGE))
 }
 
-/// The charge of a UNIX stream buffer of so many bytes.
+/// The charge of a UNIX stream buffer of that size.
 pub fn unix_truesize(bytes: u32) -> u64 {
     let paged = bytes.saturating_sub(SKB_HEAD_BYTES).next_multiple_of(PAGE).min(bytes);
     truesize(bytes - paged, paged)
@@ -229,7 +229,7 @@ impl Buffer {
         Taken { bytes: got, freed }
     }
 
-    /// Takes so many bytes off the oldest parts, and drops the parts that are empty then (also an empty datagram).
+    /// Takes `bytes` bytes off the oldest parts, and drops the parts that are empty then (also an empty datagram).
     fn drop_parts(&mut self, bytes: u32) {
         let mut rest = bytes;
         while let Some(part) = self.parts.front_mut() {

@@ -2,8 +2,8 @@
 //!
 //! A call takes the syscall entry and the kind's own price, then the copy of the bytes that are there or that fit. At
 //! the end of the copy the bytes change hands, and the calling task wakes the sleepers at the other end. Only then does
-//! the call go on, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns with
-//! the bytes that were there; the missing ones need a further call. All these wakeups tell the scheduler that the waker
+//! the call continue, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns with
+//! the bytes that were there; the missing ones need a further call. All these wakeups let the scheduler know that the waker
 //! is about to sleep (WF_SYNC), except those of TCP writers.
 //!
 //! If the machine states how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
@@ -21,7 +21,7 @@
 
 use super::buffer;
 use super::lock::POLL_NS;
-use super::state::{Memory, Transfer};
+use super::state::{ChannelMemory, Transfer};
 use crate::frame::{Step, Sys};
 use crate::net::Packet;
 use crate::system::{Context, System};
@@ -49,7 +49,7 @@ impl System<'_> {
             _ => None,
         };
         if let Some(what) = wrong {
-            self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr].name)));
+            self.run.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr].name)));
             return;
         }
         let (part, opens, returned, slept, back) = (0, true, false, false, false);
@@ -89,7 +89,7 @@ impl System<'_> {
         t.back = false;
         t.part = self.fits(t);
         let lock_ns = self.lock_ns(t.port);
-        // The lock time is a part of the call's time. A call that goes on after sleeping may have less time left than
+        // The lock time is a part of the call's time. A call that continues after sleeping may have less time left than
         // that.
         t.held_ns = lock_ns.min(entry_ns);
         self.tasks[curr].user = UserOp::Transfer(t);
@@ -149,7 +149,7 @@ impl System<'_> {
 
     /// Extra time of a write for its message's memory, ns: the memory is new, or is not at hand.
     fn memory_ns(&self, t: Transfer) -> u64 {
-        let (costs, Memory { held, most }) = (&self.fixed.machine.costs, self.channels.memory);
+        let (costs, ChannelMemory { held, most }) = (&self.fixed.machine.costs, self.channels.memory);
         match t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix {
             true if held + buffer::unix_truesize(t.part) > most => costs.unix_new_ns,
             true if held > SLAB => costs.unix_reuse_ns,
@@ -184,7 +184,7 @@ impl System<'_> {
     /// The copied bytes enter the channel, as far as there still is room. Returns whether all bytes are in.
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (kind, to) = (self.channels.kind(t.port), t.port.peer());
-        if self.nic.is_far(to) {
+        if self.others.nic.is_far(to) {
             let bytes = std::mem::take(&mut t.part);
             t.left -= bytes;
             t.opens = false;
@@ -202,7 +202,7 @@ impl System<'_> {
         t.left -= written.bytes;
         t.opens &= written.bytes == 0;
         let done = t.left == 0 || datagram;
-        self.stats.datagrams_lost += u64::from(written.lost);
+        self.accounts.stats.datagrams_lost += u64::from(written.lost);
         let news = !written.lost && (written.bytes > 0 || datagram);
         let full = buffer.pages_full();
         if news && buffer.wakes_reader(was_empty, &self.fixed.history) {
@@ -263,9 +263,10 @@ impl System<'_> {
 
     /// The queue that callers on `port` sleep in.
     fn queue_of(&self, port: PortId) -> usize {
-        match buffer::one_queue(self.channels.kind(port), &self.fixed.history) {
-            true => port.index() & !1,
-            false => port.index(),
+        if buffer::one_queue(self.channels.kind(port), &self.fixed.history) {
+            port.index() & !1
+        } else {
+            port.index()
         }
     }
 
@@ -299,14 +300,15 @@ impl System<'_> {
         c.sync_wakes = sync;
     }
 
-    /// An unfinished operation goes on: by a further call, a further copy, or by sleeping until there is something.
+    /// An unfinished operation continues: by a further call, a further copy, or by sleeping until there is something.
     pub fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
         if t.returned {
             return self.call(cpu, curr, t);
         }
-        let may = match t.sends {
-            true => self.channels.buffers[t.port.peer().index()].room(t.left, t.opens) > 0,
-            false => !self.channels.buffers[t.port.index()].is_empty(),
+        let may = if t.sends {
+            self.channels.buffers[t.port.peer().index()].room(t.left, t.opens) > 0
+        } else {
+            !self.channels.buffers[t.port.index()].is_empty()
         };
         if may {
             return self.copy(cpu, curr, t, if t.back { self.sleeping_ns(t.port) } else { 0 });

@@ -9,7 +9,7 @@
 //! Costs: the call is a system call without a price of its own, and a sleep costs what one at a socket does. What a
 //! writer pays for the callback is not charged.
 
-use super::state::{BATCH, Channels, Set};
+use super::state::{BATCH, Channels, PollSet};
 use crate::frame::{Step, Sys};
 use crate::system::System;
 use crate::task::UserOp;
@@ -32,7 +32,7 @@ impl Channels {
     }
     /// Finds the ends with something to read.
     fn find(&mut self, set: SetId) {
-        let Set { came, found, .. } = &mut self.sets[set.index()];
+        let PollSet { came, found, .. } = &mut self.sets[set.index()];
         for _ in 0..came.len() {
             if found.len() == BATCH {
                 break;

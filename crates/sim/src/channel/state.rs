@@ -26,13 +26,13 @@ impl Users {
 
 /// Memory charged for all messages to UNIX sockets, bytes.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Memory {
+pub(super) struct ChannelMemory {
     pub(super) held: u64,
     /// The largest `held` so far.
     pub(super) most: u64,
 }
 
-impl Memory {
+impl ChannelMemory {
     /// A buffer's charge has changed from `before` to `now`, bytes.
     pub(super) fn changed(&mut self, before: u64, now: u64) {
         self.held = self.held - before + now;
@@ -45,7 +45,7 @@ pub(super) const BATCH: usize = 64;
 
 /// A set of ends.
 #[derive(Clone, Debug)]
-pub(super) struct Set {
+pub(super) struct PollSet {
     /// Ends to which something came, each once; some may have been read empty since.
     pub(super) came: VecDeque<PortId>,
     /// Ends that the last call found and the program did not get yet.
@@ -54,10 +54,10 @@ pub(super) struct Set {
     pub(super) sleeper: Option<TaskId>,
 }
 
-impl Set {
-    /// A set of so many ends.
-    pub(super) fn new(ends: usize) -> Set {
-        Set { came: VecDeque::with_capacity(ends), found: VecDeque::with_capacity(BATCH), sleeper: None }
+impl PollSet {
+    /// A set of `ends` ends.
+    pub(super) fn new(ends: usize) -> PollSet {
+        PollSet { came: VecDeque::with_capacity(ends), found: VecDeque::with_capacity(BATCH), sleeper: None }
     }
 }
 
@@ -72,11 +72,11 @@ pub struct Channels {
     /// The lock of each buffer.
     pub(super) locks: Vec<Lock>,
     /// The memory of the UNIX sockets' messages.
-    pub(super) memory: Memory,
+    pub(super) memory: ChannelMemory,
     /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
     /// The sets of ends that tasks wait on together.
-    pub(super) sets: Vec<Set>,
+    pub(super) sets: Vec<PollSet>,
     /// The set of each end; empty without sets.
     pub(super) set_of: Vec<Option<SetId>>,
     /// Whether each end is on the list of its set.
@@ -99,16 +99,16 @@ impl Channels {
         Channels {
             buffers: ends().map(Buffer::new).collect(),
             users: vec![Users::default(); 2 * kinds.len()],
-            memory: Memory::default(),
+            memory: ChannelMemory::default(),
             locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
-            sets: sets.iter().map(|ends| Set::new(ends.len())).collect(),
+            sets: sets.iter().map(|ends| PollSet::new(ends.len())).collect(),
             set_of,
             listed: vec![false; all],
             kinds,
         }
     }
-    /// A message of so many bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, and
+    /// A message of `bytes` bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, and
     /// whether it lost them.
     pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> Written {
         let at = end.0 as usize;

@@ -59,7 +59,6 @@ impl WinnerTree {
         if at == NEVER { IDLE_KEY } else { at << RANK_BITS | u64::from(self.rank_of[slot]) }
     }
 
-    /// The time of a key.
     #[inline]
     pub fn time(key: u64) -> u64 {
         if key == IDLE_KEY { NEVER } else { key >> RANK_BITS }

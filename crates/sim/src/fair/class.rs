@@ -7,7 +7,7 @@
 use super::entity::EntityId;
 use super::group::shares::FINE;
 use super::invariants;
-use super::rules::Rules;
+use super::rules::FairRules;
 use super::runqueue::{CfsRq, CfsRqId};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// The fair class by the rules `R`.
 pub(crate) struct Fair<R>(PhantomData<R>);
 
-impl<R: Rules> SchedClass for Fair<R> {
+impl<R: FairRules> SchedClass for Fair<R> {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue) {
         sys.count_in_estimate(cpu, task);
         if why == Enqueue::Wakeup {
@@ -32,7 +32,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut idle = sys.counts_as_sched_idle(task) * joins;
         let mut counted = true;
         while let Some(entity) = level {
-            let e = &sys.entities[entity];
+            let e = &sys.fair.entities[entity];
             if e.on_rq && !e.delayed {
                 sys.update_load(entity);
                 Fair::<R>::update_group(sys, entity);
@@ -41,19 +41,19 @@ impl<R: Rules> SchedClass for Fair<R> {
                 requeued |= R::enqueue_entity(sys, entity, why);
                 why = if requeued { why } else { Enqueue::Wakeup };
             }
-            let queue = sys.entities[entity].cfs_rq;
+            let queue = sys.fair.entities[entity].cfs_rq;
             if sys.fixed.history.attached_load_unlisted {
-                sys.group_rqs[queue].listed = true;
+                sys.fair.group_rqs[queue].listed = true;
             }
-            sys.queues[queue].h_nr_running += 1;
-            sys.queues[queue].h_nr_queued += joins;
-            sys.queues[queue].h_nr_idle += idle;
+            sys.fair.queues[queue].h_nr_running += 1;
+            sys.fair.queues[queue].h_nr_queued += joins;
+            sys.fair.queues[queue].h_nr_idle += idle;
             if sys.ends_counts(queue) {
                 counted = false;
                 break;
             }
             idle = if sys.is_idle_group(queue) { joins } else { idle };
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
         if !requeued {
             R::enqueued(sys, task, asked);
@@ -78,10 +78,10 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut idle = sys.counts_as_sched_idle(task);
         let mut counted = true;
         while let Some(entity) = level {
-            let queue = sys.entities[entity].cfs_rq;
+            let queue = sys.fair.entities[entity].cfs_rq;
             if leaves {
                 let left = R::dequeue_entity(sys, entity, why);
-                leaves = left && sys.queues[queue].load_weight == 0;
+                leaves = left && sys.fair.queues[queue].load_weight == 0;
                 if left && !leaves && asked != Dequeue::Move && !sys.is_below_throttled(queue) {
                     R::note_group_stays(sys, queue);
                 }
@@ -92,15 +92,15 @@ impl<R: Rules> SchedClass for Fair<R> {
             }
             Fair::<R>::update_group(sys, entity);
             let left = u32::from(!sys.is_delayed(task));
-            sys.queues[queue].h_nr_running -= 1;
-            sys.queues[queue].h_nr_queued -= left;
-            sys.queues[queue].h_nr_idle -= idle * left;
+            sys.fair.queues[queue].h_nr_running -= 1;
+            sys.fair.queues[queue].h_nr_queued -= left;
+            sys.fair.queues[queue].h_nr_idle -= idle * left;
             if sys.ends_counts(queue) {
                 counted = false;
                 break;
             }
             idle = if sys.is_idle_group(queue) { 1 } else { idle };
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
         if !sys.is_delayed(task) {
             sys.leave_list(cpu, task, counted.then_some(idle));
@@ -127,7 +127,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         picked
     }
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool {
-        sys.queues[sys.root(cpu)].h_nr_running > 0
+        sys.fair.queues[sys.root(cpu)].h_nr_running > 0
     }
     fn put_prev_task(sys: &mut System<'_>, _cpu: CpuId, task: TaskId) {
         Fair::<R>::put_prev(sys, task);
@@ -136,11 +136,12 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
             // The entities above a throttled queue are on none. The task runs on there until it is switched out.
-            match sys.entities[entity].on_rq {
-                true => R::set_next_entity(sys, entity),
-                false => sys.make_current(entity),
+            if sys.fair.entities[entity].on_rq {
+                R::set_next_entity(sys, entity)
+            } else {
+                sys.make_current(entity)
             }
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
         sys.note_throttled(sys.tasks[task].entity);
     }
@@ -157,7 +158,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut level = Some(sys.root(cpu));
         while let Some(queue) = level {
             R::charge(sys, queue);
-            level = sys.queues[queue].curr.and_then(|curr| sys.entities[curr].my_q);
+            level = sys.fair.queues[queue].curr.and_then(|curr| sys.fair.entities[curr].my_q);
         }
     }
 
@@ -166,7 +167,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::leave_for_good(sys, entity);
         sys.move_load(task);
         sys.set_task_rq(task, to);
-        let e = &mut sys.entities[entity];
+        let e = &mut sys.fair.entities[entity];
         if sys.fixed.history.migrated_is_cold {
             // A balancer does not treat a task that has just come as cache hot.
             e.exec_start = 0;
@@ -176,7 +177,7 @@ impl<R: Rules> SchedClass for Fair<R> {
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId) {
         let (entity, by) = (sys.tasks[task].entity, sys.tasks[task].cpu);
         sys.set_task_rq(task, by);
-        let queue = sys.entities[entity].cfs_rq;
+        let queue = sys.fair.entities[entity].cfs_rq;
         R::update_curr(sys, queue);
         R::place_new(sys, entity);
         sys.settle_load(task, to);
@@ -202,7 +203,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         while let Some(entity) = level {
             sys.update_load(entity);
             Fair::<R>::update_group(sys, entity);
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
     }
 
@@ -216,12 +217,12 @@ impl<R: Rules> SchedClass for Fair<R> {
     }
 }
 
-impl<R: Rules> Fair<R> {
+impl<R: FairRules> Fair<R> {
     /// A group's entity takes the weight that its queue gives it (`update_cfs_group`, `update_cfs_shares`).
     pub(super) fn update_group(sys: &mut System<'_>, entity: EntityId) {
-        let Some(below) = sys.entities[entity].my_q else { return };
+        let Some(below) = sys.fair.entities[entity].my_q else { return };
         let fine = sys.group_weight(below);
-        if fine != sys.entities[entity].fine_weight {
+        if fine != sys.fair.entities[entity].fine_weight {
             Fair::<R>::reweight(sys, entity, fine);
         }
     }
@@ -229,7 +230,7 @@ impl<R: Rules> Fair<R> {
     /// Gives an entity another weight without moving it (`reweight_entity`). Its load follows at once; in older kernels
     /// it follows with time.
     fn reweight(sys: &mut System<'_>, entity: EntityId, fine: u64) {
-        let (on_rq, queue) = (sys.entities[entity].on_rq, sys.entities[entity].cfs_rq);
+        let (on_rq, queue) = (sys.fair.entities[entity].on_rq, sys.fair.entities[entity].cfs_rq);
         if on_rq {
             R::update_curr(sys, queue);
             sys.update_load(entity);
@@ -251,17 +252,17 @@ impl<R: Rules> Fair<R> {
         R::note_put(sys, task);
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level.filter(|e| Some(*e) != stays) {
-            let queue = sys.entities[entity].cfs_rq;
-            if sys.entities[entity].on_rq {
+            let queue = sys.fair.entities[entity].cfs_rq;
+            if sys.fair.entities[entity].on_rq {
                 R::update_curr(sys, queue);
             }
             Fair::<R>::check_quota(sys, queue);
-            if sys.entities[entity].on_rq {
+            if sys.fair.entities[entity].on_rq {
                 sys.update_load(entity);
                 R::put_entity(sys, entity);
             }
-            sys.queues[queue].curr = None;
-            level = sys.entities[entity].parent;
+            sys.fair.queues[queue].curr = None;
+            level = sys.fair.entities[entity].parent;
         }
     }
 }
@@ -270,19 +271,19 @@ impl System<'_> {
     /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant. Returns the
     /// entity if there was anything to charge.
     pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         let curr = q.curr?;
         let cpu = q.cpu;
         let clock = self.cpus[cpu].clock.read(self.now);
         let unit = self.weight_unit(queue, 0);
-        let delta_ns = self.entities[curr].charge(clock, unit);
+        let delta_ns = self.fair.entities[curr].charge(clock, unit);
         if delta_ns == 0 {
             return None;
         }
-        if self.limits && self.group_rqs[queue].limited {
-            self.group_rqs[queue].slice.left_ns -= delta_ns as i64;
+        if self.fair.any_quota && self.fair.group_rqs[queue].limited {
+            self.fair.group_rqs[queue].slice.left_ns -= delta_ns as i64;
         }
-        if self.entities[curr].task.is_some() {
+        if self.fair.entities[curr].task.is_some() {
             self.charge_server(cpu, delta_ns);
         }
         Some(curr)
@@ -290,28 +291,29 @@ impl System<'_> {
 
     /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join.
     ///
-    /// It is nice 0's; before 2.6.28 it is that of the whole queue.
+    /// It is nice 0's; before 2.6.28 it is the whole queue's.
     #[inline]
     pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {
-        match self.fixed.history.vruntime_by_share {
-            true => self.queues[queue].load_weight + joins,
-            false => NICE_0_WEIGHT,
+        if self.fixed.history.vruntime_by_share {
+            self.fair.queues[queue].load_weight + joins
+        } else {
+            NICE_0_WEIGHT
         }
     }
 
     /// An entity that has left its queue's order becomes the queue's current one (`set_next_entity`).
     pub(super) fn make_current(&mut self, entity: EntityId) {
         self.update_load(entity);
-        let queue = self.entities[entity].cfs_rq;
-        let c = &self.cpus[self.queues[queue].cpu];
+        let queue = self.fair.entities[entity].cfs_rq;
+        let c = &self.cpus[self.fair.queues[queue].cpu];
         let clock = c.clock.read(self.now);
         // Between a wakeup and the switch that it asked for the clock is kept, but ticks charge the running task beyond
         // it, above all while a vCPU stands still. If the task is picked again, that time is not charged twice.
         let goes_on = c.curr.is_some_and(|t| self.tasks[t].entity == entity);
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         e.exec_start = if goes_on { clock.max(e.exec_start) } else { clock };
         e.prev_sum_exec = e.sum_exec;
-        self.queues[queue].curr = Some(entity);
+        self.fair.queues[queue].curr = Some(entity);
     }
 
     /// A pick makes a task the newest of its CPU's list. The balancer of 4.15 and later takes the oldest tasks first,
@@ -331,7 +333,7 @@ impl System<'_> {
     pub(super) fn join_list(&mut self, cpu: CpuId, task: TaskId, counted: Option<u32>) {
         self.cpus[cpu].list.push(task);
         if let Some(idle) = counted {
-            self.nr_sched_idle[cpu] += idle;
+            self.rqs.add_sched_idle(cpu, idle);
             self.add_nr_running(cpu);
         }
     }
@@ -346,26 +348,26 @@ impl System<'_> {
             list.remove(at);
         }
         if let Some(idle) = counted {
-            self.nr_sched_idle[cpu] -= idle;
+            self.rqs.sub_sched_idle(cpu, idle);
             self.sub_nr_running(cpu);
             self.note_sched_idle(cpu, was);
         }
     }
 
-    /// Clears an entity's buddy marks, and those of its groups as far as they stem from the same mark.
+    /// Clears an entity's buddy marks, and its groups' marks that stem from the same mark.
     pub(super) fn clear_buddies(&mut self, entity: EntityId) {
         if self.is_flat() {
-            let line = self.line(self.entities[entity].cfs_rq);
-            return self.queues[line].clear_buddies(entity);
+            let line = self.line(self.fair.entities[entity].cfs_rq);
+            return self.fair.queues[line].clear_buddies(entity);
         }
         let marks: [fn(&mut CfsRq) -> &mut Option<EntityId>; 3] =
             [|q| &mut q.next, |q| &mut q.last, |q| &mut q.skip];
         for mark in marks {
             let mut level = Some(entity);
             while let Some(at) = level {
-                let e = &self.entities[at];
+                let e = &self.fair.entities[at];
                 let (queue, parent) = (e.cfs_rq, e.parent);
-                let mark = mark(&mut self.queues[queue]);
+                let mark = mark(&mut self.fair.queues[queue]);
                 if *mark != Some(at) {
                     break;
                 }
@@ -378,11 +380,12 @@ impl System<'_> {
     /// Walks both entities up to the level where they share a queue.
     pub(super) fn matching_level(&self, a: EntityId, b: EntityId) -> Option<(EntityId, EntityId)> {
         let chain = |mut e: EntityId| {
-            std::iter::once(e).chain(std::iter::from_fn(move || self.entities[e].parent.inspect(|p| e = *p)))
+            std::iter::once(e)
+                .chain(std::iter::from_fn(move || self.fair.entities[e].parent.inspect(|p| e = *p)))
         };
         chain(a).find_map(|x| {
-            let queue = self.entities[x].cfs_rq;
-            chain(b).find(|y| self.entities[*y].cfs_rq == queue).map(|y| (x, y))
+            let queue = self.fair.entities[x].cfs_rq;
+            chain(b).find(|y| self.fair.entities[*y].cfs_rq == queue).map(|y| (x, y))
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Counters of CPUs and tasks, for sinks that ask for them ([`Counter`]). They are read only: a run is the same with
 //! and without.
 //!
-//! They are told when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and those
-//! tasks. Between these a value stands still, as it does in the kernel, which accounts time only then.
+//! They are reported when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and those
+//! tasks. Between these a value stays the same, as it does in the kernel, which accounts time only then.
 
 use crate::system::System;
 use crate::task::Class;
@@ -10,30 +10,30 @@ use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Counter, CounterKind};
 
 impl System<'_> {
-    /// Tells a CPU's counters and those of some tasks, if the sink asks for any.
+    /// Reports the counters of a CPU and of some tasks, if the sink asks for any.
     #[inline]
-    pub fn tell_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
-        if self.counts.any() {
-            self.tell_counters_now(cpu, tasks);
+    pub fn report_counters(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+        if self.out.wants().any() {
+            self.report_counters_now(cpu, tasks);
         }
     }
     /// A separate function, so that runs without counters do not load its code.
     #[cold]
     #[inline(never)]
-    fn tell_counters_now(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
-        if self.counts.has(CounterKind::Load) {
+    fn report_counters_now(&mut self, cpu: CpuId, tasks: [Option<TaskId>; 2]) {
+        if self.out.wants().has(CounterKind::Load) {
             let load = self.load_now(cpu) as i64;
-            self.tell_counter(Counter::Load(cpu), Some(load));
+            self.report_counter(Counter::Load(cpu), Some(load));
         }
         for task in tasks.into_iter().flatten() {
-            self.tell_counter(Counter::Vruntime(task), self.past_min_vruntime(task));
-            self.tell_counter(Counter::Lag(task), self.lag_now(task));
-            self.tell_counter(Counter::Slice(task), self.slice_left(task));
+            self.report_counter(Counter::Vruntime(task), self.past_min_vruntime(task));
+            self.report_counter(Counter::Lag(task), self.lag_now(task));
+            self.report_counter(Counter::Slice(task), self.slice_left(task));
         }
     }
-    fn tell_counter(&mut self, counter: Counter, value: Option<i64>) {
-        if let Some(value) = value.filter(|_| self.counts.has(counter.kind())) {
-            self.sink.counter(Ns(self.now), counter, value);
+    fn report_counter(&mut self, counter: Counter, value: Option<i64>) {
+        if let Some(value) = value.filter(|_| self.out.wants().has(counter.kind())) {
+            self.out.sink().counter(Ns(self.now), counter, value);
         }
     }
 
@@ -41,7 +41,7 @@ impl System<'_> {
     fn past_min_vruntime(&self, task: TaskId) -> Option<i64> {
         let e = self.entity(task);
         let is_cfs = matches!(self.class(task), Class::Cfs | Class::Early);
-        (is_cfs && e.on_rq).then(|| e.vruntime - self.queues[e.cfs_rq].min_vruntime)
+        (is_cfs && e.on_rq).then(|| e.vruntime - self.fair.queues[e.cfs_rq].min_vruntime)
     }
     /// What a task on a queue of EEVDF is owed, virtual ns.
     fn lag_now(&self, task: TaskId) -> Option<i64> {
@@ -56,7 +56,7 @@ impl System<'_> {
         match self.class(task) {
             Class::Eevdf => (e.on_rq && !e.rel_deadline).then(|| e.deadline - e.vruntime),
             Class::Cfs | Class::Early => {
-                let runs = self.cpus[self.queues[e.cfs_rq].cpu].curr == Some(task) && e.on_rq;
+                let runs = self.cpus[self.fair.queues[e.cfs_rq].cpu].curr == Some(task) && e.on_rq;
                 let ran_ns = e.sum_exec - e.prev_sum_exec;
                 runs.then(|| self.slice_ns(self.tasks[task].entity) as i64 - ran_ns as i64)
             }

@@ -10,9 +10,7 @@ const MOST_NS: u64 = 200_000_000;
 pub struct Granularity {
     /// sched_latency.
     pub latency_ns: u64,
-    /// min_granularity.
     pub min_ns: u64,
-    /// wakeup_granularity.
     pub wakeup_ns: u64,
     /// base_slice (6.6+).
     pub base_ns: u64,

@@ -1,27 +1,28 @@
 //! Invariants of a fair queue, checked by tests: order, counts, weights, and that min_vruntime never falls.
 
 use super::entity::EntityId;
-use super::rules::Rules;
+use super::rules::FairRules;
 use crate::system::System;
 use schedlab_base::CpuId;
 
 /// Checks the queues of `cpu`; returns an error that names the broken invariant.
-pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
+pub(super) fn walk<R: FairRules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
     let mut on_queues = 0;
-    for (id, q) in sys.queues.ids().zip(&sys.queues).filter(|(_, q)| q.cpu == cpu) {
-        let curr = q.curr.filter(|c| sys.entities[*c].on_rq);
+    for (id, q) in sys.fair.queues.ids().zip(&sys.fair.queues).filter(|(_, q)| q.cpu == cpu) {
+        let curr = q.curr.filter(|c| sys.fair.entities[*c].on_rq);
         let queued = R::queued(sys, q)?;
-        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[*e].vruntime != *v) {
+        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.fair.entities[*e].vruntime != *v) {
             return Err(format!("{e:?} is queued at {v} but has another vruntime"));
         }
         let nr = queued.len() as u32 + u32::from(curr.is_some());
-        let weight: u64 = queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e].weight).sum();
+        let weight: u64 =
+            queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.fair.entities[e].weight).sum();
         if (nr, weight) != (q.nr_running, q.load_weight) {
             let (n, w) = (q.nr_running, q.load_weight);
             return Err(format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
         }
-        let of = |e: EntityId| match (sys.entities[e].my_q, sys.entities[e].delayed) {
-            (Some(below), _) => (sys.queues[below].h_nr_queued, sys.queues[below].h_nr_running),
+        let of = |e: EntityId| match (sys.fair.entities[e].my_q, sys.fair.entities[e].delayed) {
+            (Some(below), _) => (sys.fair.queues[below].h_nr_queued, sys.fair.queues[below].h_nr_running),
             (None, delayed) => (1, u32::from(!delayed)),
         };
         let sums = queued.iter().map(|(e, _)| *e).chain(curr).map(of);
@@ -32,15 +33,15 @@ pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, St
                 "{tasks:?} tasks are queued and runnable below {id:?}, {counted:?} are counted"
             ));
         }
-        let thrown_out = sys.ends_counts(id) && q.owner.is_some_and(|owner| sys.entities[owner].on_rq);
+        let thrown_out = sys.ends_counts(id) && q.owner.is_some_and(|owner| sys.fair.entities[owner].on_rq);
         if thrown_out {
             return Err(format!("{id:?} is throttled, but its group's entity is queued"));
         }
         on_queues += q.h_nr_queued * u32::from(q.owner.is_none());
-        if q.min_vruntime < sys.floors[id] {
+        if q.min_vruntime < sys.fair.floors[id] {
             return Err("min_vruntime fell".into());
         }
-        sys.floors[id] = q.min_vruntime;
+        sys.fair.floors[id] = q.min_vruntime;
     }
     Ok(on_queues)
 }

@@ -7,6 +7,7 @@
 //! of them. This folder holds their common parts: the entity, the cfs_rq, the charge and the load averages. The
 //! decisions of each room are pure functions; its `class` and `queueing` apply them.
 
+mod averages;
 pub mod cfs;
 mod class;
 mod counters;
@@ -16,9 +17,9 @@ pub mod entity;
 pub mod granularity;
 pub mod group;
 mod invariants;
-mod loads;
 pub(crate) mod rules;
 pub mod runqueue;
+pub mod state;
 
 pub(crate) use cfs::Cfs;
 pub(crate) use class::Fair;

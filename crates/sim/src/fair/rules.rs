@@ -1,6 +1,6 @@
 //! The differences between the fair classes: the order of a queue, placement, preemption, and the pick.
 //!
-//! [`super::Early`], [`super::Cfs`] and [`super::Eevdf`] each implement [`Rules`] for one entity on one
+//! [`super::Early`], [`super::Cfs`] and [`super::Eevdf`] each implement [`FairRules`] for one entity on one
 //! queue; [`super::class`] walks the levels of a task's entities and is the same for all three.
 
 use super::entity::EntityId;
@@ -11,7 +11,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
 
 /// The rules of one fair class.
-pub(crate) trait Rules {
+pub(crate) trait FairRules {
     /// Charges the running entity of `queue` up to this instant, and acts on the result (`update_curr`).
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId);
     /// Charges only, without consequences; for callers that only look.

@@ -41,7 +41,7 @@ struct Node {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct CfsRq {
-    /// The group's entity one level up, which stands for this queue; `None` at the root.
+    /// The group's entity one level up, which represents this queue; `None` at the root.
     pub owner: Option<EntityId>,
     /// The running entity, which is not in the order.
     pub curr: Option<EntityId>,
@@ -55,7 +55,6 @@ pub struct CfsRq {
     pub h_nr_queued: u32,
     /// Runnable tasks on the queue and below (`h_nr_runnable`).
     pub h_nr_running: u32,
-    /// Its CPU.
     pub cpu: CpuId,
     /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
     pub nr_running: u32,

@@ -11,10 +11,9 @@ const FACTOR: u64 = 2;
 
 /// The next step of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum HaltChoice {
     /// Watch for work that long, ns, with the tick on.
     Poll(u64),
-    /// Halt.
     Halt,
 }
 
@@ -28,8 +27,8 @@ pub struct Haltpoll {
 
 impl Haltpoll {
     /// The next step now.
-    pub fn choose(&self) -> Choice {
-        if self.limit_ns == 0 || self.in_vain { Choice::Halt } else { Choice::Poll(self.limit_ns) }
+    pub fn choose(&self) -> HaltChoice {
+        if self.limit_ns == 0 || self.in_vain { HaltChoice::Halt } else { HaltChoice::Poll(self.limit_ns) }
     }
     /// Polling ended. `in_vain`: its time was over and no work had come.
     pub fn polled(&mut self, in_vain: bool) {
@@ -53,19 +52,19 @@ mod tests {
     #[test]
     fn short_halts_make_it_poll_and_longer_each_time() {
         let mut g = Haltpoll::default();
-        assert_eq!(g.choose(), Choice::Halt, "at first it halts");
+        assert_eq!(g.choose(), HaltChoice::Halt, "at first it halts");
         let after = |g: &mut Haltpoll, stay| {
             g.halted(stay);
             g.choose()
         };
-        assert_eq!(after(&mut g, 30_000), Choice::Poll(50_000));
-        assert_eq!(after(&mut g, 40_000), Choice::Poll(50_000), "this would have been polled through");
-        assert_eq!(after(&mut g, 60_000), Choice::Poll(100_000));
-        assert_eq!(after(&mut g, 200_000), Choice::Poll(200_000));
-        assert_eq!(after(&mut g, 200_000), Choice::Poll(200_000), "never longer");
-        assert_eq!(after(&mut g, 200_001), Choice::Poll(100_000));
+        assert_eq!(after(&mut g, 30_000), HaltChoice::Poll(50_000));
+        assert_eq!(after(&mut g, 40_000), HaltChoice::Poll(50_000), "this would have been polled through");
+        assert_eq!(after(&mut g, 60_000), HaltChoice::Poll(100_000));
+        assert_eq!(after(&mut g, 200_000), HaltChoice::Poll(200_000));
+        assert_eq!(after(&mut g, 200_000), HaltChoice::Poll(200_000), "never longer");
+        assert_eq!(after(&mut g, 200_001), HaltChoice::Poll(100_000));
         (0..20).for_each(|_| g.halted(4_000_000));
-        assert_eq!(g.choose(), Choice::Halt);
+        assert_eq!(g.choose(), HaltChoice::Halt);
     }
 
     #[test]
@@ -73,10 +72,10 @@ mod tests {
         let mut g = Haltpoll::default();
         g.halted(150_000);
         g.polled(true);
-        assert_eq!(g.choose(), Choice::Halt);
+        assert_eq!(g.choose(), HaltChoice::Halt);
         g.halted(100_000);
-        assert_eq!(g.choose(), Choice::Poll(100_000));
+        assert_eq!(g.choose(), HaltChoice::Poll(100_000));
         g.polled(false);
-        assert_eq!(g.choose(), Choice::Poll(100_000));
+        assert_eq!(g.choose(), HaltChoice::Poll(100_000));
     }
 }

@@ -8,7 +8,7 @@ use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::costs::enqueue_ns;
 use crate::engine::NEVER;
 use crate::frame::Step;
-use crate::idle::haltpoll::Choice;
+use crate::idle::haltpoll::HaltChoice;
 use crate::idle::nap::{Nap, keeps_tick, stayed};
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -24,7 +24,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let before_idle = std::mem::take(&mut c.nohz_asked.before_idle);
         let asked = c.nohz_asked.kicked() || c.nohz_serves.kicked();
-        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || !c.freed.is_empty() || asked;
+        let work = self.rqs.nr_running(cpu) > 0 || !c.wake_list.is_empty() || !c.freed.is_empty() || asked;
         if before_idle && !work {
             return self.begin_update_before_idle(cpu);
         }
@@ -40,7 +40,7 @@ impl System<'_> {
         let now = self.now;
         let queued = self.flush_wake_list(cpu, now);
         self.unthrottle_freed(cpu);
-        if self.nr_running[cpu] > 0 {
+        if self.rqs.nr_running(cpu) > 0 {
             let costs = &self.fixed.machine.costs;
             let c = &mut self.cpus[cpu];
             (c.nohz_asked, c.nohz_serves) = Default::default();
@@ -74,8 +74,8 @@ impl System<'_> {
                 self.halt_in(cpu, deepest, !ticks_on);
             }
             IdleGovernor::Haltpoll => match self.cpus[cpu].haltpoll.choose() {
-                Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
-                Choice::Halt => self.halt_in(cpu, deepest, !self.fixed.history.periodic_tick),
+                HaltChoice::Poll(limit_ns) => self.poll(cpu, limit_ns),
+                HaltChoice::Halt => self.halt_in(cpu, deepest, !self.fixed.history.periodic_tick),
             },
         }
     }
@@ -98,7 +98,7 @@ impl System<'_> {
 
     /// Whether idle CPUs keep their tick, by their kernel or because their guest was set so.
     fn keeps_tick(&self) -> bool {
-        self.fixed.history.periodic_tick || self.hosted.as_ref().is_some_and(|h| h.periodic_tick)
+        self.fixed.history.periodic_tick || self.others.hosted.as_ref().is_some_and(|h| h.periodic_tick)
     }
 
     /// Polls for work for that long, with the tick on if it still is.
@@ -165,7 +165,7 @@ impl System<'_> {
             // A message still takes its interrupt.
             c.ipi_at = next_ipi;
         }
-        self.stats.idle_exit_ns += exit_ns;
+        self.accounts.stats.idle_exit_ns += exit_ns;
         self.set_active(cpu, true);
         self.emit(cpu, EventKind::IdleExit { exit_ns: exit_ns.min(u64::from(u32::MAX)) as u32 });
         self.begin(cpu, Step::IdleExit, exit_ns);

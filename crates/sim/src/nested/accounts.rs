@@ -3,7 +3,7 @@
 use super::Nested;
 use crate::run::{account, settle_accounts};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
 
@@ -20,9 +20,9 @@ pub fn close(mut own: Nested<'_>, end_ns: u64, report: &mut SimReport) -> Result
         ("guest.sleeps", own.counted.sleeps),
         ("guest.kicks", own.counted.kicks),
         ("guest.steal_time", own.counted.steal_ns),
-        ("guest.wakeups", sys.stats.wakeups),
+        ("guest.wakeups", sys.accounts.stats.wakeups),
         ("guest.switches", u64::from(switches)),
-        ("guest.packets", sys.nic.received),
+        ("guest.packets", sys.others.nic.received),
     ];
     for (name, n) in sums {
         *report.found.counters.entry(name.to_owned()).or_default() += n;
@@ -39,13 +39,13 @@ pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -
     sys.release_clocks();
     settle_accounts(sys);
     invariants::accounts_agree(sys)?;
-    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != State::Unborn) {
+    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != TaskState::Unborn) {
         report.tasks[id] = account(sys, task);
     }
-    report.found.intervals.append(&mut sys.intervals.kept);
-    report.wakeups += sys.stats.wakeups;
+    report.found.intervals.append(&mut sys.accounts.intervals.kept);
+    report.wakeups += sys.accounts.stats.wakeups;
     if sys.channels.may_lose() {
-        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;
+        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.accounts.stats.datagrams_lost;
     }
     Ok(())
 }

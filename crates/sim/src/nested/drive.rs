@@ -13,19 +13,19 @@ impl System<'_> {
     /// come from elsewhere fetches its data first.
     pub fn enter_vcpu(&mut self, cpu: CpuId, (machine, vcpu): (usize, CpuId), speed: Speed) -> u64 {
         let now = self.now;
-        let thread = self.nested[machine].vcpus[vcpu.index()].thread;
+        let thread = self.others.nested[machine].vcpus[vcpu.index()].thread;
         debug_assert!(self.cpus[cpu].curr == Some(thread), "{cpu} enters a vCPU of another thread");
         match self.tasks[thread].refill_ns {
-            0 => self.nested[machine].enter(vcpu, now, speed),
+            0 => self.others.nested[machine].enter(vcpu, now, speed),
             refill_ns => now.saturating_add(speed.time(refill_ns)),
         }
     }
 
     /// The stretch of a vCPU's thread stops here.
     pub fn pause_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
-        if !self.nested[machine].sys.stands_still(vcpu) {
+        if !self.others.nested[machine].sys.stands_still(vcpu) {
             let now = self.now;
-            self.nested[machine].pause(vcpu, now);
+            self.others.nested[machine].pause(vcpu, now);
         }
     }
 
@@ -35,17 +35,17 @@ impl System<'_> {
             return self.start_user(cpu);
         }
         let now = self.now;
-        let horizon = self.horizon.min(self.cpus[cpu].irq_due());
+        let horizon = self.stepping.horizon.min(self.cpus[cpu].irq_due());
         let speed = self.speed(cpu);
-        let own = &mut self.nested[machine];
+        let own = &mut self.others.nested[machine];
         own.enter(vcpu, now, speed);
-        own.sys.horizon = horizon;
-        while own.sys.fault.is_none() && own.next_event(vcpu) <= now {
-            own.sys.steps += 1;
+        own.sys.stepping.horizon = horizon;
+        while own.sys.run.fault.is_none() && own.next_event(vcpu) <= now {
+            own.sys.stepping.steps += 1;
             own.sys.step(vcpu, now);
         }
         own.pause(vcpu, now);
-        self.steps += std::mem::take(&mut self.nested[machine].sys.steps);
+        self.stepping.steps += std::mem::take(&mut self.others.nested[machine].sys.stepping.steps);
         self.relay(machine);
         self.signal(cpu, machine, Some(vcpu));
         self.collect_sent(cpu, machine);
@@ -54,8 +54,8 @@ impl System<'_> {
         if self.wakes_next(cpu, exit_ns) {
             return;
         }
-        if self.nested[machine].idles(vcpu) {
-            self.nested[machine].counted.halts += 1;
+        if self.others.nested[machine].idles(vcpu) {
+            self.others.nested[machine].counted.halts += 1;
             return self.begin(cpu, Step::Syscall(Sys::VcpuHalts), exit_ns);
         }
         self.return_to_user(cpu);
@@ -72,29 +72,29 @@ impl System<'_> {
 
     /// Passes on what the guest's programs recorded, and a fault.
     fn relay(&mut self, machine: usize) {
-        let own = &mut self.nested[machine];
-        own.relay.pass_on(&mut *self.sink);
-        if let Some(fault) = own.sys.fault.take() {
-            self.fault = Some(fault);
+        let own = &mut self.others.nested[machine];
+        own.relay.pass_on(self.out.sink());
+        if let Some(fault) = own.sys.run.fault.take() {
+            self.run.fault = Some(fault);
         }
     }
 
     /// The guest's tasks have all left: its threads count as gone.
     fn leave_if_done(&mut self, machine: usize) {
-        let own = &mut self.nested[machine];
-        if own.sys.alive == 0 && !std::mem::replace(&mut own.done, own.sys.alive == 0) {
-            self.alive -= own.vcpus.len();
+        let own = &mut self.others.nested[machine];
+        if own.sys.run.alive == 0 && !std::mem::replace(&mut own.done, own.sys.run.alive == 0) {
+            self.run.alive -= own.vcpus.len();
         }
     }
 
     /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier,
     /// those that sleep are to be woken by `cpu`.
     pub fn signal(&mut self, cpu: CpuId, machine: usize, sender: Option<CpuId>) {
-        while let Some(to) = self.nested[machine].sys.touched.pop() {
+        while let Some(to) = self.others.nested[machine].sys.stepping.touched.pop() {
             if Some(to) == sender {
                 continue;
             }
-            let own = &self.nested[machine];
+            let own = &self.others.nested[machine];
             let (state, next) = (own.vcpus[to.index()], own.next_event(to));
             let on = self.tasks[state.thread].cpu;
             if !own.sys.stands_still(to) {
@@ -110,16 +110,16 @@ impl System<'_> {
 
     /// A vCPU whose thread sleeps has an event at `next`, ns. A signal wakes the thread; a timer sets its timer anew.
     fn rouse(&mut self, cpu: CpuId, machine: usize, to: CpuId, next: u64) {
-        let thread = self.nested[machine].vcpus[to.index()].thread;
-        if self.nested[machine].sys.cpus[to].ipi_at == NEVER {
+        let thread = self.others.nested[machine].vcpus[to.index()].thread;
+        if self.others.nested[machine].sys.cpus[to].ipi_at == NEVER {
             let Some((on, number)) = self.tasks[thread].timer.take() else { return };
             self.cpus[on].timers.cancel(number);
             let number = self.cpus[on].timers.start(Fires::Wakes(thread), next, 0);
             self.tasks[thread].timer = Some((on, number));
             return self.touch(on);
         }
-        self.nested[machine].vcpus[to.index()].asleep = false;
-        self.nested[machine].counted.kicks += 1;
+        self.others.nested[machine].vcpus[to.index()].asleep = false;
+        self.others.nested[machine].counted.kicks += 1;
         self.cancel_timer(thread);
         self.cpus[cpu].to_wake[Context::Task as usize].push(thread);
     }
@@ -128,8 +128,8 @@ impl System<'_> {
     pub fn vcpu_halts(&mut self, cpu: CpuId, curr: TaskId, polled: bool) {
         let Some((machine, vcpu)) = self.vcpu_of(curr) else { return };
         let now = self.now;
-        let alone = self.nr_running[cpu] <= 1 && self.cpus[cpu].need_resched.is_none();
-        let own = &mut self.nested[machine];
+        let alone = self.rqs.nr_running(cpu) <= 1 && self.cpus[cpu].need_resched.is_none();
+        let own = &mut self.others.nested[machine];
         own.sys.now = now;
         own.vcpus[vcpu.index()].polls_on = None;
         let due = own.sys.cpus[vcpu].irq_due();
@@ -168,15 +168,15 @@ impl System<'_> {
     /// A vCPU's thread was woken by its timer.
     pub fn vcpu_timer(&mut self, task: TaskId) {
         if let Some((machine, vcpu)) = self.vcpu_of(task) {
-            self.nested[machine].vcpus[vcpu.index()].asleep = false;
+            self.others.nested[machine].vcpus[vcpu.index()].asleep = false;
         }
     }
 }
 
 impl System<'_> {
-    /// The vCPU goes on after `stood_ns`: what it was doing takes that much longer.
+    /// The vCPU continues after `stood_ns`: what it was doing takes that much longer.
     pub(super) fn resume(&mut self, vcpu: CpuId, stood_ns: u64, speed: Speed) {
-        if let Some(hosted) = &mut self.hosted {
+        if let Some(hosted) = &mut self.others.hosted {
             hosted.runs[vcpu.index()] = true;
             hosted.speed[vcpu.index()] = speed;
         }
@@ -202,7 +202,7 @@ impl System<'_> {
     /// The vCPU stands still from this instant on.
     pub(super) fn stand_still(&mut self, vcpu: CpuId) {
         self.account_user(vcpu);
-        if let Some(hosted) = &mut self.hosted {
+        if let Some(hosted) = &mut self.others.hosted {
             hosted.runs[vcpu.index()] = false;
         }
     }
@@ -210,7 +210,7 @@ impl System<'_> {
     /// Whether a guest's vCPU does not execute at this instant.
     #[inline]
     pub fn stands_still(&self, cpu: CpuId) -> bool {
-        self.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
+        self.others.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
     }
 
     /// The machine and the vCPU whose thread this task is.

@@ -5,13 +5,13 @@
 
 use schedlab_base::{Ns, Result};
 use schedlab_machine::shape::Shape;
-use schedlab_machine::{IdleGovernor, IdleState, Machine};
+use schedlab_machine::{Costs, IdleGovernor, IdleState, Machine};
 
-/// The machine of a guest with so many vCPUs on `host`: cores that share one cache, without idle states of their own.
+/// The machine of a guest with `vcpus` vCPUs on `host`: cores that share one cache, without idle states of their own.
 ///
 /// # Errors
 /// For a number of vCPUs that no topology has.
-pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
+pub fn guest(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
     let exit_ns = host.costs.vm_exit_ns;
     let mut costs = host.costs;
     costs.tick_ns += 2 * exit_ns;
@@ -21,7 +21,15 @@ pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
     // The host's interrupt controller delivers at once; the sender exits.
     (costs.ipi_send_ns, costs.ipi_near_ns, costs.ipi_far_ns) = (exit_ns, exit_ns, exit_ns);
     costs.cpu_clock_ns = 0;
-    let halted = |name: &str| IdleState {
+    bare(name, format!("a guest of {}", host.name), vcpus, costs)
+}
+
+/// A machine of cores that share one cache, without background tasks, caches or real idle states of its own.
+///
+/// # Errors
+/// For a number of CPUs that no topology has.
+pub fn bare(name: &str, about: String, cpus: u32, costs: Costs) -> Result<Machine> {
+    let state = |name: &str| IdleState {
         name: name.to_owned(),
         exit: Ns::ZERO,
         residency: Ns::ZERO,
@@ -29,11 +37,11 @@ pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
     };
     Ok(Machine {
         name: name.to_owned(),
-        about: format!("a guest of {}", host.name),
-        topology: Shape::flat(vcpus, 1).topology()?,
+        about,
+        topology: Shape::flat(cpus, 1).topology()?,
         costs,
         kernels: Vec::new(),
-        idle_states: vec![halted("POLL"), halted("HLT")],
+        idle_states: ["POLL", "HLT"].map(state).into(),
         idle_governor: IdleGovernor::Halt,
         background: Vec::new(),
         background_from: None,

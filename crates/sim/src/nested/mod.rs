@@ -7,7 +7,7 @@
 //!
 //! A halted vCPU exits to the host. The host polls for a while (`halt_poll_ns`) and then puts the thread to sleep until
 //! the vCPU's next timer. A signal to a vCPU whose thread sleeps is a wakeup by the host, in the sender's thread.
-//! Modelled after arch/x86/kvm: `vcpu_enter_guest`, `kvm_vcpu_block`, `kvm_vcpu_kick`; no release is told apart.
+//! Modelled after arch/x86/kvm: `vcpu_enter_guest`, `kvm_vcpu_block`, `kvm_vcpu_kick`; all releases are alike here.
 //!
 //! A vCPU never stands still with a spinlock held: the preemption of lock holders is not modelled.
 //!
@@ -22,4 +22,4 @@ pub mod set_up;
 pub mod state;
 mod vhost;
 
-pub use state::{Counted, Hosted, Nested, Relay};
+pub use state::{GuestCounts, Hosted, Nested, Relay};

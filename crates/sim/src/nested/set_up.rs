@@ -2,7 +2,7 @@
 
 use super::{Hosted, Nested, Relay};
 use crate::net::Nic;
-use crate::run::load_workload;
+use crate::run::{load_workload, start_all};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Stream};
@@ -53,12 +53,19 @@ fn twin(task: &mut TaskDecl, place: Place) -> TaskDecl {
     let mut twin = task.without_program(Box::new(Elsewhere));
     if task.place == place {
         std::mem::swap(&mut twin.program, &mut task.program);
-        // Its CPUs are those of its own machine.
+        // It runs on the CPUs of its own machine.
         task.affinity = None;
     } else {
         twin.affinity = None;
     }
     twin
+}
+
+/// A kernel at `place` of a run begins to measure when the run does, and has its network interface.
+pub fn prepare(sys: &mut System<'_>, part: &Built, place: Place, hosted: Hosted) {
+    sys.accounts.measure_from = part.warmup.0;
+    sys.others.hosted = Some(hosted);
+    sys.others.nic = Nic::new(part, place, sys.nr_cpus());
 }
 
 /// Boots a guest: its tasks are there, and run as soon as its vCPUs do.
@@ -71,10 +78,9 @@ pub fn boot<'s>(
 ) -> Nested<'s> {
     let vcpus = decl.vcpus.len();
     let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
+    let place = Place::Inside(number as u32);
     let mut sys = System::new(seen, decl.kernel, own_seed, sink);
-    sys.measure_from = part.warmup.0;
-    sys.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
-    sys.nic = Nic::new(&part, Place::Inside(number as u32), vcpus);
+    prepare(&mut sys, &part, place, Hosted::new(vcpus, decl.periodic_tick));
     if decl.periodic_tick {
         // Each vCPU starts its timer as it boots: ticks are out of phase.
         let phases = sys.fixed.stream.purpose("tick");
@@ -82,22 +88,19 @@ pub fn boot<'s>(
             sys.cpus[cpu].tick_at = 1 + phases.number(u64::from(cpu.0)).below(0, sys.fixed.tick_ns);
         }
     }
-    for task in load_workload(&mut sys, part, Place::Inside(number as u32)) {
-        sys.start_task(task);
-        let cpu = sys.tasks[task].cpu;
-        sys.kick(CpuId(0), cpu);
-    }
-    sys.touched.clear();
+    let starters = load_workload(&mut sys, part, place);
+    start_all(&mut sys, starters);
+    sys.stepping.touched.clear();
     Nested::new(sys, (&decl.vcpus, decl.vhost), decl.halt_poll.0, relay)
 }
 
 /// Adds a guest to its host: its threads execute vCPUs.
 pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>, decl: &NestedDecl) {
-    let machine = host.nested.len() as u16;
+    let machine = host.others.nested.len() as u16;
     for (n, thread) in decl.vcpus.iter().enumerate() {
         let task = &mut host.tasks[*thread];
         task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
         task.footprint_kb = VCPU_FOOTPRINT_KB;
     }
-    host.nested.push(guest);
+    host.others.nested.push(guest);
 }

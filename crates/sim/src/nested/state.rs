@@ -42,7 +42,7 @@ pub struct Hosted {
     pub(super) runs: Vec<bool>,
     /// The speed of the host's CPU below each vCPU.
     pub(super) speed: Vec<Speed>,
-    /// The tick goes on while a vCPU is idle.
+    /// The tick continues while a vCPU is idle.
     pub periodic_tick: bool,
 }
 
@@ -51,7 +51,7 @@ impl Hosted {
     pub fn new(vcpus: usize, periodic_tick: bool) -> Hosted {
         Hosted { runs: vec![false; vcpus], speed: vec![Speed::FULL; vcpus], periodic_tick }
     }
-    /// The same for CPUs that are not vCPUs, but those of a machine behind a link.
+    /// The same for the CPUs of a machine behind a link, which are not vCPUs.
     pub fn apart(cpus: usize) -> Hosted {
         Hosted { runs: vec![true; cpus], speed: vec![Speed::FULL; cpus], periodic_tick: false }
     }
@@ -68,7 +68,6 @@ impl Hosted {
 /// The host's view of a vCPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vcpu {
-    /// Its thread.
     pub(super) thread: TaskId,
     /// The instant at which it last stood still, ns.
     pub(super) paused_at: u64,
@@ -80,7 +79,7 @@ pub(super) struct Vcpu {
 
 /// Counters of a virtual machine.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Counted {
+pub struct GuestCounts {
     /// Halts that reached the host.
     pub halts: u64,
     /// Halts that put the thread to sleep.
@@ -96,7 +95,7 @@ pub struct Nested<'s> {
     /// The guest's kernel.
     pub sys: Box<System<'s>>,
     /// Counters since the warm-up ended.
-    pub counted: Counted,
+    pub counted: GuestCounts,
     pub(super) vcpus: Vec<Vcpu>,
     pub(super) vhost: Vhost,
     pub(super) halt_poll_ns: u64,
@@ -106,12 +105,12 @@ pub struct Nested<'s> {
 }
 
 impl<'s> Nested<'s> {
-    /// A machine whose vCPUs have not been entered yet. `threads`: those of its vCPUs, and vhost's.
+    /// A machine whose vCPUs have not been entered yet. `threads`: its vCPUs' threads, and vhost's.
     pub fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
         let vcpu = |thread: &TaskId| Vcpu { thread: *thread, paused_at: 0, asleep: false, polls_on: None };
         Nested {
             sys: Box::new(sys),
-            counted: Counted::default(),
+            counted: GuestCounts::default(),
             vcpus: threads.0.iter().map(vcpu).collect(),
             vhost: Vhost::new(threads.1),
             halt_poll_ns,
@@ -156,7 +155,7 @@ impl<'s> Nested<'s> {
 
 /// The way of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// To the guest.
     In,
     /// From it.
@@ -165,11 +164,10 @@ pub(super) enum Way {
 
 /// The thread's state.
 pub struct Vhost {
-    /// The thread.
     pub(super) thread: TaskId,
-    pub(super) queue: VecDeque<(Way, Packet)>,
+    pub(super) queue: VecDeque<(Direction, Packet)>,
     /// The message that it is working on.
-    pub(super) current: Option<(Way, Packet)>,
+    pub(super) current: Option<(Direction, Packet)>,
     /// It sleeps, or is about to, and nobody has woken it yet.
     pub(super) asleep: bool,
 }
@@ -179,7 +177,7 @@ impl Vhost {
     pub fn new(thread: TaskId) -> Vhost {
         Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
     }
-    pub(super) fn take(&mut self, way: Way, packet: Packet) {
+    pub(super) fn take(&mut self, way: Direction, packet: Packet) {
         self.queue.push_back((way, packet));
     }
 }

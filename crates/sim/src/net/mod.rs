@@ -3,7 +3,7 @@
 //!
 //! A message leaves when its sender has copied it (the call costs what it costs over loopback). It arrives as an
 //! interrupt of the network interface (NAPI's poll is charged within the interrupt), is put into the channel, and wakes
-//! the readers. On the host, a message to a virtual machine goes on to that machine's vhost thread.
+//! the readers. On the host, a message to a virtual machine continues to that machine's vhost thread.
 //!
 //! Times are ns, sizes bytes. Not modelled: bandwidth, loss, windows, acknowledgements, interrupt moderation, and the
 //! interrupts for messages that were sent. A channel that is full keeps what arrives aside until it is read.
@@ -66,7 +66,6 @@ impl Nic {
     pub fn is_far(&self, end: PortId) -> bool {
         !self.places.is_empty() && self.places[end.0 as usize] != self.here
     }
-    /// The place of an end.
     fn place(&self, end: PortId) -> Place {
         self.places.get(end.0 as usize).copied().unwrap_or(self.here)
     }
@@ -95,7 +94,7 @@ impl Nic {
     }
 }
 
-/// The CPU that takes the interrupts for a connection: the interface's queues are those of the first CPUs.
+/// The CPU that takes the interrupts for a connection: the interface's queues belong to the first CPUs.
 pub fn queue_cpu(end: PortId, queues: u32, cpus: usize) -> CpuId {
     let queues = (queues as usize).clamp(1, cpus);
     CpuId::from(end.channel() % queues)

@@ -1,7 +1,7 @@
 //! A machine behind a link: a kernel of its own, whose CPUs are many and never part of what is studied.
 //!
 //! It is driven by the same clock as the host. All its CPUs share one slot of the host's tree; within, its own tree
-//! tells which of them acts.
+//! says which of them acts.
 
 use super::Packet;
 use crate::engine::{NEVER, WinnerTree};
@@ -35,7 +35,7 @@ impl<'s> Remote<'s> {
         self.rearm();
     }
     fn rearm(&mut self) {
-        while let Some(cpu) = self.sys.touched.pop() {
+        while let Some(cpu) = self.sys.stepping.touched.pop() {
             self.tree.arm(cpu.index(), self.sys.next_event(cpu));
         }
     }
@@ -44,10 +44,10 @@ impl<'s> Remote<'s> {
         let Some((slot, at)) = self.tree.first() else { return };
         let cpu = CpuId::from(slot);
         self.tree.arm(slot, NEVER);
-        self.sys.horizon = horizon.min(self.next_event());
-        self.sys.steps += 1;
+        self.sys.stepping.horizon = horizon.min(self.next_event());
+        self.sys.stepping.steps += 1;
         self.sys.step(cpu, at);
-        self.sys.touched.push(cpu);
+        self.sys.stepping.touched.push(cpu);
         self.rearm();
     }
 }

@@ -1,14 +1,14 @@
 //! Machines behind a link before a run.
 
-use super::Nic;
 use super::remote::Remote;
 use crate::engine::WinnerTree;
+use crate::nested::machine::bare;
+use crate::nested::set_up::prepare;
 use crate::nested::{Hosted, Relay};
-use crate::run::load_workload;
+use crate::run::{load_workload, start_all};
 use crate::system::System;
-use schedlab_base::{CpuId, Ns, Result, Stream};
-use schedlab_machine::shape::Shape;
-use schedlab_machine::{IdleGovernor, IdleState, Machine};
+use schedlab_base::{CpuId, Result, Stream};
+use schedlab_machine::Machine;
 use schedlab_workload::{Built, Place, RemoteDecl};
 
 /// The machine with a CPU for each task: the host's costs, and no idle states.
@@ -16,29 +16,7 @@ use schedlab_workload::{Built, Place, RemoteDecl};
 /// # Errors
 /// For a number of CPUs that no topology has.
 pub fn machine(host: &Machine, decl: &RemoteDecl) -> Result<Machine> {
-    let awake = |name: &str| IdleState {
-        name: name.to_owned(),
-        exit: Ns::ZERO,
-        residency: Ns::ZERO,
-        typical: Ns::ZERO,
-    };
-    Ok(Machine {
-        name: decl.name.clone(),
-        about: "a machine behind a link".to_owned(),
-        topology: Shape::flat(decl.cpus, 1).topology()?,
-        costs: host.costs,
-        kernels: Vec::new(),
-        idle_states: vec![awake("POLL"), awake("HLT")],
-        idle_governor: IdleGovernor::Halt,
-        background: Vec::new(),
-        background_from: None,
-        caches: Vec::new(),
-        migration: None,
-        turns: None,
-        unfit: None,
-        provenance: Vec::new(),
-        os_cpu: Vec::new(),
-    })
+    bare(&decl.name, "a machine behind a link".to_owned(), decl.cpus, host.costs)
 }
 
 /// Boots the machine, with its tasks, and links it to the host.
@@ -53,19 +31,14 @@ pub fn boot<'s>(
     let own = Stream::new(seed).purpose("remote").number(number as u64);
     let mut sys = System::new(machine, decl.kernel, own.below(0, u64::MAX), sink);
     let (cpus, place) = (sys.nr_cpus(), Place::Remote(number as u32));
-    sys.measure_from = part.warmup.0;
-    sys.hosted = Some(Hosted::apart(cpus));
-    sys.nic = Nic::new(&part, place, cpus);
-    for task in load_workload(&mut sys, part, place) {
-        sys.start_task(task);
-        let cpu = sys.tasks[task].cpu;
-        sys.kick(CpuId(0), cpu);
-    }
+    prepare(&mut sys, &part, place, Hosted::apart(cpus));
+    let starters = load_workload(&mut sys, part, place);
+    start_all(&mut sys, starters);
     let mut tree = WinnerTree::new(cpus, own.purpose("ties"));
     (0..cpus).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
-    sys.touched.clear();
+    sys.stepping.touched.clear();
     let (delay_ns, queues) = (decl.delay.0, decl.queues);
-    let done = sys.alive == 0;
-    host.alive += usize::from(!done);
-    host.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done });
+    let done = sys.run.alive == 0;
+    host.run.alive += usize::from(!done);
+    host.others.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done });
 }

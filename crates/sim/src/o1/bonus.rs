@@ -65,7 +65,7 @@ impl Scale {
     pub fn bonus(self, avg_ns: u64) -> u64 {
         avg_ns / self.tick_ns() * MAX_BONUS / self.max_ticks()
     }
-    /// The average that a bonus stands for, ns.
+    /// The average that has that bonus, ns.
     fn average_of(self, bonus: u64) -> u64 {
         bonus * self.max_ticks() / MAX_BONUS * self.tick_ns()
     }
@@ -151,9 +151,10 @@ impl Scale {
 
 /// The average of a parent after a child has exited that slept less (`sched_exit`).
 pub fn after_exit(parent_ns: u64, child_ns: u64) -> u64 {
-    match child_ns < parent_ns {
-        true => parent_ns / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child_ns / (EXIT_WEIGHT + 1),
-        false => parent_ns,
+    if child_ns < parent_ns {
+        parent_ns / (EXIT_WEIGHT + 1) * EXIT_WEIGHT + child_ns / (EXIT_WEIGHT + 1)
+    } else {
+        parent_ns
     }
 }
 
@@ -166,9 +167,8 @@ pub struct Slept {
     pub avg_ns: u64,
     /// The length, ns.
     pub slept_ns: u64,
-    /// The kind.
     pub kind: Sleep,
-    /// It has an address space: it is no kernel thread.
+    /// It has an address space: it is not a kernel thread.
     pub user: bool,
     /// It is a SCHED_BATCH task, where there are any.
     pub batch: bool,

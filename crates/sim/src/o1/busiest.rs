@@ -6,6 +6,7 @@
 //! and keeps at least one.
 
 use super::prio::ONE_TASK;
+use crate::balance::era::PassKind;
 
 /// The power of one whole CPU.
 pub const SCALE: u64 = 1024;
@@ -17,24 +18,13 @@ pub fn core_power(threads: u64) -> u64 {
 
 /// The rules by version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct O1BusiestRules {
     /// Tasks are counted, not weighed (before 2.6.18).
     pub counts_tasks: bool,
     /// A group may be the busiest with any load, and idle CPUs try for a task (before 2.6.13).
     pub tries_anyway: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u64,
-}
-
-/// The kind of a pass.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// By an idle CPU.
-    Idle,
-    /// By a busy CPU.
-    Busy,
-    /// By a CPU about to go idle.
-    Newidle,
 }
 
 /// The sums over a group.
@@ -46,7 +36,6 @@ pub struct Sums {
     pub load_now: u64,
     /// Runnable tasks.
     pub nr_running: u64,
-    /// Power.
     pub power: u64,
 }
 
@@ -61,7 +50,7 @@ impl Sums {
 
 /// The groups of a domain read so far; the local one comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct GroupsSeen {
     local: Sums,
     busiest: Option<(u32, Sums)>,
     total: Sums,
@@ -70,7 +59,6 @@ pub struct Seen {
 /// The amount to pull.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pull {
-    /// The group.
     pub group: u32,
     /// Load to pull; before 2.6.18 a whole number of tasks.
     pub load: u64,
@@ -91,14 +79,14 @@ pub enum Balanced {
     OneTask,
 }
 
-impl Seen {
+impl GroupsSeen {
     /// Takes the local group.
     pub fn local(&mut self, sums: Sums) {
         self.local = sums;
         self.add(&sums);
     }
     /// Takes another group, which the caller calls `index`.
-    pub fn other(&mut self, rules: &Rules, index: u32, sums: Sums) {
+    pub fn other(&mut self, rules: &O1BusiestRules, index: u32, sums: Sums) {
         self.add(&sums);
         let counts = rules.tries_anyway || sums.nr_running > sums.power / SCALE;
         if counts && sums.average() > self.busiest.map_or(0, |(_, b)| b.average()) {
@@ -114,20 +102,20 @@ impl Seen {
     ///
     /// # Errors
     /// With the reason why nothing is to be pulled.
-    pub fn decide(&self, rules: &Rules, kind: Kind) -> Result<Pull, Balanced> {
+    pub fn decide(&self, rules: &O1BusiestRules, kind: PassKind) -> Result<Pull, Balanced> {
         let Some((group, busiest)) = self.busiest else { return Err(Balanced::NoBusiest) };
         self.amount(rules, &busiest).map(|load| Pull { group, load }).or_else(|why| {
             // Nothing is uneven enough, but this CPU has nothing to do.
             let tries = match kind {
-                Kind::Newidle => true,
-                Kind::Idle => busiest.average() > ONE_TASK,
-                Kind::Busy => false,
+                PassKind::Newidle => true,
+                PassKind::Idle => busiest.average() > ONE_TASK,
+                PassKind::Busy => false,
             };
             if rules.tries_anyway && tries { Ok(Pull { group, load: ONE_TASK }) } else { Err(why) }
         })
     }
 
-    fn amount(&self, rules: &Rules, busiest: &Sums) -> Result<u64, Balanced> {
+    fn amount(&self, rules: &O1BusiestRules, busiest: &Sums) -> Result<u64, Balanced> {
         let (max, this, mean) = (busiest.average(), self.local.average(), self.total.average());
         if this >= max || busiest.nr_running == 0 && !rules.tries_anyway {
             return Err(Balanced::LocalBusier);
@@ -200,13 +188,12 @@ pub struct BusiestQueue<C> {
 
 impl<C: Copy> BusiestQueue<C> {
     /// Reads a queue. `wanted`: the load to pull; since 2.6.18 a queue whose only task is heavier is passed over.
-    pub fn add(&mut self, rules: &Rules, cpu: C, load: u64, nr_running: u32, wanted: u64) {
+    pub fn add(&mut self, rules: &O1BusiestRules, cpu: C, load: u64, nr_running: u32, wanted: u64) {
         let too_heavy = !rules.counts_tasks && nr_running == 1 && load > wanted;
         if !too_heavy && load > self.best.map_or(0, |(_, load)| load) {
             self.best = Some((cpu, load));
         }
     }
-    /// The queue.
     pub fn result(&self) -> Option<C> {
         self.best.map(|(cpu, _)| cpu)
     }
@@ -216,8 +203,9 @@ impl<C: Copy> BusiestQueue<C> {
 mod tests {
     use super::*;
 
-    const V12: Rules = Rules { counts_tasks: true, tries_anyway: true, imbalance_pct: 125 };
-    const V18: Rules = Rules { counts_tasks: false, tries_anyway: false, imbalance_pct: 125 };
+    const V12: O1BusiestRules = O1BusiestRules { counts_tasks: true, tries_anyway: true, imbalance_pct: 125 };
+    const V18: O1BusiestRules =
+        O1BusiestRules { counts_tasks: false, tries_anyway: false, imbalance_pct: 125 };
 
     /// A group of `cpus` whole CPUs with `nr` tasks of nice 0.
     fn group(cpus: u64, nr: u64) -> Sums {
@@ -226,8 +214,13 @@ mod tests {
     fn core(threads: u64, nr: u64) -> Sums {
         Sums { power: core_power(threads), ..group(1, nr) }
     }
-    fn decide(rules: &Rules, kind: Kind, local: Sums, others: &[Sums]) -> Result<(u32, u64), Balanced> {
-        let mut seen = Seen::default();
+    fn decide(
+        rules: &O1BusiestRules,
+        kind: PassKind,
+        local: Sums,
+        others: &[Sums],
+    ) -> Result<(u32, u64), Balanced> {
+        let mut seen = GroupsSeen::default();
         seen.local(local);
         others.iter().enumerate().for_each(|(i, sums)| seen.other(rules, i as u32, *sums));
         seen.decide(rules, kind).map(|p| (p.group, p.load / ONE_TASK))
@@ -236,18 +229,21 @@ mod tests {
     #[test]
     fn half_of_the_difference_moves() {
         for rules in [V12, V18] {
-            assert_eq!(decide(&rules, Kind::Busy, group(1, 1), &[group(1, 5)]), Ok((0, 2)), "{rules:?}");
-            assert_eq!(decide(&rules, Kind::Busy, group(2, 0), &[group(2, 4), group(2, 8)]), Ok((1, 4)));
+            assert_eq!(decide(&rules, PassKind::Busy, group(1, 1), &[group(1, 5)]), Ok((0, 2)), "{rules:?}");
+            assert_eq!(decide(&rules, PassKind::Busy, group(2, 0), &[group(2, 4), group(2, 8)]), Ok((1, 4)));
         }
     }
 
     #[test]
     fn a_difference_within_25_per_cent_stands() {
         for rules in [V12, V18] {
-            let verdict = decide(&rules, Kind::Busy, group(4, 20), &[group(4, 24)]);
+            let verdict = decide(&rules, PassKind::Busy, group(4, 20), &[group(4, 24)]);
             assert_eq!(verdict, Err(Balanced::WithinPct), "{rules:?}");
-            assert_eq!(decide(&rules, Kind::Busy, group(1, 3), &[group(1, 2)]), Err(Balanced::LocalBusier));
-            let above = decide(&rules, Kind::Busy, group(1, 3), &[group(1, 4), group(1, 0)]);
+            assert_eq!(
+                decide(&rules, PassKind::Busy, group(1, 3), &[group(1, 2)]),
+                Err(Balanced::LocalBusier)
+            );
+            let above = decide(&rules, PassKind::Busy, group(1, 3), &[group(1, 4), group(1, 0)]);
             assert_eq!(above, Err(Balanced::LocalAboveAverage));
         }
     }
@@ -255,11 +251,11 @@ mod tests {
     #[test]
     fn a_cpu_that_goes_idle_tries_even_a_balanced_domain_before_2_6_13() {
         let one_each = [group(1, 1), group(1, 1)];
-        assert_eq!(decide(&V12, Kind::Newidle, group(1, 1), &one_each), Ok((0, 1)));
-        assert_eq!(decide(&V12, Kind::Idle, group(1, 1), &one_each), Err(Balanced::LocalBusier));
-        assert_eq!(decide(&V18, Kind::Newidle, group(1, 1), &one_each), Err(Balanced::NoBusiest));
+        assert_eq!(decide(&V12, PassKind::Newidle, group(1, 1), &one_each), Ok((0, 1)));
+        assert_eq!(decide(&V12, PassKind::Idle, group(1, 1), &one_each), Err(Balanced::LocalBusier));
+        assert_eq!(decide(&V18, PassKind::Newidle, group(1, 1), &one_each), Err(Balanced::NoBusiest));
         assert_eq!(
-            decide(&V12, Kind::Idle, group(1, 2), &[group(1, 2)]),
+            decide(&V12, PassKind::Idle, group(1, 2), &[group(1, 2)]),
             Ok((0, 1)),
             "above one task's load"
         );
@@ -267,28 +263,28 @@ mod tests {
 
     #[test]
     fn a_single_task_is_no_reason_to_pull() {
-        assert_eq!(decide(&V18, Kind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::NoBusiest));
+        assert_eq!(decide(&V18, PassKind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::NoBusiest));
         // 2.6.12 sees half a task's difference to the mean, and moving it would gain nothing.
-        assert_eq!(decide(&V12, Kind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::OneTask));
+        assert_eq!(decide(&V12, PassKind::Idle, group(1, 0), &[group(1, 1)]), Err(Balanced::OneTask));
     }
 
     #[test]
     fn two_tasks_on_the_threads_of_one_core_are_pulled_apart() {
         assert_eq!(core_power(2), 1126);
         for rules in [V12, V18] {
-            assert_eq!(decide(&rules, Kind::Idle, core(2, 0), &[core(2, 2)]), Ok((0, 1)), "{rules:?}");
+            assert_eq!(decide(&rules, PassKind::Idle, core(2, 0), &[core(2, 2)]), Ok((0, 1)), "{rules:?}");
         }
     }
 
     #[test]
     fn nice_tasks_weigh_little_since_2_6_18() {
         let nice = Sums { load: 4 * 48, load_now: 4 * 48, nr_running: 4, power: SCALE };
-        assert_eq!(decide(&V18, Kind::Busy, group(1, 1), &[nice]), Err(Balanced::LocalBusier));
+        assert_eq!(decide(&V18, PassKind::Busy, group(1, 1), &[nice]), Err(Balanced::LocalBusier));
     }
 
     #[test]
     fn the_queue_with_the_most_load_is_taken() {
-        let pick = |rules: &Rules, queues: &[(u32, u64, u32)], wanted| {
+        let pick = |rules: &O1BusiestRules, queues: &[(u32, u64, u32)], wanted| {
             let mut queue = BusiestQueue::default();
             queues.iter().for_each(|(cpu, load, nr)| queue.add(rules, *cpu, *load, *nr, wanted));
             queue.result()

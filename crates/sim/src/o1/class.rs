@@ -11,7 +11,7 @@ use super::prio;
 use super::state::O1Task;
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
-use crate::task::{Class, State, UserOp};
+use crate::task::{Class, TaskState, UserOp};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Policy;
 use schedlab_trace::SwitchReason;
@@ -34,7 +34,7 @@ impl SchedClass for O1 {
         let weight = prio::weight(sys.o1_static_prio(task), sys.fixed.kernel.tunables.hz);
         sys.tasks[task].o1.weight = weight;
         sys.o1[cpu].weight += weight;
-        sys.nr_sched_idle[cpu] += sys.counts_as_sched_idle(task);
+        sys.rqs.add_sched_idle(cpu, sys.counts_as_sched_idle(task));
         sys.add_nr_running(cpu);
     }
 
@@ -45,7 +45,7 @@ impl SchedClass for O1 {
         }
         sys.o1_remove(cpu, task);
         sys.o1[cpu].weight -= sys.tasks[task].o1.weight;
-        sys.nr_sched_idle[cpu] -= sys.counts_as_sched_idle(task);
+        sys.rqs.sub_sched_idle(cpu, sys.counts_as_sched_idle(task));
         sys.sub_nr_running(cpu);
     }
 
@@ -59,7 +59,7 @@ impl SchedClass for O1 {
     /// The better priority preempts. A waker on this CPU that is about to sleep is not preempted; a thread that was
     /// created here is not in a hurry, a process is.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
-        let here = sys.acting == cpu;
+        let here = sys.stepping.acting == cpu;
         let better = sys.tasks[wakee.task].o1.prio < sys.tasks[curr].o1.prio;
         match wakee.how {
             Enqueue::New if here => sys.tasks[wakee.task].mm != sys.tasks[curr].mm,
@@ -80,7 +80,7 @@ impl SchedClass for O1 {
         }
         if let Some(task) = next.filter(|next| prev != Some(*next)) {
             sys.tasks[task].o1.since_ns = clock;
-            let e = &mut sys.entities[sys.tasks[task].entity];
+            let e = &mut sys.fair.entities[sys.tasks[task].entity];
             e.exec_start = clock;
             e.prev_sum_exec = e.sum_exec;
         }
@@ -98,7 +98,7 @@ impl SchedClass for O1 {
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
         let clock = sys.rq_clock(cpu);
         sys.tasks[task].o1.since_ns = clock;
-        let e = &mut sys.entities[sys.tasks[task].entity];
+        let e = &mut sys.fair.entities[sys.tasks[task].entity];
         e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
     }
@@ -121,7 +121,7 @@ impl SchedClass for O1 {
         let waiting = Waiting {
             since_ticks: since_ticks.or(Some(0)),
             best_static_prio: rq.best_expired,
-            nr_running: u64::from(sys.nr_running[cpu]),
+            nr_running: u64::from(sys.rqs.nr_running(cpu)),
         };
         let nr_cpus = sys.nr_cpus() as u64;
         let runs = Runs { static_prio, prio: own.prio, avg_ns: own.avg_ns, left, nr_cpus };
@@ -162,7 +162,7 @@ impl SchedClass for O1 {
         let (cpu, scale) = (sys.tasks[task].cpu, sys.o1_scale());
         sys.set_task_rq(task, cpu);
         let (clock, static_prio) = (sys.rq_clock(cpu), sys.o1_static_prio(task));
-        let forks = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state == State::Runnable;
+        let forks = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state == TaskState::Runnable;
         let parent = sys.cpus[cpu].curr.filter(forks);
         let own = &mut sys.tasks[task].o1;
         (own.since_ns, own.parent) = (clock, parent);
@@ -185,7 +185,7 @@ impl SchedClass for O1 {
     /// A task that exits in its first slice gives the rest back; one that slept less lowers its parent's average.
     fn task_dead(sys: &mut System<'_>, task: TaskId) {
         let own = sys.tasks[task].o1;
-        let alive = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state != State::Dead;
+        let alive = |t: &TaskId| sys.class(*t) == Class::O1 && sys.tasks[*t].state != TaskState::Dead;
         let Some(parent) = own.parent.filter(alive) else { return };
         let near = sys.fixed.history.exit_gives_anywhere || sys.tasks[parent].cpu == sys.tasks[task].cpu;
         let most = prio::slice(sys.o1_static_prio(task), sys.fixed.kernel.tunables.hz);
@@ -206,7 +206,7 @@ impl SchedClass for O1 {
         let before = std::mem::replace(&mut own.weight, weight);
         sys.o1[cpu].weight = sys.o1[cpu].weight + weight - before;
         sys.o1_push(cpu, task, expired);
-        sys.resched(sys.acting, cpu, SwitchReason::PolicyChanged);
+        sys.resched(sys.stepping.acting, cpu, SwitchReason::PolicyChanged);
     }
 
     fn switched_from(_sys: &mut System<'_>, _task: TaskId) {}
@@ -234,9 +234,10 @@ impl SchedClass for O1 {
                 weight += t.o1.weight;
             }
         }
-        match weight == rq.weight {
-            true => Ok(rq.len() as u32),
-            false => Err(format!("tasks weigh {weight}, the runqueue says {}", rq.weight)),
+        if weight == rq.weight {
+            Ok(rq.len() as u32)
+        } else {
+            Err(format!("tasks weigh {weight}, the runqueue says {}", rq.weight))
         }
     }
 }
@@ -276,7 +277,7 @@ impl System<'_> {
         debug_assert!(found, "{task:?} is in its array");
         own.was_expired
     }
-    /// A new process stands right before its parent, with the parent's priority; a thread goes to the end.
+    /// A new process is queued right before its parent, with the parent's priority; a thread goes to the end.
     fn o1_push_new(&mut self, cpu: CpuId, task: TaskId) {
         let beside = self.tasks[task].o1.parent.filter(|p| {
             let parent = &self.tasks[*p];
@@ -308,7 +309,7 @@ impl System<'_> {
     fn o1_charge(&mut self, cpu: CpuId, task: TaskId) {
         let clock = self.rq_clock(cpu);
         let entity = self.tasks[task].entity;
-        self.entities[entity].charge_time(clock);
+        self.fair.entities[entity].charge_time(clock);
     }
 
     /// A task is woken: its sleep is credited (`activate_task`).
@@ -322,7 +323,7 @@ impl System<'_> {
             self.tasks[task].o1.sleep = Sleep::Quiet;
         }
         self.o1_recalc(task, clock.saturating_sub(self.tasks[task].o1.since_ns));
-        let by_interrupt = self.cpus[self.acting].hard.active();
+        let by_interrupt = self.cpus[self.stepping.acting].hard.active();
         let own = &mut self.tasks[task].o1;
         if own.sleep == Sleep::Normal {
             own.sleep = if by_interrupt { Sleep::Interrupted } else { Sleep::Interactive };

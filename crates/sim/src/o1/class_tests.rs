@@ -6,7 +6,7 @@ use super::bonus::Sleep;
 use super::prio::MAX_PRIO;
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::upkeep_tests::{born, with_system};
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Attr, Policy};
@@ -125,7 +125,7 @@ fn a_moved_task_comes_to_the_array_that_it_left() {
         assert_eq!(sys.o1[ZERO].array(true).len(), 1);
         sys.deactivate_task(task, Dequeue::Move);
         sys.migrate_task(task, CpuId(1));
-        sys.tasks[task].state = State::Runnable;
+        sys.tasks[task].state = TaskState::Runnable;
         sys.activate_task(CpuId(1), task, Enqueue::Moved);
         assert_eq!((sys.o1[CpuId(1)].array(true).len(), sys.o1[ZERO].len()), (1, 0));
         assert_eq!((sys.o1[CpuId(1)].weight, sys.o1[ZERO].weight), (1024, 0));

@@ -8,7 +8,7 @@ use schedlab_base::TaskId;
 
 /// The facts that apply to every task of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct O1DetachRules {
     /// The destination and all threads of its core are idle, and that is reason enough (before 2.6.13).
     pub takes_hot: bool,
     /// Failed passes over the domain in a row.
@@ -19,8 +19,7 @@ pub struct Rules {
 
 /// One task of the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TaskFacts {
-    /// It is running.
+pub struct O1TaskFacts {
     pub running: bool,
     /// It may run on the destination.
     pub allowed: bool,
@@ -30,8 +29,7 @@ pub struct TaskFacts {
 
 /// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Refusal {
-    /// It is running.
+pub enum O1Refusal {
     Running,
     /// Its affinity excludes the destination.
     NotAllowed,
@@ -45,15 +43,15 @@ pub enum Refusal {
 ///
 /// # Errors
 /// With the reason why it may not.
-pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> Result<bool, Refusal> {
+pub fn can_migrate(rules: &O1DetachRules, task: &O1TaskFacts) -> Result<bool, O1Refusal> {
     if !task.allowed {
-        return Err(Refusal::NotAllowed);
+        return Err(O1Refusal::NotAllowed);
     }
     if task.running {
-        return Err(Refusal::Running);
+        return Err(O1Refusal::Running);
     }
     let moves = rules.takes_hot || rules.nr_balance_failed > rules.cache_nice_tries || !task.hot;
-    if moves { Ok(task.hot) } else { Err(Refusal::Hot) }
+    if moves { Ok(task.hot) } else { Err(O1Refusal::Hot) }
 }
 
 /// Whether a task is cache hot (`task_hot`): switched out less than `hot_ns` before the last tick of its CPU, or after
@@ -91,20 +89,20 @@ impl Best {
 
 /// A walk over the tasks of a queue. Tasks that it has passed may leave meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Walk {
+pub struct O1Walk {
     expired: bool,
     prio: u8,
     /// Tasks of the list not yet passed; `None` before the list is begun.
     left: Option<usize>,
 }
 
-impl Default for Walk {
-    fn default() -> Walk {
-        Walk { expired: true, prio: 0, left: None }
+impl Default for O1Walk {
+    fn default() -> O1Walk {
+        O1Walk { expired: true, prio: 0, left: None }
     }
 }
 
-impl Walk {
+impl O1Walk {
     /// The next task, with its priority.
     pub fn next(&mut self, rq: &O1Rq) -> Option<(u8, TaskId)> {
         loop {
@@ -113,7 +111,7 @@ impl Walk {
                 if !self.expired {
                     return None;
                 }
-                *self = Walk { expired: false, ..Walk::default() };
+                *self = O1Walk { expired: false, ..O1Walk::default() };
                 continue;
             };
             if prio != self.prio {
@@ -135,18 +133,19 @@ impl Walk {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { takes_hot: false, nr_balance_failed: 0, cache_nice_tries: 1 };
-    const COLD: TaskFacts = TaskFacts { running: false, allowed: true, hot: false };
+    const RULES: O1DetachRules =
+        O1DetachRules { takes_hot: false, nr_balance_failed: 0, cache_nice_tries: 1 };
+    const COLD: O1TaskFacts = O1TaskFacts { running: false, allowed: true, hot: false };
 
     #[test]
     fn hot_tasks_move_after_failures_or_to_an_idle_core() {
-        let hot = TaskFacts { hot: true, ..COLD };
+        let hot = O1TaskFacts { hot: true, ..COLD };
         assert_eq!(can_migrate(&RULES, &COLD), Ok(false));
-        assert_eq!(can_migrate(&RULES, &hot), Err(Refusal::Hot));
-        assert_eq!(can_migrate(&Rules { nr_balance_failed: 2, ..RULES }, &hot), Ok(true));
-        assert_eq!(can_migrate(&Rules { takes_hot: true, ..RULES }, &hot), Ok(true));
-        assert_eq!(can_migrate(&RULES, &TaskFacts { running: true, ..COLD }), Err(Refusal::Running));
-        assert_eq!(can_migrate(&RULES, &TaskFacts { allowed: false, ..COLD }), Err(Refusal::NotAllowed));
+        assert_eq!(can_migrate(&RULES, &hot), Err(O1Refusal::Hot));
+        assert_eq!(can_migrate(&O1DetachRules { nr_balance_failed: 2, ..RULES }, &hot), Ok(true));
+        assert_eq!(can_migrate(&O1DetachRules { takes_hot: true, ..RULES }, &hot), Ok(true));
+        assert_eq!(can_migrate(&RULES, &O1TaskFacts { running: true, ..COLD }), Err(O1Refusal::Running));
+        assert_eq!(can_migrate(&RULES, &O1TaskFacts { allowed: false, ..COLD }), Err(O1Refusal::NotAllowed));
     }
 
     #[test]
@@ -169,7 +168,7 @@ mod tests {
         ] {
             rq.array_mut(expired).push(prio, TaskId(task));
         }
-        let mut walk = Walk::default();
+        let mut walk = O1Walk::default();
         let mut order = Vec::new();
         while let Some((prio, task)) = walk.next(&rq) {
             order.push(task.0);

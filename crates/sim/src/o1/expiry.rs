@@ -42,7 +42,6 @@ pub struct Runs {
 /// The consequence of a tick for the running task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tick {
-    /// It goes on.
     GoesOn,
     /// It goes to the end of its list, with the rest of its slice.
     TakesTurns,
@@ -63,9 +62,10 @@ pub fn tick(scale: Scale, runs: &Runs, waiting: &Waiting) -> Tick {
         return if ends { Tick::TakesTurns } else { Tick::GoesOn };
     }
     let prio = scale.prio(runs.static_prio, runs.avg_ns);
-    match scale.is_interactive(runs.static_prio, prio) && !starves(scale, runs.static_prio, waiting) {
-        true => Tick::StaysActive(prio),
-        false => Tick::Expires(prio),
+    if scale.is_interactive(runs.static_prio, prio) && !starves(scale, runs.static_prio, waiting) {
+        Tick::StaysActive(prio)
+    } else {
+        Tick::Expires(prio)
     }
 }
 

@@ -11,7 +11,7 @@
 //! (jiffies), as in the kernel; loads are in units of 1024 for one task of nice 0, eight times as fine as the kernel's.
 //!
 //! Not modelled: SMT nice (`dependent_sleeper`), uninterruptible sleep (no simulated sleep is one), power-saving
-//! policies, real-time tasks in the same arrays and in the balancer (they are those of [`crate::rt`]).
+//! policies, real-time tasks in the same arrays and in the balancer (they are in [`crate::rt`]).
 
 pub mod array;
 pub mod bonus;

@@ -14,7 +14,7 @@ const NICE_0_PRIO: u8 = 120;
 /// The load of a task of nice 0 that is always runnable. The kernel's SCHED_LOAD_SCALE is 128 here.
 pub const ONE_TASK: u64 = 1024;
 
-/// The priority that a nice value stands for (`static_prio`).
+/// The priority of a nice value (`static_prio`).
 #[inline]
 pub fn static_prio(nice: i8) -> u8 {
     (i16::from(NICE_0_PRIO) + i16::from(nice)).clamp(i16::from(MAX_RT_PRIO), i16::from(MAX_PRIO) - 1) as u8

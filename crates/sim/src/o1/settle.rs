@@ -3,31 +3,30 @@
 //! In both kernels a newidle pass leaves the interval alone. 2.6.12 lengthens it by a millisecond after a failure, and
 //! a balanced pass does not forgive failures; 2.6.18 keeps it short until a running task is pushed.
 
-use crate::balance::settle::{Active, Bounds, DomainState, Outcome};
-
-/// Interval up to which a domain whose tasks are all pinned backs off, ms (`MAX_PINNED_INTERVAL`).
-const MAX_PINNED_MS: u32 = 512;
+use crate::balance::settle::{Active, Bounds, DomainState, PassOutcome};
 
 /// The end of a pass. `early`: 2.6.12's rules.
-pub fn settle(state: &mut DomainState, bounds: &Bounds, outcome: Outcome, newidle: bool, early: bool) {
+pub fn settle(state: &mut DomainState, bounds: &Bounds, outcome: PassOutcome, newidle: bool, early: bool) {
     match (newidle, early) {
         (true, true) => {}
         (true, false) => {
-            if !matches!(outcome, Outcome::Failed(_)) {
+            if !matches!(outcome, PassOutcome::Failed(_)) {
                 state.nr_balance_failed = 0;
             }
         }
         (false, true) => settle_early(state, bounds, outcome),
-        (false, false) => settle_late(state, bounds, outcome),
+        (false, false) => state.settle(bounds, outcome),
     }
 }
 
-fn settle_early(state: &mut DomainState, bounds: &Bounds, outcome: Outcome) {
+fn settle_early(state: &mut DomainState, bounds: &Bounds, outcome: PassOutcome) {
     let may_grow = state.interval_ms < bounds.max_interval_ms;
     match outcome {
-        Outcome::Moved => *state = DomainState { interval_ms: bounds.min_interval_ms, nr_balance_failed: 0 },
-        Outcome::Balanced { .. } => state.interval_ms *= if may_grow { 2 } else { 1 },
-        Outcome::Failed(active) => {
+        PassOutcome::Moved => {
+            *state = DomainState { interval_ms: bounds.min_interval_ms, nr_balance_failed: 0 }
+        }
+        PassOutcome::Balanced { .. } => state.interval_ms *= if may_grow { 2 } else { 1 },
+        PassOutcome::Failed(active) => {
             state.interval_ms += u32::from(may_grow);
             if active != Active::NotDue {
                 state.nr_balance_failed = bounds.cache_nice_tries;
@@ -36,35 +35,14 @@ fn settle_early(state: &mut DomainState, bounds: &Bounds, outcome: Outcome) {
     }
 }
 
-fn settle_late(state: &mut DomainState, bounds: &Bounds, outcome: Outcome) {
-    state.nr_balance_failed = match outcome {
-        Outcome::Moved | Outcome::Balanced { .. } => 0,
-        Outcome::Failed(Active::Started | Active::UnderWay) => bounds.cache_nice_tries + 1,
-        Outcome::Failed(Active::NotDue | Active::Pinned) => state.nr_balance_failed,
-    };
-    let limit_ms = match outcome {
-        Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay) => {
-            state.interval_ms = bounds.min_interval_ms;
-            return;
-        }
-        Outcome::Balanced { all_pinned: true } | Outcome::Failed(Active::Pinned) => {
-            bounds.max_interval_ms.max(MAX_PINNED_MS)
-        }
-        Outcome::Balanced { all_pinned: false } | Outcome::Failed(Active::Started) => bounds.max_interval_ms,
-    };
-    if state.interval_ms < limit_ms {
-        state.interval_ms *= 2;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds { min_interval_ms: 1, max_interval_ms: 4, cache_nice_tries: 1 };
-    const BALANCED: Outcome = Outcome::Balanced { all_pinned: false };
+    const BALANCED: PassOutcome = PassOutcome::Balanced { all_pinned: false };
 
-    fn after(outcome: Outcome, newidle: bool, early: bool) -> (u32, u32) {
+    fn after(outcome: PassOutcome, newidle: bool, early: bool) -> (u32, u32) {
         let mut state = DomainState { interval_ms: 2, nr_balance_failed: 3 };
         settle(&mut state, &BOUNDS, outcome, newidle, early);
         (state.interval_ms, state.nr_balance_failed)
@@ -72,9 +50,9 @@ mod tests {
 
     #[test]
     fn a_failure_costs_2_6_12_a_millisecond_and_2_6_18_the_back_off() {
-        let failed = Outcome::Failed(Active::NotDue);
+        let failed = PassOutcome::Failed(Active::NotDue);
         assert_eq!((after(failed, false, true), after(failed, false, false)), ((3, 3), (1, 3)));
-        let pushed = Outcome::Failed(Active::Started);
+        let pushed = PassOutcome::Failed(Active::Started);
         assert_eq!((after(pushed, false, true), after(pushed, false, false)), ((3, 1), (4, 2)));
     }
 
@@ -82,10 +60,10 @@ mod tests {
     fn a_balanced_pass_forgives_failures_since_2_6_18() {
         assert_eq!((after(BALANCED, false, true), after(BALANCED, false, false)), ((4, 3), (4, 0)));
         assert_eq!(
-            (after(Outcome::Moved, false, true), after(Outcome::Moved, false, false)),
+            (after(PassOutcome::Moved, false, true), after(PassOutcome::Moved, false, false)),
             ((1, 0), (1, 0))
         );
-        let pinned = Outcome::Balanced { all_pinned: true };
+        let pinned = PassOutcome::Balanced { all_pinned: true };
         let mut state = DomainState { interval_ms: 256, nr_balance_failed: 0 };
         settle(&mut state, &BOUNDS, pinned, false, false);
         assert_eq!(state.interval_ms, 512);
@@ -97,7 +75,7 @@ mod tests {
     fn newidle_passes_leave_the_interval_alone() {
         for early in [true, false] {
             assert_eq!(after(BALANCED, true, early).0, 2);
-            assert_eq!(after(Outcome::Moved, true, early).0, 2);
+            assert_eq!(after(PassOutcome::Moved, true, early).0, 2);
         }
         assert_eq!((after(BALANCED, true, true).1, after(BALANCED, true, false).1), (3, 0));
     }

@@ -10,7 +10,6 @@ use schedlab_kernel::Attr;
 #[derive(Clone, Debug)]
 pub struct O1Rq {
     arrays: [PrioArray; 2],
-    /// Which of them is the active one.
     active: u8,
     /// When the first task expired since the arrays changed places, ticks (`expired_timestamp`).
     pub expired_since: Option<u64>,
@@ -56,7 +55,6 @@ impl O1Rq {
     pub fn array_mut(&mut self, expired: bool) -> &mut PrioArray {
         &mut self.arrays[usize::from(self.number(expired))]
     }
-    /// The array of that number.
     #[inline]
     pub fn numbered(&mut self, number: u8) -> &mut PrioArray {
         &mut self.arrays[usize::from(number)]

@@ -8,7 +8,7 @@ use schedlab_trace::AffineReason;
 
 /// The facts of the choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct WakeFacts {
     /// Load of the previous CPU, low estimate.
     pub load: u64,
     /// Load of the waker's CPU, high estimate.
@@ -25,7 +25,7 @@ pub struct Facts {
 
 /// A domain of the waker's CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Level {
+pub struct WakeLevel {
     /// SD_WAKE_AFFINE.
     pub wake_affine: bool,
     /// SD_WAKE_BALANCE.
@@ -38,9 +38,8 @@ pub struct Level {
     pub spans_prev: bool,
 }
 
-/// A choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum WakeChoice {
     /// The waker's CPU, by SD_WAKE_AFFINE of the domain of that number.
     Affine(usize, AffineReason),
     /// The waker's CPU, by SD_WAKE_BALANCE: it has the lower load.
@@ -50,10 +49,10 @@ pub enum Choice {
 }
 
 /// The choice of 2.6.12, by the domains of the waker's CPU from the lowest up.
-pub fn by_cache(f: &Facts, levels: impl Iterator<Item = Level>) -> Choice {
+pub fn by_cache(f: &WakeFacts, levels: impl Iterator<Item = WakeLevel>) -> WakeChoice {
     let this_load = f.this_load.saturating_sub(f.sync_load.map_or(0, |_| ONE_TASK));
     if f.load < ONE_TASK / 2 && this_load > ONE_TASK / 2 {
-        return Choice::Prev(AffineReason::WakerLoaded);
+        return WakeChoice::Prev(AffineReason::WakerLoaded);
     }
     let mut hot = false;
     for (at, level) in levels.enumerate() {
@@ -62,36 +61,37 @@ pub fn by_cache(f: &Facts, levels: impl Iterator<Item = Level>) -> Choice {
         match () {
             () if level.wake_affine && !level.hot => {
                 if level.spans_prev {
-                    return Choice::Affine(at, AffineReason::CacheCold);
+                    return WakeChoice::Affine(at, AffineReason::CacheCold);
                 }
             }
             () if level.wake_balance && pct * this_load <= 100 * f.load && level.spans_prev => {
-                return Choice::Balance;
+                return WakeChoice::Balance;
             }
             () => {}
         }
     }
-    Choice::Prev(if hot { AffineReason::CacheHot } else { AffineReason::WakerLoaded })
+    WakeChoice::Prev(if hot { AffineReason::CacheHot } else { AffineReason::WakerLoaded })
 }
 
 /// The choice of 2.6.13 and later. `levels`: as above; the lowest domain with both CPUs is asked.
-pub fn by_load(f: &Facts, levels: impl Iterator<Item = Level>) -> Choice {
+pub fn by_load(f: &WakeFacts, levels: impl Iterator<Item = WakeLevel>) -> WakeChoice {
     let Some((at, level)) = levels.enumerate().find(|(_, l)| l.spans_prev) else {
-        return Choice::Prev(AffineReason::WakerLoaded);
+        return WakeChoice::Prev(AffineReason::WakerLoaded);
     };
     let pct = 100 + (level.imbalance_pct - 100) / 2;
     if level.wake_affine {
         let left = f.this_load.saturating_sub(f.sync_load.unwrap_or(0));
         if left <= f.load && left + f.prev_target_load <= f.this_load_per_task {
-            return Choice::Affine(at, AffineReason::HalfEmpty);
+            return WakeChoice::Affine(at, AffineReason::HalfEmpty);
         }
         if 100 * (left + f.wakee_load) <= pct * f.load {
-            return Choice::Affine(at, AffineReason::WakerLight);
+            return WakeChoice::Affine(at, AffineReason::WakerLight);
         }
     }
-    match level.wake_balance && pct * f.this_load <= 100 * f.load {
-        true => Choice::Balance,
-        false => Choice::Prev(AffineReason::WakerLoaded),
+    if level.wake_balance && pct * f.this_load <= 100 * f.load {
+        WakeChoice::Balance
+    } else {
+        WakeChoice::Prev(AffineReason::WakerLoaded)
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
     use AffineReason::*;
 
     /// SMT, CPU and NODE of 2.6.12, none of them hot.
-    fn levels(spans_from: usize) -> Vec<Level> {
-        let level = |at: usize, wake_affine, imbalance_pct| Level {
+    fn levels(spans_from: usize) -> Vec<WakeLevel> {
+        let level = |at: usize, wake_affine, imbalance_pct| WakeLevel {
             wake_affine,
             wake_balance: !wake_affine,
             imbalance_pct,
@@ -112,8 +112,8 @@ mod tests {
         vec![level(0, true, 110), level(1, true, 125), level(2, false, 125)]
     }
 
-    fn facts(load: u64, this_load: u64) -> Facts {
-        Facts {
+    fn facts(load: u64, this_load: u64) -> WakeFacts {
+        WakeFacts {
             load,
             this_load,
             sync_load: None,
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    fn hot(mut levels: Vec<Level>, at: usize) -> Vec<Level> {
+    fn hot(mut levels: Vec<WakeLevel>, at: usize) -> Vec<WakeLevel> {
         levels[at].hot = true;
         levels
     }
@@ -131,41 +131,45 @@ mod tests {
     #[test]
     fn a_cold_task_follows_its_waker_and_a_hot_one_stays() {
         let f = facts(1024, 2048);
-        let by = |l: Vec<Level>| by_cache(&f, l.into_iter());
-        assert_eq!(by(levels(1)), Choice::Affine(1, CacheCold));
-        assert_eq!(by(levels(0)), Choice::Affine(0, CacheCold));
-        assert_eq!(by(hot(levels(1), 1)), Choice::Prev(CacheHot));
-        assert_eq!(by(hot(levels(0), 0)), Choice::Affine(1, CacheCold), "the domain above has its own time");
+        let by = |l: Vec<WakeLevel>| by_cache(&f, l.into_iter());
+        assert_eq!(by(levels(1)), WakeChoice::Affine(1, CacheCold));
+        assert_eq!(by(levels(0)), WakeChoice::Affine(0, CacheCold));
+        assert_eq!(by(hot(levels(1), 1)), WakeChoice::Prev(CacheHot));
+        assert_eq!(
+            by(hot(levels(0), 0)),
+            WakeChoice::Affine(1, CacheCold),
+            "the domain above has its own time"
+        );
     }
 
     #[test]
     fn no_task_is_pulled_from_an_idle_cpu_to_a_busy_one() {
-        let by = |f: Facts| by_cache(&f, levels(1).into_iter());
-        assert_eq!(by(facts(511, 513)), Choice::Prev(WakerLoaded));
-        assert_eq!(by(facts(512, 513)), Choice::Affine(1, CacheCold));
-        let sync = Facts { sync_load: Some(1024), ..facts(0, 1024) };
-        assert_eq!(by(sync), Choice::Affine(1, CacheCold), "the waker's own load is taken off");
+        let by = |f: WakeFacts| by_cache(&f, levels(1).into_iter());
+        assert_eq!(by(facts(511, 513)), WakeChoice::Prev(WakerLoaded));
+        assert_eq!(by(facts(512, 513)), WakeChoice::Affine(1, CacheCold));
+        let sync = WakeFacts { sync_load: Some(1024), ..facts(0, 1024) };
+        assert_eq!(by(sync), WakeChoice::Affine(1, CacheCold), "the waker's own load is taken off");
     }
 
     #[test]
     fn across_nodes_the_waker_must_be_the_idler_by_37_per_cent() {
-        let by = |f: Facts| by_cache(&f, levels(2).into_iter());
-        assert_eq!(by(facts(1370, 1000)), Choice::Balance);
-        assert_eq!(by(facts(1369, 1000)), Choice::Prev(WakerLoaded));
+        let by = |f: WakeFacts| by_cache(&f, levels(2).into_iter());
+        assert_eq!(by(facts(1370, 1000)), WakeChoice::Balance);
+        assert_eq!(by(facts(1369, 1000)), WakeChoice::Prev(WakerLoaded));
     }
 
     #[test]
     fn since_2_6_13_loads_decide_in_the_lowest_domain_with_both() {
-        let by = |f: Facts| by_load(&f, levels(1).into_iter());
-        assert_eq!(by(facts(2048, 1024)), Choice::Affine(1, WakerLight), "2048 against 112% of 2048");
-        assert_eq!(by(facts(1024, 1024)), Choice::Prev(WakerLoaded));
-        let half = Facts { prev_target_load: 512, ..facts(512, 512) };
-        assert_eq!(by(half), Choice::Affine(1, HalfEmpty));
-        let sync = Facts { sync_load: Some(1024), ..facts(1024, 1024) };
-        assert_eq!(by(sync), Choice::Affine(1, HalfEmpty));
-        let far = |f: Facts| by_load(&f, levels(2).into_iter());
-        assert_eq!(far(facts(1120, 1000)), Choice::Balance);
-        assert_eq!(far(facts(1119, 1000)), Choice::Prev(WakerLoaded));
-        assert_eq!(by_load(&facts(9, 0), levels(3).into_iter()), Choice::Prev(WakerLoaded));
+        let by = |f: WakeFacts| by_load(&f, levels(1).into_iter());
+        assert_eq!(by(facts(2048, 1024)), WakeChoice::Affine(1, WakerLight), "2048 against 112% of 2048");
+        assert_eq!(by(facts(1024, 1024)), WakeChoice::Prev(WakerLoaded));
+        let half = WakeFacts { prev_target_load: 512, ..facts(512, 512) };
+        assert_eq!(by(half), WakeChoice::Affine(1, HalfEmpty));
+        let sync = WakeFacts { sync_load: Some(1024), ..facts(1024, 1024) };
+        assert_eq!(by(sync), WakeChoice::Affine(1, HalfEmpty));
+        let far = |f: WakeFacts| by_load(&f, levels(2).into_iter());
+        assert_eq!(far(facts(1120, 1000)), WakeChoice::Balance);
+        assert_eq!(far(facts(1119, 1000)), WakeChoice::Prev(WakerLoaded));
+        assert_eq!(by_load(&facts(9, 0), levels(3).into_iter()), WakeChoice::Prev(WakerLoaded));
     }
 }

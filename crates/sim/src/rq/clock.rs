@@ -11,7 +11,7 @@
 use schedlab_kernel::History;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
+enum ClockState {
     /// The lock is free.
     #[default]
     Runs,
@@ -26,21 +26,21 @@ enum State {
 pub struct RqClock {
     /// The last reading, ns.
     seen_ns: u64,
-    state: State,
+    state: ClockState,
 }
 
 impl RqClock {
     /// The time that the lock holder sees; `now` if the lock is free.
     #[inline]
     pub fn read(&self, now: u64) -> u64 {
-        if self.state == State::Held { self.seen_ns } else { now }
+        if self.state == ClockState::Held { self.seen_ns } else { now }
     }
 
     /// Reads the time `at` in passing; a lock holder sees that reading from then on.
     #[inline]
     pub fn look(&mut self, history: &History, at: u64) {
         // A request to skip the next reading (RQCF_REQ_SKIP) does not stop one in passing.
-        if self.state != State::Kept || history.kept_clock_moves {
+        if self.state != ClockState::Kept || history.kept_clock_moves {
             self.seen_ns = self.seen_ns.max(at);
         }
     }
@@ -50,7 +50,7 @@ impl RqClock {
     pub fn begin(&mut self, history: &History, at: u64) -> Enqueuing {
         let before = self.state;
         self.look(history, at);
-        self.state = State::Held;
+        self.state = ClockState::Held;
         Enqueuing(before)
     }
 
@@ -59,30 +59,31 @@ impl RqClock {
     pub fn end(&mut self, history: &History, begun: Enqueuing, asked: bool) {
         // `skip_clock_update` and its successors ask whether the running task is queued.
         self.state = match begun.0 {
-            State::Runs if asked && history.clock_kept => State::Kept,
+            ClockState::Runs if asked && history.clock_kept => ClockState::Kept,
             before => before,
         };
     }
 
-    /// `schedule()` begins: it reads the time, unless it was told not to.
+    /// `schedule()` begins: it reads the time, unless the last holder of the lock has forbidden it.
     #[inline]
     pub fn hold(&mut self, now: u64) {
-        if self.state == State::Runs {
+        if self.state == ClockState::Runs {
+            debug_assert!(now >= self.seen_ns, "a runqueue's clock goes back from {} to {now}", self.seen_ns);
             self.seen_ns = now;
         }
-        self.state = State::Held;
+        self.state = ClockState::Held;
     }
 
     /// The lock is released.
     #[inline]
     pub fn release(&mut self) {
-        self.state = State::Runs;
+        self.state = ClockState::Runs;
     }
 }
 
 /// The clock's state before an enqueue.
 #[must_use]
-pub struct Enqueuing(State);
+pub struct Enqueuing(ClockState);
 
 #[cfg(test)]
 mod tests {
@@ -170,7 +171,7 @@ mod tests {
                 let begun = sys.begin_enqueue(cpu, 900);
                 sys.cpus[CpuId(0)].need_resched = Some(SwitchReason::WakeupPreempt);
                 sys.end_enqueue(cpu, begun);
-                assert_eq!(sys.cpus[CpuId(0)].clock.state, State::Kept);
+                assert_eq!(sys.cpus[CpuId(0)].clock.state, ClockState::Kept);
                 sys.now = 5_000_000;
                 sys.idle_loop(cpu);
                 let begun = sys.begin_enqueue(cpu, sys.now);

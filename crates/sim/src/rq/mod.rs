@@ -9,6 +9,7 @@ pub mod hrtick;
 pub mod pelt_clock;
 pub mod pelt_lag;
 mod sched_idle;
+pub mod state;
 
 use crate::rq::clock::Enqueuing;
 use crate::system::System;
@@ -18,16 +19,18 @@ impl System<'_> {
     /// One more runnable task on `cpu` (`add_nr_running`).
     #[inline]
     pub fn add_nr_running(&mut self, cpu: CpuId) {
-        let nr = &mut self.nr_running[cpu];
+        let nr = &mut self.rqs.nr_running[cpu];
         *nr += 1;
         if *nr == 2 {
-            self.overload = true;
+            self.balance.overload = true;
         }
+        self.rqs.assert_counts(cpu);
     }
     /// One runnable task less (`sub_nr_running`).
     #[inline]
     pub fn sub_nr_running(&mut self, cpu: CpuId) {
-        self.nr_running[cpu] -= 1;
+        self.rqs.nr_running[cpu] -= 1;
+        self.rqs.assert_counts(cpu);
     }
 
     /// A class has put `task` on its queue of `cpu`.
@@ -38,6 +41,7 @@ impl System<'_> {
         t.cpu = cpu;
         self.count_queued(task);
         self.refresh_idle(cpu);
+        self.assert_queue_counts(cpu);
     }
     /// A class has taken `task` off its queue.
     #[inline]
@@ -47,14 +51,29 @@ impl System<'_> {
         let cpu = t.cpu;
         self.count_dequeued(task);
         self.refresh_idle(cpu);
+        self.assert_queue_counts(cpu);
+    }
+
+    /// What the root queue of `cpu` counts of its tasks fits together. The walk of the invariants compares the counts
+    /// with the tasks, and takes far longer.
+    #[inline]
+    fn assert_queue_counts(&self, cpu: CpuId) {
+        let q = &self.fair.queues[self.root(cpu)];
+        debug_assert!(
+            q.h_nr_running <= q.h_nr_queued && q.h_nr_idle <= q.h_nr_queued,
+            "{cpu} counts {} tasks, {} runnable and {} SCHED_IDLE ones",
+            q.h_nr_queued,
+            q.h_nr_running,
+            q.h_nr_idle
+        );
     }
 
     /// Recomputes whether `cpu` reads as idle, after a change that may decide it. The CPU's line is dirty from now on.
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
-        self.idle[cpu] = c.curr.is_none() && self.nr_running[cpu] == 0 && c.wake_list.is_empty();
-        self.lines.dirty(cpu);
+        self.rqs.idle[cpu] = c.curr.is_none() && self.rqs.nr_running[cpu] == 0 && c.wake_list.is_empty();
+        self.memory.remote_reads.dirty(cpu);
     }
 
     /// The time that the lock holder of `cpu`'s runqueue sees, ns.

@@ -15,7 +15,7 @@ impl System<'_> {
         if !self.fixed.scales_time {
             return self.now;
         }
-        self.now - self.pelt_lag[cpu].at(self.now, self.fixed.speed[cpu])
+        self.now - self.rqs.pelt_lag[cpu].at(self.now, self.fixed.speed[cpu])
     }
 
     /// The capacity that a running task counts with in utilisation: 1024 where the clock is scaled instead.
@@ -31,9 +31,9 @@ impl System<'_> {
         }
         let (now, capacity) = (self.now, self.fixed.speed[cpu]);
         if to_task {
-            return self.pelt_lag[cpu].busy(now);
+            return self.rqs.pelt_lag[cpu].busy(now);
         }
-        let saturated = self.queues[self.root(cpu)].avg.is_saturated(self.rt[cpu].taken.util_sum());
-        self.pelt_lag[cpu].idle(now, capacity, saturated);
+        let saturated = self.fair.queues[self.root(cpu)].avg.is_saturated(self.rt.taken_util_sum(cpu));
+        self.rqs.pelt_lag[cpu].idle(now, capacity, saturated);
     }
 }

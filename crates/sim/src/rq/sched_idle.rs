@@ -20,21 +20,21 @@ impl System<'_> {
     /// Whether a CPU has tasks, and all of them are SCHED_IDLE.
     #[inline]
     pub fn is_sched_idle(&self, cpu: CpuId) -> bool {
-        let nr = self.nr_sched_idle[cpu];
-        nr > 0 && nr == self.nr_running[cpu]
+        let nr = self.rqs.nr_sched_idle[cpu];
+        nr > 0 && nr == self.rqs.nr_running[cpu]
     }
 
     /// The state of a CPU at this instant, as a search for `task` that follows `history` reads it.
     #[inline]
     pub(crate) fn read_idle(&self, history: &History, cpu: CpuId, task: TaskId) -> Answer {
-        match self.idle[cpu] {
+        match self.rqs.idle[cpu] {
             true => Answer::Idle,
             false if self.yields_to(history, cpu, task) => Answer::SchedIdle,
             false => Answer::Busy,
         }
     }
 
-    /// Whether a CPU has nothing but tasks that give way to `task`. Since 7.2 a SCHED_IDLE task is no such task.
+    /// Whether a CPU has nothing but tasks that give way to `task`. Since 7.2 nothing gives way to a SCHED_IDLE task.
     #[inline]
     pub(crate) fn yields_to(&self, history: &History, cpu: CpuId, task: TaskId) -> bool {
         history.reads_sched_idle
@@ -66,14 +66,18 @@ impl System<'_> {
             self.tasks[task].attr = attr;
             return;
         }
-        self.nr_sched_idle[cpu] -= before;
+        self.rqs.nr_sched_idle[cpu] -= before;
         // A throttled real-time task is not counted among the running ones.
-        let others = self.nr_running[cpu].saturating_sub(1);
-        if !was && others > 0 && self.nr_sched_idle[cpu] == others && self.fixed.history.sched_idle_balances {
+        let others = self.rqs.nr_running[cpu].saturating_sub(1);
+        if !was
+            && others > 0
+            && self.rqs.nr_sched_idle[cpu] == others
+            && self.fixed.history.sched_idle_balances
+        {
             self.cpus[cpu].next_balance = self.jiffies();
         }
         self.tasks[task].attr = attr;
-        self.nr_sched_idle[cpu] += self.counts_as_sched_idle(task);
+        self.rqs.nr_sched_idle[cpu] += self.counts_as_sched_idle(task);
     }
 }
 
@@ -91,8 +95,8 @@ mod tests {
             sys.pick_next_task(cpu, None);
             sys.cpus[cpu].curr = Some(task);
             sys.set_attr(cpu, task, Attr { policy: Policy::Idle, ..Attr::default() });
-            let queue = sys.entities[sys.tasks[task].entity].cfs_rq;
-            assert_eq!((sys.nr_sched_idle[cpu], sys.queues[queue].h_nr_idle), (1, 0));
+            let queue = sys.fair.entities[sys.tasks[task].entity].cfs_rq;
+            assert_eq!((sys.rqs.nr_sched_idle[cpu], sys.fair.queues[queue].h_nr_idle), (1, 0));
         });
     }
 
@@ -106,7 +110,7 @@ mod tests {
                 sys.cpus[cpu].curr = Some(a);
                 assert!(!sys.is_sched_idle(cpu) && sys.balances_as_busy(cpu, false), "{version}");
                 sys.set_attr(cpu, a, Attr { policy: Policy::Idle, ..Attr::default() });
-                assert_eq!(sys.nr_sched_idle[cpu], 1, "{version}");
+                assert_eq!(sys.rqs.nr_sched_idle[cpu], 1, "{version}");
                 sys.now += 40_000_000;
                 sys.cpus[cpu].next_balance = 1_000;
                 sys.deactivate_task(b, Dequeue::Move);

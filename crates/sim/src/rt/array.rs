@@ -42,9 +42,10 @@ impl PrioArray {
     }
     /// Adds a task behind, or before, all of its rank.
     pub fn insert(&mut self, rank: Rank, task: TaskId, at_head: bool) {
-        let at = match at_head {
-            true => self.tasks.partition_point(|(r, _)| *r < rank),
-            false => self.tasks.partition_point(|(r, _)| *r <= rank),
+        let at = if at_head {
+            self.tasks.partition_point(|(r, _)| *r < rank)
+        } else {
+            self.tasks.partition_point(|(r, _)| *r <= rank)
         };
         self.tasks.insert(at, (rank, task));
     }

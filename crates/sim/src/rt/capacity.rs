@@ -11,7 +11,7 @@ const HALF_LIFE_NS: u64 = 500_000_000;
 
 /// Time taken by real-time tasks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
+pub struct TakenTime {
     avg: Pelt,
     /// Time they ran, ns, halved each half second (before 4.19).
     sum_ns: u64,
@@ -19,7 +19,7 @@ pub struct Taken {
     aged_at: u64,
 }
 
-impl Taken {
+impl TakenTime {
     /// Updates the average to `now`; `share`: the capacity that a real-time task has used since the last update, 0 if
     /// none ran.
     pub fn update(&mut self, now: u64, share: u64) {
@@ -67,18 +67,18 @@ mod tests {
 
     #[test]
     fn real_time_tasks_that_run_all_the_time_leave_no_capacity() {
-        let mut taken = Taken::default();
+        let mut taken = TakenTime::default();
         (0..400).for_each(|ms| taken.update(ms * MS, SCALE));
         assert!(taken.left(1024, 400 * MS, SCALE) < 10);
         assert!(taken.left(1024, 432 * MS, 0) > 500, "it comes back with a half-life of 32 ms");
-        let mut slow = Taken::default();
+        let mut slow = TakenTime::default();
         (0..400).for_each(|ms| slow.update(ms * MS, 446));
         assert!(slow.left(1024, 400 * MS, 446) > 1024 - 447, "a slow CPU gives no more than it has");
     }
 
     #[test]
     fn before_4_19_time_counts_for_half_a_second() {
-        let mut taken = Taken::default();
+        let mut taken = TakenTime::default();
         taken.charge(400 * MS, 200 * MS);
         assert_eq!(taken.left_by_time(1024, 500 * MS), 1024 * 4 / 5, "200 ms of the last 1000");
         assert_eq!(taken.left_by_time(1024, 1100 * MS), 1024 - 1024 * 50 / 600 - 1, "half, and half again");

@@ -12,7 +12,7 @@ impl SchedClass for Rt {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, _why: Enqueue) {
         RtShared::first_comes(sys);
         let rank = Rank::of(sys.tasks[task].attr);
-        let rt = &mut sys.rt[cpu];
+        let rt = &mut sys.rt.rqs[cpu];
         rt.array.insert(rank, task, false);
         if !rt.share.throttled {
             sys.add_nr_running(cpu);
@@ -24,7 +24,7 @@ impl SchedClass for Rt {
     fn dequeue_task(sys: &mut System<'_>, task: TaskId, _why: Dequeue) {
         let cpu = sys.tasks[task].cpu;
         sys.update_curr_rt(cpu);
-        let rt = &mut sys.rt[cpu];
+        let rt = &mut sys.rt.rqs[cpu];
         rt.array.remove(task);
         if !rt.share.throttled {
             sys.sub_nr_running(cpu);
@@ -34,7 +34,7 @@ impl SchedClass for Rt {
 
     fn yield_task(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
-        sys.rt[cpu].array.requeue(task, false);
+        sys.rt.rqs[cpu].array.requeue(task, false);
     }
 
     /// A more important task preempts. An equal one preempts only if it can run nowhere else and the running one can.
@@ -47,13 +47,13 @@ impl SchedClass for Rt {
         let elsewhere = |t: TaskId| sys.find_lowest_rq_of(t);
         let makes_room = elsewhere(curr) && !elsewhere(wakee.task);
         if makes_room {
-            sys.rt[cpu].array.requeue(wakee.task, true);
+            sys.rt.rqs[cpu].array.requeue(wakee.task, true);
         }
         makes_room
     }
 
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        let next = sys.rt[cpu].array.first();
+        let next = sys.rt.rqs[cpu].array.first();
         if next == prev {
             sys.update_curr_rt(cpu);
             return next;
@@ -68,21 +68,22 @@ impl SchedClass for Rt {
     }
 
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool {
-        sys.rt[cpu].is_runnable() && !(sys.fair_goes_first(cpu) && sys.queues[sys.root(cpu)].h_nr_running > 0)
+        sys.rt.rqs[cpu].is_runnable()
+            && !(sys.fair_goes_first(cpu) && sys.fair.queues[sys.root(cpu)].h_nr_running > 0)
     }
 
     fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, _task: TaskId) {
         sys.update_curr_rt(cpu);
         let (now, share) = (sys.cpu_pelt_clock(cpu), sys.util_share(cpu));
-        sys.rt[cpu].taken.update(now, share);
+        sys.rt.rqs[cpu].taken.update(now, share);
     }
 
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
         let (now, clock) = (sys.cpu_pelt_clock(cpu), sys.rq_clock(cpu));
-        let e = &mut sys.entities[sys.tasks[task].entity];
+        let e = &mut sys.fair.entities[sys.tasks[task].entity];
         e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
-        sys.rt[cpu].taken.update(now, 0);
+        sys.rt.rqs[cpu].taken.update(now, 0);
     }
 
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
@@ -98,10 +99,10 @@ impl SchedClass for Rt {
             return None;
         }
         *used = 0;
-        if !sys.rt[cpu].array.has_equal(task) {
+        if !sys.rt.rqs[cpu].array.has_equal(task) {
             return None;
         }
-        sys.rt[cpu].array.requeue(task, false);
+        sys.rt.rqs[cpu].array.requeue(task, false);
         Some(SwitchReason::TickSlice)
     }
 
@@ -120,7 +121,7 @@ impl SchedClass for Rt {
     /// A task that leaves the queue may leave less important work behind: the CPU pulls then.
     fn balance(sys: &mut System<'_>, cpu: CpuId, prev: TaskId) {
         let leaves = !sys.tasks[prev].on_rq;
-        if leaves && sys.rt[cpu].highest() > Rank::of(sys.tasks[prev].attr) {
+        if leaves && sys.rt.rqs[cpu].highest() > Rank::of(sys.tasks[prev].attr) {
             sys.pull_tasks(cpu);
         }
     }
@@ -146,13 +147,13 @@ impl SchedClass for Rt {
     /// If the running task has become less important than a waiting one, here or elsewhere, it gives way.
     fn prio_changed(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
-        let (old, new) = (sys.rt[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));
-        sys.rt[cpu].array.insert(new, task, old < new);
+        let (old, new) = (sys.rt.rqs[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));
+        sys.rt.rqs[cpu].array.insert(new, task, old < new);
         if old < new {
             sys.pull_tasks(cpu);
         }
-        if sys.rt[cpu].highest() < new {
-            sys.resched(sys.acting, cpu, SwitchReason::PolicyChanged);
+        if sys.rt.rqs[cpu].highest() < new {
+            sys.resched(sys.stepping.acting, cpu, SwitchReason::PolicyChanged);
         }
     }
 
@@ -163,7 +164,7 @@ impl SchedClass for Rt {
 
     fn switched_from(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
-        if sys.rt[cpu].array.is_empty() {
+        if sys.rt.rqs[cpu].array.is_empty() {
             sys.pull_tasks(cpu);
         }
     }
@@ -172,7 +173,7 @@ impl SchedClass for Rt {
     }
 
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
-        let rt = &sys.rt[cpu];
+        let rt = &sys.rt.rqs[cpu];
         let there: Vec<_> = rt.array.iter().collect();
         if !there.is_sorted_by_key(|(rank, _)| *rank) {
             return Err("the priority array is out of order".into());
@@ -181,7 +182,7 @@ impl SchedClass for Rt {
         {
             return Err(format!("{task:?} is in the priority array but not on this runqueue"));
         }
-        if sys.rt_shared.any && rt.is_overloaded() != sys.rt_shared.overloaded.contains(cpu) {
+        if sys.rt.shared.any && rt.is_overloaded() != sys.rt.shared.overloaded.contains(cpu) {
             return Err("the machine does not know whether this CPU has too many real-time tasks".into());
         }
         Ok(if rt.share.throttled { 0 } else { there.len() as u32 })
@@ -193,7 +194,7 @@ impl System<'_> {
     /// (`update_curr_rt`).
     fn update_curr_rt(&mut self, cpu: CpuId) {
         if self.charge_rt(cpu) {
-            self.resched(self.acting, cpu, SwitchReason::Throttled);
+            self.resched(self.stepping.acting, cpu, SwitchReason::Throttled);
         }
     }
 
@@ -201,14 +202,14 @@ impl System<'_> {
     fn charge_rt(&mut self, cpu: CpuId) -> bool {
         let Some(curr) = self.cpus[cpu].curr.filter(|c| self.class(*c) == Class::Rt) else { return false };
         let clock = self.rq_clock(cpu);
-        let delta = self.entities[self.tasks[curr].entity].charge_time(clock);
+        let delta = self.fair.entities[self.tasks[curr].entity].charge_time(clock);
         if delta == 0 {
             return false;
         }
         let (now, pelt) = (self.now, self.cpu_pelt_clock(cpu));
-        self.rt[cpu].taken.charge(now, delta);
+        self.rt.rqs[cpu].taken.charge(now, delta);
         let share = self.util_share(cpu);
-        self.rt[cpu].taken.update(pelt, share);
+        self.rt.rqs[cpu].taken.update(pelt, share);
         self.charge_share(cpu, delta)
     }
 
@@ -221,6 +222,6 @@ impl System<'_> {
     fn find_lowest_rq_of(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         let own = Rank::of(t.attr);
-        self.is_migratory(task) && self.cpus.ids().any(|c| t.may_run_on(c) && own < self.rt[c].highest())
+        self.is_migratory(task) && self.cpus.ids().any(|c| t.may_run_on(c) && own < self.rt.rqs[c].highest())
     }
 }

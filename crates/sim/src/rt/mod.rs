@@ -6,10 +6,10 @@
 //! To leave time for other tasks, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]); later ones have
 //! a server that runs fair tasks before them for a while ([`server`]).
 //!
-//! Rules are pure: `array`, [`select`], `capacity`, the `Share` of [`throttle`], the stages of [`server`]. State stands
+//! Rules are pure: `array`, [`select`], `capacity`, the `PeriodShare` of [`throttle`], the stages of [`server`]. State is
 //! in this file. `drive/*` apply the rule file of the same name to the machine, and `drive/push` pushes and pulls;
 //! `class` is the class's face to the rest of the simulator. Times are ns. A *rank* is the kernel's `prio`: 0 is the
-//! most important task, 98 the least important real-time one, 100 stands for a CPU without any.
+//! most important task, 98 the least important real-time one, 100 a CPU without any.
 //!
 //! Not modelled: groups of real-time tasks, deadline tasks, priority inheritance, tasks whose migration is disabled,
 //! capacities of unequal CPUs. In the kernel, other CPUs see a CPU's capacity as of its last balance pass; here they
@@ -24,11 +24,11 @@ mod server;
 mod throttle;
 
 use array::PrioArray;
-use capacity::Taken;
-use schedlab_base::{CpuId, CpuSet};
+use capacity::TakenTime;
+use schedlab_base::{Arena, CpuId, CpuSet};
 use schedlab_kernel::{Attr, Policy};
 use server::Server;
-use throttle::Share;
+use throttle::PeriodShare;
 
 /// SCHED_FIFO and SCHED_RR.
 pub(crate) struct Rt;
@@ -58,11 +58,11 @@ pub struct RtRq {
     /// Tasks that may run elsewhere, too (`rt_nr_migratory`).
     nr_migratory: u32,
     /// The CPU's share of the period, and its use.
-    share: Share,
+    share: PeriodShare,
     /// The server of fair tasks (6.12+).
     server: Server,
     /// Time that real-time tasks take of the CPU.
-    pub(crate) taken: Taken,
+    taken: TakenTime,
 }
 
 impl RtRq {
@@ -77,6 +77,23 @@ impl RtRq {
     /// Whether it has a task that may run now.
     fn is_runnable(&self) -> bool {
         !self.array.is_empty() && !self.share.throttled
+    }
+}
+
+/// The real-time class of one kernel.
+pub(crate) struct RtState {
+    rqs: Arena<CpuId, RtRq>,
+    pub(crate) shared: RtShared,
+}
+
+impl RtState {
+    /// No real-time tasks.
+    pub(crate) fn new(nr_cpus: usize) -> RtState {
+        RtState { rqs: Arena::filled(RtRq::default(), nr_cpus), shared: RtShared::default() }
+    }
+    /// The running sum of the time that real-time tasks take of `cpu`.
+    pub(crate) fn taken_util_sum(&self, cpu: CpuId) -> u64 {
+        self.rqs[cpu].taken.util_sum()
     }
 }
 

@@ -5,12 +5,11 @@ use schedlab_base::{CpuId, CpuSet};
 
 /// The facts that decide whether a waking task looks for another CPU than its previous one.
 #[derive(Clone, Copy, Debug)]
-pub struct Waking {
+pub struct RtWaking {
     /// The rank of the task that runs on that CPU; `None` if it is not a real-time task.
     pub curr: Option<Rank>,
     /// The running task may run on its CPU only.
     pub curr_is_pinned: bool,
-    /// Its own rank.
     pub own: Rank,
     /// The kernel leaves the CPU to the more important of the two.
     pub compares: bool,
@@ -18,7 +17,7 @@ pub struct Waking {
 
 /// Whether a waking task looks for another CPU. If the kernel compares the two tasks, a more important waking one stays
 /// and has the running one pushed away, to avoid bouncing between CPUs; equals look for another CPU.
-pub fn looks_elsewhere(w: Waking) -> bool {
+pub fn looks_elsewhere(w: RtWaking) -> bool {
     w.curr.is_some_and(|curr| !w.compares || w.curr_is_pinned || curr <= w.own)
 }
 
@@ -49,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_more_important_wakee_stays() {
-        let on = |curr: Option<u8>| Waking {
+        let on = |curr: Option<u8>| RtWaking {
             curr: curr.map(Rank),
             curr_is_pinned: false,
             own: Rank(50),
@@ -57,8 +56,8 @@ mod tests {
         };
         assert!(!looks_elsewhere(on(None)), "a fair task gives way");
         assert!(!looks_elsewhere(on(Some(60))), "the running one will be pushed");
-        assert!(looks_elsewhere(Waking { curr_is_pinned: true, ..on(Some(60)) }), "it cannot be");
+        assert!(looks_elsewhere(RtWaking { curr_is_pinned: true, ..on(Some(60)) }), "it cannot be");
         assert!(looks_elsewhere(on(Some(50))) && looks_elsewhere(on(Some(40))));
-        assert!(looks_elsewhere(Waking { compares: false, ..on(Some(60)) }), "before 2.6.37");
+        assert!(looks_elsewhere(RtWaking { compares: false, ..on(Some(60)) }), "before 2.6.37");
     }
 }

@@ -7,15 +7,14 @@
 //! until fair tasks run without it. It stops when its turn comes and there is no fair task.
 //!
 //! A fair task that is on its way out when the runtime is used up is charged once more. Here that changes nothing, in
-//! any version: a guest of 7.3.4 goes on at the period's start. By 6.12.117's source the server would begin a new
+//! any version: a guest of 7.3.4 continues at the period's start. By 6.12.117's source the server would begin a new
 //! period and wait; no guest of 6.12 was measured.
 //!
 //! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; the
 //! charge for idle time.
 
-/// The stage of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Stage {
+pub enum ServerStage {
     /// There are no fair tasks.
     #[default]
     Stopped,
@@ -39,15 +38,13 @@ pub struct Reserved {
 /// The server of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Server {
-    /// Its stage.
-    pub stage: Stage,
+    pub stage: ServerStage,
     /// End of its period, ns.
     deadline: u64,
     /// The rest of its runtime, ns.
     runtime: i64,
-    /// It had to step in: it goes on without waiting (`dl_defer_running`).
+    /// It had to step in: it continues without waiting (`dl_defer_running`).
     resumes: bool,
-    /// Its timer.
     pub timer: Option<u64>,
 }
 
@@ -74,15 +71,15 @@ impl Server {
     fn wait(&mut self, now: u64) -> Turned {
         let at = self.zero_laxity();
         if at < now {
-            self.stage = Stage::Runs;
+            self.stage = ServerStage::Runs;
             return Turned { timer_at: None, resched: true };
         }
-        self.stage = Stage::Waits;
+        self.stage = ServerStage::Waits;
         Turned { timer_at: Some(at), resched: false }
     }
 
     /// The first fair task comes (`dl_server_start`). If the old period would exceed the reservation, a new one begins.
-    /// A period in which the server has stepped in goes on, with the part of the runtime that the rest of the period is
+    /// A period in which the server has stepped in continues, with the part of the runtime that the rest of the period is
     /// worth (`update_dl_revised_wakeup`).
     pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
         let left_ns = self.deadline.saturating_sub(now);
@@ -97,7 +94,7 @@ impl Server {
             _ => {}
         }
         if self.resumes {
-            self.stage = Stage::Runs;
+            self.stage = ServerStage::Runs;
             return Turned { timer_at: None, resched: true };
         }
         self.wait(now)
@@ -105,22 +102,22 @@ impl Server {
 
     /// The server's turn has come, and there is no fair task (`dl_server_stop`).
     pub fn stop(&mut self) {
-        self.stage = Stage::Stopped;
+        self.stage = ServerStage::Stopped;
     }
 
     /// Fair tasks have run (`update_curr_dl_se`); `None`: no change of stage. `gives_way`: they are on their way out.
     pub fn charge(&mut self, now: u64, delta_ns: u64, gives_way: bool, reserved: Reserved) -> Option<Turned> {
-        if self.stage == Stage::Stopped {
+        if self.stage == ServerStage::Stopped {
             return None;
         }
         self.runtime -= delta_ns as i64;
         match self.stage {
             _ if self.runtime > 0 => None,
-            Stage::Runs => {
-                self.stage = Stage::Spent;
+            ServerStage::Runs => {
+                self.stage = ServerStage::Spent;
                 Some(Turned { timer_at: Some(self.deadline.max(now)), resched: true })
             }
-            Stage::Spent if gives_way => None,
+            ServerStage::Spent if gives_way => None,
             _ => {
                 self.resumes = false;
                 self.new_period(now, reserved);
@@ -132,16 +129,16 @@ impl Server {
     /// The server's timer has fired (`dl_server_timer`).
     pub fn expire(&mut self, now: u64, reserved: Reserved) -> Option<Turned> {
         match self.stage {
-            Stage::Stopped | Stage::Runs => return None,
-            Stage::Waits if now + NEAR_NS < self.zero_laxity() => return Some(self.wait(now)),
-            Stage::Waits => {}
-            Stage::Spent => {
+            ServerStage::Stopped | ServerStage::Runs => return None,
+            ServerStage::Waits if now + NEAR_NS < self.zero_laxity() => return Some(self.wait(now)),
+            ServerStage::Waits => {}
+            ServerStage::Spent => {
                 let periods = (-self.runtime).max(0) as u64 / reserved.runtime_ns + 1;
                 self.deadline += periods * reserved.period_ns;
                 self.runtime += (periods * reserved.runtime_ns) as i64;
             }
         }
-        (self.stage, self.resumes) = (Stage::Runs, true);
+        (self.stage, self.resumes) = (ServerStage::Runs, true);
         Some(Turned { timer_at: None, resched: true })
     }
 }
@@ -160,13 +157,17 @@ mod tests {
     fn it_steps_in_when_the_rest_of_the_period_is_just_enough() {
         let mut s = Server::default();
         let waits = Turned { timer_at: Some(950 * MS), resched: false };
-        assert_eq!((s.start(0, R), s.stage), (waits, Stage::Waits));
+        assert_eq!((s.start(0, R), s.stage), (waits, ServerStage::Waits));
         let runs = Turned { timer_at: None, resched: true };
-        assert_eq!((s.expire(950 * MS, R), s.stage), (Some(runs), Stage::Runs));
+        assert_eq!((s.expire(950 * MS, R), s.stage), (Some(runs), ServerStage::Runs));
         let spent = Turned { timer_at: Some(1000 * MS), resched: true };
-        assert_eq!((s.charge(1000 * MS, 50 * MS, false, R), s.stage), (Some(spent), Stage::Spent));
+        assert_eq!((s.charge(1000 * MS, 50 * MS, false, R), s.stage), (Some(spent), ServerStage::Spent));
         assert_eq!(s.charge(1000 * MS, 1000, true, R), None, "the way out");
-        assert_eq!((s.expire(1000 * MS, R), s.stage), (Some(runs), Stage::Runs), "the next one at once");
+        assert_eq!(
+            (s.expire(1000 * MS, R), s.stage),
+            (Some(runs), ServerStage::Runs),
+            "the next one at once"
+        );
         assert_eq!(s.charge(1050 * MS, 50 * MS, false, R).unwrap().timer_at, Some(2000 * MS));
         assert_eq!(
             s.charge(1500 * MS, MS, false, R).unwrap().timer_at,

@@ -10,7 +10,7 @@
 
 /// A CPU's share of a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Share {
+pub struct PeriodShare {
     /// Time charged to real-time tasks (`rt_time`), ns.
     pub used_ns: u64,
     /// Time borrowed from others, less time lent, ns: `rt_runtime` is the tunable plus this.
@@ -19,7 +19,7 @@ pub struct Share {
     pub throttled: bool,
 }
 
-impl Share {
+impl PeriodShare {
     /// `rt_runtime`, ns.
     pub(super) fn runtime(&self, runtime_ns: u64) -> u64 {
         runtime_ns.saturating_add_signed(self.borrowed_ns)
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn a_period_s_end_takes_a_runtime_off() {
-        let mut s = Share { used_ns: 952 * MS, throttled: true, ..Share::default() };
+        let mut s = PeriodShare { used_ns: 952 * MS, throttled: true, ..PeriodShare::default() };
         assert!(s.end_period(950 * MS));
         assert_eq!((s.used_ns, s.throttled), (2 * MS, false));
-        let mut debtor = Share { used_ns: 2000 * MS, throttled: true, ..Share::default() };
+        let mut debtor = PeriodShare { used_ns: 2000 * MS, throttled: true, ..PeriodShare::default() };
         assert!(!debtor.end_period(950 * MS), "it has had more than a runtime still");
         assert!(debtor.end_period(950 * MS));
     }

@@ -13,13 +13,13 @@ use super::ring::{Next, Ring};
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::outside::Outside;
-use crate::run::{Clock, How, over};
+use crate::run::{Drive, RunClock, over};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};
 
 impl System<'_> {
-    /// Whether `cpu` goes over memory, and needs its turn to go on with that.
+    /// Whether `cpu` goes over memory, and needs its turn to continue with that.
     pub fn works_without_turn(&self, cpu: CpuId) -> bool {
         let Some(sharing) = &self.turns else { return false };
         sharing.holder != Some(cpu) && self.user_op(cpu).is_some_and(|op| matches!(op, UserOp::Touch { .. }))
@@ -63,7 +63,7 @@ impl System<'_> {
         Some(if due <= self.now { NEVER } else { due })
     }
 
-    /// `cpu`'s turn begins: its interrupted step goes on from here.
+    /// `cpu`'s turn begins: its interrupted step continues from here.
     fn take_turn(&mut self, cpu: CpuId) {
         let Some(sharing) = &mut self.turns else { return };
         sharing.holder = Some(cpu);
@@ -101,20 +101,20 @@ impl System<'_> {
 }
 
 /// Lets CPUs act in turns until the end.
-pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
+pub fn drive(sys: &mut System<'_>, mut clock: RunClock, how: &Drive<'_>) -> Result<RunClock> {
     let Some(spec) = sys.turns.as_ref().map(|s| s.spec) else { return Ok(clock) };
     let n = sys.nr_cpus();
     let first_alarm = sys.fixed.stream.purpose("alarm").below(0, spec.alarm_ns.max(1)) + 1;
-    let mut run = Run {
+    let mut run = TurnsRun {
         ring: Ring::new(n, spec.alarm_ns, first_alarm),
         outside: Outside::new(sys, &how.changes),
         spin_ns: spec.spin_ns,
     };
-    let leaps = std::mem::take(&mut sys.merge);
+    let leaps = std::mem::take(&mut sys.stepping.merge);
     for cpu in (0..n).map(CpuId::from) {
         run.ring.reset(cpu, sys.hardware_timer(cpu).unwrap_or(NEVER));
     }
-    sys.touched.clear();
+    sys.stepping.touched.clear();
     while sys.now < clock.end {
         if run.outside.next() <= sys.now {
             run.outside.act(sys);
@@ -139,21 +139,21 @@ pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Cl
 }
 
 /// A run under way.
-struct Run<'h> {
+struct TurnsRun<'h> {
     ring: Ring,
     outside: Outside<'h>,
     spin_ns: u64,
 }
 
-impl Run<'_> {
+impl TurnsRun<'_> {
     /// One turn of `cpu`, up to the given time at the latest; `false` when the run is over.
     fn turn(
         &mut self,
         sys: &mut System<'_>,
-        clock: &mut Clock,
+        clock: &mut RunClock,
         cpu: CpuId,
         until: u64,
-        how: &How<'_>,
+        how: &Drive<'_>,
     ) -> Result<bool> {
         loop {
             let spins = sys.spins(cpu);
@@ -181,10 +181,13 @@ impl Run<'_> {
                     return Ok(true);
                 }
             }
-            sys.steps += 1;
-            sys.horizon = stop;
+            sys.stepping.steps += 1;
+            sys.stepping.horizon = stop;
             sys.step(cpu, next);
-            if (sys.alive == 0 || sys.steps >= clock.look_at || how.check || sys.fault.is_some())
+            if (sys.run.alive == 0
+                || sys.stepping.steps >= clock.look_at
+                || how.check
+                || sys.run.fault.is_some())
                 && over(sys, clock, next, how)?
             {
                 return Ok(false);
@@ -204,7 +207,7 @@ impl Run<'_> {
     /// Whether `cpu`'s step has ended its turn: it has halted, waits for another CPU, or has set the earliest timer of
     /// all.
     fn turn_ends(&mut self, sys: &mut System<'_>, cpu: CpuId) -> bool {
-        while let Some(touched) = sys.touched.pop() {
+        while let Some(touched) = sys.stepping.touched.pop() {
             if touched != cpu
                 && let Some(at) = sys.hardware_timer(touched)
             {
@@ -216,7 +219,7 @@ impl Run<'_> {
         told || gives_way || sys.halted(cpu)
     }
 
-    /// While all awake CPUs wait for a clock, rounds are alike. One leap stands for all the rounds that fit before
+    /// While all awake CPUs wait for a clock, rounds are alike. One leap replaces all the rounds that fit before
     /// anything can happen, and leaves every CPU in the state after the last of them.
     fn leap(&self, sys: &mut System<'_>, end: u64) {
         let Some(calm_until) = self.ring.calm_until(self.spin_ns) else { return };

@@ -2,12 +2,12 @@
 //!
 //! Mirrors the round-robin thread of QEMU (8.1 and later) with `-icount`. The thread goes round the CPUs in the order
 //! of their numbers. At the start of a round it divides the time to the next timer by the number of CPUs, halted ones
-//! included, and each CPU may run that long; halted CPUs are passed over. A change of the next timer tells every CPU to
-//! look up: the turn under way ends, and each CPU that was told begins a round of its own, with a new share. Two events
+//! included, and each CPU may run that long; halted CPUs are passed over. A change of the next timer makes every CPU
+//! look up: the turn under way ends, and each of these CPUs begins a round of its own, with a new share. Two events
 //! change the next timer: a timer is set to an earlier time than all others, or timers expire. A signal from CPU to CPU
 //! does neither. When timers expire between two turns of a round, the next CPU finds no time left and loses its turn.
 //!
-//! Times are ns. Timers here are those the hardware was told of; an expired one is gone until it is set again.
+//! Times are ns. Timers here are the ones that the hardware knows; an expired one is gone until it is set again.
 
 use crate::engine::NEVER;
 use schedlab_base::CpuId;
@@ -40,7 +40,7 @@ pub struct Ring {
     share_ns: u64,
     /// A new round begins.
     anew: bool,
-    /// CPUs told to look up.
+    /// CPUs that have yet to look up.
     told: Vec<bool>,
     /// The time each CPU's timer is set to, ns.
     timers: Vec<u64>,
@@ -52,7 +52,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of so many CPUs, no timer set; the alarm, if it has a period, goes off first at `first_alarm`.
+    /// A ring of `cpus` CPUs, no timer set; the alarm, if it has a period, goes off first at `first_alarm`.
     pub fn new(cpus: usize, alarm_ns: u64, first_alarm: u64) -> Ring {
         Ring {
             at: 0,
@@ -82,7 +82,7 @@ impl Ring {
         let first = at < self.deadline();
         self.timers[cpu.index()] = at;
         if first {
-            self.tell_all();
+            self.report_all();
             self.told[cpu.index()] = false;
         }
         first
@@ -122,13 +122,13 @@ impl Ring {
         }
     }
 
-    /// Another CPU's action has changed `cpu`'s timer; the hardware is told, and the turn under way goes on.
+    /// Another CPU's action has changed `cpu`'s timer; the hardware gets to know it, and the turn under way continues.
     pub fn reset(&mut self, cpu: CpuId, at: u64) {
         self.timers[cpu.index()] = at;
     }
 
     /// The time until which rounds may begin as if no timer were set, if no turn takes longer than `longest_ns` and
-    /// each turn lasts as long as its CPU wants. `None` unless a round has just ended and no CPU was told to look up.
+    /// each turn lasts as long as its CPU wants. `None` unless a round has just ended and no CPU has to look up.
     pub fn calm_until(&self, longest_ns: u64) -> Option<u64> {
         let calm = self.at == self.told.len() && self.watch != NEVER && !self.told.contains(&true);
         calm.then(|| self.deadline().saturating_sub(longest_ns * self.told.len() as u64))
@@ -150,7 +150,7 @@ impl Ring {
         self.deadline().saturating_sub(now).min(FURTHEST_NS)
     }
 
-    fn tell_all(&mut self) {
+    fn report_all(&mut self) {
         self.told.fill(true);
     }
 
@@ -166,6 +166,6 @@ impl Ring {
         while self.alarm <= now {
             self.alarm += self.alarm_ns;
         }
-        self.tell_all();
+        self.report_all();
     }
 }

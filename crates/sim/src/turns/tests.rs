@@ -20,7 +20,7 @@ fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64
 }
 
 /// Last clock readings, ns, of seven spinning threads on CPUs 1 to 7 of 8 in each of their turns, kernel 6.1 in QEMU
-/// 10.0.2 with `-icount shift=0,sleep=off`. Each turn goes on after its reading for less than another one (90 ns). A
+/// 10.0.2 with `-icount shift=0,sleep=off`. Each turn continues after its reading for less than another one (90 ns). A
 /// timer of the emulator's own went off before these turns, and the next tick came after them.
 const SEEN: [(u32, u64); 21] = [
     (3, 46_705_978),
@@ -70,7 +70,7 @@ fn setting_the_next_timer_of_all_ends_a_turn_and_setting_a_later_one_does_not() 
     assert!(!ring.set(CpuId(0), 5_000_000));
     assert!(!ring.set(CpuId(0), 4_000_000), "behind those of the same time");
     assert!(ring.set(CpuId(0), 1_200_000));
-    // Each CPU that was told gets a new share of the time left until then.
+    // Each CPU that looks up gets a new share of the time left until then.
     assert_eq!(turns(&mut ring, &[0, 1, 2, 3], 1_000_000, 2), [(1, 1_050_000), (2, 1_087_500)]);
 }
 

@@ -5,7 +5,7 @@
 //! takes the lowest-numbered such CPU, without a look at its load. Two variants of ours repair that: the least loaded
 //! of them (SIS_IDLE_CFS_RQ_LEAST), and a scan that starts at the previous CPU (SIS_IDLE_CFS_RQ_PREV).
 
-use super::search::{Answer, Step, View};
+use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
@@ -27,7 +27,7 @@ impl AbsentGroup {
     }
 
     /// The next step; see [`super::search::Search::step`]. Its probes ask for the group, not for idleness.
-    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
         let from_prev = view.features.has(Feature::SisIdleCfsRqPrev);
         let first = if from_prev { cpus.iter().position(|c| *c == view.prev).unwrap_or(0) } else { 0 };
@@ -36,7 +36,7 @@ impl AbsentGroup {
             if let Answer::Absent { load } = answer {
                 let cpu = at(self.passed);
                 if !view.features.has(Feature::SisIdleCfsRqLeast) {
-                    return Step::Found(cpu, PlaceReason::GroupAbsent);
+                    return SearchStep::Found(cpu, PlaceReason::GroupAbsent);
                 }
                 if self.least.is_none_or(|(least, _)| load < least) {
                     self.least = Some((load, cpu));
@@ -46,13 +46,13 @@ impl AbsentGroup {
         }
         while self.passed < cpus.len() {
             if view.allows(at(self.passed)) {
-                return Step::Probe(at(self.passed));
+                return SearchStep::Probe(at(self.passed));
             }
             self.passed += 1;
         }
         match self.least {
-            Some((_, cpu)) => Step::Found(cpu, PlaceReason::GroupAbsent),
-            None => Step::NotFound(self.before),
+            Some((_, cpu)) => SearchStep::Found(cpu, PlaceReason::GroupAbsent),
+            None => SearchStep::NotFound(self.before),
         }
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         if cpu == 7 { Answer::Busy } else { Answer::Absent { load: QUEUED[cpu as usize] } }
     }
 
-    fn found(features: &[Feature], prev: u32) -> (Step, Vec<u32>) {
+    fn found(features: &[Feature], prev: u32) -> (SearchStep, Vec<u32>) {
         let d = domains("nodes-2x4", "v3.4");
         let mut v = view(&d, "v3.4", prev, prev);
         features.iter().for_each(|f| v.features.switch(*f, true));
@@ -82,21 +82,21 @@ mod tests {
     #[test]
     fn the_lowest_numbered_cpu_of_the_cache_without_the_group_is_taken_whatever_runs_there() {
         let (step, probes) = found(&[], 7);
-        assert_eq!((step, probes), (Step::Found(CpuId(4), PlaceReason::GroupAbsent), vec![4]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(4), PlaceReason::GroupAbsent), vec![4]));
     }
 
     #[test]
     fn the_least_loaded_variant_reads_all_and_takes_the_shortest_queue() {
         let (step, probes) = found(&[Feature::SisIdleCfsRqLeast], 7);
-        assert_eq!((step, probes), (Step::Found(CpuId(6), PlaceReason::GroupAbsent), vec![4, 5, 6, 7]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(6), PlaceReason::GroupAbsent), vec![4, 5, 6, 7]));
     }
 
     #[test]
     fn the_other_variant_starts_at_the_previous_cpu_and_wraps() {
         let (step, probes) = found(&[Feature::SisIdleCfsRqPrev], 6);
-        assert_eq!((step, probes), (Step::Found(CpuId(6), PlaceReason::GroupAbsent), vec![6]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(6), PlaceReason::GroupAbsent), vec![6]));
         let (step, probes) = found(&[Feature::SisIdleCfsRqPrev], 7);
-        assert_eq!((step, probes), (Step::Found(CpuId(4), PlaceReason::GroupAbsent), vec![7, 4]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(4), PlaceReason::GroupAbsent), vec![7, 4]));
     }
 
     #[test]
@@ -106,6 +106,6 @@ mod tests {
         let v = View { allowed: Some(&allowed), ..view(&d, "v3.4", 7, 7) };
         let mut scan = AbsentGroup::start(PlaceReason::TargetBusy);
         let (step, probes) = run(|a| scan.step(&v, a), answer);
-        assert_eq!((step, probes), (Step::NotFound(PlaceReason::TargetBusy), vec![7]));
+        assert_eq!((step, probes), (SearchStep::NotFound(PlaceReason::TargetBusy), vec![7]));
     }
 }

@@ -11,7 +11,7 @@ use schedlab_trace::AffineReason;
 
 /// The CPU that becomes the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum AffineChoice {
     /// The CPU that runs the wakeup.
     Waker,
     /// The CPU the task ran on last.
@@ -20,7 +20,7 @@ pub enum Choice {
 
 /// The facts of the choice. "This" CPU is the waker's.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct AffineFacts<'a> {
     /// The kernel's mechanisms.
     pub history: &'a History,
     /// Features; WA_IDLE, WA_WEIGHT and WA_BIAS play no part before 4.14.
@@ -73,11 +73,11 @@ pub struct Effects {
 }
 
 /// The target of a wakeup, and why.
-pub fn wake_affine(f: &Facts<'_>) -> (Choice, AffineReason) {
+pub fn wake_affine(f: &AffineFacts<'_>) -> (AffineChoice, AffineReason) {
     if !f.history.affine_by_idleness {
         by_loads(f)
     } else {
-        by_idleness(f).or_else(|| by_weight(f)).unwrap_or((Choice::Prev, AffineReason::Neither))
+        by_idleness(f).or_else(|| by_weight(f)).unwrap_or((AffineChoice::Prev, AffineReason::Neither))
     }
 }
 
@@ -88,7 +88,7 @@ fn lean(imbalance_pct: u64) -> i128 {
 
 /// Up to 4.13: each CPU's load times, with `affine_by_capacity`, the *other* CPU's capacity; a waker's CPU without load
 /// is then taken without a comparison.
-fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
+fn by_loads(f: &AffineFacts<'_>) -> (AffineChoice, AffineReason) {
     let (this_leaves, prev_leaves) =
         if f.sync { (f.effects.waker_on_this, f.effects.waker_on_prev) } else { (0, 0) };
     let this_load = i128::from(f.this_load) + i128::from(this_leaves);
@@ -104,48 +104,48 @@ fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     let half_empty = this_load <= prev_load
         && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
     if this_eff <= prev_eff {
-        (Choice::Waker, AffineReason::WakerLight)
+        (AffineChoice::Waker, AffineReason::WakerLight)
     } else if f.history.half_empty_affine && half_empty {
-        (Choice::Waker, AffineReason::HalfEmpty)
+        (AffineChoice::Waker, AffineReason::HalfEmpty)
     } else {
-        (Choice::Prev, AffineReason::WakerLoaded)
+        (AffineChoice::Prev, AffineReason::WakerLoaded)
     }
 }
 
 /// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): a less loaded waker's CPU is taken even after `wake_affine` said
-/// no; loads as in [`Facts`].
+/// no; loads as in [`AffineFacts`].
 pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
     lean(imbalance_pct) * i128::from(this_load) <= 100 * i128::from(prev_load)
 }
 
 /// WA_IDLE, in the kernel's order of tests.
-fn by_idleness(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
+fn by_idleness(f: &AffineFacts<'_>) -> Option<(AffineChoice, AffineReason)> {
     if !f.features.has(Feature::WaIdle) {
         None
     } else if f.this_idle && !f.history.affine_idle_near {
-        Some((Choice::Waker, AffineReason::WakerIdle))
+        Some((AffineChoice::Waker, AffineReason::WakerIdle))
     } else if f.this_idle && f.shares_cache {
         Some(if f.prev_idle {
-            (Choice::Prev, AffineReason::BothIdle)
+            (AffineChoice::Prev, AffineReason::BothIdle)
         } else {
-            (Choice::Waker, AffineReason::WakerIdle)
+            (AffineChoice::Waker, AffineReason::WakerIdle)
         })
     } else if f.sync && f.this_nr_running == 1 {
-        Some((Choice::Waker, AffineReason::WakerAlone))
+        Some((AffineChoice::Waker, AffineReason::WakerAlone))
     } else {
-        (f.prev_idle && f.history.affine_idle_prev).then_some((Choice::Prev, AffineReason::PrevIdle))
+        (f.prev_idle && f.history.affine_idle_prev).then_some((AffineChoice::Prev, AffineReason::PrevIdle))
     }
 }
 
 /// WA_WEIGHT: the waker's CPU with the wakee must be less loaded than the previous one without it.
-fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
+fn by_weight(f: &AffineFacts<'_>) -> Option<(AffineChoice, AffineReason)> {
     if !f.features.has(Feature::WaWeight) {
         return None;
     }
     let mut this = i128::from(f.this_load);
     if f.sync {
         if f.current_load > f.this_load {
-            return Some((Choice::Waker, AffineReason::WakerIsLoad));
+            return Some((AffineChoice::Waker, AffineReason::WakerIsLoad));
         }
         this -= i128::from(f.current_load);
     }
@@ -159,7 +159,7 @@ fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     prev *= i128::from(f.this_capacity);
     // A tie goes to a waker that is about to sleep, up to 4.16 to any.
     prev += i128::from(f.sync || !f.history.affine_ties_stay);
-    (this < prev).then_some((Choice::Waker, AffineReason::WakerLighter))
+    (this < prev).then_some((AffineChoice::Waker, AffineReason::WakerLighter))
 }
 
 #[cfg(test)]
@@ -174,8 +174,8 @@ mod tests {
     const V2_6_30: &History = &History::of(Version::v2_6(30));
     const V3_4: &History = &History::of(Version::new(3, 4));
 
-    fn facts(version: Version, this_load: u64, prev_load: u64) -> Facts<'static> {
-        Facts {
+    fn facts(version: Version, this_load: u64, prev_load: u64) -> AffineFacts<'static> {
+        AffineFacts {
             history: Box::leak(Box::new(History::of(version))),
             features: FeatureSet::defaults(version),
             sync: false,
@@ -196,54 +196,54 @@ mod tests {
         }
     }
 
-    fn loads(this_load: u64, prev_load: u64) -> Facts<'static> {
+    fn loads(this_load: u64, prev_load: u64) -> AffineFacts<'static> {
         facts(Version::new(4, 5), this_load, prev_load)
     }
 
-    fn modern() -> Facts<'static> {
-        Facts { wakee_load: 512, ..facts(Version::new(6, 5), 2048, 2048) }
+    fn modern() -> AffineFacts<'static> {
+        AffineFacts { wakee_load: 512, ..facts(Version::new(6, 5), 2048, 2048) }
     }
 
-    fn choice(f: Facts<'_>) -> Choice {
+    fn choice(f: AffineFacts<'_>) -> AffineChoice {
         wake_affine(&f).0
     }
 
     #[test]
     fn up_to_4_13_the_waker_may_exceed_the_previous_cpu_by_half_the_imbalance() {
-        assert_eq!(choice(loads(1024, 2048)), Choice::Waker);
+        assert_eq!(choice(loads(1024, 2048)), AffineChoice::Waker);
         // 100 * (load + 1024) against 108 * prev.
-        assert_eq!(choice(loads(1024 + 163, 2048)), Choice::Waker);
-        assert_eq!(choice(loads(1024 + 164, 2048)), Choice::Prev);
-        assert_eq!(choice(loads(1024, 0)), Choice::Prev, "a busy waker and an idle previous CPU");
+        assert_eq!(choice(loads(1024 + 163, 2048)), AffineChoice::Waker);
+        assert_eq!(choice(loads(1024 + 164, 2048)), AffineChoice::Prev);
+        assert_eq!(choice(loads(1024, 0)), AffineChoice::Prev, "a busy waker and an idle previous CPU");
     }
 
     #[test]
     fn a_waker_cpu_without_load_is_accepted() {
-        assert_eq!(choice(loads(0, 0)), Choice::Waker);
-        let alone = Facts { sync: true, ..loads(1024, 0) };
-        assert_eq!(choice(alone), Choice::Waker, "sync takes the waker's weight away");
-        let weak = Facts { this_capacity: 500, ..loads(0, 4096) };
-        assert_eq!(choice(weak), Choice::Prev, "the products still hold the capacities");
+        assert_eq!(choice(loads(0, 0)), AffineChoice::Waker);
+        let alone = AffineFacts { sync: true, ..loads(1024, 0) };
+        assert_eq!(choice(alone), AffineChoice::Waker, "sync takes the waker's weight away");
+        let weak = AffineFacts { this_capacity: 500, ..loads(0, 4096) };
+        assert_eq!(choice(weak), AffineChoice::Prev, "the products still hold the capacities");
     }
 
     #[test]
     fn before_3_18_two_cpus_with_one_tasks_load_between_them_will_do() {
-        let old = Facts { history: V3_4, ..loads(512, 512) };
-        assert_eq!(choice(old), Choice::Waker);
-        assert_eq!(choice(loads(512, 512)), Choice::Prev);
-        assert_eq!(choice(Facts { prev_target_load: 513, ..old }), Choice::Prev);
+        let old = AffineFacts { history: V3_4, ..loads(512, 512) };
+        assert_eq!(choice(old), AffineChoice::Waker);
+        assert_eq!(choice(loads(512, 512)), AffineChoice::Prev);
+        assert_eq!(choice(AffineFacts { prev_target_load: 513, ..old }), AffineChoice::Prev);
     }
 
     #[test]
     fn before_2_6_32_an_idle_waker_cpu_is_compared_like_any_other() {
-        let old = |this, prev| Facts { history: V2_6_30, this_load_per_task: 0, ..loads(this, prev) };
-        assert_eq!(choice(old(0, 948)), Choice::Prev, "102400 against 108 * 948");
-        assert_eq!(choice(old(0, 949)), Choice::Waker);
-        assert_eq!(choice(Facts { history: V3_4, ..old(0, 948) }), Choice::Waker);
-        assert_eq!(choice(old(0, 0)), Choice::Waker, "two idle CPUs hold no task's load");
+        let old = |this, prev| AffineFacts { history: V2_6_30, this_load_per_task: 0, ..loads(this, prev) };
+        assert_eq!(choice(old(0, 948)), AffineChoice::Prev, "102400 against 108 * 948");
+        assert_eq!(choice(old(0, 949)), AffineChoice::Waker);
+        assert_eq!(choice(AffineFacts { history: V3_4, ..old(0, 948) }), AffineChoice::Waker);
+        assert_eq!(choice(old(0, 0)), AffineChoice::Waker, "two idle CPUs hold no task's load");
         assert_eq!(
-            choice(Facts { this_capacity: 10, ..old(1024, 2048) }),
-            Choice::Waker,
+            choice(AffineFacts { this_capacity: 10, ..old(1024, 2048) }),
+            AffineChoice::Waker,
             "capacities are not asked"
         );
         assert!(passive(925, 1000, 117) && !passive(926, 1000, 117), "108 * this against 100 * prev");
@@ -252,51 +252,53 @@ mod tests {
     #[test]
     fn wa_idle_asks_in_the_kernels_order() {
         let f = modern();
-        assert_eq!(choice(Facts { this_idle: true, ..f }), Choice::Waker);
-        assert_eq!(choice(Facts { this_idle: true, prev_idle: true, ..f }), Choice::Prev);
-        let far = Facts { this_idle: true, shares_cache: false, prev_idle: true, ..f };
-        assert_eq!(choice(far), Choice::Prev);
-        let alone = Facts { sync: true, this_nr_running: 1, prev_idle: true, ..f };
-        assert_eq!(choice(alone), Choice::Waker, "before the previous CPU is looked at");
-        let light = Facts { this_load: 0, prev_idle: true, ..f };
-        assert_eq!(choice(light), Choice::Prev, "idleness before load");
+        assert_eq!(choice(AffineFacts { this_idle: true, ..f }), AffineChoice::Waker);
+        assert_eq!(choice(AffineFacts { this_idle: true, prev_idle: true, ..f }), AffineChoice::Prev);
+        let far = AffineFacts { this_idle: true, shares_cache: false, prev_idle: true, ..f };
+        assert_eq!(choice(far), AffineChoice::Prev);
+        let alone = AffineFacts { sync: true, this_nr_running: 1, prev_idle: true, ..f };
+        assert_eq!(choice(alone), AffineChoice::Waker, "before the previous CPU is looked at");
+        let light = AffineFacts { this_load: 0, prev_idle: true, ..f };
+        assert_eq!(choice(light), AffineChoice::Prev, "idleness before load");
         let mut no_idle = light;
         no_idle.features.switch(Feature::WaIdle, false);
-        assert_eq!(choice(no_idle), Choice::Waker);
+        assert_eq!(choice(no_idle), AffineChoice::Waker);
     }
 
     #[test]
     fn wa_weight_needs_strictly_less_load_and_bias_leans_to_the_waker() {
         let f = modern();
-        assert_eq!(choice(f), Choice::Prev);
-        let equal = Facts { this_load: 1024, ..f };
-        assert_eq!(choice(equal), Choice::Waker, "1536 each: the bias decides");
+        assert_eq!(choice(f), AffineChoice::Prev);
+        let equal = AffineFacts { this_load: 1024, ..f };
+        assert_eq!(choice(equal), AffineChoice::Waker, "1536 each: the bias decides");
         let mut unbiased = equal;
         unbiased.features.switch(Feature::WaBias, false);
-        assert_eq!(choice(unbiased), Choice::Prev, "equal is not less");
+        assert_eq!(choice(unbiased), AffineChoice::Prev, "equal is not less");
         assert_eq!(
-            choice(Facts { sync: true, this_load: 2048, ..unbiased }),
-            Choice::Waker,
+            choice(AffineFacts { sync: true, this_load: 2048, ..unbiased }),
+            AffineChoice::Waker,
             "sync breaks the tie"
         );
         let mut off = equal;
         off.features.switch(Feature::WaWeight, false);
-        assert_eq!(choice(off), Choice::Prev);
-        let heavy = Facts { sync: true, current_load: 2049, prev_load: 0, ..f };
-        assert_eq!(choice(heavy), Choice::Waker, "the waker's share exceeds a decayed load");
+        assert_eq!(choice(off), AffineChoice::Prev);
+        let heavy = AffineFacts { sync: true, current_load: 2049, prev_load: 0, ..f };
+        assert_eq!(choice(heavy), AffineChoice::Waker, "the waker's share exceeds a decayed load");
     }
 
-    fn at(version: &str, f: Facts<'static>) -> Choice {
+    fn at(version: &str, f: AffineFacts<'static>) -> AffineChoice {
         let version = Version::parse(version).unwrap();
         let (history, features) = (History::of(version), FeatureSet::defaults(version));
-        choice(Facts { history: Box::leak(Box::new(history)), features, ..f })
+        choice(AffineFacts { history: Box::leak(Box::new(history)), features, ..f })
     }
 
     #[test]
     fn before_4_16_an_idle_waker_cpu_is_taken_wherever_it_is() {
-        let both = Facts { this_idle: true, prev_idle: true, ..modern() };
-        let far = Facts { this_idle: true, shares_cache: false, prev_load: 0, ..modern() };
-        for (version, answer) in [("4.14", Choice::Waker), ("4.16", Choice::Prev), ("5.4", Choice::Prev)] {
+        let both = AffineFacts { this_idle: true, prev_idle: true, ..modern() };
+        let far = AffineFacts { this_idle: true, shares_cache: false, prev_load: 0, ..modern() };
+        for (version, answer) in
+            [("4.14", AffineChoice::Waker), ("4.16", AffineChoice::Prev), ("5.4", AffineChoice::Prev)]
+        {
             assert_eq!(at(version, both), answer, "{version}");
             assert_eq!(at(version, far), answer, "{version}");
         }
@@ -304,17 +306,21 @@ mod tests {
 
     #[test]
     fn before_4_17_as_much_load_will_do_for_the_waker() {
-        let mut tie = Facts { this_load: 1024, prev_load: 2048, wakee_load: 512, ..modern() };
+        let mut tie = AffineFacts { this_load: 1024, prev_load: 2048, wakee_load: 512, ..modern() };
         tie.imbalance_pct = 100;
-        for (version, answer) in [("4.14", Choice::Waker), ("4.16", Choice::Waker), ("4.17", Choice::Prev)] {
+        for (version, answer) in
+            [("4.14", AffineChoice::Waker), ("4.16", AffineChoice::Waker), ("4.17", AffineChoice::Prev)]
+        {
             assert_eq!(at(version, tie), answer, "{version}");
         }
     }
 
     #[test]
     fn since_5_11_an_idle_previous_cpu_ends_the_question() {
-        let light = Facts { this_load: 0, prev_idle: true, ..modern() };
-        for (version, answer) in [("5.4", Choice::Waker), ("5.10", Choice::Waker), ("5.11", Choice::Prev)] {
+        let light = AffineFacts { this_load: 0, prev_idle: true, ..modern() };
+        for (version, answer) in
+            [("5.4", AffineChoice::Waker), ("5.10", AffineChoice::Waker), ("5.11", AffineChoice::Prev)]
+        {
             assert_eq!(at(version, light), answer, "{version}");
         }
     }
@@ -322,19 +328,23 @@ mod tests {
     #[test]
     fn each_answer_has_its_reason() {
         use AffineReason::*;
-        let (old, new) = (Facts { history: V3_4, ..loads(512, 512) }, modern());
-        let light = Facts { this_load: 1024, ..new };
+        let (old, new) = (AffineFacts { history: V3_4, ..loads(512, 512) }, modern());
+        let light = AffineFacts { this_load: 1024, ..new };
         let answers = [
-            (loads(1024, 2048), Choice::Waker, WakerLight),
-            (old, Choice::Waker, HalfEmpty),
-            (loads(1024, 0), Choice::Prev, WakerLoaded),
-            (Facts { this_idle: true, prev_idle: true, ..new }, Choice::Prev, BothIdle),
-            (Facts { this_idle: true, ..new }, Choice::Waker, WakerIdle),
-            (Facts { sync: true, this_nr_running: 1, ..new }, Choice::Waker, WakerAlone),
-            (Facts { prev_idle: true, ..new }, Choice::Prev, PrevIdle),
-            (Facts { sync: true, current_load: 2049, prev_load: 0, ..new }, Choice::Waker, WakerIsLoad),
-            (light, Choice::Waker, WakerLighter),
-            (new, Choice::Prev, Neither),
+            (loads(1024, 2048), AffineChoice::Waker, WakerLight),
+            (old, AffineChoice::Waker, HalfEmpty),
+            (loads(1024, 0), AffineChoice::Prev, WakerLoaded),
+            (AffineFacts { this_idle: true, prev_idle: true, ..new }, AffineChoice::Prev, BothIdle),
+            (AffineFacts { this_idle: true, ..new }, AffineChoice::Waker, WakerIdle),
+            (AffineFacts { sync: true, this_nr_running: 1, ..new }, AffineChoice::Waker, WakerAlone),
+            (AffineFacts { prev_idle: true, ..new }, AffineChoice::Prev, PrevIdle),
+            (
+                AffineFacts { sync: true, current_load: 2049, prev_load: 0, ..new },
+                AffineChoice::Waker,
+                WakerIsLoad,
+            ),
+            (light, AffineChoice::Waker, WakerLighter),
+            (new, AffineChoice::Prev, Neither),
         ];
         for (facts, choice, why) in answers {
             assert_eq!(wake_affine(&facts), (choice, why));

@@ -4,7 +4,7 @@
 //! If it fits none, the idle CPU of most capacity is taken, of several the first. A CPU that runs SCHED_IDLE tasks only
 //! counts as idle.
 
-use super::search::{Answer, Step, View};
+use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
@@ -19,7 +19,7 @@ pub struct CapacityScan {
 
 impl CapacityScan {
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         let domain = view.domains.asym[view.target].map(|at| &view.domains.of_cpu[view.target][at]);
         let cpus = domain.map_or(&[][..], |d| &d.cpus[..]);
         let first = cpus.partition_point(|c| *c < view.target);
@@ -27,7 +27,7 @@ impl CapacityScan {
         if let (Some(answer), Some(cpu)) = (last, at(self.passed)) {
             if answer != Answer::Busy {
                 if view.fits(cpu) {
-                    return Step::Found(cpu, answer.reason(PlaceReason::IdleFits));
+                    return SearchStep::Found(cpu, answer.reason(PlaceReason::IdleFits));
                 }
                 let capacity = view.capacity(cpu);
                 if self.best.is_none_or(|(_, most)| capacity > most) {
@@ -38,13 +38,13 @@ impl CapacityScan {
         }
         while self.passed < cpus.len() {
             match at(self.passed) {
-                Some(cpu) if view.allows(cpu) => return Step::Probe(cpu),
+                Some(cpu) if view.allows(cpu) => return SearchStep::Probe(cpu),
                 _ => self.passed += 1,
             }
         }
         match self.best {
-            Some((cpu, _)) => Step::Found(cpu, PlaceReason::IdleFastest),
-            None => Step::NotFound(PlaceReason::TargetBusy),
+            Some((cpu, _)) => SearchStep::Found(cpu, PlaceReason::IdleFastest),
+            None => SearchStep::NotFound(PlaceReason::TargetBusy),
         }
     }
 }
@@ -83,13 +83,13 @@ mod tests {
             let mut scan = CapacityScan::default();
             run(|a: Option<Answer>| scan.step(&v, a), |cpu| idle.contains(&cpu))
         };
-        let fits = |cpu| Step::Found(CpuId(cpu), PlaceReason::IdleFits);
-        let fastest = |cpu| Step::Found(CpuId(cpu), PlaceReason::IdleFastest);
+        let fits = |cpu| SearchStep::Found(CpuId(cpu), PlaceReason::IdleFits);
+        let fastest = |cpu| SearchStep::Found(CpuId(cpu), PlaceReason::IdleFastest);
         assert_eq!(found(300, 2, &[0, 3, 4], None), (fits(3), vec![2, 3]));
         assert_eq!(found(400, 2, &[0, 3, 5], None), (fits(5), vec![2, 3, 4, 5]));
         assert_eq!(found(900, 2, &[0, 3, 5], None).0, fastest(5));
         assert_eq!(found(400, 5, &[0, 3], None), (fastest(0), vec![5, 0, 1, 2, 3, 4]));
-        assert_eq!(found(1, 0, &[], None).0, Step::NotFound(PlaceReason::TargetBusy));
+        assert_eq!(found(1, 0, &[], None).0, SearchStep::NotFound(PlaceReason::TargetBusy));
         let small = CpuSet::parse("1-2").unwrap();
         assert_eq!(found(400, 0, &[1, 2, 4], Some(&small)), (fastest(1), vec![1, 2]));
     }

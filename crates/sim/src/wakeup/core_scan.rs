@@ -15,7 +15,7 @@
 //! what is left: where a scan's budget ends, or at the end of the siblings. It makes no core idle. While a core is
 //! looked for it may become the fallback, and ends the reading of its core (5.13+).
 
-use super::search::{Answer, Step, View};
+use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
@@ -27,7 +27,6 @@ enum Phase {
     PrevSiblings,
     /// A core that is idle as a whole.
     Cores,
-    /// Any CPU.
     Cpus,
     /// An idle sibling of the target (before 5.13).
     TargetSiblings,
@@ -110,7 +109,7 @@ impl CoreScan {
     }
 
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         if let Some(found) = last.and_then(|answer| self.answer(view, answer)) {
             return found;
         }
@@ -118,7 +117,7 @@ impl CoreScan {
             let probe = match self.phase {
                 Phase::PrevSiblings => self.next_sibling(view, view.prev),
                 Phase::Cores => match self.next_of_cores(view) {
-                    Some(Step::Probe(cpu)) => Some(cpu),
+                    Some(SearchStep::Probe(cpu)) => Some(cpu),
                     Some(end) => return end,
                     None => None,
                 },
@@ -127,7 +126,7 @@ impl CoreScan {
                 Phase::Over => return self.nothing(),
             };
             if let Some(cpu) = probe {
-                return Step::Probe(cpu);
+                return SearchStep::Probe(cpu);
             }
             if let Some(found) = self.last_resort(view) {
                 return found;
@@ -137,7 +136,7 @@ impl CoreScan {
     }
 
     /// Takes in the answer to the last probe; returns the search's end, if the answer ends it.
-    fn answer(&mut self, view: &View<'_>, answer: Answer) -> Option<Step> {
+    fn answer(&mut self, view: &View<'_>, answer: Answer) -> Option<SearchStep> {
         let (cpu, reason) = match self.phase {
             Phase::PrevSiblings | Phase::TargetSiblings => {
                 let owner = if self.phase == Phase::PrevSiblings { view.prev } else { view.target };
@@ -160,17 +159,17 @@ impl CoreScan {
         if waits && self.spare.is_none() {
             (self.spare, self.spare_runs) = (Some(cpu), true);
         }
-        (answer != Answer::Busy && !waits).then(|| Step::Found(cpu, answer.reason(reason)))
+        (answer != Answer::Busy && !waits).then(|| SearchStep::Found(cpu, answer.reason(reason)))
     }
 
     /// 5.4 to 5.6: a CPU with SCHED_IDLE tasks only is taken if the budget ends the scan, or no sibling is idle.
-    fn last_resort(&mut self, view: &View<'_>) -> Option<Step> {
+    fn last_resort(&mut self, view: &View<'_>) -> Option<SearchStep> {
         if merged(view) {
             return None;
         }
         let spare = self.spare.take()?;
         let takes = self.phase == Phase::TargetSiblings || self.spent;
-        takes.then_some(Step::Found(spare, PlaceReason::SchedIdle))
+        takes.then_some(SearchStep::Found(spare, PlaceReason::SchedIdle))
     }
 
     /// A thread of the present core was read. After a busy thread the core's other threads are still read always in the
@@ -192,7 +191,7 @@ impl CoreScan {
         }
     }
 
-    /// The CPU the scan stands at; none past the end.
+    /// The CPU that the scan has come to; none past the end.
     #[inline]
     fn present(&self, view: &View<'_>) -> Option<CpuId> {
         let cpus = &view.llc(view.target)?.cpus;
@@ -206,7 +205,7 @@ impl CoreScan {
     }
 
     /// The next thread to read in search of a core, or the core found.
-    fn next_of_cores(&mut self, view: &View<'_>) -> Option<Step> {
+    fn next_of_cores(&mut self, view: &View<'_>) -> Option<SearchStep> {
         loop {
             let core = self.present(view)?;
             if self.thread == 0 && !(view.allows(core) && first_of_core(view, core)) {
@@ -214,8 +213,8 @@ impl CoreScan {
                 continue;
             }
             match view.thread(core, self.thread) {
-                Some(cpu) => return Some(Step::Probe(cpu)),
-                None if self.core_idle => return Some(Step::Found(core, PlaceReason::IdleCore)),
+                Some(cpu) => return Some(SearchStep::Probe(cpu)),
+                None if self.core_idle => return Some(SearchStep::Found(core, PlaceReason::IdleCore)),
                 None => self.leave_core(),
             }
         }
@@ -282,12 +281,12 @@ impl CoreScan {
         if self.skipped { Phase::TargetSiblings } else { Phase::Cpus }
     }
 
-    fn nothing(&self) -> Step {
+    fn nothing(&self) -> SearchStep {
         match self.spare {
-            Some(cpu) if self.spare_runs => Step::Found(cpu, PlaceReason::SchedIdle),
-            Some(cpu) => Step::Found(cpu, PlaceReason::IdleCpu),
-            None if self.skipped => Step::NotFound(PlaceReason::ScanSkipped),
-            None => Step::NotFound(PlaceReason::TargetBusy),
+            Some(cpu) if self.spare_runs => SearchStep::Found(cpu, PlaceReason::SchedIdle),
+            Some(cpu) => SearchStep::Found(cpu, PlaceReason::IdleCpu),
+            None if self.skipped => SearchStep::NotFound(PlaceReason::ScanSkipped),
+            None => SearchStep::NotFound(PlaceReason::TargetBusy),
         }
     }
 }

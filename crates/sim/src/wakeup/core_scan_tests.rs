@@ -4,14 +4,14 @@ use super::*;
 use crate::wakeup::testing::{domains, run, view};
 use schedlab_base::CpuSet;
 
-fn scan(v: &View<'_>, mut idle: impl FnMut(u32) -> bool) -> (Step, Vec<u32>, CoreScan) {
+fn scan(v: &View<'_>, mut idle: impl FnMut(u32) -> bool) -> (SearchStep, Vec<u32>, CoreScan) {
     let mut scan = CoreScan::start(v);
     let (step, probes) = run(|a| scan.step(v, a), &mut idle);
     (step, probes, scan)
 }
 
-const BUSY: Step = Step::NotFound(PlaceReason::TargetBusy);
-const SKIPPED: Step = Step::NotFound(PlaceReason::ScanSkipped);
+const BUSY: SearchStep = SearchStep::NotFound(PlaceReason::TargetBusy);
+const SKIPPED: SearchStep = SearchStep::NotFound(PlaceReason::ScanSkipped);
 
 #[test]
 fn four_nine_reads_whole_cores_from_the_target_on() {
@@ -20,7 +20,7 @@ fn four_nine_reads_whole_cores_from_the_target_on() {
     let (step, probes, scan) = scan(&v, |c| [1, 25, 36].contains(&c));
     assert_eq!(
         step,
-        Step::Found(CpuId(25), PlaceReason::IdleCore),
+        SearchStep::Found(CpuId(25), PlaceReason::IdleCore),
         "the thread that came up first in the order"
     );
     assert_eq!(probes, [10, 34, 11, 35, 0, 24, 1, 25], "both threads, busy or not");
@@ -32,7 +32,7 @@ fn four_nine_falls_back_to_cpus_then_to_the_targets_siblings() {
     let d = domains("fb-2x12-smt", "v4.9");
     let v = View { has_idle_cores: true, ..view(&d, "v4.9", 10, 10) };
     let (step, probes, failed) = scan(&v, |c| c == 3);
-    assert_eq!(step, Step::Found(CpuId(3), PlaceReason::IdleCpu));
+    assert_eq!(step, SearchStep::Found(CpuId(3), PlaceReason::IdleCpu));
     assert!(failed.clears_idle_cores(), "a failed search for a core clears the flag");
     let want: Vec<u32> = [10, 11].into_iter().chain(24..36).chain(0..4).collect();
     assert_eq!(probes[24..], want, "all 12 cores, then CPUs from the target on");
@@ -51,7 +51,7 @@ fn before_4_13_a_scan_dearer_than_a_512th_of_the_idle_time_is_not_made() {
     let (step, probes, _) = scan(&at(101), |_| false);
     assert_eq!((step, probes), (SKIPPED, vec![10, 34]), "the target's siblings are still read");
     let (step, ..) = scan(&at(101), |c| c == 34);
-    assert_eq!(step, Step::Found(CpuId(34), PlaceReason::IdleSibling));
+    assert_eq!(step, SearchStep::Found(CpuId(34), PlaceReason::IdleSibling));
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn six_five_reads_prevs_sibling_first_when_there_is_no_idle_core() {
     let d = domains("spr-2x56", "v6.5");
     let v = view(&d, "v6.5", 8, 20);
     let (step, probes, _) = scan(&v, |c| c == 132);
-    assert_eq!((step, probes), (Step::Found(CpuId(132), PlaceReason::IdleSibling), vec![132]));
+    assert_eq!((step, probes), (SearchStep::Found(CpuId(132), PlaceReason::IdleSibling), vec![132]));
     let (step, probes, _) = scan(&v, |c| c == 10);
-    assert_eq!((step, probes), (Step::Found(CpuId(10), PlaceReason::IdleCpu), vec![132, 9, 10]));
+    assert_eq!((step, probes), (SearchStep::Found(CpuId(10), PlaceReason::IdleCpu), vec![132, 9, 10]));
     let with_cores = View { has_idle_cores: true, ..v };
     assert_eq!(scan(&with_cores, |_| true).1, [9, 121], "not when there is one");
 }
@@ -93,13 +93,13 @@ fn six_five_searches_cores_without_a_budget_and_remembers_an_idle_thread() {
     let d = domains("spr-2x56", "v6.5");
     let v = View { has_idle_cores: true, nr_idle_scan: 2, ..view(&d, "v6.5", 8, 8) };
     let (step, probes, found) = scan(&v, |c| c == 122 || c == 40 || c == 152);
-    assert_eq!(step, Step::Found(CpuId(40), PlaceReason::IdleCore), "far beyond the budget");
+    assert_eq!(step, SearchStep::Found(CpuId(40), PlaceReason::IdleCore), "far beyond the budget");
     // A busy core is read to its end until an idle thread is known. Afterwards its first busy thread ends it.
     assert_eq!(probes[..6], [9, 121, 10, 122, 11, 12]);
     assert!(!found.clears_idle_cores());
 
     let (step, _, failed) = scan(&v, |c| c == 122);
-    assert_eq!(step, Step::Found(CpuId(122), PlaceReason::IdleCpu), "the idle thread is the fallback");
+    assert_eq!(step, SearchStep::Found(CpuId(122), PlaceReason::IdleCpu), "the idle thread is the fallback");
     assert!(failed.clears_idle_cores(), "no core: the flag goes, fallback or not");
 }
 
@@ -111,7 +111,11 @@ fn a_fallback_must_be_allowed_and_a_core_idle_as_a_whole() {
     let (step, probes, _) = scan(&v, |c| c == 122 || c == 124);
     assert_eq!((step, probes), (BUSY, vec![10, 122, 12, 124, 8, 120]));
     let (step, ..) = scan(&v, |c| c == 12 || c == 124);
-    assert_eq!(step, Step::Found(CpuId(12), PlaceReason::IdleCore), "forbidden threads count for idleness");
+    assert_eq!(
+        step,
+        SearchStep::Found(CpuId(12), PlaceReason::IdleCore),
+        "forbidden threads count for idleness"
+    );
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn an_answer_may_change_between_probes() {
         reads += 1;
         c == 10 && reads > 1
     });
-    assert_eq!((step, probes.len()), (Step::Found(CpuId(10), PlaceReason::IdleCpu), 25));
+    assert_eq!((step, probes.len()), (SearchStep::Found(CpuId(10), PlaceReason::IdleCpu), 25));
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn the_scan_of_single_cpus_is_timed_but_not_under_sis_util() {
     let d = domains("fb-2x12-smt", "v4.9");
     let v = view(&d, "v4.9", 10, 10);
     let mut scan = CoreScan::start(&v);
-    assert_eq!(scan.step(&v, None), Step::Probe(CpuId(10)));
+    assert_eq!(scan.step(&v, None), SearchStep::Probe(CpuId(10)));
     assert!(scan.timed(&v), "the scan of single CPUs is timed");
     let modern = domains("fb-2x12-smt", "v6.5");
     let v = view(&modern, "v6.5", 10, 12);
@@ -184,7 +188,7 @@ fn a_scan_takes_a_cpu_with_sched_idle_tasks_only_at_once_since_5_7() {
     let v = View { nr_idle_scan: 24, ..view(&d, "v6.5", 0, 0) };
     let mut scan = CoreScan::start(&v);
     let (step, probes) = run(|a| scan.step(&v, a), reads(&[5], &[3]));
-    assert_eq!(step, Step::Found(CpuId(3), PlaceReason::SchedIdle));
+    assert_eq!(step, SearchStep::Found(CpuId(3), PlaceReason::SchedIdle));
     assert_eq!(probes, [24, 1, 2, 3], "the previous CPU's sibling first");
 }
 
@@ -196,9 +200,9 @@ fn five_four_takes_such_a_cpu_where_the_budget_ends_or_no_sibling_is_idle() {
         let mut scan = CoreScan::start(&v);
         run(|a| scan.step(&v, a), reads(idle, gives_way)).0
     };
-    let gives_way = |cpu| Step::Found(CpuId(cpu), PlaceReason::SchedIdle);
+    let gives_way = |cpu| SearchStep::Found(CpuId(cpu), PlaceReason::SchedIdle);
     assert_eq!(found(&[], &[2, 3], 1_000_000), gives_way(2), "the budget of 4 ends after CPU 2");
-    assert_eq!(found(&[2], &[1], 1_000_000), Step::Found(CpuId(2), PlaceReason::IdleCpu));
+    assert_eq!(found(&[2], &[1], 1_000_000), SearchStep::Found(CpuId(2), PlaceReason::IdleCpu));
     assert_eq!(found(&[], &[3], 0), BUSY, "a scan that comes to its end forgets it");
     assert_eq!(found(&[], &[24], 1_000_000), gives_way(24), "the target's sibling");
 }
@@ -211,8 +215,8 @@ fn such_a_cpu_makes_no_core_idle_but_may_be_the_fallback() {
         let mut scan = CoreScan::start(&v);
         run(|a| scan.step(&v, a), reads(idle, gives_way))
     };
-    assert_eq!(core(&[25, 5, 29], &[1]).0, Step::Found(CpuId(5), PlaceReason::IdleCore));
+    assert_eq!(core(&[25, 5, 29], &[1]).0, SearchStep::Found(CpuId(5), PlaceReason::IdleCore));
     let (step, probes) = core(&[25], &[1]);
-    assert_eq!(step, Step::Found(CpuId(1), PlaceReason::SchedIdle));
+    assert_eq!(step, SearchStep::Found(CpuId(1), PlaceReason::SchedIdle));
     assert_eq!(probes[..2], [1, 2], "its core is left at once");
 }

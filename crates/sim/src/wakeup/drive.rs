@@ -3,19 +3,20 @@
 //!
 //! A wakeup runs with interrupts off, in task context (futex wake) or in hardirq context (timers). Its scan is a
 //! resumable step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms
-//! itself at that instant. So each probe reads the idle state of that instant. A choice is no reservation: until the
+//! itself at that instant. So each probe reads the idle state of that instant. A choice is not a reservation: until the
 //! enqueue has taken its time, another waker may choose the same CPU, or the CPU may find work itself.
 
 use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
-use super::search::{Answer, Needs, Search, Step as Next, View, packs};
-use super::state::{Stage, Waking};
+use super::search::{Answer, Needs, Search, SearchStep, View, packs};
+use super::state::{WakeStage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
-use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
+use crate::costs::{enqueue_on_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
+use crate::remote_reads::{LineRead, probe_ns};
 use crate::system::{Context, System, frame_of};
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
@@ -47,16 +48,16 @@ impl System<'_> {
         // Usually there is one, and `swap_remove` moves nothing then.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
-        let told_at = self.now + self.fixed.machine.costs.trace_event_ns;
-        *frame_of(c, context) = Frame::until(Step::Wakeup, told_at);
+        let traced_at = self.now + self.fixed.machine.costs.trace_event_ns;
+        *frame_of(c, context) = Frame::until(Step::Wakeup, traced_at);
         let waker = c.curr.filter(|_| context == Context::Task);
-        self.stats.wakeups += 1;
+        self.accounts.stats.wakeups += 1;
         self.emit(cpu, EventKind::Waking { task, waker });
         if let Some(waker) = waker {
             let now = self.now;
             wide::record_wakee(&mut self.tasks[waker].flips, task, now);
         }
-        told_at == self.now
+        traced_at == self.now
     }
 
     /// One step of a wakeup, and the steps that follow at the same instant.
@@ -85,19 +86,19 @@ impl System<'_> {
     /// Does the work of the wakeup's stage; returns when the next one is over. `None`: the wakeup is done.
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
-            Stage::Settle => self.settle(cpu, context, w),
-            Stage::Requeue => self.requeue(cpu, w),
-            Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
-            Stage::Enqueue { remote_list } => {
+            WakeStage::Settle => self.settle(cpu, context, w),
+            WakeStage::Requeue => self.requeue(cpu, w),
+            WakeStage::Prelude(_) | WakeStage::Search(_) => Some(self.probe_on(cpu, w)),
+            WakeStage::Enqueue { remote_list } => {
                 if context == Context::Task && self.fixed.history.overlap_averages {
                     self.note_waking(cpu, w.chosen);
                 }
                 self.wakeup_enqueue(cpu, w, remote_list).then(|| {
-                    w.stage = Stage::Signal;
+                    w.stage = WakeStage::Signal;
                     self.now + self.signal_ns(cpu, w.chosen)
                 })
             }
-            Stage::Signal => None,
+            WakeStage::Signal => None,
         }
     }
 
@@ -105,26 +106,26 @@ impl System<'_> {
     fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         match task.state {
-            State::Sleeping if task.on_cpu => {
+            TaskState::Sleeping if task.on_cpu => {
                 let on = task.cpu;
                 // The waker waits for a task that is still queued, because `schedule()` holds its runqueue's lock.
                 if !self.is_delayed(w.task) && self.queues_while_leaving(cpu, on) {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
-                self.stats.on_cpu_waits += 1;
+                self.accounts.stats.on_cpu_waits += 1;
                 if let Some(sharing) = &mut self.turns {
                     sharing.gives_way = true;
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
             }
-            State::Sleeping if self.entities[task.entity].delayed => {
+            TaskState::Sleeping if self.fair.entities[task.entity].delayed => {
                 w.chosen = task.cpu;
-                w.stage = Stage::Requeue;
+                w.stage = WakeStage::Requeue;
                 let costs = &self.fixed.machine.costs;
-                w.locked_ns = self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen));
+                w.locked_ns = self.now + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, w.chosen));
                 return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
-            State::Sleeping => task.state = State::Waking,
+            TaskState::Sleeping => task.state = TaskState::Waking,
             _ => return None,
         }
         (w.prev, w.recent) = (task.cpu, task.recent);
@@ -136,19 +137,20 @@ impl System<'_> {
         }
         if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
             // The class has read the current task of the previous CPU: one probe.
-            let at = self.now + probe_ns(&self.fixed.machine.costs, self.lines.read(cpu, w.prev));
+            let at =
+                self.now + probe_ns(&self.fixed.machine.costs, self.memory.remote_reads.read(cpu, w.prev));
             return Some(self.placed(cpu, w, at, to, reason));
         }
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
         if let Some(why) = chosen.why.filter(|_| !self.tasks[w.task].background) {
-            self.stats.affine[why as usize] += 1;
+            self.accounts.stats.affine[why as usize] += 1;
         }
         if let Some(reason) = chosen.unsearched {
             return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
         }
-        w.stage = Stage::Prelude(Prelude::start());
+        w.stage = WakeStage::Prelude(Prelude::start());
         Some(self.now)
     }
 
@@ -156,19 +158,19 @@ impl System<'_> {
     /// that was dequeued meanwhile is woken in the usual way. `None`: another waker has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
-        if task.state != State::Sleeping {
+        if task.state != TaskState::Sleeping {
             return None;
         }
         // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
-        if !self.entities[task.entity].delayed || task.cpu != w.chosen {
-            w.stage = Stage::Settle;
+        if !self.fair.entities[task.entity].delayed || task.cpu != w.chosen {
+            w.stage = WakeStage::Settle;
             return Some(self.now);
         }
-        task.state = State::Waking;
+        task.state = TaskState::Waking;
         let (task, target, reason) = (w.task, w.chosen, PlaceReason::StillQueued);
-        self.stats.select_ns += self.now - w.began_ns;
+        self.accounts.stats.select_ns += self.now - w.began_ns;
         self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
-        w.stage = Stage::Signal;
+        w.stage = WakeStage::Signal;
         let signals = self.wakeup_enqueue(cpu, w, false);
         signals.then(|| self.now + self.signal_ns(cpu, target))
     }
@@ -176,10 +178,10 @@ impl System<'_> {
     /// Whether two CPUs share their last-level cache.
     #[inline]
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
-        matches!(self.lines.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
+        matches!(self.memory.remote_reads.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
     }
 
-    /// Goes on probing; returns when the step ends.
+    /// Continues probing; returns when the step ends.
     fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
@@ -195,7 +197,7 @@ impl System<'_> {
             recent: w.recent,
             history: self.fixed.search_history(),
             features: self.fixed.kernel.features,
-            target_nr_running: self.queues[self.root(w.target)].nr_running,
+            target_nr_running: self.fair.queues[self.root(w.target)].nr_running,
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
             avg_idle_ns: self.cpus[cpu].avg_idle_ns,
@@ -209,49 +211,49 @@ impl System<'_> {
         let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
         loop {
             let next = match &mut w.stage {
-                Stage::Prelude(p) => p.step(&view, answer),
-                Stage::Search(s) => {
+                WakeStage::Prelude(p) => p.step(&view, answer),
+                WakeStage::Search(s) => {
                     let next = s.step(&view, answer);
                     if w.timed_from_ns.is_none() && s.is_timed(&view) {
                         w.timed_from_ns = Some(at);
                     }
                     next
                 }
-                Stage::Settle | Stage::Requeue | Stage::Enqueue { .. } | Stage::Signal => {
+                WakeStage::Settle | WakeStage::Requeue | WakeStage::Enqueue { .. } | WakeStage::Signal => {
                     unreachable!("not probing")
                 }
             };
             match next {
-                Next::Probe(c) => {
+                SearchStep::Probe(c) => {
                     w.probes = w.probes.saturating_add(1);
-                    at += probe_ns(costs, self.lines.read(cpu, c));
-                    if at >= self.horizon {
+                    at += probe_ns(costs, self.memory.remote_reads.read(cpu, c));
+                    if at >= self.stepping.horizon {
                         w.asked = Some(c);
                         return at;
                     }
                     answer = Some(self.read(view.history, c, w));
                 }
-                Next::NotFound(reason) if self.goes_on(w) => {
+                SearchStep::NotFound(reason) if self.goes_on(w) => {
                     answer = None;
-                    w.stage = Stage::Search(Search::Absent(AbsentGroup::start(reason)));
+                    w.stage = WakeStage::Search(Search::Absent(AbsentGroup::start(reason)));
                 }
-                Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
+                SearchStep::NotFound(_) if matches!(w.stage, WakeStage::Prelude(_)) => {
                     answer = None;
-                    w.stage = Stage::Search(Search::start(&view));
+                    w.stage = WakeStage::Search(Search::start(&view));
                 }
-                Next::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
-                Next::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
+                SearchStep::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
+                SearchStep::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
             }
         }
     }
 
     /// The answer of a probe, at this instant.
     fn read(&self, history: &History, of: CpuId, w: &Waking) -> Answer {
-        if !matches!(w.stage, Stage::Search(Search::Absent(_))) {
+        if !matches!(w.stage, WakeStage::Search(Search::Absent(_))) {
             return self.read_idle(history, of, w.task);
         }
         let queue = self.group_queue(self.tasks[w.task].group, of);
-        match self.queues[queue].nr_running {
+        match self.fair.queues[queue].nr_running {
             0 => Answer::Absent { load: self.load_now(of) },
             _ => Answer::Busy,
         }
@@ -261,7 +263,7 @@ impl System<'_> {
     fn goes_on(&self, w: &Waking) -> bool {
         self.has(Feature::SisIdleCfsRq)
             && self.tasks[w.task].group != ROOT_GROUP
-            && matches!(&w.stage, Stage::Search(s) if !matches!(s, Search::Absent(_)))
+            && matches!(&w.stage, WakeStage::Search(s) if !matches!(s, Search::Absent(_)))
     }
 
     /// Whether the target has room for a sleeping task, as VCPU_PACK defines it.
@@ -269,10 +271,10 @@ impl System<'_> {
         packs(self.util_with(target, task), self.fixed.cpu_capacity[target])
     }
 
-    /// The search is over at time `at`: updates the hints that the search has refuted, and goes on to the enqueue.
+    /// The search is over at time `at`: updates the hints that the search has refuted, and continues to the enqueue.
     fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         let llc = self.llc_of(w.target);
-        if let Stage::Search(search) = &w.stage {
+        if let WakeStage::Search(search) = &w.stage {
             if search.clears_idle_cores() {
                 self.llc[llc].has_idle_cores = false;
             }
@@ -281,7 +283,7 @@ impl System<'_> {
                 self.cpus[cpu].scans.spend(at - from, tick);
             }
         }
-        let near = matches!(&w.stage, Stage::Prelude(p) if !p.passed_prev());
+        let near = matches!(&w.stage, WakeStage::Prelude(p) if !p.passed_prev());
         if !near {
             self.tasks[w.task].recent = w.prev;
         }
@@ -290,16 +292,16 @@ impl System<'_> {
 
     /// Records the choice, made at time `at`, and starts the enqueue; returns when that is done.
     fn placed(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
-        self.stats.select_ns += at - w.began_ns;
+        self.accounts.stats.select_ns += at - w.began_ns;
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
-        w.stage = Stage::Enqueue { remote_list };
+        w.stage = WakeStage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
         if remote_list {
             return at + self.wake_list_ns(cpu, to);
         }
-        w.locked_ns = at + rq_lock_ns(costs, self.lines.distance(cpu, to));
+        w.locked_ns = at + rq_lock_ns(costs, self.memory.remote_reads.distance(cpu, to));
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
@@ -309,7 +311,7 @@ impl System<'_> {
         self.has(Feature::TtwuQueue)
             && cpu != to
             && (!self.shares_cache(cpu, to)
-                || (self.fixed.history.queues_on_any_idle && self.nr_running[to] == 0))
+                || (self.fixed.history.queues_on_any_idle && self.rqs.nr_running(to) == 0))
     }
 
     /// Whether a wakee that is still being switched out on `on` goes to that CPU's wake list; otherwise the waker waits
@@ -320,25 +322,25 @@ impl System<'_> {
         self.fixed.history.queues_while_leaving
             && self.has(Feature::TtwuQueue)
             && cpu != on
-            && (!self.shares_cache(cpu, on) || self.nr_running[on] <= most)
+            && (!self.shares_cache(cpu, on) || self.rqs.nr_running(on) <= most)
     }
 
     /// The CPU that the wakee is leaving will enqueue it afterwards, without a choice. Returns when the waker is done
     /// with the wake list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
-        self.tasks[w.task].state = State::Waking;
+        self.tasks[w.task].state = TaskState::Waking;
         self.emit(
             cpu,
             EventKind::Placed { task: w.task, target: on, reason: PlaceReason::StillQueued, probes: 0 },
         );
         w.chosen = on;
-        w.stage = Stage::Enqueue { remote_list: true };
+        w.stage = WakeStage::Enqueue { remote_list: true };
         self.now + self.wake_list_ns(cpu, on)
     }
 
     /// Time to write the head of a CPU's wake list, ns; the rest of its runqueue is not touched.
     fn wake_list_ns(&self, cpu: CpuId, to: CpuId) -> u64 {
-        let read = if self.shares_cache(cpu, to) { Read::MissNear } else { Read::MissFar };
+        let read = if self.shares_cache(cpu, to) { LineRead::MissNear } else { LineRead::MissFar };
         probe_ns(&self.fixed.machine.costs, read)
     }
 

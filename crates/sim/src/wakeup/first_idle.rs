@@ -3,7 +3,7 @@
 //! Replaces the group search of 4.5. It has no preference for idle cores and always starts at the LLC's lowest number,
 //! so wakers that search at the same time meet on the same CPU, and low numbers fill up first.
 
-use super::search::{Step, View};
+use super::search::{SearchStep, View};
 use schedlab_trace::PlaceReason;
 
 /// The scan's place: CPUs of the cache domain passed.
@@ -18,20 +18,20 @@ impl FirstIdle {
         FirstIdle::default()
     }
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
         match last_probe_idle {
-            Some(true) => return Step::Found(cpus[self.passed], PlaceReason::FirstIdle),
+            Some(true) => return SearchStep::Found(cpus[self.passed], PlaceReason::FirstIdle),
             Some(false) => self.passed += 1,
             None => {}
         }
         while let Some(cpu) = cpus.get(self.passed) {
             if view.allows(*cpu) {
-                return Step::Probe(*cpu);
+                return SearchStep::Probe(*cpu);
             }
             self.passed += 1;
         }
-        Step::NotFound(PlaceReason::TargetBusy)
+        SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 }
 
@@ -48,12 +48,15 @@ mod tests {
             let v = view(&d, "v4.5", target, target);
             let mut scan = FirstIdle::start();
             let (step, probes) = run(|a| scan.step(&v, a), |cpu| cpu == 3 || cpu == 5);
-            assert_eq!((step, probes), (Step::Found(CpuId(3), PlaceReason::FirstIdle), vec![0, 1, 2, 3]));
+            assert_eq!(
+                (step, probes),
+                (SearchStep::Found(CpuId(3), PlaceReason::FirstIdle), vec![0, 1, 2, 3])
+            );
         }
         let v = view(&d, "v4.5", 40, 40);
         let mut scan = FirstIdle::start();
         let (step, probes) = run(|a| scan.step(&v, a), |_| false);
-        assert_eq!(step, Step::NotFound(PlaceReason::TargetBusy));
+        assert_eq!(step, SearchStep::NotFound(PlaceReason::TargetBusy));
         assert_eq!(
             probes,
             (12..24).chain(36..48).collect::<Vec<u32>>(),
@@ -67,7 +70,7 @@ mod tests {
         let v = view(&d, "v4.5", 0, 0);
         let mut scan = FirstIdle::start();
         let (step, _) = run(|a| scan.step(&v, a), |cpu| cpu == 31);
-        assert_eq!(step, Step::Found(CpuId(31), PlaceReason::FirstIdle));
+        assert_eq!(step, SearchStep::Found(CpuId(31), PlaceReason::FirstIdle));
     }
 
     #[test]
@@ -80,6 +83,9 @@ mod tests {
         let alone = domains("celeron-2", "v4.5");
         let v = view(&alone, "v4.5", 0, 0);
         let mut scan = FirstIdle::start();
-        assert_eq!(run(|a| scan.step(&v, a), |_| true), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+        assert_eq!(
+            run(|a| scan.step(&v, a), |_| true),
+            (SearchStep::NotFound(PlaceReason::TargetBusy), vec![])
+        );
     }
 }

@@ -9,7 +9,7 @@
 //! included, has gone idle since the target was first read; this can happen only because scans take time.
 //! included, has gone idle since the target was first read: an effect only of scans that take time.
 
-use super::search::{Step, View};
+use super::search::{SearchStep, View};
 use schedlab_kernel::Feature;
 use schedlab_machine::{Group, Level};
 use schedlab_trace::PlaceReason;
@@ -36,7 +36,7 @@ impl GroupScan {
     }
 
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         match last_probe_idle {
             Some(true) => self.cpu += 1,
             Some(false) => self.next_group(),
@@ -49,12 +49,12 @@ impl GroupScan {
                 continue;
             };
             match group.cpus.get(self.cpu) {
-                None => return Step::Found(first, self.reason(view, group)),
+                None => return SearchStep::Found(first, self.reason(view, group)),
                 Some(cpu) if self.skip_target && *cpu == view.target => self.next_group(),
-                Some(cpu) => return Step::Probe(*cpu),
+                Some(cpu) => return SearchStep::Probe(*cpu),
             }
         }
-        Step::NotFound(PlaceReason::TargetBusy)
+        SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 
     /// The group being read; moves down a level at the end of a ring. `None` at the end of all.
@@ -93,7 +93,12 @@ mod tests {
     use schedlab_machine::Domains;
 
     /// fb-2x12-smt: cores {n, n + 24}; socket 0 has CPUs 0-11 and 24-35.
-    fn scan(d: &Domains, version: &str, target: u32, idle: impl FnMut(u32) -> bool) -> (Step, Vec<u32>) {
+    fn scan(
+        d: &Domains,
+        version: &str,
+        target: u32,
+        idle: impl FnMut(u32) -> bool,
+    ) -> (SearchStep, Vec<u32>) {
         let v = view(d, version, target, target);
         let mut scan = GroupScan::start(&v);
         run(|a| scan.step(&v, a), idle)
@@ -105,7 +110,7 @@ mod tests {
             let d = domains("fb-2x12-smt", version);
             let idle = CpuSet::parse("4,5,30,7,31").unwrap();
             let (step, _) = scan(&d, version, 2, |c| idle.contains(CpuId(c)));
-            assert_eq!(step, Step::Found(CpuId(7), PlaceReason::IdleGroup), "{version}");
+            assert_eq!(step, SearchStep::Found(CpuId(7), PlaceReason::IdleGroup), "{version}");
         }
     }
 
@@ -115,7 +120,7 @@ mod tests {
             let d = domains("fb-2x12-smt", version);
             // Half of every other core of the socket is idle: the search finds only the target.
             let (step, probes) = scan(&d, version, 2, |c| c >= 24 && c != 26);
-            assert_eq!(step, Step::NotFound(PlaceReason::TargetBusy), "{version}");
+            assert_eq!(step, SearchStep::NotFound(PlaceReason::TargetBusy), "{version}");
             assert!(
                 probes.iter().all(|c| *c < 12 || *c == 26),
                 "first threads and the target's sibling only"
@@ -142,7 +147,7 @@ mod tests {
         for version in ["v3.4", "v4.5"] {
             let d = domains("fb-2x12-smt", version);
             let (step, _) = scan(&d, version, 2, |c| c == 26);
-            assert_eq!(step, Step::Found(CpuId(26), PlaceReason::IdleSibling), "{version}");
+            assert_eq!(step, SearchStep::Found(CpuId(26), PlaceReason::IdleSibling), "{version}");
         }
     }
 
@@ -151,7 +156,7 @@ mod tests {
         let d = domains("fb-2x12-smt", "v4.5");
         // All threads of the target's core are idle by now, and no others.
         let (step, probes) = scan(&d, "v4.5", 2, |c| c == 2 || c == 26);
-        assert_eq!(step, Step::Found(CpuId(26), PlaceReason::IdleSibling));
+        assert_eq!(step, SearchStep::Found(CpuId(26), PlaceReason::IdleSibling));
         assert!(!probes.contains(&2));
         // The target is a second thread: the first one is read before the scan meets the target and refuses the group.
         let (_, probes) = scan(&d, "v4.5", 26, |c| c == 2 || c == 26);
@@ -167,7 +172,7 @@ mod tests {
         let (step, probes) = run(|a| scan.step(&v, a), |c| c == 2 || c == 26);
         assert_eq!(
             step,
-            Step::Found(CpuId(2), PlaceReason::OwnGroupWentIdle),
+            SearchStep::Found(CpuId(2), PlaceReason::OwnGroupWentIdle),
             "its first CPU, not the target"
         );
         assert_eq!(probes, [2, 26]);
@@ -179,7 +184,7 @@ mod tests {
             c == 26 && reads > 5
         };
         let (step, _) = run(|a| scan.step(&v, a), late);
-        assert_eq!(step, Step::Found(CpuId(26), PlaceReason::OwnGroupWentIdle));
+        assert_eq!(step, SearchStep::Found(CpuId(26), PlaceReason::OwnGroupWentIdle));
     }
 
     #[test]
@@ -189,15 +194,15 @@ mod tests {
         let v = View { allowed: Some(&allowed), ..view(&d, "v4.5", 2, 2) };
         let mut scan = GroupScan::start(&v);
         let (step, probes) = run(|a| scan.step(&v, a), |c| c != 4);
-        assert_eq!((step, probes), (Step::Found(CpuId(29), PlaceReason::IdleGroup), vec![4, 5, 29]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(29), PlaceReason::IdleGroup), vec![4, 5, 29]));
     }
 
     #[test]
     fn without_smt_the_groups_are_cpus_and_without_a_cache_domain_there_are_none() {
         let d = domains("fb-2x24", "v4.5");
         let (step, probes) = scan(&d, "v4.5", 22, |c| c == 1);
-        assert_eq!((step, probes), (Step::Found(CpuId(1), PlaceReason::IdleGroup), vec![23, 0, 1]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(1), PlaceReason::IdleGroup), vec![23, 0, 1]));
         let d = domains("celeron-2", "v4.5");
-        assert_eq!(scan(&d, "v4.5", 0, |_| true), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+        assert_eq!(scan(&d, "v4.5", 0, |_| true), (SearchStep::NotFound(PlaceReason::TargetBusy), vec![]));
     }
 }

@@ -1,6 +1,7 @@
 //! The hint that a cache domain has an idle core, and the kernel whose search a run uses.
 
-use crate::system::{Fixed, System};
+use crate::fixed::Fixed;
+use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::history::SIS_CORE_IS_OF;
 use schedlab_kernel::{Feature, History};
@@ -29,7 +30,7 @@ impl System<'_> {
             return;
         }
         let siblings = &self.fixed.siblings[cpu];
-        if siblings.iter().all(|s| self.idle[*s]) {
+        if siblings.iter().all(|s| self.rqs.is_idle(*s)) {
             let llc = self.llc_of(cpu);
             self.llc[llc].has_idle_cores = true;
         }

@@ -14,7 +14,7 @@
 //!
 //! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+).
 
-use super::search::{Answer, Step, View};
+use super::search::{Answer, SearchStep, View};
 use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
@@ -44,24 +44,24 @@ impl Prelude {
     }
 
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         if let Some(answer) = last {
             let (cpu, reason) = self.choice(view);
             if answer != Answer::Busy && view.fits(cpu) {
-                return Step::Found(cpu, answer.reason(reason));
+                return SearchStep::Found(cpu, answer.reason(reason));
             }
             self.test = self.following(view);
         }
         while self.test != Test::Over {
             if self.applies(view) {
-                return Step::Probe(self.choice(view).0);
+                return SearchStep::Probe(self.choice(view).0);
             }
             self.test = self.following(view);
         }
-        Step::NotFound(PlaceReason::TargetBusy)
+        SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 
-    /// Whether the test under way is that of the task's `recent_used_cpu`, or is none: all tests before have failed.
+    /// Whether the test under way is about the task's `recent_used_cpu`, or there is none: all tests before have failed.
     pub fn passed_prev(self) -> bool {
         matches!(self.test, Test::Recent | Test::Over)
     }
@@ -116,11 +116,11 @@ mod tests {
     fn probes(v: &View<'_>) -> Vec<u32> {
         let mut prelude = Prelude::start();
         let (step, probes) = run(|a| prelude.step(v, a), |_| false);
-        assert_eq!(step, Step::NotFound(PlaceReason::TargetBusy));
+        assert_eq!(step, SearchStep::NotFound(PlaceReason::TargetBusy));
         probes
     }
 
-    fn found(v: &View<'_>, idle: u32) -> Step {
+    fn found(v: &View<'_>, idle: u32) -> SearchStep {
         let mut prelude = Prelude::start();
         run(|a| prelude.step(v, a), |c| c == idle).0
     }
@@ -151,9 +151,9 @@ mod tests {
     fn the_reason_says_which_cpu_was_idle() {
         let d = domains("fb-2x12-smt", "v6.5");
         let v = View { recent: CpuId(7), ..view(&d, "v6.5", 2, 5) };
-        assert_eq!(found(&v, 2), Step::Found(CpuId(2), PlaceReason::TargetIdle));
-        assert_eq!(found(&v, 5), Step::Found(CpuId(5), PlaceReason::PrevIdle));
-        assert_eq!(found(&v, 7), Step::Found(CpuId(7), PlaceReason::RecentIdle));
+        assert_eq!(found(&v, 2), SearchStep::Found(CpuId(2), PlaceReason::TargetIdle));
+        assert_eq!(found(&v, 5), SearchStep::Found(CpuId(5), PlaceReason::PrevIdle));
+        assert_eq!(found(&v, 7), SearchStep::Found(CpuId(7), PlaceReason::RecentIdle));
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub enum Answer {
     Busy,
     /// It runs SCHED_IDLE tasks only, which give way to the wakee (5.4+).
     SchedIdle,
-    /// It is idle.
     Idle,
     /// The task's group has nothing queued there, beside this load of other groups. Only [`AbsentGroup`] asks for it.
     Absent {
@@ -39,7 +38,7 @@ impl Answer {
     pub fn is_idle(self) -> bool {
         self == Answer::Idle
     }
-    /// The reason of a choice after this answer; `idle` is that of an idle CPU.
+    /// The reason of a choice after this answer; `idle` is the reason for an idle CPU.
     #[inline]
     pub fn reason(self, idle: PlaceReason) -> PlaceReason {
         if self == Answer::SchedIdle { PlaceReason::SchedIdle } else { idle }
@@ -48,7 +47,7 @@ impl Answer {
 
 /// The next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum SearchStep {
     /// Read whether this CPU is idle now, and step again with the answer.
     Probe(CpuId),
     /// The task goes to this CPU. It is not reserved: others may choose it as well.
@@ -74,7 +73,6 @@ pub struct View<'a> {
     pub recent: CpuId,
     /// The kernel's mechanisms, which decide the order of tests.
     pub history: &'a History,
-    /// Features that are on.
     pub features: FeatureSet,
     /// Runnable fair tasks on the target.
     pub target_nr_running: u32,
@@ -201,7 +199,7 @@ impl Search {
     /// The next step. `last` answers the probe asked for by the step before; `None` at the first. The searches of older
     /// kernels know idle CPUs only.
     #[inline]
-    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> SearchStep {
         match self {
             Search::Group(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::FirstIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
@@ -209,14 +207,14 @@ impl Search {
             Search::Capacity(scan) => scan.step(view, last),
             Search::WakeIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::Absent(scan) => scan.step(view, last),
-            Search::None => Step::NotFound(PlaceReason::TargetBusy),
+            Search::None => SearchStep::NotFound(PlaceReason::TargetBusy),
         }
     }
     /// Whether the search is in the part whose duration is averaged ([`CoreScan::timed`]).
     pub fn is_timed(&self, view: &View<'_>) -> bool {
         matches!(self, Search::Core(scan) if scan.timed(view))
     }
-    /// Whether the search ended for want of budget.
+    /// Whether the search ended because its budget was spent.
     pub fn out_of_budget(&self) -> bool {
         matches!(self, Search::Core(scan) if scan.out_of_budget())
     }
@@ -251,7 +249,7 @@ mod tests {
         v.features.switch(Feature::SisWakeIdle, false);
         let mut none = Search::start(&v);
         let (step, probes) = run(|a| none.step(&v, a), |_| true);
-        assert_eq!((step, probes), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+        assert_eq!((step, probes), (SearchStep::NotFound(PlaceReason::TargetBusy), vec![]));
     }
 
     #[test]

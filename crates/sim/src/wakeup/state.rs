@@ -6,17 +6,18 @@ use schedlab_base::{CpuId, TaskId};
 
 /// The stage of a wakeup.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stage {
+pub(super) enum WakeStage {
     /// The task may still be on its old CPU.
     Settle,
     /// The task sleeps, but is still queued: the waker takes its runqueue's lock.
     Requeue,
     /// The tests before the search.
     Prelude(Prelude),
-    /// Searching.
     Search(Search),
     /// A CPU is chosen: the waker takes its lock, or writes its wake list.
-    Enqueue { remote_list: bool },
+    Enqueue {
+        remote_list: bool,
+    },
     /// The task is enqueued: the waker signals the CPU.
     Signal,
 }
@@ -25,7 +26,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub struct Waking {
     pub(super) task: TaskId,
-    pub(super) stage: Stage,
+    pub(super) stage: WakeStage,
     pub(super) target: CpuId,
     pub(super) prev: CpuId,
     /// The task's `recent_used_cpu` when the wakeup began.
@@ -52,7 +53,7 @@ impl Waking {
     /// the waker stands still meanwhile (it lost its turn, or its vCPU's thread the CPU), the task may run and sleep
     /// again.
     pub fn is_pending(&self) -> bool {
-        !matches!(self.stage, Stage::Signal)
+        !matches!(self.stage, WakeStage::Signal)
     }
     /// The wakeup stood still for `by_ns`, and has taken no lock yet.
     pub fn put_off(&mut self, by_ns: u64) {
@@ -65,7 +66,7 @@ impl Default for Waking {
         let none = CpuId(0);
         Waking {
             task: TaskId(0),
-            stage: Stage::Settle,
+            stage: WakeStage::Settle,
             target: none,
             prev: none,
             recent: none,

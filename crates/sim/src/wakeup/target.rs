@@ -6,7 +6,7 @@
 
 use super::affine;
 use crate::balance::fits::fits;
-use crate::o1::wake::Choice;
+use crate::o1::wake::WakeChoice;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -63,7 +63,7 @@ impl System<'_> {
         let Some(level) = domains.iter().position(asked) else { return no_domain };
         let params = &domains[level].params;
         let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
-        let facts = affine::Facts {
+        let facts = affine::AffineFacts {
             current_load: if sync.is_some() { current_load } else { 0 },
             wakee_load,
             effects: self.effects(cpu, wakee, prev, sync),
@@ -74,7 +74,7 @@ impl System<'_> {
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
         let may_be_affine = params.wake_affine && self.allows_affine();
         let (choice, why) = may_be_affine.then(|| affine::wake_affine(&facts)).unzip();
-        if choice == Some(affine::Choice::Waker) {
+        if choice == Some(affine::AffineChoice::Waker) {
             let affine = self.counts_affine(facts.sync).then_some(level as u8);
             return Target { cpu, affine, unsearched: unsearched(PlaceReason::WakeAffine), why };
         }
@@ -93,9 +93,9 @@ impl System<'_> {
         }
         let sync = waker.filter(|_| self.cpus[cpu].sync_wakes);
         match self.o1_choose(cpu, sync, wakee, prev) {
-            Choice::Affine(level, why) => of(cpu, Some(level as u8), Some(why)),
-            Choice::Balance => of(cpu, None, None),
-            Choice::Prev(why) => of(prev, None, Some(why)),
+            WakeChoice::Affine(level, why) => of(cpu, Some(level as u8), Some(why)),
+            WakeChoice::Balance => of(cpu, None, None),
+            WakeChoice::Prev(why) => of(prev, None, Some(why)),
         }
     }
 
@@ -147,17 +147,17 @@ impl System<'_> {
         sync: Option<TaskId>,
         imbalance_pct: u32,
         wake_idx: u8,
-    ) -> affine::Facts<'_> {
+    ) -> affine::AffineFacts<'_> {
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
         // For the waker delayed tasks are asleep (6.15, 6.12.117).
-        let nr_running = self.nr_running[cpu] - self.nr_delayed(cpu);
-        affine::Facts {
+        let nr_running = self.rqs.nr_running(cpu) - self.nr_delayed(cpu);
+        affine::AffineFacts {
             history: &self.fixed.history,
             features: self.fixed.kernel.features,
             sync: sync.is_some(),
-            this_idle: self.idle[cpu],
-            prev_idle: self.idle[prev],
+            this_idle: self.rqs.is_idle(cpu),
+            prev_idle: self.rqs.is_idle(prev),
             shares_cache: self.shares_cache(cpu, prev),
             this_nr_running: nr_running,
             this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },

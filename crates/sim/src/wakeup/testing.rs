@@ -1,6 +1,6 @@
 //! Tools for the tests of the searches: machines, a plain view, and a driver that answers probes.
 
-use super::search::{Answer, Step, View};
+use super::search::{Answer, SearchStep, View};
 use schedlab_base::{CpuId, Version};
 use schedlab_kernel::{FeatureSet, History};
 use schedlab_machine::{Domains, Machine};
@@ -49,13 +49,13 @@ impl From<Answer> for bool {
 
 /// Runs a search to its end; `idle` answers each probe and may give another answer the next time.
 pub fn run<A: From<Answer>, I: Into<Answer>>(
-    mut step: impl FnMut(Option<A>) -> Step,
+    mut step: impl FnMut(Option<A>) -> SearchStep,
     mut idle: impl FnMut(u32) -> I,
-) -> (Step, Vec<u32>) {
+) -> (SearchStep, Vec<u32>) {
     let (mut answer, mut probes) = (None, Vec::new());
     loop {
         match step(answer.take()) {
-            Step::Probe(cpu) => {
+            SearchStep::Probe(cpu) => {
                 probes.push(cpu.0);
                 let read: Answer = idle(cpu.0).into();
                 answer = Some(read.into());

@@ -7,7 +7,7 @@
 //! it. [`super::prelude`] tests whether the CPU itself is idle. An affine wakeup never comes here: it goes to the
 //! waker's CPU, idle or not.
 
-use super::search::{Step, View};
+use super::search::{SearchStep, View};
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
@@ -24,28 +24,28 @@ impl WakeIdle {
         WakeIdle::default()
     }
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> SearchStep {
         if view.target_nr_running > 1 {
-            return Step::NotFound(PlaceReason::TargetBusy);
+            return SearchStep::NotFound(PlaceReason::TargetBusy);
         }
         let domains = &view.domains.of_cpu[view.target];
         let searched = |level: usize| domains.get(level).filter(|d: &&Domain| d.params.wake_idle);
         let mut last = last_probe_idle;
         while let Some(domain) = searched(self.level) {
             match last.take() {
-                Some(true) => return Step::Found(domain.cpus[self.passed], PlaceReason::IdleSibling),
+                Some(true) => return SearchStep::Found(domain.cpus[self.passed], PlaceReason::IdleSibling),
                 Some(false) => self.passed += 1,
                 None => {}
             }
             while let Some(cpu) = domain.cpus.get(self.passed) {
                 if view.allows(*cpu) {
-                    return Step::Probe(*cpu);
+                    return SearchStep::Probe(*cpu);
                 }
                 self.passed += 1;
             }
             (self.level, self.passed) = (self.level + 1, 0);
         }
-        Step::NotFound(PlaceReason::TargetBusy)
+        SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 }
 
@@ -61,10 +61,10 @@ mod tests {
         let v = view(&d, "v2.6.30", 1, 1);
         let mut scan = WakeIdle::start();
         let (step, probes) = run(|a| scan.step(&v, a), |cpu| cpu == 3);
-        assert_eq!((step, probes), (Step::Found(CpuId(3), PlaceReason::IdleSibling), vec![1, 3]));
+        assert_eq!((step, probes), (SearchStep::Found(CpuId(3), PlaceReason::IdleSibling), vec![1, 3]));
         let mut scan = WakeIdle::start();
         let (step, probes) = run(|a| scan.step(&v, a), |cpu| cpu == 0 || cpu == 2);
-        assert_eq!((step, probes.len()), (Step::NotFound(PlaceReason::TargetBusy), 2), "the core only");
+        assert_eq!((step, probes.len()), (SearchStep::NotFound(PlaceReason::TargetBusy), 2), "the core only");
         let allowed = CpuSet::parse("0-1").unwrap();
         let bound = View { allowed: Some(&allowed), ..v };
         let mut scan = WakeIdle::start();
@@ -76,10 +76,16 @@ mod tests {
         let d = domains("p4-ht-2", "v2.6.12");
         let v = View { target_nr_running: 2, ..view(&d, "v2.6.30", 1, 1) };
         let mut scan = WakeIdle::start();
-        assert_eq!(run(|a| scan.step(&v, a), |_| true), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+        assert_eq!(
+            run(|a| scan.step(&v, a), |_| true),
+            (SearchStep::NotFound(PlaceReason::TargetBusy), vec![])
+        );
         let d = domains("p4-ht-2", "v2.6.30");
         let v = view(&d, "v2.6.30", 1, 1);
         let mut scan = WakeIdle::start();
-        assert_eq!(run(|a| scan.step(&v, a), |_| true), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+        assert_eq!(
+            run(|a| scan.step(&v, a), |_| true),
+            (SearchStep::NotFound(PlaceReason::TargetBusy), vec![])
+        );
     }
 }

@@ -2,53 +2,24 @@
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 3.4 and 4.5.
 
-use crate::balance::capacity::is_reduced;
-use crate::balance::era::{Balancer, Pass};
+use crate::balance::active::ActiveFacts;
+use crate::balance::era::{Balancer, PassKind};
 use schedlab_trace::ActiveReason;
 
-/// The facts that active balance depends on, after a pass that moved nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ActiveFacts {
-    /// The generation of rules.
-    pub balancer: Balancer,
-    /// The kind of pass.
-    pub pass: Pass,
-    /// The domain's failures, this one counted.
-    pub nr_balance_failed: u32,
-    /// The domain's `cache_nice_tries`.
-    pub cache_nice_tries: u32,
-    /// The domain's `imbalance_pct`.
-    pub imbalance_pct: u32,
-    /// Runnable fair tasks on the source.
-    pub src_h_nr_running: u32,
-    /// Capacity of the source.
-    pub src_capacity: u64,
-    /// Capacity of the source, undisturbed.
-    pub src_capacity_orig: u64,
-    /// Capacity of the destination.
-    pub dst_capacity: u64,
-    /// A task too large for its CPU was to move (4.20).
-    pub misfit: bool,
-}
-
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
-/// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
-    match f.balancer {
-        Balancer::V2_6 | Balancer::V3_4 if f.pass == Pass::Newidle => return None,
-        Balancer::V4_5 if f.pass != Pass::Busy && f.src_h_nr_running == 1 => {
-            let pct = u64::from(f.imbalance_pct);
-            let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-            if reduced && f.src_capacity * pct < f.dst_capacity * 100 {
-                return Some(ActiveReason::ReducedCapacity);
-            }
-        }
-        Balancer::V2_6 | Balancer::V3_4 | Balancer::V4_5 => {}
+/// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does. `misfit`: a
+/// task too large for its CPU was to move (4.20).
+pub fn needs_active(balancer: Balancer, f: &ActiveFacts, misfit: bool) -> Option<ActiveReason> {
+    if balancer <= Balancer::V3_4 && f.pass == PassKind::Newidle {
+        return None;
     }
-    if f.misfit {
+    if balancer == Balancer::V4_5 && f.gives_its_only_task() {
+        return Some(ActiveReason::ReducedCapacity);
+    }
+    if misfit {
         return Some(ActiveReason::Misfit);
     }
-    (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveReason::Failures)
+    f.has_failed_often().then_some(ActiveReason::Failures)
 }
 
 /// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
@@ -71,8 +42,7 @@ mod tests {
     use super::*;
 
     const ACTIVE: ActiveFacts = ActiveFacts {
-        balancer: Balancer::V4_5,
-        pass: Pass::Idle,
+        pass: PassKind::Idle,
         nr_balance_failed: 3,
         cache_nice_tries: 1,
         imbalance_pct: 125,
@@ -80,13 +50,13 @@ mod tests {
         src_capacity: 1024,
         src_capacity_orig: 1024,
         dst_capacity: 1024,
-        misfit: false,
     };
 
     #[test]
     fn failures_beyond_the_tries_push() {
         for balancer in [Balancer::V3_4, Balancer::V4_5] {
-            let f = ActiveFacts { balancer, ..ACTIVE };
+            let needs_active = |f: &ActiveFacts| needs_active(balancer, f, false);
+            let f = ACTIVE;
             assert_eq!(needs_active(&f), None, "three are not more than one and two");
             assert_eq!(
                 needs_active(&ActiveFacts { nr_balance_failed: 4, ..f }),
@@ -98,26 +68,28 @@ mod tests {
 
     #[test]
     fn a_misfit_is_pushed_at_once() {
-        let f = ActiveFacts { nr_balance_failed: 0, misfit: true, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveReason::Misfit));
+        let f = ActiveFacts { nr_balance_failed: 0, ..ACTIVE };
+        assert_eq!(needs_active(Balancer::V4_5, &f, true), Some(ActiveReason::Misfit));
     }
 
     #[test]
     fn newidle_of_3_4_never_pushes() {
-        let f = ActiveFacts { pass: Pass::Newidle, nr_balance_failed: 9, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveReason::Failures));
-        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
+        let f = ActiveFacts { pass: PassKind::Newidle, nr_balance_failed: 9, ..ACTIVE };
+        assert_eq!(needs_active(Balancer::V4_5, &f, false), Some(ActiveReason::Failures));
+        assert_eq!(needs_active(Balancer::V3_4, &f, false), None);
     }
 
     #[test]
     fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
         let f = ActiveFacts { src_capacity: 700, ..ACTIVE };
+        let old = needs_active(Balancer::V3_4, &f, false);
+        let needs_active = |f: &ActiveFacts| needs_active(Balancer::V4_5, f, false);
         assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
-        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { pass: PassKind::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 800, ..f }), None, "little would be won");
         assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 700, ..f }), None, "small, not disturbed");
-        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
+        assert_eq!(old, None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::classify::{GroupType, prefer_sibling};
 use super::imbalance::{self, Amount};
 use super::stats::GroupStats;
 use crate::balance::capacity::{DomainFacts, SCALE};
-use crate::balance::era::{Balancer, Pass};
+use crate::balance::era::{Balancer, PassKind};
 
 /// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,15 +83,15 @@ impl DomainStats {
     }
 
     /// The decision. `dst_load_per_task`: mean load of a task on the balancing CPU, 0 when it has none.
-    pub fn decide(&self, domain: &DomainFacts, pass: Pass, dst_load_per_task: u64) -> Verdict {
+    pub fn decide(&self, domain: &DomainFacts, pass: PassKind, dst_load_per_task: u64) -> Decision {
         let Some((group, busiest)) = self.busiest.filter(|(_, b)| b.nr_running > 0) else {
-            return Verdict::Balanced(Balanced::NoBusiest);
+            return Decision::Balanced(Balanced::NoBusiest);
         };
         let why = match self.unbalanced(domain, pass, &busiest) {
             Ok(why) => why,
-            Err(why) => return Verdict::Balanced(why),
+            Err(why) => return Decision::Balanced(why),
         };
-        let amount = imbalance::calculate(&imbalance::Facts {
+        let amount = imbalance::calculate(&imbalance::ImbalanceFacts {
             balancer: domain.balancer,
             scales_excess: domain.later.scales_excess,
             local: self.local,
@@ -99,13 +99,13 @@ impl DomainStats {
             domain_avg_load: self.avg_load(),
             dst_load_per_task,
         });
-        Verdict::Pull { group, amount, why }
+        Decision::Pull { group, amount, why }
     }
 
     fn unbalanced(
         &self,
         domain: &DomainFacts,
-        pass: Pass,
+        pass: PassKind,
         busiest: &GroupStats,
     ) -> std::result::Result<Pull, Balanced> {
         let local = &self.local;
@@ -115,7 +115,7 @@ impl DomainStats {
         if busiest.group_type == GroupType::Imbalanced {
             return Ok(Pull::Imbalanced);
         }
-        let forces = pass == Pass::Newidle || pass == Pass::Idle && domain.later.idle_forces;
+        let forces = pass == PassKind::Newidle || pass == PassKind::Idle && domain.later.idle_forces;
         if forces && local.has_capacity && busiest.no_capacity {
             return Ok(Pull::NewidleRoom);
         }
@@ -129,16 +129,16 @@ impl DomainStats {
             return Err(Balanced::LocalAboveAverage);
         }
         match pass {
-            Pass::Idle if local.idle_cpus <= busiest.idle_cpus + 1 && !gives(domain, busiest) => {
+            PassKind::Idle if local.idle_cpus <= busiest.idle_cpus + 1 && !gives(domain, busiest) => {
                 Err(Balanced::EnoughIdle)
             }
-            Pass::Idle => Ok(Pull::IdleCpus),
-            Pass::Busy | Pass::Newidle
+            PassKind::Idle => Ok(Pull::IdleCpus),
+            PassKind::Busy | PassKind::Newidle
                 if 100 * busiest.avg_load <= u64::from(domain.imbalance_pct) * local.avg_load =>
             {
                 Err(Balanced::WithinPct)
             }
-            Pass::Busy | Pass::Newidle => Ok(Pull::AbovePct),
+            PassKind::Busy | PassKind::Newidle => Ok(Pull::AbovePct),
         }
     }
 }
@@ -173,21 +173,8 @@ fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     }
 }
 
-/// The decision of a pass about a domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nothing to do (counted as `lb_nobusyg`).
-    Balanced(Balanced),
-    /// Pull from group `group`.
-    Pull {
-        /// The caller's name for the group.
-        group: u32,
-        /// How much to pull; may be 0, then a queue is still looked for and nothing is detached.
-        amount: Amount,
-        /// Why.
-        why: Pull,
-    },
-}
+/// The decision of a pass. An amount of 0 is possible: a queue is still looked for, and nothing is detached.
+pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 
 /// Why a domain counts as balanced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -225,12 +212,12 @@ pub enum Pull {
 mod tests {
     use super::*;
     use crate::balance::average::stats::{CpuSample, Tally};
-    use crate::balance::capacity::{GroupFacts, Later};
+    use crate::balance::capacity::{AverageLater, GroupFacts};
 
     const BOTH: [Balancer; 2] = [Balancer::V3_4, Balancer::V4_5];
 
     fn domain(balancer: Balancer, prefer_sibling: bool) -> DomainFacts {
-        let later = Later::default();
+        let later = AverageLater::default();
         DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling, later }
     }
     /// A group of undisturbed CPUs with that many always-running nice-0 tasks on each.
@@ -260,13 +247,13 @@ mod tests {
         }
         s
     }
-    fn decide(d: &DomainFacts, pass: Pass, local: &[u32], others: &[&[u32]]) -> Verdict {
+    fn decide(d: &DomainFacts, pass: PassKind, local: &[u32], others: &[&[u32]]) -> Decision {
         seen(d, local, others).decide(d, pass, 0)
     }
-    fn why(v: Verdict) -> std::result::Result<(u32, Pull), Balanced> {
+    fn why(v: Decision) -> std::result::Result<(u32, Pull), Balanced> {
         match v {
-            Verdict::Balanced(why) => Err(why),
-            Verdict::Pull { group, why, .. } => Ok((group, why)),
+            Decision::Balanced(why) => Err(why),
+            Decision::Pull { group, why, .. } => Ok((group, why)),
         }
     }
 
@@ -274,23 +261,23 @@ mod tests {
     fn since_4_15_idle_passes_take_from_a_group_without_capacity_as_newidle_ones_do() {
         // The busiest group has a task too many for its CPUs; the local one is as loaded on the average.
         let of = |pass, idle_forces| {
-            let later = Later { idle_forces, ..Later::default() };
+            let later = AverageLater { idle_forces, ..AverageLater::default() };
             let d = DomainFacts { later, ..domain(Balancer::V4_5, false) };
             why(decide(&d, pass, &[5, 0], &[&[3, 2]]))
         };
-        for pass in [Pass::Idle, Pass::Newidle] {
+        for pass in [PassKind::Idle, PassKind::Newidle] {
             assert_eq!(of(pass, true), Ok((1, Pull::NewidleRoom)), "{pass:?}");
         }
-        assert_eq!(of(Pass::Newidle, false), Ok((1, Pull::NewidleRoom)));
-        assert_eq!(of(Pass::Idle, false), Err(Balanced::LocalBusier));
-        assert_eq!(of(Pass::Busy, true), Err(Balanced::LocalBusier));
+        assert_eq!(of(PassKind::Newidle, false), Ok((1, Pull::NewidleRoom)));
+        assert_eq!(of(PassKind::Idle, false), Err(Balanced::LocalBusier));
+        assert_eq!(of(PassKind::Busy, true), Err(Balanced::LocalBusier));
     }
 
     #[test]
     fn nobody_has_anything() {
         for b in BOTH {
             let d = domain(b, true);
-            assert_eq!(why(decide(&d, Pass::Idle, &[0, 0], &[&[0, 0]])), Err(Balanced::NoBusiest));
+            assert_eq!(why(decide(&d, PassKind::Idle, &[0, 0], &[&[0, 0]])), Err(Balanced::NoBusiest));
         }
     }
 
@@ -308,7 +295,7 @@ mod tests {
             });
             let mut s = DomainStats::new(group(&d, &[0], true));
             s.push(&d, 1, t.close(&d, &GroupFacts::of(1, 1024), false));
-            why(s.decide(&d, Pass::Idle, 0))
+            why(s.decide(&d, PassKind::Idle, 0))
         };
         assert_eq!(
             of_two_tasks(1024),
@@ -322,7 +309,7 @@ mod tests {
     fn load_decides_between_equal_types_and_ties_keep_the_first() {
         for b in BOTH {
             let d = domain(b, false);
-            let from = |others: &[&[u32]]| why(decide(&d, Pass::Busy, &[1, 1], others)).unwrap().0;
+            let from = |others: &[&[u32]]| why(decide(&d, PassKind::Busy, &[1, 1], others)).unwrap().0;
             assert_eq!(from(&[&[3, 2], &[3, 3]]), 2, "{b:?}");
             assert_eq!(from(&[&[3, 2], &[3, 2]]), 1, "{b:?}");
         }
@@ -346,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_group_without_excess_is_a_candidate_in_4_5_only() {
-        let alone = |b| why(decide(&domain(b, false), Pass::Idle, &[0, 0], &[&[1, 1]]));
+        let alone = |b| why(decide(&domain(b, false), PassKind::Idle, &[0, 0], &[&[1, 1]]));
         assert_eq!(alone(Balancer::V3_4), Err(Balanced::NoBusiest));
         assert_eq!(alone(Balancer::V4_5), Ok((1, Pull::IdleCpus)));
     }
@@ -354,22 +341,23 @@ mod tests {
     #[test]
     fn prefer_sibling_spreads_two_tasks_over_two_groups() {
         for b in BOTH {
-            let pull = |prefer| why(decide(&domain(b, prefer), Pass::Idle, &[0, 0, 0, 0], &[&[1, 1, 0, 0]]));
+            let pull =
+                |prefer| why(decide(&domain(b, prefer), PassKind::Idle, &[0, 0, 0, 0], &[&[1, 1, 0, 0]]));
             assert_eq!(pull(true), Ok((1, Pull::IdleCpus)), "{b:?}");
         }
         let d = domain(Balancer::V3_4, false);
-        assert_eq!(why(decide(&d, Pass::Idle, &[0; 4], &[&[1, 1, 0, 0]])), Err(Balanced::NoBusiest));
+        assert_eq!(why(decide(&d, PassKind::Idle, &[0; 4], &[&[1, 1, 0, 0]])), Err(Balanced::NoBusiest));
     }
 
     #[test]
     fn prefer_sibling_of_3_4_still_asks_for_idle_cpus() {
         let d = domain(Balancer::V3_4, true);
         // One idle CPU more than the busiest group is not enough, two are.
-        let idle = |local: &[u32]| why(decide(&d, Pass::Idle, local, &[&[1, 1, 0, 0]]));
+        let idle = |local: &[u32]| why(decide(&d, PassKind::Idle, local, &[&[1, 1, 0, 0]]));
         assert_eq!(idle(&[1, 0, 0, 0]), Err(Balanced::EnoughIdle));
         assert_eq!(idle(&[0, 0, 0, 0]), Ok((1, Pull::IdleCpus)));
         let d = domain(Balancer::V4_5, true);
-        assert_eq!(why(decide(&d, Pass::Idle, &[1, 0, 0, 0], &[&[1, 1, 0, 0]])), Ok((1, Pull::IdleCpus)));
+        assert_eq!(why(decide(&d, PassKind::Idle, &[1, 0, 0, 0], &[&[1, 1, 0, 0]])), Ok((1, Pull::IdleCpus)));
     }
 
     #[test]
@@ -383,10 +371,10 @@ mod tests {
             local.add(&CpuSample { idle: true, ..Default::default() });
             let mut s = DomainStats::new(local.close(&d, &GroupFacts::of(2, 2048), true));
             s.push(&d, 1, group(&d, &[4, 4], false));
-            assert_eq!(why(s.decide(&d, Pass::Newidle, 0)), Ok((1, Pull::NewidleRoom)), "{b:?}");
-            assert_eq!(why(s.decide(&d, Pass::Busy, 0)), Err(Balanced::WithinPct), "{b:?}");
+            assert_eq!(why(s.decide(&d, PassKind::Newidle, 0)), Ok((1, Pull::NewidleRoom)), "{b:?}");
+            assert_eq!(why(s.decide(&d, PassKind::Busy, 0)), Err(Balanced::WithinPct), "{b:?}");
             s.local.has_capacity = false;
-            assert_eq!(why(s.decide(&d, Pass::Newidle, 0)), Err(Balanced::WithinPct), "{b:?}: no room");
+            assert_eq!(why(s.decide(&d, PassKind::Newidle, 0)), Err(Balanced::WithinPct), "{b:?}: no room");
         }
     }
 
@@ -394,8 +382,8 @@ mod tests {
     fn never_from_a_lighter_group_or_when_above_average() {
         for b in BOTH {
             let d = domain(b, false);
-            assert_eq!(why(decide(&d, Pass::Busy, &[3, 3], &[&[2, 2]])), Err(Balanced::LocalBusier));
-            let above = decide(&d, Pass::Busy, &[2, 2], &[&[4, 4], &[0, 0], &[0, 0]]);
+            assert_eq!(why(decide(&d, PassKind::Busy, &[3, 3], &[&[2, 2]])), Err(Balanced::LocalBusier));
+            let above = decide(&d, PassKind::Busy, &[2, 2], &[&[4, 4], &[0, 0], &[0, 0]]);
             assert_eq!(why(above), Err(Balanced::LocalAboveAverage), "{b:?}");
         }
     }
@@ -404,7 +392,7 @@ mod tests {
     fn a_busy_cpu_wants_more_than_the_percentage() {
         for b in BOTH {
             let d = domain(b, false);
-            let pull = |busiest: &[u32]| why(decide(&d, Pass::Busy, &[4, 4], &[busiest]));
+            let pull = |busiest: &[u32]| why(decide(&d, PassKind::Busy, &[4, 4], &[busiest]));
             assert_eq!(pull(&[5, 5]), Err(Balanced::WithinPct), "{b:?}: exactly 125%");
             assert_eq!(pull(&[6, 6]), Ok((1, Pull::AbovePct)), "{b:?}");
         }
@@ -417,7 +405,7 @@ mod tests {
         let mut stuck = group(&d, &[2, 0], false);
         stuck.group_type = GroupType::Imbalanced;
         s.push(&d, 7, stuck);
-        assert_eq!(why(s.decide(&d, Pass::Busy, 1024)), Ok((7, Pull::Imbalanced)));
+        assert_eq!(why(s.decide(&d, PassKind::Busy, 1024)), Ok((7, Pull::Imbalanced)));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local: &
 mod tests {
     use super::*;
     use crate::balance::average::stats::{CpuSample, Tally};
-    use crate::balance::capacity::Later;
+    use crate::balance::capacity::AverageLater;
 
     fn domain(balancer: Balancer) -> DomainFacts {
         DomainFacts {
@@ -85,7 +85,7 @@ mod tests {
             imbalance_pct: 125,
             share_capacity: false,
             prefer_sibling: true,
-            later: Later::default(),
+            later: AverageLater::default(),
         }
     }
     fn group(balancer: Balancer, facts: &GroupFacts, nr: u32, util: u64) -> GroupStats {
@@ -163,7 +163,7 @@ mod tests {
     fn since_4_12_a_sibling_counts_as_full_by_the_difference_to_the_local_group() {
         let node = GroupFacts::of(8, 8192);
         let full = |nr, local_nr, siblings_by_difference| {
-            let later = Later { siblings_by_difference, ..Later::default() };
+            let later = AverageLater { siblings_by_difference, ..AverageLater::default() };
             let mut g = group(Balancer::V4_5, &node, nr, 0);
             let local = group(Balancer::V4_5, &node, local_nr, 0);
             prefer_sibling(&mut g, &DomainFacts { later, ..domain(Balancer::V4_5) }, &local);

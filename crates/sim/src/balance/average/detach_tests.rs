@@ -1,38 +1,14 @@
 //! Tests of the detach rules: each fact of a task or pass changes some outcome.
 
 use super::*;
+use crate::balance::testing::{self, COLD};
 
-const RULES: Rules = Rules {
-    balancer: Balancer::V4_5,
-    pass: Pass::Busy,
-    preemptible: true,
-    migration_cost_ns: 500_000,
-    cache_hot_buddy: true,
-    dst_has_tasks: true,
-    nr_balance_failed: 0,
-    cache_nice_tries: 1,
-    delayed_stay: false,
-    ineligible_stay: false,
-    kthreads_set_apart: true,
-};
-const COLD: TaskFacts = TaskFacts {
-    throttled: false,
-    allowed: true,
-    allowed_nearby: false,
-    delayed: false,
-    ineligible: false,
-    per_cpu_kthread: false,
-    running: false,
-    sched_idle: false,
-    buddy: false,
-    ran_ago_ns: 500_000,
-    load: 1024,
-};
-const OLD: Rules = Rules { balancer: Balancer::V3_4, ..RULES };
+const RULES: MigrateRules = MigrateRules { preemptible: true, ..testing::RULES };
+const OLD: MigrateRules = MigrateRules { balancer: Balancer::V3_4, ..RULES };
 
 #[test]
 fn running_and_pinned_tasks_stay_whatever_the_failures() {
-    let desperate = Rules { nr_balance_failed: 99, ..RULES };
+    let desperate = MigrateRules { nr_balance_failed: 99, ..RULES };
     assert_eq!(can_migrate(&desperate, &TaskFacts { running: true, ..COLD }), Err(Refusal::Running));
     assert_eq!(can_migrate(&desperate, &TaskFacts { allowed: false, ..COLD }), Err(Refusal::NotAllowed));
     let both = TaskFacts { allowed: false, running: true, ..COLD };
@@ -44,17 +20,17 @@ fn a_task_is_hot_for_the_migration_cost() {
     let just_ran = TaskFacts { ran_ago_ns: 499_999, ..COLD };
     assert_eq!(can_migrate(&RULES, &just_ran), Err(Refusal::Hot));
     assert_eq!(can_migrate(&RULES, &COLD), Ok(Movable { hot: false }));
-    let free = Rules { migration_cost_ns: 0, ..RULES };
+    let free = MigrateRules { migration_cost_ns: 0, ..RULES };
     assert_eq!(can_migrate(&free, &TaskFacts { ran_ago_ns: 0, ..COLD }), Ok(Movable { hot: false }));
 }
 
 #[test]
 fn hot_tasks_move_after_enough_failures() {
     let just_ran = TaskFacts { ran_ago_ns: 0, ..COLD };
-    let after = |n| can_migrate(&Rules { nr_balance_failed: n, ..RULES }, &just_ran);
+    let after = |n| can_migrate(&MigrateRules { nr_balance_failed: n, ..RULES }, &just_ran);
     assert_eq!(after(1), Err(Refusal::Hot), "as many as cache_nice_tries is not more");
     assert_eq!(after(2), Ok(Movable { hot: true }));
-    let patient = Rules { nr_balance_failed: 2, cache_nice_tries: 2, ..RULES };
+    let patient = MigrateRules { nr_balance_failed: 2, cache_nice_tries: 2, ..RULES };
     assert_eq!(can_migrate(&patient, &just_ran), Err(Refusal::Hot));
 }
 
@@ -62,8 +38,8 @@ fn hot_tasks_move_after_enough_failures() {
 fn buddies_are_hot_only_for_a_busy_destination_with_the_feature_on() {
     let buddy = TaskFacts { buddy: true, ..COLD };
     assert_eq!(can_migrate(&RULES, &buddy), Err(Refusal::Hot));
-    assert!(can_migrate(&Rules { dst_has_tasks: false, ..RULES }, &buddy).is_ok());
-    assert!(can_migrate(&Rules { cache_hot_buddy: false, ..RULES }, &buddy).is_ok());
+    assert!(can_migrate(&MigrateRules { dst_has_tasks: false, ..RULES }, &buddy).is_ok());
+    assert!(can_migrate(&MigrateRules { cache_hot_buddy: false, ..RULES }, &buddy).is_ok());
 }
 
 #[test]
@@ -80,7 +56,7 @@ fn a_task_moves_when_half_of_it_fits() {
         assert_eq!(d.offer(&rules, &TaskFacts { load: 1026, ..COLD }), refused);
         let taken = d.offer(&rules, &TaskFacts { load: 1025, ..COLD });
         assert_eq!(taken, Offer::Take { hot: false, then: Some(Stop::Enough) });
-        assert_eq!((d.left(), d.moved()), (-513, 1));
+        assert_eq!((d.walk.left, d.walk.moved), (-513, 1));
     }
 }
 
@@ -90,9 +66,9 @@ fn walks_until_the_load_is_moved() {
     let mut taken = 0;
     let why = loop {
         match d.step(&RULES, 10 - taken, false) {
-            Step::Stop(why) => break why,
-            Step::Pause => unreachable!("ten tasks need no pause"),
-            Step::Offer => {
+            WalkStep::Stop(why) => break why,
+            WalkStep::Pause => unreachable!("ten tasks need no pause"),
+            WalkStep::Offer => {
                 assert!(matches!(d.offer(&RULES, &COLD), Offer::Take { .. }));
                 taken += 1;
             }
@@ -103,57 +79,57 @@ fn walks_until_the_load_is_moved() {
 
 #[test]
 fn newidle_takes_one_on_preemptible_kernels() {
-    let newidle = Rules { pass: Pass::Newidle, ..RULES };
+    let newidle = MigrateRules { pass: PassKind::Newidle, ..RULES };
     let mut d = Detach::new(9000, 32, 10);
     assert_eq!(d.offer(&newidle, &COLD), Offer::Take { hot: false, then: Some(Stop::OneForNewidle) });
-    let server = Rules { preemptible: false, ..newidle };
+    let server = MigrateRules { preemptible: false, ..newidle };
     assert_eq!(d.offer(&server, &COLD), Offer::Take { hot: false, then: None });
 }
 
 #[test]
 fn an_idle_cpu_of_4_5_leaves_the_last_task() {
-    let stop = |rules: Rules| Detach::new(1024, 32, 2).step(&rules, 1, false);
-    for pass in [Pass::Idle, Pass::Newidle] {
-        assert_eq!(stop(Rules { pass, ..RULES }), Step::Stop(Stop::LastTask));
-        assert_eq!(stop(Rules { pass, ..OLD }), Step::Offer);
+    let stop = |rules: MigrateRules| Detach::new(1024, 32, 2).step(&rules, 1, false);
+    for pass in [PassKind::Idle, PassKind::Newidle] {
+        assert_eq!(stop(MigrateRules { pass, ..RULES }), WalkStep::Stop(Stop::LastTask));
+        assert_eq!(stop(MigrateRules { pass, ..OLD }), WalkStep::Offer);
     }
-    assert_eq!(stop(RULES), Step::Offer, "a busy one does not");
-    assert_eq!(Detach::new(1024, 32, 2).step(&RULES, 0, true), Step::Stop(Stop::NoTasks));
+    assert_eq!(stop(RULES), WalkStep::Offer, "a busy one does not");
+    assert_eq!(Detach::new(1024, 32, 2).step(&RULES, 0, true), WalkStep::Stop(Stop::NoTasks));
 }
 
 #[test]
 fn looks_at_each_task_once_and_at_nr_migrate_at_most() {
     let steps = |nr_migrate, running| {
         let mut d = Detach::new(1, nr_migrate, running);
-        let offers = (0..).take_while(|_| d.step(&RULES, running, false) == Step::Offer).count();
+        let offers = (0..).take_while(|_| d.step(&RULES, running, false) == WalkStep::Offer).count();
         (offers, d.step(&RULES, running, false))
     };
-    assert_eq!(steps(32, 5), (5, Step::Stop(Stop::LoopMax)));
-    assert_eq!(steps(32, 100), (32, Step::Stop(Stop::LoopMax)));
-    assert_eq!(steps(8, 100), (8, Step::Stop(Stop::LoopMax)));
+    assert_eq!(steps(32, 5), (5, WalkStep::Stop(Stop::LoopMax)));
+    assert_eq!(steps(32, 100), (32, WalkStep::Stop(Stop::LoopMax)));
+    assert_eq!(steps(8, 100), (8, WalkStep::Stop(Stop::LoopMax)));
 }
 
 #[test]
 fn pauses_every_32_tasks() {
     let mut d = Detach::new(1, 100, 100);
-    let pauses: Vec<usize> = (1..=100).filter(|_| d.step(&RULES, 100, false) == Step::Pause).collect();
+    let pauses: Vec<usize> = (1..=100).filter(|_| d.step(&RULES, 100, false) == WalkStep::Pause).collect();
     assert_eq!(pauses, [33, 65, 97], "a pause costs one look");
 }
 
 #[test]
 fn nothing_wanted_looks_at_nothing_and_counts_as_pinned() {
     let mut d = Detach::new(0, 32, 2);
-    assert_eq!(d.step(&RULES, 2, false), Step::Stop(Stop::NothingWanted));
-    assert!(d.all_pinned() && !d.some_pinned());
+    assert_eq!(d.step(&RULES, 2, false), WalkStep::Stop(Stop::NothingWanted));
+    assert!(d.walk.all_pinned && !d.walk.some_pinned);
 }
 
 #[test]
 fn one_task_that_could_come_lifts_the_pin() {
     let mut d = Detach::new(1024, 32, 3);
     d.offer(&RULES, &TaskFacts { allowed: false, ..COLD });
-    assert!(d.all_pinned() && d.some_pinned());
+    assert!(d.walk.all_pinned && d.walk.some_pinned);
     d.offer(&RULES, &TaskFacts { running: true, ..COLD });
-    assert!(!d.all_pinned() && d.some_pinned());
+    assert!(!d.walk.all_pinned && d.walk.some_pinned);
 }
 
 #[test]
@@ -162,38 +138,42 @@ fn heavy_tasks_count_as_pinned_in_3_4() {
     for (rules, pinned) in [(OLD, true), (RULES, false)] {
         let mut d = Detach::new(100, 32, 3);
         assert_eq!(d.offer(&rules, &heavy), Offer::Refuse(Refusal::TooHeavy { hot: false }));
-        assert_eq!(d.all_pinned(), pinned, "{:?}", rules.balancer);
+        assert_eq!(d.walk.all_pinned, pinned, "{:?}", rules.balancer);
     }
 }
 
 #[test]
 fn a_pinned_task_may_go_next_door_in_4_5() {
     let next_door = TaskFacts { allowed: false, allowed_nearby: true, ..COLD };
-    let after = |rules: Rules, task: TaskFacts| {
+    let after = |rules: MigrateRules, task: TaskFacts| {
         let mut d = Detach::new(1024, 32, 3);
         d.offer(&rules, &task);
-        d.nearby()
+        d.walk.nearby()
     };
     assert!(after(RULES, next_door));
     assert!(!after(OLD, next_door), "not yet in 3.4");
-    assert!(!after(Rules { pass: Pass::Newidle, ..RULES }, next_door), "newidle serves itself only");
+    assert!(
+        !after(MigrateRules { pass: PassKind::Newidle, ..RULES }, next_door),
+        "newidle serves itself only"
+    );
     assert!(!after(RULES, TaskFacts { allowed_nearby: false, ..next_door }));
     let mut d = Detach::new(1024, 32, 3);
     d.step(&RULES, 3, false);
     d.offer(&RULES, &next_door);
-    d.redirect();
-    assert!(!d.nearby() && d.left() == 1024 && d.some_pinned());
-    assert_eq!(d.step(&RULES, 3, false), Step::Offer);
+    d.walk.redirect();
+    assert!(!d.walk.nearby() && d.walk.left == 1024 && d.walk.some_pinned);
+    assert_eq!(d.step(&RULES, 3, false), WalkStep::Offer);
     d.offer(&RULES, &COLD);
     d.offer(&RULES, &next_door);
-    assert!(!d.nearby(), "nothing is wanted any more");
+    assert!(!d.walk.nearby(), "nothing is wanted any more");
 }
 
 #[test]
 fn a_heavy_task_that_passed_as_hot_is_counted_so_in_4_5() {
     let heavy = TaskFacts { load: 99_999, ran_ago_ns: 0, ..COLD };
-    let offer =
-        |rules: Rules| Detach::new(100, 32, 3).offer(&Rules { nr_balance_failed: 9, ..rules }, &heavy);
+    let offer = |rules: MigrateRules| {
+        Detach::new(100, 32, 3).offer(&MigrateRules { nr_balance_failed: 9, ..rules }, &heavy)
+    };
     assert_eq!(offer(RULES), Offer::Refuse(Refusal::TooHeavy { hot: true }));
     assert_eq!(offer(OLD), Offer::Refuse(Refusal::TooHeavy { hot: false }));
 }

@@ -11,7 +11,7 @@ use crate::balance::era::Balancer;
 
 /// The facts that the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct ImbalanceFacts {
     /// The generation of rules.
     pub balancer: Balancer,
     /// The load above a group's capacity is scaled by that capacity (4.8).
@@ -31,13 +31,12 @@ pub struct Facts {
 pub struct Amount {
     /// Load to pull, weight.
     pub load: u64,
-    /// The rule.
-    pub how: How,
+    pub how: AmountRule,
 }
 
 /// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum How {
+pub enum AmountRule {
     /// Enough to bring both groups to the domain's average.
     ToAverage,
     /// Limited by the busiest group's load above its capacity (before 2.6.32: above one task).
@@ -48,7 +47,7 @@ pub enum How {
     OneTask,
     /// Less than one task, but moving one uses more capacity.
     MoreThroughput,
-    /// Less than one task, and moving one would gain nothing: the small amount stands.
+    /// Less than one task, and moving one would gain nothing: the small amount remains.
     Small,
 }
 
@@ -62,7 +61,7 @@ pub fn task_load(group: &GroupStats, domain_avg_load: u64) -> u64 {
 }
 
 /// The amount to pull from the busiest group.
-pub fn calculate(f: &Facts) -> Amount {
+pub fn calculate(f: &ImbalanceFacts) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let avg = f.domain_avg_load;
     let task = task_load(busiest, avg);
@@ -79,7 +78,7 @@ pub fn calculate(f: &Facts) -> Amount {
         let give = busiest.avg_load.saturating_sub(avg) * busiest.capacity;
         let take = avg.saturating_sub(local.avg_load) * local.capacity;
         let load = (give.min(take) / SCALE).max(busiest.kinds.misfit_load);
-        return if load < task { fix_small(f, task, load) } else { Amount { load, how: How::Misfit } };
+        return if load < task { fix_small(f, task, load) } else { Amount { load, how: AmountRule::Misfit } };
     }
     let excess = busiest.avg_load - avg;
     let cap = above_capacity(f, task);
@@ -91,12 +90,12 @@ pub fn calculate(f: &Facts) -> Amount {
     if load < task {
         return fix_small(f, task, load);
     }
-    let how = if cap < excess && give < take { How::AboveCapacity } else { How::ToAverage };
+    let how = if cap < excess && give < take { AmountRule::AboveCapacity } else { AmountRule::ToAverage };
     Amount { load, how }
 }
 
 /// The busiest group's load beyond its capacity, as average load; `u64::MAX` if the rule has no such limit.
-fn above_capacity(f: &Facts, task: u64) -> u64 {
+fn above_capacity(f: &ImbalanceFacts, task: u64) -> u64 {
     let (local, busiest) = (&f.local, &f.busiest);
     let nr = u64::from(busiest.nr_running);
     match f.balancer {
@@ -116,7 +115,7 @@ fn above_capacity(f: &Facts, task: u64) -> u64 {
 }
 
 /// The rule for amounts below one task; the result is `computed` if moving a task does not pay.
-fn fix_small(f: &Facts, task: u64, computed: u64) -> Amount {
+fn fix_small(f: &ImbalanceFacts, task: u64, computed: u64) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let local_task = if local.nr_running == 0 { f.dst_load_per_task } else { local.load_per_task };
     // If the local tasks are smaller, a difference of one task is enough; otherwise it takes two.
@@ -130,7 +129,7 @@ fn fix_small(f: &Facts, task: u64, computed: u64) -> Amount {
         Balancer::V4_5 => busiest.avg_load + scaled_task >= local.avg_load + scaled_task * times,
     };
     if evens_out {
-        return Amount { load: task, how: How::OneTask };
+        return Amount { load: task, how: AmountRule::OneTask };
     }
     let used = |g: &GroupStats, task: u64, load: u64| g.capacity * task.min(load);
     let now = (used(busiest, task, busiest.avg_load) + used(local, local_task, local.avg_load)) / SCALE;
@@ -138,9 +137,9 @@ fn fix_small(f: &Facts, task: u64, computed: u64) -> Amount {
     let added = (busiest.avg_load * busiest.capacity).min(task * SCALE) / local.capacity;
     let moved = (left + used(local, local_task, local.avg_load + added)) / SCALE;
     if moved > now {
-        Amount { load: task, how: How::MoreThroughput }
+        Amount { load: task, how: AmountRule::MoreThroughput }
     } else {
-        Amount { load: computed, how: How::Small }
+        Amount { load: computed, how: AmountRule::Small }
     }
 }
 
@@ -171,10 +170,17 @@ mod tests {
             kinds: Default::default(),
         }
     }
-    fn facts(balancer: Balancer, local: GroupStats, busiest: GroupStats) -> Facts {
+    fn facts(balancer: Balancer, local: GroupStats, busiest: GroupStats) -> ImbalanceFacts {
         let load = SCALE * (local.group_load + busiest.group_load);
         let domain_avg_load = load / (local.capacity + busiest.capacity);
-        Facts { balancer, scales_excess: false, local, busiest, domain_avg_load, dst_load_per_task: 0 }
+        ImbalanceFacts {
+            balancer,
+            scales_excess: false,
+            local,
+            busiest,
+            domain_avg_load,
+            dst_load_per_task: 0,
+        }
     }
     use GroupType::{Imbalanced, Other, Overloaded};
 
@@ -182,14 +188,14 @@ mod tests {
     fn since_4_8_the_load_above_a_capacity_is_scaled_by_it() {
         let f = facts(Balancer::V4_5, group(4, 5, 1024, Overloaded), group(4, 16, 1024, Overloaded));
         assert_eq!(above_capacity(&f, 1024), 12 * 1024, "as if load and capacity had one unit");
-        assert_eq!(above_capacity(&Facts { scales_excess: true, ..f }, 1024), 3 * 1024);
+        assert_eq!(above_capacity(&ImbalanceFacts { scales_excess: true, ..f }, 1024), 3 * 1024);
     }
 
     #[test]
     fn half_the_difference_moves() {
         for b in BOTH {
             let f = facts(b, group(4, 4, 1024, Other), group(4, 12, 1024, Overloaded));
-            assert_eq!(calculate(&f), Amount { load: 4096, how: How::ToAverage }, "{b:?}");
+            assert_eq!(calculate(&f), Amount { load: 4096, how: AmountRule::ToAverage }, "{b:?}");
         }
     }
 
@@ -207,10 +213,10 @@ mod tests {
     fn the_busiest_group_keeps_its_capacity_in_3_4() {
         // Five tasks on four CPUs, local idle: the average would take 2.5, the capacity leaves 1.
         let f = facts(Balancer::V3_4, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
-        assert_eq!(calculate(&f), Amount { load: 1024, how: How::AboveCapacity });
-        let free = Facts { balancer: Balancer::V4_5, ..f };
+        assert_eq!(calculate(&f), Amount { load: 1024, how: AmountRule::AboveCapacity });
+        let free = ImbalanceFacts { balancer: Balancer::V4_5, ..f };
         assert_eq!(calculate(&free).load, 2560, "4.5 spares capacity only when both are overloaded");
-        let stuck = Facts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
+        let stuck = ImbalanceFacts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
         assert_eq!(calculate(&stuck).load, 2560, "an imbalanced group has no such limit");
     }
 
@@ -218,23 +224,23 @@ mod tests {
     fn before_2_6_32_the_busiest_group_keeps_one_task() {
         // Five tasks on four CPUs, local idle: the average would take 2.5, the limit of the load above one task is 1.
         let f = facts(Balancer::V2_6, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
-        assert_eq!(calculate(&f), Amount { load: 1024, how: How::AboveCapacity });
-        let stuck = Facts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
+        assert_eq!(calculate(&f), Amount { load: 1024, how: AmountRule::AboveCapacity });
+        let stuck = ImbalanceFacts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
         assert_eq!(task_load(&stuck.busiest, 640), 640);
         assert_eq!(calculate(&stuck).load, (1280 - 640) * 4, "the domain's average counts as a task");
     }
 
     #[test]
     fn two_overloaded_groups_of_4_5_count_tasks_against_capacity() {
-        // 24 tasks of 900 against 5: the excess over capacity, 24 * 1024 - 4096, is no limit.
+        // 24 tasks of 900 against 5: the excess over capacity, 24 * 1024 - 4096, does not limit.
         let f = facts(Balancer::V4_5, group(4, 5, 900, Overloaded), group(4, 24, 900, Overloaded));
         let room = f.domain_avg_load - f.local.avg_load;
-        assert_eq!(calculate(&f), Amount { load: room * 4, how: How::ToAverage });
+        assert_eq!(calculate(&f), Amount { load: room * 4, how: AmountRule::ToAverage });
         // Few but heavy tasks: 5 * 1024 - 4096 = 1024 limits an excess of 6144.
         let f = facts(Balancer::V4_5, group(4, 5, 10, Overloaded), group(4, 5, 10240, Overloaded));
         assert!(f.busiest.avg_load - f.domain_avg_load > 1024);
         assert_eq!(above_capacity(&f, 10240), 1024);
-        assert_eq!(calculate(&f).how, How::OneTask, "the rest is less than one such task");
+        assert_eq!(calculate(&f).how, AmountRule::OneTask, "the rest is less than one such task");
     }
 
     #[test]
@@ -256,7 +262,7 @@ mod tests {
             let a = calculate(&f);
             assert_eq!(
                 (a.load, a.how),
-                (1024, How::OneTask),
+                (1024, AmountRule::OneTask),
                 "{b:?}: a whole task's difference still counts"
             );
             // 2.5 against 2.2 of unequal tasks: less than a task, and nothing gained.
@@ -265,7 +271,7 @@ mod tests {
             near.local.avg_load = 2540;
             near.domain_avg_load = 2570;
             let a = calculate(&near);
-            assert_eq!((a.load, a.how), (30, How::Small), "{b:?}");
+            assert_eq!((a.load, a.how), (30, AmountRule::Small), "{b:?}");
         }
     }
 
@@ -279,8 +285,8 @@ mod tests {
                 f.domain_avg_load = 2044;
                 calculate(&f).how
             };
-            assert_eq!(near(1024), How::Small, "{b:?}");
-            assert_eq!(near(1000), How::OneTask, "{b:?}");
+            assert_eq!(near(1024), AmountRule::Small, "{b:?}");
+            assert_eq!(near(1000), AmountRule::OneTask, "{b:?}");
         }
     }
 
@@ -296,7 +302,7 @@ mod tests {
             f.domain_avg_load = 4900;
             // Scaled task is 6000: 5000 + 6000 < 1000 + 12000.
             let a = calculate(&f);
-            assert_eq!((a.load, a.how), (3000, How::MoreThroughput), "{b:?}");
+            assert_eq!((a.load, a.how), (3000, AmountRule::MoreThroughput), "{b:?}");
         }
     }
 
@@ -306,7 +312,7 @@ mod tests {
         for b in BOTH {
             let mut f = facts(b, group(1, 2, 1024, Other), group(1, 2, 1024, Imbalanced));
             f.domain_avg_load = 2048;
-            assert_eq!(calculate(&f), Amount { load: 0, how: How::Small }, "{b:?}");
+            assert_eq!(calculate(&f), Amount { load: 0, how: AmountRule::Small }, "{b:?}");
         }
     }
 
@@ -316,7 +322,7 @@ mod tests {
         f.domain_avg_load = 2048;
         // Local 3072 is above 2048: only the busiest side limits, (5120 - 2048).
         assert_eq!(calculate(&f).load, 3072);
-        let f = Facts { balancer: Balancer::V4_5, ..f };
+        let f = ImbalanceFacts { balancer: Balancer::V4_5, ..f };
         assert_eq!(calculate(&f).load, 1024, "4.5 moves one task at most");
     }
 
@@ -324,9 +330,9 @@ mod tests {
     fn a_far_busier_local_group_wraps_the_test_of_3_4() {
         let mut f = facts(Balancer::V3_4, group(1, 9, 1024, Other), group(1, 2, 1024, Imbalanced));
         f.domain_avg_load = 4000;
-        assert_eq!(calculate(&f).how, How::OneTask);
-        let f = Facts { balancer: Balancer::V4_5, ..f };
-        assert_eq!(calculate(&f).how, How::Small);
+        assert_eq!(calculate(&f).how, AmountRule::OneTask);
+        let f = ImbalanceFacts { balancer: Balancer::V4_5, ..f };
+        assert_eq!(calculate(&f).how, AmountRule::Small);
     }
 
     #[test]
@@ -337,7 +343,10 @@ mod tests {
         f.busiest.capacity = 512;
         f.local.avg_load = 1000;
         f.domain_avg_load = 4900;
-        assert_eq!(calculate(&f).how, How::Small);
-        assert_eq!(calculate(&Facts { dst_load_per_task: 4000, ..f }).how, How::MoreThroughput);
+        assert_eq!(calculate(&f).how, AmountRule::Small);
+        assert_eq!(
+            calculate(&ImbalanceFacts { dst_load_per_task: 4000, ..f }).how,
+            AmountRule::MoreThroughput
+        );
     }
 }

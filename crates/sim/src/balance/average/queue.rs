@@ -11,7 +11,6 @@ use schedlab_base::CpuId;
 /// One CPU of the busiest group, read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// The CPU.
     pub cpu: CpuId,
     /// Load of this instant, unbiased (`weighted_cpuload`).
     pub load: u64,

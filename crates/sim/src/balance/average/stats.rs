@@ -13,7 +13,6 @@ use schedlab_base::CpuId;
 /// One CPU as a pass reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSample {
-    /// The CPU.
     pub cpu: CpuId,
     /// Biased load: `target_load` for a CPU of the local group, `source_load` for others (LB_BIAS).
     pub load: u64,
@@ -68,7 +67,6 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Adds a CPU.
     #[inline]
     pub fn add(&mut self, s: &CpuSample) {
         self.load += s.load;
@@ -140,7 +138,6 @@ pub struct GroupStats {
     pub slots: u64,
     /// Runnable tasks: of all classes in 3.4, fair ones in 4.5.
     pub nr_running: u32,
-    /// Idle CPUs.
     pub idle_cpus: u32,
     /// CPUs.
     pub weight: u32,
@@ -160,14 +157,14 @@ pub struct GroupStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::capacity::Later;
+    use crate::balance::capacity::AverageLater;
 
     const OLD: DomainFacts = DomainFacts {
         balancer: Balancer::V3_4,
         imbalance_pct: 125,
         share_capacity: false,
         prefer_sibling: false,
-        later: Later {
+        later: AverageLater {
             scales_excess: false,
             siblings_by_difference: false,
             idle_forces: false,

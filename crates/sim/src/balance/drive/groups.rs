@@ -5,29 +5,29 @@
 //! D001's shortcuts end the loop over groups early; the totals are then those that a periodic pass stored.
 //! `ring` has the loop that most groups take.
 
-use super::ring::Next;
+use super::ring::AfterReading;
 use crate::balance::capacity::GroupFacts;
-use crate::balance::era::Pass as Kind;
-use crate::balance::spare::busiest::{DomainStats, Verdict};
+use crate::balance::era::PassKind;
+use crate::balance::spare::busiest::{Decision, DomainStats};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::Tally;
 use crate::balance::spare::{Cores, DomainFacts, turn};
-use crate::balance::state::{Groups, Pass, Queues, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
+use crate::balance::state::{Groups, Pass, PassStage, Queues};
+use crate::costs::rq_lock_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 impl System<'_> {
-    /// A newidle pass gives up at once if work has come. Returns whether the pass may go on.
+    /// A newidle pass gives up at once if work has come. Returns whether the pass may continue.
     pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
         if p.trigger != BalanceTrigger::Newidle {
             return true;
         }
         let pending = !self.cpus[p.dst].wake_list.is_empty();
-        let turn = turn::newidle_may_begin(self.nr_running[p.dst], pending);
+        let turn = turn::newidle_may_begin(self.rqs.nr_running(p.dst), pending);
         if turn.is_err() {
             p.not_our_turn = true;
             self.end_balanced(p, at, BalanceReason::WorkCame);
@@ -42,14 +42,14 @@ impl System<'_> {
         let began = *at;
         let over = self.read_groups_on(by, p, &facts, at);
         let mut seen = None;
-        if over && let Stage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
+        if over && let PassStage::Groups(Groups { seen: Some((all, scan)), .. }) = &mut p.stage {
             scan.finish(all);
             seen = Some(*all);
         }
         if let Some(seen) = &seen {
             self.leave_hints(by, p, seen, at);
         }
-        self.stats.stats_ns += *at - began;
+        self.accounts.stats.stats_ns += *at - began;
         match seen {
             Some(seen) => self.decide_spare(p, &facts, &seen, *at),
             None if over => self.end_balanced(p, *at, BalanceReason::NoBusiest),
@@ -60,24 +60,31 @@ impl System<'_> {
     /// The loop over groups; false if time must pass first.
     fn read_groups_on(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> bool {
         loop {
-            let next = if self.plain_groups() { self.sight().read_ring(by, p, at) } else { Next::Group };
-            let next = if next == Next::Group { self.read_group(by, p, facts, at) } else { next };
+            let next =
+                if self.plain_groups() { self.sight().read_ring(by, p, at) } else { AfterReading::Group };
+            let next = if next == AfterReading::Group { self.read_group(by, p, facts, at) } else { next };
             match next {
-                Next::Pause => return false,
-                Next::Complete => return true,
-                Next::Group => {}
+                AfterReading::Pause => return false,
+                AfterReading::Complete => return true,
+                AfterReading::Group => {}
             }
         }
     }
 
     /// Reads the next group of whatever kind.
-    pub(super) fn read_group(&mut self, by: CpuId, p: &mut Pass, facts: &DomainFacts, at: &mut u64) -> Next {
+    pub(super) fn read_group(
+        &mut self,
+        by: CpuId,
+        p: &mut Pass,
+        facts: &DomainFacts,
+        at: &mut u64,
+    ) -> AfterReading {
         let Pass { stage, dst, level, trigger, visited, groups_read, .. } = p;
         let (dst, level, trigger) = (*dst, *level, *trigger);
-        let Stage::Groups(g) = stage else { return Next::Complete };
+        let PassStage::Groups(g) = stage else { return AfterReading::Complete };
         let groups = &self.fixed.domains.of_cpu[dst][level].groups;
         let (nr_groups, Some(index)) = (groups.len(), groups.get(g.group).copied()) else {
-            return Next::Complete;
+            return AfterReading::Complete;
         };
         let (local, shares) = (g.group == 0, self.has(Feature::IlbShare));
         let takes = shares && trigger == BalanceTrigger::Newidle && !local && g.read == 0;
@@ -87,8 +94,10 @@ impl System<'_> {
             stats
         } else {
             let misfits = facts.asym.marked && !local;
-            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else { return Next::Pause };
-            let to_idle = facts.gives_to_idle(Kind::from(trigger)) && !local;
+            let Some(sums) = self.sum_group(by, g, index, misfits, visited, at) else {
+                return AfterReading::Pause;
+            };
+            let to_idle = facts.gives_to_idle(PassKind::from(trigger)) && !local;
             let mut stats = sums.close(&self.spare_group(index), facts.imbalance_pct, to_idle);
             if facts.asym.marked {
                 stats.kinds = self.kinds(index, sums.misfit());
@@ -102,16 +111,20 @@ impl System<'_> {
         if let Some((seen, scan)) = &mut g.seen {
             *groups_read = groups_read.saturating_add(1);
             if !scan.take(seen, facts, index, &stats) {
-                return Next::Complete;
+                return AfterReading::Complete;
             }
         } else {
             let (hints, cost) = self.read_hints(by, dst, level, trigger);
             *at += cost;
             let on = Shortcuts::of(self.fixed.kernel.features);
-            let scan = GroupLoop::new(on, Kind::from(trigger), hints.as_ref());
+            let scan = GroupLoop::new(on, PassKind::from(trigger), hints.as_ref());
             g.seen = Some((DomainStats::new(stats), scan));
         }
-        if *at >= self.horizon && g.group < nr_groups { Next::Pause } else { Next::Group }
+        if *at >= self.stepping.horizon && g.group < nr_groups {
+            AfterReading::Pause
+        } else {
+            AfterReading::Group
+        }
     }
 
     /// Sums over the CPUs of the loop's present group; `None` if time must pass before the next of them.
@@ -130,14 +143,14 @@ impl System<'_> {
         let (mut read, mut tally) = (from, if from == 0 { Tally::default() } else { g.tally });
         while read < nr {
             let cpu = self.fixed.domains.groups[index as usize].cpus[read];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let sample = self.sight().sample(cpu);
             tally.add(&sample);
             if misfits {
                 tally.add_misfit(&sample);
             }
             read += 1;
-            if read - from >= batch && read < nr && *at >= self.horizon {
+            if read - from >= batch && read < nr && *at >= self.stepping.horizon {
                 break;
             }
         }
@@ -153,7 +166,7 @@ impl System<'_> {
     fn spare_group(&self, index: u32) -> GroupFacts {
         let (at, weight) = (index as usize, self.fixed.domains.groups[index as usize].cpus.len());
         GroupFacts {
-            imbalanced: self.group_flags[at],
+            imbalanced: self.balance.imbalanced[at],
             capacity: self.group_capacity(index),
             ..GroupFacts::of(weight as u32, self.fixed.group_capacity[at])
         }
@@ -163,10 +176,10 @@ impl System<'_> {
     /// state.
     fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
         if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
-            self.overload = seen.overload;
+            self.balance.overload = seen.overload;
         }
-        let kind = Kind::from(p.trigger);
-        if kind == Kind::Newidle {
+        let kind = PassKind::from(p.trigger);
+        if kind == PassKind::Newidle {
             return;
         }
         self.set_scan_depth(p, seen.sum_util);
@@ -187,19 +200,19 @@ impl System<'_> {
 
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
         let facts = &DomainFacts { cores: self.unlike_cores(p, seen), ..*facts };
-        match seen.decide(facts, Kind::from(p.trigger)) {
-            Verdict::Balanced(why) => {
+        match seen.decide(facts, PassKind::from(p.trigger)) {
+            Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
-            Verdict::Pull { group, amount, .. } => {
+            Decision::Pull { group, amount, .. } => {
                 let queue = BusiestQueue::new(
                     amount,
                     facts.imbalance_pct,
                     self.fixed.history.boosts_by_runnable,
                     facts.asym,
                 );
-                p.stage = Stage::Queues(Queues { group, read: 0, queue, amount });
+                p.stage = PassStage::Queues(Queues { group, read: 0, queue, amount });
             }
         }
     }
@@ -218,21 +231,21 @@ impl System<'_> {
         let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
         while q.read < nr {
             let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let capacity = self.capacity_of(cpu);
             q.queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
                 util: self.cfs_util(cpu),
-                runnable: self.queues[self.root(cpu)].avg.runnable_avg,
+                runnable: self.fair.queues[self.root(cpu)].avg.runnable_avg,
                 h_nr_running: self.h_nr_balanced(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
-                misfit: self.misfit[cpu],
+                misfit: self.balance.misfit[cpu],
             });
             q.read += 1;
-            if q.read < nr && *at >= self.horizon {
-                p.stage = Stage::Queues(q);
+            if q.read < nr && *at >= self.stepping.horizon {
+                p.stage = PassStage::Queues(q);
                 return;
             }
         }
@@ -242,13 +255,13 @@ impl System<'_> {
         };
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked; the source's length was just read.
-        if self.nr_running[src] > 1 {
-            *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+        if self.rqs.nr_running(src) > 1 {
+            *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.
-            self.lines.dirty(src);
-            self.lines.read(by, src);
+            self.memory.remote_reads.dirty(src);
+            self.memory.remote_reads.read(by, src);
         }
         p.src = Some(src);
-        p.stage = Stage::Take { src, amount: q.amount };
+        p.stage = PassStage::Take { src, amount: q.amount };
     }
 }

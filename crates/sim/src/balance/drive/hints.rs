@@ -1,10 +1,10 @@
 //! Reading and writing the state that the CPUs of a domain share, with its cost, ns.
 
 use crate::balance::shared::Gathered;
-use crate::balance::spare::newidle_scan::{SharedHints, Span};
+use crate::balance::spare::newidle_scan::{DomainSpan, SharedHints};
 use crate::balance::spare::stats::GroupStats;
 use crate::balance::state::Pass;
-use crate::costs::{Read, probe_ns};
+use crate::remote_reads::{LineRead, probe_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
@@ -13,10 +13,10 @@ use schedlab_trace::BalanceTrigger;
 impl System<'_> {
     /// Cost of fetching a line that `writer` wrote.
     fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
-        let read = match self.lines.distance(by, writer) {
-            Distance::Own => Read::Hit,
-            Distance::Smt | Distance::Llc => Read::MissNear,
-            Distance::Node | Distance::Remote => Read::MissFar,
+        let read = match self.memory.remote_reads.distance(by, writer) {
+            Distance::Own => LineRead::Hit,
+            Distance::Smt | Distance::Llc => LineRead::MissNear,
+            Distance::Node | Distance::Remote => LineRead::MissFar,
         };
         probe_ns(&self.fixed.machine.costs, read)
     }
@@ -35,7 +35,7 @@ impl System<'_> {
         }
         let Some(at) = self.fixed.shared_of[dst][level] else { return (None, 0) };
         let (version, writer, hints) = {
-            let s = &self.shared[at as usize];
+            let s = &self.balance.shared[at as usize];
             (s.version, s.writer, s.hints)
         };
         // The reading CPU has its own copy of the line; its record of the level holds the version of that copy.
@@ -50,10 +50,10 @@ impl System<'_> {
         &mut self,
         by: CpuId,
         p: &Pass,
-        change: impl FnOnce(&mut SharedHints, &Span) -> bool,
+        change: impl FnOnce(&mut SharedHints, &DomainSpan) -> bool,
     ) -> u64 {
         let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return 0 };
-        let s = &mut self.shared[at as usize];
+        let s = &mut self.balance.shared[at as usize];
         let span = s.span;
         if !change(&mut s.hints, &span) {
             return 0;
@@ -74,13 +74,13 @@ impl System<'_> {
         at: u64,
     ) -> Option<(GroupStats, u64)> {
         let window_ns = self.cpus[dst].levels[level].cost.max_ns;
-        let g = self.gathered.get(group as usize)?.as_ref()?;
+        let g = self.balance.gathered.get(group as usize)?.as_ref()?;
         (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
     }
 
     /// ILB_SHARE: stores a group's statistics for others; returns the cost.
     pub fn leave_gathered(&mut self, by: CpuId, group: u32, at_ns: u64, stats: GroupStats) -> u64 {
-        let Some(place) = self.gathered.get_mut(group as usize) else { return 0 };
+        let Some(place) = self.balance.gathered.get_mut(group as usize) else { return 0 };
         let before = place.replace(Gathered { at_ns, by, stats });
         before.map_or(self.fixed.machine.costs.probe_hit_ns, |b| self.fetch_ns(by, b.by))
     }

@@ -7,16 +7,16 @@ use crate::balance::capacity::SCALE;
 use crate::balance::idlest::{
     ByLoad, ByRoom, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
-use crate::balance::idlest_cpu::{Candidate, IdlestCpu, Sleep};
-use crate::balance::state::{Walk, Why, levels};
-use crate::costs::visit_ns;
+use crate::balance::idlest_cpu::{Candidate, IdleSleep, IdlestCpu};
+use crate::balance::state::{Descent, Why, levels};
 use crate::frame::Step;
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 
 impl System<'_> {
-    /// Searches one level. `Err(time)`: the descent goes on at that time; `Ok`: the CPU is chosen.
-    pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
+    /// Searches one level. `Err(time)`: the descent continues at that time; `Ok`: the CPU is chosen.
+    pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Descent) -> Result<CpuId, u64> {
         let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
         let mut cost = 0;
         let weight = self.fixed.domains.of_cpu[walk.at][level].cpus.len() as u32;
@@ -42,14 +42,14 @@ impl System<'_> {
 
     fn visit(&mut self, by: CpuId, cpu: CpuId) -> u64 {
         let costs = &self.fixed.machine.costs;
-        costs.fork_visit_ns + visit_ns(costs, self.lines.read(by, cpu))
+        costs.fork_visit_ns + visit_ns(costs, self.memory.remote_reads.read(by, cpu))
     }
 
     fn idlest_group(
         &mut self,
         by: CpuId,
         task: TaskId,
-        walk: &Walk,
+        walk: &Descent,
         level: usize,
         cost: &mut u64,
     ) -> GroupChoice {
@@ -76,9 +76,10 @@ impl System<'_> {
                 }
                 *cost += self.visit(by, cpu);
                 if let Some(rooms) = &mut rooms {
-                    let used = match self.tasks[task].cpu == cpu {
-                        true => self.util_without(cpu, task),
-                        false => self.cfs_util(cpu),
+                    let used = if self.tasks[task].cpu == cpu {
+                        self.util_without(cpu, task)
+                    } else {
+                        self.cfs_util(cpu)
                     };
                     rooms.add(self.fixed.cpu_capacity[cpu].saturating_sub(used));
                 }
@@ -93,7 +94,7 @@ impl System<'_> {
                 rooms.close(index, local);
             }
             if by_spare {
-                let imbalanced = self.group_flags[index as usize];
+                let imbalanced = self.balance.imbalanced[index as usize];
                 let misfit = params.asym_capacity && itself.is_some_and(|t| !self.fits_group(t, index));
                 let max_capacity =
                     if params.asym_capacity { self.kinds(index, 0).max_capacity } else { SCALE };
@@ -103,7 +104,7 @@ impl System<'_> {
                 loads.close(index, capacity, local);
             }
         }
-        let util = self.entities[self.tasks[task].entity].avg.util_avg;
+        let util = self.fair.entities[self.tasks[task].entity].avg.util_avg;
         if let Some(choice) = rooms.and_then(|rooms| rooms.choose(util, params.imbalance_pct)) {
             return choice;
         }
@@ -114,16 +115,16 @@ impl System<'_> {
     /// (`cpu_load_without`, `idle_cpu_without`).
     fn spare_sample(&mut self, cpu: CpuId, itself: Option<TaskId>) -> SpareSample {
         let load = itself.filter(|t| self.tasks[*t].cpu == cpu).map(|t| (t, self.task_h_load(t)));
-        let avg = &self.queues[self.root(cpu)].avg;
+        let avg = &self.fair.queues[self.root(cpu)].avg;
         let all = SpareSample {
             load: avg.load_avg,
             util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
-            nr_running: self.nr_running[cpu],
-            idle: self.idle[cpu],
+            nr_running: self.rqs.nr_running(cpu),
+            idle: self.rqs.is_idle(cpu),
         };
         let Some((task, load)) = load else { return all };
-        let own = &self.entities[self.tasks[task].entity].avg;
+        let own = &self.fair.entities[self.tasks[task].entity].avg;
         let nr_running = all.nr_running.saturating_sub(1);
         SpareSample {
             load: all.load.saturating_sub(load),
@@ -152,7 +153,7 @@ impl System<'_> {
             let candidate = Candidate {
                 cpu,
                 load: self.load_now(cpu),
-                sleep: self.idle[cpu].then(|| self.sleep_of(cpu)),
+                sleep: self.rqs.is_idle(cpu).then(|| self.sleep_of(cpu)),
                 sched_idle: self.yields_to(&self.fixed.history, cpu, task),
             };
             if search.probe(&candidate) {
@@ -162,7 +163,7 @@ impl System<'_> {
         search.result().map(|c| c.cpu)
     }
 
-    fn sleep_of(&self, cpu: CpuId) -> Sleep {
+    fn sleep_of(&self, cpu: CpuId) -> IdleSleep {
         let c = &self.cpus[cpu];
         let exit_latency_us = match c.task.step {
             Step::Halted { state } => {
@@ -170,7 +171,7 @@ impl System<'_> {
             }
             _ => None,
         };
-        Sleep { exit_latency_us, since: Ns(c.idle_stamp) }
+        IdleSleep { exit_latency_us, since: Ns(c.idle_stamp) }
     }
 }
 
@@ -189,7 +190,7 @@ mod tests {
             let mut sink = Discard;
             let mut sys = System::new(&machine, Kernel::profile(profile).expect("a profile"), 1, &mut sink);
             let runs = born(&mut sys, CpuId(1));
-            sys.nr_sched_idle[CpuId(1)] = 1;
+            sys.rqs.add_sched_idle(CpuId(1), 1);
             sys.tasks[runs].attr.policy = Policy::Idle;
             // Two idle CPUs that have just gone idle, and one with a SCHED_IDLE task.
             sys.cpus[CpuId(0)].idle_stamp = 10;

@@ -23,7 +23,7 @@ impl System<'_> {
     pub fn update_misfit(&mut self, cpu: CpuId, task: Option<TaskId>) {
         if self.fixed.asym && self.fixed.history.misfit {
             let load = task.filter(|t| self.is_misfit(*t, cpu)).map(|t| self.task_h_load(t).max(1));
-            self.misfit[cpu] = load.unwrap_or(0);
+            self.balance.misfit[cpu] = load.unwrap_or(0);
         }
     }
 
@@ -47,7 +47,7 @@ impl System<'_> {
     /// (`check_misfit_status`).
     pub(super) fn misfit_kicks(&self, cpu: CpuId, imbalance_pct: u32) -> bool {
         let orig = self.fixed.cpu_capacity[cpu];
-        self.misfit[cpu] > 0
+        self.balance.misfit[cpu] > 0
             && (orig < self.fixed.max_capacity || is_reduced(self.capacity_of(cpu), orig, imbalance_pct))
     }
 
@@ -63,7 +63,7 @@ impl System<'_> {
             before_types: history.capacity_before_types,
             dst_capacity: self.capacity_of(dst),
             dst_core_busy: history.misfit_to_idle_cores
-                && !self.fixed.siblings[dst].iter().all(|s| self.idle[*s]),
+                && !self.fixed.siblings[dst].iter().all(|s| self.rqs.is_idle(*s)),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Balancing taken through time: each step reads the state of its own instant, and has its cost.
 
+mod counts;
 mod groups;
 mod hints;
 mod idlest_walk;
-mod loads;
+mod load_estimates;
 mod misfit;
 mod newidle;
 mod nohz;
@@ -13,4 +14,3 @@ mod push;
 mod ring;
 mod take;
 mod take_spare;
-mod tell;

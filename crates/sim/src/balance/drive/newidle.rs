@@ -4,11 +4,11 @@
 //! it looks. Each domain's cost is recorded. The CPU's next periodic balance is brought forward, for an idle CPU has
 //! shorter intervals. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw dice (`newidle_dice`).
 
-use super::pass::Progress;
-use crate::balance::era::Pass as Kind;
+use super::pass::PassProgress;
+use crate::balance::era::PassKind;
 use crate::balance::interval::NextBalance;
 use crate::balance::newidle_dice;
-use crate::balance::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
+use crate::balance::newidle_gate::{EnterFacts, Gates, NewidleArrivals, climb, enter, has_work};
 use crate::balance::state::Newidle;
 use crate::frame::Step;
 use crate::system::System;
@@ -37,13 +37,13 @@ impl System<'_> {
         let facts = EnterFacts {
             avg_idle_ns: c.avg_idle_ns,
             migration_cost_ns,
-            overload: self.overload,
+            overload: self.balance.overload,
             lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
         };
         if c.levels.is_empty() {
             return self.begin_pick(cpu, 0);
         }
-        let next = NextBalance::new(self.jiffies(), Kind::Newidle, self.fixed.kernel.tunables.hz);
+        let next = NextBalance::new(self.jiffies(), PassKind::Newidle, self.fixed.kernel.tunables.hz);
         let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
         if let Err(why) = enter(gates, &facts) {
             self.skip_newidle(cpu, why, &facts);
@@ -60,7 +60,7 @@ impl System<'_> {
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
     }
 
-    /// Goes on with the pass, or up to the next domain, or on to the switch.
+    /// Continues the pass, or begins with the next domain or the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
         let (at, pauses) = self.read_on(cpu, |c| &mut c.newidle.pass);
         if pauses {
@@ -76,8 +76,8 @@ impl System<'_> {
             return self.end_newidle(cpu, &n);
         }
         let at = match self.pass_step(cpu, &mut n.pass, at) {
-            Progress::Until(at) => at,
-            Progress::Over(at) => {
+            PassProgress::Until(at) => at,
+            PassProgress::Over(at) => {
                 n.ending = true;
                 at
             }
@@ -91,9 +91,9 @@ impl System<'_> {
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
         let gates = self.fixed.gates;
         let c = &self.cpus[cpu];
-        let arrived = Arrived {
+        let arrived = NewidleArrivals {
             pulled: n.pulled,
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             wakeup_pending: !c.wake_list.is_empty(),
         };
         if n.level > 0 && has_work(gates, &arrived) {
@@ -146,7 +146,7 @@ impl System<'_> {
     }
 
     /// Records the outcome of a pass that the dice had allowed.
-    fn tell_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
+    fn report_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
         let (rate, now) = (self.has(Feature::NiRate), self.now);
         let dice = &mut self.cpus[cpu].levels[level].dice;
         let weight = if self.fixed.kernel.features.has(Feature::NiRandom) { dice.weight() } else { 1 };
@@ -166,7 +166,7 @@ impl System<'_> {
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
-    /// A domain's pass is over: its cost is recorded, time goes on at `at`.
+    /// A domain's pass is over: its cost is recorded, time continues at `at`.
     fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
         let (gates, tick) = (self.fixed.gates, self.now / self.fixed.tick_ns);
         let hz = self.fixed.kernel.tunables.hz;
@@ -181,7 +181,7 @@ impl System<'_> {
         } else {
             known.passed(gates, cost, tick, hz);
         }
-        self.tell_dice(cpu, n.level, n.pass.moved() > 0);
+        self.report_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;
@@ -192,9 +192,9 @@ impl System<'_> {
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
-        self.stats.newidle_ns += self.now - n.began_ns.max(self.counted_from);
+        self.accounts.stats.newidle_ns += self.now - n.began_ns.max(self.accounts.counted_from);
         self.bring_forward(cpu, n);
-        let has_tasks = self.nr_running[cpu] > 0;
+        let has_tasks = self.rqs.nr_running(cpu) > 0;
         let c = &mut self.cpus[cpu];
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
         if n.pulled || has_tasks {

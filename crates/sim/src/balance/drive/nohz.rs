@@ -4,12 +4,11 @@
 //! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due.
 //! A CPU that goes idle brings averages up to date without a request (5.13). Times are jiffies.
 
-use crate::balance::average::nohz::{KickFacts, kick_needed};
+use crate::balance::average::nohz::kick_needed;
 use crate::balance::interval::ms_to_jiffies;
-use crate::balance::nohz::{find_ilb, serves};
+use crate::balance::nohz::{KickFacts, find_ilb, serves};
 use crate::balance::spare::nohz as spare_nohz;
 use crate::balance::state::Periodic;
-use crate::costs::visit_ns;
 use crate::frame::Step;
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -38,12 +37,12 @@ impl System<'_> {
         if self.looks_at_spare() {
             return self.kick_for_spare(cpu, now);
         }
-        let (why, asked) = if self.nohz.nr_tickless == 0 {
+        let (why, asked) = if self.balance.nohz.nr_tickless == 0 {
             (KickReason::NobodyTickless, None)
         } else {
-            match kick_needed(&self.kick_facts(cpu, now)) {
+            match kick_needed(self.fixed.balancer, &self.kick_facts(cpu, now)) {
                 Ok(kick) => {
-                    self.nohz.next_balance = now + 1;
+                    self.balance.nohz.next_balance = now + 1;
                     self.kick_balancer(cpu, kick.into())
                 }
                 Err(why) => (why.into(), None),
@@ -55,7 +54,7 @@ impl System<'_> {
     /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run a task that has just come.
     /// Before 5.5 that exception is not modelled.
     pub(super) fn idle_at_tick(&self, cpu: CpuId) -> bool {
-        if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
+        if self.looks_at_spare() { self.rqs.is_idle(cpu) } else { self.cpus[cpu].curr.is_none() }
     }
 
     /// Asks a tickless CPU to balance, unless it has been asked and has not finished. Returns the decision and the CPU
@@ -63,9 +62,11 @@ impl System<'_> {
     fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
         // A CPU stays in the mask up to its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;
-        let candidate = |c: &CpuId| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
+        let candidate = |c: &CpuId| self.balance.nohz.tickless[*c] && (!skips_busy || self.rqs.is_idle(*c));
         let lowest = self.cpus.ids().find(candidate);
-        let Some(ilb) = find_ilb(lowest, |c| self.idle[c]) else { return (KickReason::NobodyIdle, None) };
+        let Some(ilb) = find_ilb(lowest, |c| self.rqs.is_idle(c)) else {
+            return (KickReason::NobodyIdle, None);
+        };
         if std::mem::replace(&mut self.cpus[ilb].nohz_asked.balance, true) {
             return (KickReason::Asked, None);
         }
@@ -75,33 +76,17 @@ impl System<'_> {
 
     /// The same since 5.5: the kick may ask for averages alone, or for the time at which balancing is due next.
     fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
-        let old = self.kick_facts(cpu, now);
-        let facts = spare_nohz::KickFacts {
-            idle_at_tick: old.idle_at_tick,
-            tickless: old.tickless,
-            now,
-            next_balance: old.next_balance,
-            next_blocked: self.nohz.has_blocked.then_some(self.nohz.next_blocked),
-            needs_update: self.nohz.needs_update,
-            nr_running: old.nr_running,
-            h_nr_running: old.h_nr_running,
-            busy_nearby: old.busy_nearby,
-            capacity: old.capacity,
-            capacity_orig: old.capacity_orig,
-            imbalance_pct: old.imbalance_pct,
-            misfit: old.misfit,
-        };
-        let asks = match spare_nohz::kick(&facts) {
+        let asks = match spare_nohz::kick(&self.kick_facts(cpu, now)) {
             Ok(asks) => asks,
             Err(why) => return self.kick_decided(cpu, why.into(), None),
         };
         if asks.flags.balance {
-            self.nohz.next_balance = now + 1;
+            self.balance.nohz.next_balance = now + 1;
         }
-        let tickless = self.cpus.ids().filter(|c| self.nohz.tickless[*c]);
+        let tickless = self.cpus.ids().filter(|c| self.balance.nohz.tickless[*c]);
         let cores = self.fixed.history.ilb_on_idle_core;
-        let core_idles = |c: CpuId| !cores || self.fixed.siblings[c].iter().all(|s| self.idle[*s]);
-        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c], core_idles) else {
+        let core_idles = |c: CpuId| !cores || self.fixed.siblings[c].iter().all(|s| self.rqs.is_idle(*s));
+        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.rqs.is_idle(c), core_idles) else {
             return self.kick_decided(cpu, KickReason::NobodyIdle, None);
         };
         let c = &mut self.cpus[ilb];
@@ -118,12 +103,13 @@ impl System<'_> {
         let capacity = self.capacity_of(cpu);
         let levels = &self.fixed.domains.of_cpu[cpu];
         KickFacts {
-            balancer: self.fixed.balancer,
             idle_at_tick: self.idle_at_tick(cpu),
-            tickless: self.nohz.nr_tickless,
+            tickless: self.balance.nohz.nr_tickless,
             now,
-            next_balance: self.nohz.next_balance,
-            nr_running: self.nr_running[cpu],
+            next_balance: self.balance.nohz.next_balance,
+            next_blocked: self.balance.nohz.has_blocked.then_some(self.balance.nohz.next_blocked),
+            needs_update: self.balance.nohz.needs_update,
+            nr_running: self.rqs.nr_running(cpu),
             busy_nearby: self.busy_nearby(cpu),
             h_nr_running: self.h_nr_balanced(cpu),
             capacity,
@@ -141,7 +127,7 @@ impl System<'_> {
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
             let siblings = self.fixed.siblings[cpu].iter();
-            return Some(1 + siblings.filter(|s| !self.nohz.tickless[**s]).count() as u32);
+            return Some(1 + siblings.filter(|s| !self.balance.nohz.tickless[**s]).count() as u32);
         }
         let top = self.fixed.domains.of_cpu[cpu].len();
         let above = self.fixed.domains.llc[cpu].is_some_and(|llc| llc + 1 < top);
@@ -151,20 +137,20 @@ impl System<'_> {
 
     /// A CPU halts: its tick is stopped.
     pub fn enter_nohz(&mut self, cpu: CpuId) {
-        if !std::mem::replace(&mut self.nohz.tickless[cpu], true) {
-            self.nohz.nr_tickless += 1;
-            self.nohz.needs_update = self.fixed.history.kicks_for_next_balance;
+        if !std::mem::replace(&mut self.balance.nohz.tickless[cpu], true) {
+            self.balance.nohz.nr_tickless += 1;
+            self.balance.nohz.needs_update = self.fixed.history.kicks_for_next_balance;
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy -= 1;
         }
         // Also for a CPU without a busy tick since its last halt: the load of its tasks since then has to decay.
-        self.nohz.has_blocked = true;
+        self.balance.nohz.has_blocked = true;
     }
 
     /// The first tick that finds the CPU busy: it is no longer tickless.
     fn leave_nohz(&mut self, cpu: CpuId) {
-        if std::mem::replace(&mut self.nohz.tickless[cpu], false) {
-            self.nohz.nr_tickless -= 1;
+        if std::mem::replace(&mut self.balance.nohz.tickless[cpu], false) {
+            self.balance.nohz.nr_tickless -= 1;
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy += 1;
         }
@@ -177,23 +163,23 @@ impl System<'_> {
         if p.serving {
             p.earliest = p.earliest.min(self.cpus[p.on_behalf].next_balance);
         }
-        if self.nr_running[cpu] > 0 || self.cpus[cpu].need_resched.is_some() {
+        if self.rqs.nr_running(cpu) > 0 || self.cpus[cpu].need_resched.is_some() {
             // The next kick, at the next busy tick, does the rest.
-            self.nohz.has_blocked |= p.flags.averages;
-            self.nohz.needs_update |= p.flags.next_balance;
+            self.balance.nohz.has_blocked |= p.flags.averages;
+            self.balance.nohz.needs_update |= p.flags.next_balance;
             self.skip(cpu, 0, SkipReason::HelperBusy);
             return None;
         }
         let n = self.nr_cpus();
         let of = |at: usize| spare_nohz::served_at(cpu, at, n);
-        let serves = |at: &usize| self.nohz.tickless[of(*at)] && self.idle[of(*at)];
+        let serves = |at: &usize| self.balance.nohz.tickless[of(*at)] && self.rqs.is_idle(of(*at));
         let Some(at) = (from..n).find(serves) else {
             self.all_looked_at(p);
             return None;
         };
         let served = of(at);
         (p.tickless_from, p.serving, p.on_behalf, p.next) = (Some(at + 1), true, served, None);
-        let mut cost = visit_ns(&self.fixed.machine.costs, self.lines.read(cpu, served));
+        let mut cost = self.visit_ns(cpu, served);
         if p.flags.averages {
             cost += self.decay_blocked(served);
         }
@@ -210,28 +196,28 @@ impl System<'_> {
     fn all_looked_at(&mut self, p: &Periodic) {
         let hz = self.fixed.kernel.tunables.hz;
         if p.earliest < p.began_tick + 60 * hz {
-            self.nohz.next_balance = p.earliest;
+            self.balance.nohz.next_balance = p.earliest;
         }
         if p.flags.averages {
-            self.nohz.next_blocked = p.began_tick + ms_to_jiffies(BLOCKED_EVERY_MS, hz);
+            self.balance.nohz.next_blocked = p.began_tick + ms_to_jiffies(BLOCKED_EVERY_MS, hz);
         }
     }
 
     /// Brings the averages of a tickless CPU up to date, unless they are zero. Returns the time, ns.
     fn decay_blocked(&mut self, served: CpuId) -> u64 {
         let root = self.root(served);
-        if self.queues[root].avg.load_sum == 0 {
+        if self.fair.queues[root].avg.load_sum == 0 {
             return 0;
         }
         self.update_blocked(served);
-        self.nohz.has_blocked |= self.queues[root].avg.load_sum > 0;
+        self.balance.nohz.has_blocked |= self.fair.queues[root].avg.load_sum > 0;
         self.fixed.machine.costs.update_blocked_ns
     }
 
     /// Requests made of an idle CPU by IPI become the work of its softirq; a CPU that has found work meanwhile drops
     /// them. Returns whether there is anything to do.
     pub fn take_nohz_flags(&mut self, cpu: CpuId) -> bool {
-        let (idle, spare) = (self.idle[cpu], self.looks_at_spare());
+        let (idle, spare) = (self.rqs.is_idle(cpu), self.looks_at_spare());
         let c = &mut self.cpus[cpu];
         if !spare {
             c.nohz_asked.balance &= idle;
@@ -249,7 +235,7 @@ impl System<'_> {
     /// A newidle balance has found nothing. If averages of tickless CPUs are due, this CPU updates them before it
     /// halts, unless its idle periods are short (`nohz_newidle_balance`, 5.13).
     pub(super) fn note_blocked(&mut self, cpu: CpuId) {
-        let due = self.nohz.has_blocked && self.jiffies() >= self.nohz.next_blocked;
+        let due = self.balance.nohz.has_blocked && self.jiffies() >= self.balance.nohz.next_blocked;
         let c = &mut self.cpus[cpu];
         if due
             && self.fixed.history.updates_before_idle
@@ -261,40 +247,40 @@ impl System<'_> {
 
     /// The idle loop begins with an update of the averages of tickless CPUs (`nohz_run_idle_balance`), interrupts on.
     pub fn begin_update_before_idle(&mut self, cpu: CpuId) {
-        self.nohz.has_blocked = false;
+        self.balance.nohz.has_blocked = false;
         self.begin(cpu, Step::BeforeIdle { at: 0 }, 0);
     }
 
     /// The next CPU of the ring. The idle loop follows after the last one, or at once if the CPU has work.
     pub fn update_before_idle(&mut self, cpu: CpuId, at: u32) {
         let c = &self.cpus[cpu];
-        if self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || c.need_resched.is_some() {
-            self.nohz.has_blocked = true;
+        if self.rqs.nr_running(cpu) > 0 || !c.wake_list.is_empty() || c.need_resched.is_some() {
+            self.balance.nohz.has_blocked = true;
             return self.begin_idle_loop(cpu);
         }
         let n = self.nr_cpus();
         let of = |at: usize| spare_nohz::served_at(cpu, at, n);
-        let serves = |at: &usize| self.nohz.tickless[of(*at)] && self.idle[of(*at)];
+        let serves = |at: &usize| self.balance.nohz.tickless[of(*at)] && self.rqs.is_idle(of(*at));
         let Some(next) = (at as usize..n).find(serves) else {
             let every = ms_to_jiffies(BLOCKED_EVERY_MS, self.fixed.kernel.tunables.hz);
-            self.nohz.next_blocked = self.jiffies() + every;
+            self.balance.nohz.next_blocked = self.jiffies() + every;
             return self.begin_idle_loop(cpu);
         };
-        let visit_ns = visit_ns(&self.fixed.machine.costs, self.lines.read(cpu, of(next)));
+        let visit_ns = self.visit_ns(cpu, of(next));
         let cost = visit_ns + self.decay_blocked(of(next));
         self.begin(cpu, Step::BeforeIdle { at: next as u32 + 1 }, cost);
     }
 
     /// The next tickless CPU to serve, from `from` on; `None` once the balancing CPU has work of its own.
     pub(super) fn next_tickless(&mut self, cpu: CpuId, from: usize) -> Option<usize> {
-        if self.nr_running[cpu] > 0 {
+        if self.rqs.nr_running(cpu) > 0 {
             self.skip(cpu, 0, SkipReason::HelperBusy);
             return None;
         }
         let (now, balancer) = (self.jiffies(), self.fixed.balancer);
         for at in from..self.nr_cpus() {
             let served = CpuId::from(at);
-            if served == cpu || !self.nohz.tickless[served] || !self.idle[served] {
+            if served == cpu || !self.balance.nohz.tickless[served] || !self.rqs.is_idle(served) {
                 continue;
             }
             if serves(balancer, true, now, self.cpus[served].next_balance) {
@@ -311,11 +297,11 @@ impl System<'_> {
         let earliest = self
             .cpus
             .ids()
-            .filter(|c| self.nohz.tickless[*c])
+            .filter(|c| self.balance.nohz.tickless[*c])
             .map(|c| self.cpus[c].next_balance)
             .min()
             .unwrap_or(now + self.fixed.kernel.tunables.hz);
-        self.nohz.next_balance = earliest.max(now + 1);
+        self.balance.nohz.next_balance = earliest.max(now + 1);
         self.cpus[cpu].nohz_asked.balance = false;
     }
 }
@@ -340,8 +326,8 @@ mod tests {
                 sys.leave_nohz(BUSY);
                 sys.leave_nohz(IDLE);
                 sys.enter_nohz(IDLE);
-                sys.nohz.next_balance = u64::MAX;
-                sys.nohz.next_blocked = u64::MAX;
+                sys.balance.nohz.next_balance = u64::MAX;
+                sys.balance.nohz.next_blocked = u64::MAX;
                 sys.trigger_load_balance(BUSY);
                 let expected = NohzFlags { next_balance: asks, ..NohzFlags::default() };
                 assert_eq!(sys.cpus[IDLE].nohz_asked, expected, "{version}");
@@ -355,7 +341,11 @@ mod tests {
                 while asks && sys.cpus[IDLE].soft.active() {
                     sys.soft_step(IDLE);
                 }
-                assert_eq!((sys.nohz.next_balance, sys.nohz.needs_update), (expected_at, false), "{version}");
+                assert_eq!(
+                    (sys.balance.nohz.next_balance, sys.balance.nohz.needs_update),
+                    (expected_at, false),
+                    "{version}"
+                );
             });
         }
     }
@@ -367,7 +357,7 @@ mod tests {
         {
             with_system(version, |sys| {
                 sys.cpus[BUSY].avg_idle_ns = idle_ns;
-                (sys.nohz.has_blocked, sys.nohz.next_blocked) = (true, sys.jiffies());
+                (sys.balance.nohz.has_blocked, sys.balance.nohz.next_blocked) = (true, sys.jiffies());
                 sys.note_blocked(BUSY);
                 sys.begin_idle_loop(BUSY);
                 let step = sys.cpus[BUSY].task.step;
@@ -375,8 +365,8 @@ mod tests {
                 while let Step::BeforeIdle { at } = sys.cpus[BUSY].task.step {
                     sys.update_before_idle(BUSY, at);
                 }
-                let moved = sys.nohz.next_blocked > sys.jiffies();
-                assert_eq!((moved, sys.nohz.has_blocked), (ages, !ages), "{version} {idle_ns}");
+                let moved = sys.balance.nohz.next_blocked > sys.jiffies();
+                assert_eq!((moved, sys.balance.nohz.has_blocked), (ages, !ages), "{version} {idle_ns}");
             });
         }
     }

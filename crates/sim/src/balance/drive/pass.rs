@@ -6,25 +6,26 @@
 //! Mirrors 3.4 and 4.5. Not modelled: the search for another queue after one whose tasks were all pinned.
 
 use crate::balance::average::active::parent_flag;
-use crate::balance::average::busiest::{DomainStats, Pull, Verdict};
+use crate::balance::average::busiest::{Decision, DomainStats, Pull};
 use crate::balance::average::queue::{BusiestQueue, QueueSample};
 use crate::balance::average::stats::{CpuSample, Tally};
-use crate::balance::capacity::{DomainFacts, GroupFacts, Later, capped_util};
-use crate::balance::era::Pass as Kind;
+use crate::balance::capacity::{AverageLater, DomainFacts, GroupFacts, capped_util};
+use crate::balance::era::PassKind;
 use crate::balance::interval::Reads;
-use crate::balance::settle::{Bounds, Outcome};
+use crate::balance::settle::{Bounds, PassOutcome};
 use crate::balance::spare::active;
-use crate::balance::state::{Groups, Pass, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
+use crate::balance::state::{Groups, Pass, PassStage};
+use crate::costs::rq_lock_ns;
 use crate::o1;
+use crate::remote_reads::visit_ns;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
 
 /// The progress of a pass after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
-    /// It goes on at this time.
+pub enum PassProgress {
+    /// It continues at this time.
     Until(u64),
     /// It is over at this time.
     Over(u64),
@@ -40,7 +41,7 @@ impl System<'_> {
     /// Starts a pass.
     pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
         let mut p = Pass::begin(dst, level, trigger, self.now);
-        // Before 2.6.23 every CPU balances its domains by itself.
+        // Before 2.6.23 every CPU balances its own domains.
         let elects = trigger != BalanceTrigger::Newidle && !self.fixed.history.o1;
         if !elects && !self.looks_at_spare() {
             p.stage = self.first_group();
@@ -49,46 +50,47 @@ impl System<'_> {
     }
 
     /// The stage in which groups are read.
-    fn first_group(&self) -> Stage {
+    fn first_group(&self) -> PassStage {
         if self.fixed.history.o1 {
             let (sums, seen) = Default::default();
-            return Stage::O1Groups { group: 0, at: 0, sums, seen };
+            return PassStage::O1Groups { group: 0, at: 0, sums, seen };
         }
         if self.looks_at_spare() {
-            return Stage::Groups(Groups::new());
+            return PassStage::Groups(Groups::new());
         }
-        Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
+        PassStage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
     }
 
     /// Continues a pass by `by` when its next step is due; the pass has come to `at` already.
-    pub fn pass_step(&mut self, by: CpuId, p: &mut Pass, mut at: u64) -> Progress {
+    pub fn pass_step(&mut self, by: CpuId, p: &mut Pass, mut at: u64) -> PassProgress {
         loop {
             match p.stage {
-                Stage::Idle => return Progress::Over(at),
-                Stage::Elect { .. } => self.elect(by, p, &mut at),
-                Stage::Stats { .. } => self.read_groups(by, p, &mut at),
-                Stage::Queue { .. } => self.read_queues(by, p, &mut at),
-                Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance, &mut at),
-                Stage::Groups(_) => self.read_spare_groups(by, p, &mut at),
-                Stage::Queues(queues) => self.read_spare_queues(by, p, queues, &mut at),
-                Stage::Take { src, amount } => self.take_tasks(by, p, src, amount, &mut at),
-                Stage::O1Groups { .. } => self.o1_read_groups(by, p, &mut at),
-                Stage::O1Queue { pull } => self.o1_read_queues(by, p, pull, &mut at),
-                Stage::O1Move { src, load } => self.o1_move_tasks(by, p, src, load, &mut at),
+                PassStage::Idle => return PassProgress::Over(at),
+                PassStage::Elect { .. } => self.elect(by, p, &mut at),
+                PassStage::Stats { .. } => self.read_groups(by, p, &mut at),
+                PassStage::Queue { .. } => self.read_queues(by, p, &mut at),
+                PassStage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance, &mut at),
+                PassStage::Groups(_) => self.read_spare_groups(by, p, &mut at),
+                PassStage::Queues(queues) => self.read_spare_queues(by, p, queues, &mut at),
+                PassStage::Take { src, amount } => self.take_tasks(by, p, src, amount, &mut at),
+                PassStage::O1Groups { .. } => self.o1_read_groups(by, p, &mut at),
+                PassStage::O1Queue { pull } => self.o1_read_queues(by, p, pull, &mut at),
+                PassStage::O1Move { src, load } => self.o1_move_tasks(by, p, src, load, &mut at),
             }
             if !p.running() {
-                return Progress::Over(at);
+                return PassProgress::Over(at);
             }
-            let locked = matches!(p.stage, Stage::Move { .. } | Stage::Take { .. } | Stage::O1Move { .. });
-            if at >= self.horizon || locked {
-                return Progress::Until(at);
+            let locked =
+                matches!(p.stage, PassStage::Move { .. } | PassStage::Take { .. } | PassStage::O1Move { .. });
+            if at >= self.stepping.horizon || locked {
+                return PassProgress::Until(at);
             }
         }
     }
 
     /// Reads the local group for the CPU that should balance.
     fn elect(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let Stage::Elect { at: mut i, mut election } = p.stage else { return };
+        let PassStage::Elect { at: mut i, mut election } = p.stage else { return };
         if p.trigger == BalanceTrigger::Newidle {
             // A newidle pass serves its own CPU; since 6.0 (here 5.5) it gives up if work has come.
             if self.newidle_turn(p, *at) && self.lock_domain(p, *at) {
@@ -104,21 +106,21 @@ impl System<'_> {
             i += 1;
             let siblings = &self.fixed.siblings[cpu];
             // A core with an idle thread counts once: its other threads are passed over.
-            let passed = |s: &CpuId| *s < cpu && self.idle[*s] && local.cpus.contains(s);
+            let passed = |s: &CpuId| *s < cpu && self.rqs.is_idle(*s) && local.cpus.contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;
             }
-            *at += visit_ns(costs, self.lines.read(by, cpu));
-            let reads = match self.idle[cpu] {
+            *at += visit_ns(costs, self.memory.remote_reads.read(by, cpu));
+            let reads = match self.rqs.is_idle(cpu) {
                 false => Reads::Busy,
-                true if cores_first && !siblings.iter().all(|s| self.idle[*s]) => Reads::IdleThread,
+                true if cores_first && !siblings.iter().all(|s| self.rqs.is_idle(*s)) => Reads::IdleThread,
                 true => Reads::Idle,
             };
             if election.probe(cpu, reads) {
                 break;
             }
         }
-        if election.should_balance(p.dst, Kind::from(p.trigger)) {
+        if election.should_balance(p.dst, PassKind::from(p.trigger)) {
             if self.lock_domain(p, *at) {
                 p.stage = self.first_group();
             }
@@ -134,9 +136,9 @@ impl System<'_> {
         if !serialize || !self.fixed.history.serializes_passes {
             return true;
         }
-        let free = self.nohz.serial.is_none();
+        let free = self.balance.nohz.serial.is_none();
         if free {
-            (self.nohz.serial, p.serial) = (Some(p.dst), true);
+            (self.balance.nohz.serial, p.serial) = (Some(p.dst), true);
         } else {
             self.end_balanced(p, at, BalanceReason::Locked);
         }
@@ -152,34 +154,34 @@ impl System<'_> {
             imbalance_pct: params.imbalance_pct,
             share_capacity: params.share_capacity,
             prefer_sibling: p.level > 0 && levels[p.level - 1].params.prefer_sibling,
-            later: Later { asym: self.asymmetry(p.dst, p.level), ..Later::of(&self.fixed.history) },
+            later: AverageLater {
+                asym: self.asymmetry(p.dst, p.level),
+                ..AverageLater::of(&self.fixed.history)
+            },
         }
     }
 
     /// Reads groups until time must pass; decides after the last.
     fn read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let Stage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
+        let PassStage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
         let facts = self.domain_facts(p);
         let batch = self.fixed.kernel.tunables.probe_batch as usize;
         let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
-        let load_idx = Kind::from(p.trigger).load_idx(&domain.params);
+        let load_idx = PassKind::from(p.trigger).load_idx(&domain.params);
         let (nr_groups, mut since) = (domain.groups.len(), 0);
         while group < nr_groups {
             let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[group];
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
-                *at += cost;
-                self.stats.stats_ns += cost;
-                p.visited = p.visited.saturating_add(1);
+                self.visit_for_stats(by, cpu, p, at);
                 let sample = self.sample(cpu, group == 0, load_idx);
-                let misfit = if facts.later.asym.marked { self.misfit[cpu] } else { 0 };
+                let misfit = if facts.later.asym.marked { self.balance.misfit[cpu] } else { 0 };
                 tally.add(&CpuSample { misfit, ..sample });
                 i += 1;
                 since += 1;
-                if batch != 0 && since >= batch && *at >= self.horizon {
-                    p.stage = Stage::Stats { group, at: i, tally, stats };
+                if batch != 0 && since >= batch && *at >= self.stepping.horizon {
+                    p.stage = PassStage::Stats { group, at: i, tally, stats };
                     return;
                 }
             }
@@ -196,8 +198,8 @@ impl System<'_> {
                 }
             }
             (group, i, tally) = (group + 1, 0, Tally::default());
-            if *at >= self.horizon && group < nr_groups {
-                p.stage = Stage::Stats { group, at: i, tally, stats };
+            if *at >= self.stepping.horizon && group < nr_groups {
+                p.stage = PassStage::Stats { group, at: i, tally, stats };
                 return;
             }
         }
@@ -208,15 +210,15 @@ impl System<'_> {
     }
 
     fn sample(&self, cpu: CpuId, local: bool, load_idx: u8) -> CpuSample {
-        let util = self.queues[self.root(cpu)].avg.util_avg;
+        let util = self.fair.queues[self.root(cpu)].avg.util_avg;
         CpuSample {
             cpu,
             load: if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) },
             weight_sum: self.load_now(cpu),
             util: capped_util(util, self.fixed.cpu_capacity[cpu]),
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             h_nr_running: self.h_nr_running(cpu),
-            idle: self.idle[cpu],
+            idle: self.rqs.is_idle(cpu),
             misfit: 0,
         }
     }
@@ -224,7 +226,7 @@ impl System<'_> {
     fn group_facts(&self, index: u32) -> GroupFacts {
         let at = index as usize;
         let weight = self.fixed.domains.groups[at].cpus.len() as u32;
-        let imbalanced = self.group_flags[at];
+        let imbalanced = self.balance.imbalanced[at];
         GroupFacts {
             imbalanced,
             capacity: self.group_capacity(index),
@@ -236,44 +238,44 @@ impl System<'_> {
     fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
         let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst].len();
         if top && self.fixed.history.overload_by_pass {
-            self.overload = stats.overload();
+            self.balance.overload = stats.overload();
         }
-        let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst])).unwrap_or(0);
-        match stats.decide(facts, Kind::from(p.trigger), own) {
-            Verdict::Balanced(why) => {
+        let own = self.load_now(p.dst).checked_div(u64::from(self.rqs.nr_running(p.dst))).unwrap_or(0);
+        match stats.decide(facts, PassKind::from(p.trigger), own) {
+            Decision::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, at, why.into());
             }
-            Verdict::Pull { group, amount, why } => {
+            Decision::Pull { group, amount, why } => {
                 p.misfit = why == Pull::Misfit;
                 let queue =
                     BusiestQueue::new(facts.balancer, amount.load, facts.imbalance_pct, facts.share_capacity);
-                p.stage = Stage::Queue { group, at: 0, queue, imbalance: amount.load };
+                p.stage = PassStage::Queue { group, at: 0, queue, imbalance: amount.load };
             }
         }
     }
 
     /// Reads the busiest group again, for its busiest queue.
     fn read_queues(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let Stage::Queue { group, at: mut i, mut queue, imbalance } = p.stage else { return };
+        let PassStage::Queue { group, at: mut i, mut queue, imbalance } = p.stage else { return };
         let nr = self.fixed.domains.groups[group as usize].cpus.len();
         let asym = self.asymmetry(p.dst, p.level);
         while i < nr {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let capacity = self.capacity_of(cpu);
             i += 1;
-            if self.nr_running[cpu] == 1 && asym.spares(capacity) {
+            if self.rqs.nr_running(cpu) == 1 && asym.spares(capacity) {
                 continue;
             }
             if p.misfit {
-                queue.add_misfit(cpu, self.misfit[cpu]);
+                queue.add_misfit(cpu, self.balance.misfit[cpu]);
                 continue;
             }
             queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
-                nr_running: self.nr_running[cpu],
+                nr_running: self.rqs.nr_running(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
             });
@@ -281,9 +283,9 @@ impl System<'_> {
         match queue.result() {
             Some(src) if src != p.dst => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
-                p.stage = Stage::Move { src, imbalance };
+                p.stage = PassStage::Move { src, imbalance };
             }
             _ => {
                 self.lb(p).lb_nobusyq += 1;
@@ -294,18 +296,18 @@ impl System<'_> {
 
     /// The pass is over: the domain is balanced.
     pub(crate) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
-        self.end_pass(p, at, Outcome::Balanced { all_pinned: false }, why);
+        self.end_pass(p, at, PassOutcome::Balanced { all_pinned: false }, why);
     }
 
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
-    pub(crate) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
-        p.stage = Stage::Idle;
+    pub(crate) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: PassOutcome, why: BalanceReason) {
+        p.stage = PassStage::Idle;
         if std::mem::take(&mut p.serial) {
-            self.nohz.serial = None;
+            self.balance.nohz.serial = None;
         }
         self.count_pass(p, outcome);
         // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
-        if outcome == (Outcome::Balanced { all_pinned: false })
+        if outcome == (PassOutcome::Balanced { all_pinned: false })
             && (!p.not_our_turn || self.looks_at_spare())
             && let Some(flag) = parent_flag(self.fixed.balancer, None, true)
         {
@@ -324,7 +326,7 @@ impl System<'_> {
                 self.fixed.history.idle_pulls_hot,
             );
         } else if spare {
-            active::settle(&mut level.state, &bounds, Kind::from(p.trigger), outcome, !p.walked);
+            active::settle(&mut level.state, &bounds, PassKind::from(p.trigger), outcome, !p.walked);
         } else {
             level.state.settle(&bounds, outcome);
         }
@@ -358,12 +360,12 @@ mod tests {
             let levels: Vec<bool> =
                 sys.fixed.domains.of_cpu[CpuId(0)].iter().map(|d| d.params.serialize).collect();
             let level = levels.iter().position(|s| *s).expect("a domain of nodes");
-            sys.nohz.serial = Some(CpuId(5));
+            sys.balance.nohz.serial = Some(CpuId(5));
             let mut p = sys.begin_pass(CpuId(0), level, BalanceTrigger::Newidle);
             let mut at = 0;
             sys.elect(CpuId(0), &mut p, &mut at);
             assert_eq!(!p.running(), ends, "{profile}");
-            assert_eq!(sys.nohz.serial, Some(CpuId(5)), "{profile}: the holder keeps it");
+            assert_eq!(sys.balance.nohz.serial, Some(CpuId(5)), "{profile}: the holder keeps it");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs
+//! Periodic balance in softirq context: a CPU's own domains, then the domains of tickless idle CPUs
 //! (`run_rebalance_domains`).
 //!
 //! The walk goes bottom up, and a domain is due when its interval has passed. If it was not this CPU's turn, higher
@@ -6,9 +6,9 @@
 //! for the balancing CPU itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time,
 //! machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
 
-use super::pass::Progress;
-use crate::balance::era::Pass as Kind;
-use crate::balance::interval::{Clock, NextBalance, is_due};
+use super::pass::PassProgress;
+use crate::balance::era::PassKind;
+use crate::balance::interval::{IntervalFacts, NextBalance, is_due};
 use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::state::Pass;
 use crate::balance::state::Periodic;
@@ -25,23 +25,20 @@ impl System<'_> {
         self.fixed.first_jiffy + self.now / self.fixed.tick_ns
     }
 
-    pub(super) fn balance_clock(&self) -> Clock {
-        Clock {
+    pub(super) fn balance_clock(&self) -> IntervalFacts {
+        IntervalFacts {
             busy_is_short: self.fixed.history.busy_interval_short,
             hz: self.fixed.kernel.tunables.hz,
             nr_cpus: self.nr_cpus() as u64,
         }
     }
 
-    /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked and is still idle.
+    /// The softirq starts: the CPU's own domains, and the domains of tickless CPUs if it was asked and is still idle.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
         let (idle, spare) = (self.idle_at_tick(cpu), self.looks_at_spare());
         let (now, hz) = (self.jiffies(), self.fixed.kernel.tunables.hz);
         let c = &mut self.cpus[cpu];
-        let flags = match spare {
-            true => std::mem::take(&mut c.nohz_serves),
-            false => c.nohz_asked,
-        };
+        let flags = if spare { std::mem::take(&mut c.nohz_serves) } else { c.nohz_asked };
         let helps = idle && flags.kicked();
         let mut p = Periodic {
             began_ns: self.now,
@@ -54,8 +51,8 @@ impl System<'_> {
             ..Periodic::default()
         };
         if helps && spare {
-            self.nohz.has_blocked &= !flags.averages;
-            self.nohz.needs_update &= !flags.next_balance;
+            self.balance.nohz.has_blocked &= !flags.averages;
+            self.balance.nohz.needs_update &= !flags.next_balance;
         }
         let cost = self.next_cpu(cpu, &mut p).unwrap_or(0);
         let c = &mut self.cpus[cpu];
@@ -66,7 +63,7 @@ impl System<'_> {
     /// Starts the walk over the domains of `on_behalf`.
     pub(super) fn rebalance(&mut self, on_behalf: CpuId, idle: bool, p: &mut Periodic) {
         self.update_blocked(on_behalf);
-        let kind = if idle { Kind::Idle } else { Kind::Busy };
+        let kind = if idle { PassKind::Idle } else { PassKind::Busy };
         let next = NextBalance::new(self.jiffies(), kind, self.fixed.kernel.tunables.hz);
         *p = Periodic {
             on_behalf,
@@ -112,12 +109,12 @@ impl System<'_> {
             } else if let Some(cost) = self.next_cpu(cpu, &mut p) {
                 break 'step self.now + cost;
             } else {
-                self.stats.periodic_ns += self.now - p.began_ns.max(self.counted_from);
+                self.accounts.stats.periodic_ns += self.now - p.began_ns.max(self.accounts.counted_from);
                 return self.leave_soft(cpu);
             };
             match progress {
-                Progress::Until(at) => at,
-                Progress::Over(at) => {
+                PassProgress::Until(at) => at,
+                PassProgress::Over(at) => {
                     self.domain_over(cpu, &mut p);
                     at
                 }
@@ -140,14 +137,15 @@ impl System<'_> {
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
             let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
             let serialize = params.serialize && !self.fixed.history.serializes_passes;
-            let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
-            let due = match self.fixed.history.o1 {
-                true => self.o1_takes_turn(on, p.level, p.idle),
-                false => is_due(now, level.last_balance, interval),
+            let locked = serialize && self.balance.nohz.serial.is_some_and(|holder| holder != cpu);
+            let due = if self.fixed.history.o1 {
+                self.o1_takes_turn(on, p.level, p.idle)
+            } else {
+                is_due(now, level.last_balance, interval)
             };
             if !locked && due {
                 if serialize {
-                    self.nohz.serial = Some(cpu);
+                    self.balance.nohz.serial = Some(cpu);
                 }
                 // After a pull the served CPU counts as busy; not modelled before 5.5.
                 let trigger = match (p.serving, p.idle) {
@@ -170,12 +168,12 @@ impl System<'_> {
     /// A domain's pass is over.
     fn domain_over(&mut self, cpu: CpuId, p: &mut Periodic) {
         let (now, clock) = (self.jiffies(), self.balance_clock());
-        if self.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
-            self.nohz.serial = None;
+        if self.balance.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
+            self.balance.nohz.serial = None;
         }
         if p.pass.moved() > 0 {
             // Tasks were pulled: the CPU is busy from here on, unless they have left again.
-            p.idle = self.idle[p.on_behalf];
+            p.idle = self.rqs.is_idle(p.on_behalf);
             p.busy = self.balances_as_busy(p.on_behalf, p.idle);
         }
         p.climbing &= !p.pass.not_our_turn;
@@ -205,7 +203,8 @@ impl System<'_> {
             return;
         }
         let domain = &self.fixed.domains.of_cpu[p.on_behalf][p.level];
-        let sum_util = domain.cpus.iter().map(|c| self.queues[self.root(*c)].avg.util_avg.min(1024)).sum();
+        let sum_util =
+            domain.cpus.iter().map(|c| self.fair.queues[self.root(*c)].avg.util_avg.min(1024)).sum();
         let depth = crate::wakeup::llc::nr_idle_scan(
             domain.cpus.len() as u64,
             sum_util,

@@ -7,7 +7,7 @@
 use crate::balance::settle::Active;
 use crate::system::System;
 use crate::task::Class;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_record::schedstat::IdleType;
 use schedlab_trace::{MoveReason, SwitchReason};
@@ -22,7 +22,7 @@ impl System<'_> {
             Some(curr) => {
                 self.cpus[src].push = Some((curr, dst, MoveReason::Active));
                 // The stopper counts on its runqueue: beside a single task it is the second.
-                self.overload |= self.nr_running[src] == 1;
+                self.balance.overload |= self.rqs.nr_running(src) == 1;
                 self.resched(by, src, SwitchReason::Moved);
                 Active::Started
             }
@@ -34,14 +34,14 @@ impl System<'_> {
     /// unless it finds no runnable task at all. A task that may move counts as gained by an idle CPU, and the domain's
     /// failures are cleared (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
-        let leaves = |t: TaskId| self.tasks[t].state != State::Runnable;
+        let leaves = |t: TaskId| self.tasks[t].state != TaskState::Runnable;
         let leaving = self.cpus[src].curr.is_some_and(leaves);
-        if self.nr_running[src] == u32::from(leaving) {
+        if self.rqs.nr_running(src) == u32::from(leaving) {
             return;
         }
         let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
         let Some(level) = self.fixed.domains.of_cpu[to].iter().position(spans) else { return };
-        let domain = &mut self.schedstat.cpus[to.index()].domains[level];
+        let domain = &mut self.accounts.schedstat.cpus[to.index()].domains[level];
         domain.counters.alb_count += 1;
         domain.counters.alb_pushed += u64::from(moves);
         domain.counters.alb_failed += u64::from(!moves);
@@ -64,9 +64,9 @@ mod tests {
             let task = born(sys, src);
             sys.pick_next_task(src, None);
             sys.cpus[src].curr = Some(task);
-            sys.overload = false;
+            sys.balance.overload = false;
             assert_eq!(sys.start_push(dst, src, dst, Active::Pinned), Active::Started);
-            assert!(sys.overload);
+            assert!(sys.balance.overload);
             sys.schedule(src, schedlab_trace::SwitchReason::Moved);
             let busy_ns = sys.cpus[src].task.ends - sys.now;
             assert!(busy_ns >= sys.fixed.machine.costs.active_balance_ns, "{busy_ns} ns");

@@ -8,16 +8,18 @@
 //! may end or give statistics to, and every group once a real-time task has come.
 
 use crate::balance::capacity::GroupFacts;
-use crate::balance::era::Pass as Kind;
+use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 use crate::balance::spare::busiest::Totals;
 use crate::balance::spare::stats::{CpuSample, Tally};
-use crate::balance::spare::{DomainFacts, Later};
-use crate::balance::state::{Groups, Pass, Stage};
-use crate::costs::Lines;
+use crate::balance::spare::{DomainFacts, SpareLater};
+use crate::balance::state::{Groups, Pass, PassStage};
 use crate::cpu::Cpu;
 use crate::fair::{CfsRq, CfsRqId};
-use crate::system::{Fixed, System};
+use crate::fixed::Fixed;
+use crate::remote_reads::RemoteReads;
+use crate::rq::state::Rqs;
+use crate::system::System;
 use crate::util_est::cpu_util;
 use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::Feature;
@@ -29,7 +31,7 @@ const AT_ONCE: usize = 16;
 
 /// How a pass continues after it has read groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(super) enum AfterReading {
     /// Another CPU acts first.
     Pause,
     /// All groups are read.
@@ -40,27 +42,26 @@ pub(super) enum Next {
 
 /// What a pass sees: the lines of other CPUs, and the state in them.
 pub(super) struct Sight<'s, 'm> {
-    lines: &'s mut Lines,
-    state: Others<'s, 'm>,
+    lines: &'s mut RemoteReads,
+    state: OtherCpus<'s, 'm>,
     horizon: u64,
 }
 
 /// The state of other CPUs that a pass reads.
 #[derive(Clone, Copy)]
-struct Others<'s, 'm> {
+struct OtherCpus<'s, 'm> {
     fixed: &'s Fixed<'m>,
     queues: &'s Arena<CfsRqId, CfsRq>,
-    nr_running: &'s Arena<CpuId, u32>,
-    idle: &'s Arena<CpuId, bool>,
+    rqs: &'s Rqs,
     misfit: &'s Arena<CpuId, u64>,
-    group_flags: &'s [bool],
+    imbalanced: &'s [bool],
 }
 
 impl<'m> System<'m> {
     /// Whether no real-time task has come yet and passes share no statistics (ILB_SHARE).
     #[inline]
     pub(super) fn plain_groups(&self) -> bool {
-        !self.rt_shared.any && !self.has(Feature::IlbShare)
+        !self.rt.shared.any && !self.has(Feature::IlbShare)
     }
 
     /// The state of other CPUs.
@@ -71,25 +72,26 @@ impl<'m> System<'m> {
 
     #[inline]
     fn cpus_and_sight(&mut self) -> (&mut Arena<CpuId, Cpu>, Sight<'_, 'm>) {
-        let System { cpus, fixed, lines, queues, nr_running, idle, misfit, group_flags, horizon, .. } = self;
-        let state = Others { fixed, queues, nr_running, idle, misfit, group_flags };
-        (cpus, Sight { lines, state, horizon: *horizon })
+        let System { cpus, fixed, memory, fair, rqs, balance, stepping, .. } = self;
+        let (misfit, imbalanced) = (&balance.misfit, &balance.imbalanced[..]);
+        let state = OtherCpus { fixed, queues: &fair.queues, rqs, misfit, imbalanced };
+        (cpus, Sight { lines: &mut memory.remote_reads, state, horizon: stepping.horizon })
     }
 
-    /// Goes on with a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
+    /// Continues a pass of `by` at this instant if it is in the loop over groups. Returns the time it has come
     /// to, and whether it must pause there.
     #[inline]
     pub(super) fn read_on(&mut self, by: CpuId, pass: impl FnOnce(&mut Cpu) -> &mut Pass) -> (u64, bool) {
         let (now, plain) = (self.now, self.plain_groups());
         let (cpus, mut sight) = self.cpus_and_sight();
         let pass = pass(&mut cpus[by]);
-        if !plain || !matches!(pass.stage, Stage::Groups(_)) {
+        if !plain || !matches!(pass.stage, PassStage::Groups(_)) {
             return (now, false);
         }
         let mut at = now;
         let next = sight.read_ring(by, pass, &mut at);
-        self.stats.stats_ns += at - now;
-        (at, next == Next::Pause)
+        self.accounts.stats.stats_ns += at - now;
+        (at, next == AfterReading::Pause)
     }
 }
 
@@ -101,28 +103,28 @@ impl Sight<'_, '_> {
     }
 
     /// Reads groups behind the local one.
-    pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> Next {
+    pub(super) fn read_ring(&mut self, by: CpuId, pass: &mut Pass, at: &mut u64) -> AfterReading {
         let Pass { stage, dst, level, trigger, visited, groups_read, .. } = pass;
-        let Stage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
-            return Next::Group;
+        let PassStage::Groups(Groups { group, read: 0, seen: Some((seen, scan)), .. }) = stage else {
+            return AfterReading::Group;
         };
         if !scan.is_complete() {
-            return Next::Group;
+            return AfterReading::Group;
         }
         let (state, fixed) = (self.state, self.state.fixed);
         if fixed.domains.of_cpu[*dst][*level].params.asym_capacity {
-            return Next::Group;
+            return AfterReading::Group;
         }
         let (facts, batch) = (fixed.spare_facts(*dst, *level), fixed.at_once());
-        let to_idle = facts.gives_to_idle(Kind::from(*trigger));
+        let to_idle = facts.gives_to_idle(PassKind::from(*trigger));
         let ring = &fixed.domains.of_cpu[*dst][*level].groups[..];
         let mut lines = self.lines.by(by);
         let (mut now, mut totals) = (*at, Totals::default());
-        let (from, mut nr_read, mut end) = (*group, 0, Next::Complete);
+        let (from, mut nr_read, mut end) = (*group, 0, AfterReading::Complete);
         while let Some(&index) = ring.get(*group) {
             let cpus = fixed.group_cpus.of(index);
             if cpus.len() > batch {
-                end = Next::Group;
+                end = AfterReading::Group;
                 break;
             }
             let mut sums = Tally::default();
@@ -136,7 +138,7 @@ impl Sight<'_, '_> {
             totals.add(&sums, &of_group);
             *group += 1;
             if now >= self.horizon && *group < ring.len() {
-                end = Next::Pause;
+                end = AfterReading::Pause;
                 break;
             }
         }
@@ -148,7 +150,7 @@ impl Sight<'_, '_> {
     }
 }
 
-impl Others<'_, '_> {
+impl OtherCpus<'_, '_> {
     /// A CPU's state at this instant.
     #[inline]
     fn sample(&self, cpu: CpuId) -> CpuSample {
@@ -159,9 +161,9 @@ impl Others<'_, '_> {
             load: q.avg.load_avg,
             util: cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu]),
             runnable: q.avg.runnable_avg,
-            nr_running: self.nr_running[cpu],
+            nr_running: self.rqs.nr_running(cpu),
             h_nr_running: if apart { q.h_nr_running } else { q.h_nr_queued },
-            idle: self.idle[cpu],
+            idle: self.rqs.is_idle(cpu),
             misfit: self.misfit[cpu],
         }
     }
@@ -170,7 +172,7 @@ impl Others<'_, '_> {
     #[inline]
     fn group(&self, index: u32, weight: usize) -> GroupFacts {
         GroupFacts {
-            imbalanced: self.group_flags[index as usize],
+            imbalanced: self.imbalanced[index as usize],
             ..GroupFacts::of(weight as u32, self.fixed.group_capacity[index as usize])
         }
     }
@@ -197,7 +199,7 @@ impl Fixed<'_> {
             groups_are_cores: child.is_some_and(|c| c.share_capacity),
             share_llc: domain.params.share_llc,
             numa: domain.params.numa,
-            later: Later {
+            later: SpareLater {
                 cores_last_when_full: self.history.cores_last_when_full,
                 smt_balance: self.history.smt_balance,
             },
@@ -224,22 +226,21 @@ mod tests {
         for cpu in (0..sys.nr_cpus()).map(CpuId::from) {
             let own = stream.number(cpu.0.into());
             let (nr, root) = (own.below(0, 4) as u32, sys.root(cpu));
-            let q = &mut sys.queues[root];
+            let q = &mut sys.fair.queues[root];
             (q.h_nr_queued, q.h_nr_running) = (nr, nr.saturating_sub(own.below(1, 2) as u32));
             q.avg.load_avg = own.below(2, 4096);
             (q.avg.runnable_avg, q.avg.util_avg) = (own.below(3, 3000), own.below(4, 1025));
             q.util_est = own.below(5, 1025);
-            sys.nr_running[cpu] = nr;
-            sys.idle[cpu] = nr == 0 && own.below(6, 2) == 0;
+            sys.rqs.set(cpu, nr, 0, nr == 0 && own.below(6, 2) == 0);
             if own.below(7, 2) == 0 {
-                sys.lines.read(CpuId(0), cpu);
+                sys.memory.remote_reads.read(CpuId(0), cpu);
             }
         }
         // Every group pauses, some do, none does.
-        sys.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
+        sys.stepping.horizon = [0, 300, 2000, u64::MAX][draw as usize % 4];
         sys.fixed.kernel.tunables.probe_batch = [0, 1, 3][draw as usize / 4 % 3];
         let flags = stream.purpose("flags");
-        for (at, flag) in sys.group_flags.iter_mut().enumerate() {
+        for (at, flag) in sys.balance.imbalanced.iter_mut().enumerate() {
             *flag = flags.below(at as u64, 8) == 0;
         }
     }
@@ -247,26 +248,27 @@ mod tests {
     /// The statistics of a whole pass by CPU 0, its time, the CPUs and groups read, and when it paused.
     fn pass(sys: &mut System<'_>, level: usize, trigger: BalanceTrigger, by_ring: bool) -> String {
         let (by, mut at, mut turns) = (CpuId(0), 0, 0);
-        let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.horizon);
-        p.stage = Stage::Groups(Groups::new());
+        let (mut p, horizon) = (sys.begin_pass(by, level, trigger), sys.stepping.horizon);
+        p.stage = PassStage::Groups(Groups::new());
         let facts = sys.fixed.spare_facts(by, level);
         let mut pauses = Vec::new();
         loop {
             turns += 1;
             assert!(turns < 1000, "no end");
-            let next = if by_ring { sys.sight().read_ring(by, &mut p, &mut at) } else { Next::Group };
-            let next = if next == Next::Group { sys.read_group(by, &mut p, &facts, &mut at) } else { next };
+            let next = if by_ring { sys.sight().read_ring(by, &mut p, &mut at) } else { AfterReading::Group };
+            let next =
+                if next == AfterReading::Group { sys.read_group(by, &mut p, &facts, &mut at) } else { next };
             match next {
-                Next::Complete => break,
-                Next::Pause => {
+                AfterReading::Complete => break,
+                AfterReading::Pause => {
                     pauses.push(at);
-                    sys.horizon = at + horizon;
+                    sys.stepping.horizon = at + horizon;
                 }
-                Next::Group => {}
+                AfterReading::Group => {}
             }
         }
-        sys.horizon = horizon;
-        let Stage::Groups(g) = p.stage else { return "another stage".to_owned() };
+        sys.stepping.horizon = horizon;
+        let PassStage::Groups(g) = p.stage else { return "another stage".to_owned() };
         format!("{:?} {} at {at}, {} CPUs, {} groups, {pauses:?}", g.seen, g.group, p.visited, p.groups_read)
     }
 

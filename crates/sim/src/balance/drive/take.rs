@@ -1,39 +1,32 @@
 //! Taking tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
 
-use crate::balance::average::active::{ActiveFacts, needs_active, parent_flag};
+use crate::balance::active::ActiveFacts;
+use crate::balance::average::active::{needs_active, parent_flag};
 use crate::balance::average::detach::Detach;
-use crate::balance::can_migrate::{Offer, Refusal, Rules, Step as Walk, TaskFacts};
-use crate::balance::era::{Balancer, Pass as Kind};
+use crate::balance::can_migrate::{MigrateRules, Offer, Refusal, TaskFacts, WalkStep};
+use crate::balance::era::{Balancer, PassKind};
 use crate::balance::reasons::walked_in_vain;
-use crate::balance::settle::{Active, Outcome};
+use crate::balance::settle::{Active, PassOutcome};
 use crate::balance::state::Pass;
+use crate::balance::walk::Pinned;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason};
 
-/// Affinity of the tasks that a walk over a source has seen.
-#[derive(Clone, Copy)]
-pub(super) struct Pinned {
-    /// No task may run on the destination, and none moved.
-    pub(super) all: bool,
-    /// Some task may not, and more was wanted.
-    pub(super) some: bool,
-}
-
 impl System<'_> {
-    pub(super) fn rules(&self, p: &Pass) -> Rules {
+    pub(super) fn rules(&self, p: &Pass) -> MigrateRules {
         let level = &self.cpus[p.dst].levels[p.level];
         let by_domain = self.has(Feature::SdCacheHot);
         let cutoff_ns = by_domain.then(|| self.fixed.cutoff_ns(p.dst, p.level)).flatten();
-        Rules {
+        MigrateRules {
             balancer: self.fixed.balancer,
-            pass: Kind::from(p.trigger),
+            pass: PassKind::from(p.trigger),
             preemptible: Preempt::is_built_in(&self.fixed.kernel),
             migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
-            dst_has_tasks: self.nr_running[p.dst] > 0,
+            dst_has_tasks: self.rqs.nr_running(p.dst) > 0,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
             delayed_stay: false,
@@ -46,13 +39,13 @@ impl System<'_> {
     pub fn task_facts(&mut self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
         let load = self.task_h_load(task);
         let t = &self.tasks[task];
-        let e = &self.entities[t.entity];
-        let q = &self.queues[e.cfs_rq];
+        let e = &self.fair.entities[t.entity];
+        let q = &self.fair.queues[e.cfs_rq];
         let domain = &self.fixed.domains.of_cpu[dst][level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         TaskFacts {
             allowed: t.may_run_on(dst),
-            throttled: self.limits && self.stays_for_quota(t.group, t.cpu, dst),
+            throttled: self.fair.any_quota && self.stays_for_quota(t.group, t.cpu, dst),
             allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
@@ -69,7 +62,7 @@ impl System<'_> {
     /// task's; each further task takes its own.
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
-        let nr = self.nr_running[src];
+        let nr = self.rqs.nr_running(src);
         self.lb(p).lb_imbalance_load += imbalance;
         let oldest_first = self.fixed.history.picked_is_newest;
         let (mut walked, mut refused, mut ended) = (None, None, None);
@@ -78,13 +71,13 @@ impl System<'_> {
             loop {
                 let list = &self.cpus[src].list;
                 let next = if oldest_first { list.first() } else { list.last() }.copied();
-                match walk.step(&rules, self.nr_running[src], next.is_none()) {
-                    Walk::Stop(why) => {
+                match walk.step(&rules, self.rqs.nr_running(src), next.is_none()) {
+                    WalkStep::Stop(why) => {
                         ended = Some(why);
                         break;
                     }
-                    Walk::Pause => continue,
-                    Walk::Offer => {}
+                    WalkStep::Pause => continue,
+                    WalkStep::Offer => {}
                 }
                 let Some(task) = next else { break };
                 let facts = self.task_facts(task, p.dst, p.level);
@@ -101,23 +94,23 @@ impl System<'_> {
                             self.lb(p).lb_hot_gained += 1;
                         }
                         refused = refused.max(Some(why));
-                        match oldest_first {
-                            true => self.cpus[src].list.rotate_left(1),
-                            false => self.cpus[src].list.rotate_right(1),
+                        if oldest_first {
+                            self.cpus[src].list.rotate_left(1)
+                        } else {
+                            self.cpus[src].list.rotate_right(1)
                         }
                     }
                 }
             }
             walked = Some(walk);
         }
-        let pinned = walked
-            .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
+        let pinned = walked.map(|w| w.walk.pinned());
         if self.walk_over(p, pinned, rules.balancer, at) {
             return;
         }
         self.lb(p).lb_failed += 1;
         let active = self.try_active(by, p, src);
-        self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
+        self.end_pass(p, *at, PassOutcome::Failed(active), walked_in_vain(refused, ended));
     }
 
     /// The common end of a walk in all kernels: sets the flag for the level above, and ends the pass if tasks moved or
@@ -134,12 +127,12 @@ impl System<'_> {
         }
         if p.moved > 0 {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            self.end_pass(p, *at, Outcome::Moved, BalanceReason::Moved);
+            self.end_pass(p, *at, PassOutcome::Moved, BalanceReason::Moved);
             return true;
         }
         let all = pinned.is_some_and(|p| p.all);
         if all {
-            self.end_pass(p, *at, Outcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
+            self.end_pass(p, *at, PassOutcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
         }
         all
     }
@@ -156,31 +149,35 @@ impl System<'_> {
     /// Sets or clears the flag of the destination's group one level up: affinity hinders balancing below.
     pub(super) fn flag_parent(&mut self, p: &Pass, flag: bool) {
         if let Some(parent) = self.fixed.domains.of_cpu[p.dst].get(p.level + 1) {
-            self.group_flags[parent.groups[0] as usize] = flag;
+            self.balance.imbalanced[parent.groups[0] as usize] = flag;
         }
     }
 
     /// No task could be moved: pushes the source's running task if that is due.
     fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
-        let kind = Kind::from(p.trigger);
-        self.cpus[p.dst].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst].levels[p.level];
-        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
-        let facts = ActiveFacts {
-            balancer: self.fixed.balancer,
-            pass: kind,
-            nr_balance_failed: level.state.nr_balance_failed,
-            cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
-            src_h_nr_running: self.h_nr_running(src),
-            src_capacity,
-            src_capacity_orig: self.fixed.cpu_capacity[src],
-            dst_capacity,
-            misfit: p.misfit,
-        };
-        let Some(why) = needs_active(&facts) else { return Active::NotDue };
+        let facts = self.count_failure(p, src, self.h_nr_running(src));
+        let Some(why) = needs_active(self.fixed.balancer, &facts, p.misfit) else { return Active::NotDue };
         self.count_push(why);
         self.start_push(by, src, p.dst, Active::NotDue)
+    }
+
+    /// Counts a pass that moved nothing, and returns the facts by which a push is decided.
+    pub(super) fn count_failure(&mut self, p: &Pass, src: CpuId, src_h_nr_running: u32) -> ActiveFacts {
+        let pass = PassKind::from(p.trigger);
+        let level = &mut self.cpus[p.dst].levels[p.level];
+        level.state.count_failure(pass);
+        let (nr_balance_failed, cache_nice_tries) =
+            (level.state.nr_balance_failed, level.bounds.cache_nice_tries);
+        ActiveFacts {
+            pass,
+            nr_balance_failed,
+            cache_nice_tries,
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
+            src_h_nr_running,
+            src_capacity: self.capacity_of(src),
+            src_capacity_orig: self.fixed.cpu_capacity[src],
+            dst_capacity: self.capacity_of(p.dst),
+        }
     }
 }
 
@@ -205,7 +202,7 @@ mod tests {
             let src = CpuId(0);
             let [a, b, c, d] = [(); 4].map(|()| born(sys, src));
             let hot = sys.tasks[d].entity;
-            sys.entities[hot].exec_start = sys.now;
+            sys.fair.entities[hot].exec_start = sys.now;
             let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
             let mut at = sys.now;
             sys.move_tasks(CpuId(1), &mut p, src, 2 * 1024, &mut at);
@@ -222,7 +219,7 @@ mod tests {
                 sys.now = 1_000_000_000;
                 let [a, b, c, d] = [(); 4].map(|()| born(sys, CpuId(0)));
                 let hot = sys.tasks[a].entity;
-                sys.entities[hot].exec_start = sys.now;
+                sys.fair.entities[hot].exec_start = sys.now;
                 let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
                 let mut at = sys.now;
                 sys.move_tasks(CpuId(1), &mut p, CpuId(0), 2 * 1024, &mut at);

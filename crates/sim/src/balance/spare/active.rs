@@ -1,6 +1,6 @@
 //! After a pass: whether to push the source's running task, and the new state of the domain.
 //!
-//! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes are those of
+//! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes come from
 //! [`settle`](crate::balance::settle). So are [`DomainState::count_failure`] (newidle does not count) and `parent_flag`
 //! (as in 4.5). Differences from 4.5:
 //!
@@ -9,68 +9,48 @@
 //! - a started push leaves `nr_balance_failed` alone and the interval at its minimum (the reason for the push still
 //!   holds when the end of the pass tests it again). The stopper clears the count once it has moved a task, in the
 //!   lowest domain of the destination that spans the source. It takes hot tasks whatever the count
-//!   ([`Rules::active`](crate::balance::spare::detach::Rules::active)).
+//!   ([`Rules::active`](crate::balance::spare::detach::O1DetachRules::active)).
 
 use super::imbalance::MigrationType;
-use crate::balance::capacity::is_reduced;
-use crate::balance::era::Pass;
-use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
+use crate::balance::active::ActiveFacts;
+use crate::balance::era::PassKind;
+use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, PassOutcome};
 use schedlab_trace::ActiveReason;
 
-/// The facts that active balance depends on, after a pass that moved nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ActiveFacts {
-    /// The kind of pass.
-    pub pass: Pass,
-    /// The unit of the amount wanted.
-    pub migration: MigrationType,
-    /// The domain's failures, this one counted.
-    pub nr_balance_failed: u32,
-    /// The domain's `cache_nice_tries`.
-    pub cache_nice_tries: u32,
-    /// The domain's `imbalance_pct`.
-    pub imbalance_pct: u32,
-    /// Runnable fair tasks on the source.
-    pub src_h_nr_running: u32,
-    /// Capacity of the source.
-    pub src_capacity: u64,
-    /// Capacity of the source, undisturbed.
-    pub src_capacity_orig: u64,
-    /// Capacity of the destination.
-    pub dst_capacity: u64,
-}
-
-/// Whether the source's running task should be pushed to the destination.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
-    if f.migration == MigrationType::Task && f.nr_balance_failed > f.cache_nice_tries + 2 {
+/// Whether the source's running task should be pushed to the destination. `wanted`: the unit of the amount wanted.
+pub fn needs_active(f: &ActiveFacts, wanted: MigrationType) -> Option<ActiveReason> {
+    if wanted == MigrationType::Task && f.has_failed_often() {
         return Some(ActiveReason::Failures);
     }
-    let alone = f.pass != Pass::Busy && f.src_h_nr_running == 1;
-    let better = f.src_capacity * u64::from(f.imbalance_pct) < f.dst_capacity * 100;
-    let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-    if alone && reduced && better {
+    if f.gives_its_only_task() {
         return Some(ActiveReason::ReducedCapacity);
     }
-    (f.migration == MigrationType::Misfit).then_some(ActiveReason::Misfit)
+    (wanted == MigrationType::Misfit).then_some(ActiveReason::Misfit)
 }
 
 /// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
 /// matters only for [`Active::Pinned`], which then backs off as far as an all-pinned domain.
-pub fn settle(state: &mut DomainState, bounds: &Bounds, pass: Pass, outcome: Outcome, untested: bool) {
-    if matches!(outcome, Outcome::Balanced { .. } | Outcome::Moved) {
+pub fn settle(
+    state: &mut DomainState,
+    bounds: &Bounds,
+    pass: PassKind,
+    outcome: PassOutcome,
+    untested: bool,
+) {
+    if matches!(outcome, PassOutcome::Balanced { .. } | PassOutcome::Moved) {
         state.nr_balance_failed = 0;
     }
     let all_pinned = match outcome {
-        Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay | Active::Started) => {
+        PassOutcome::Moved | PassOutcome::Failed(Active::NotDue | Active::UnderWay | Active::Started) => {
             state.interval_ms = bounds.min_interval_ms;
             return;
         }
-        Outcome::Balanced { all_pinned } => all_pinned,
-        Outcome::Failed(Active::Pinned) => untested,
+        PassOutcome::Balanced { all_pinned } => all_pinned,
+        PassOutcome::Failed(Active::Pinned) => untested,
     };
     let limit_ms =
         if all_pinned { bounds.max_interval_ms.max(MAX_PINNED_MS) } else { bounds.max_interval_ms };
-    if pass != Pass::Newidle && state.interval_ms < limit_ms {
+    if pass != PassKind::Newidle && state.interval_ms < limit_ms {
         state.interval_ms *= 2;
     }
 }
@@ -80,8 +60,7 @@ mod tests {
     use super::*;
 
     const FACTS: ActiveFacts = ActiveFacts {
-        pass: Pass::Idle,
-        migration: MigrationType::Task,
+        pass: PassKind::Idle,
         nr_balance_failed: 3,
         cache_nice_tries: 1,
         imbalance_pct: 117,
@@ -92,7 +71,7 @@ mod tests {
     };
     const BOUNDS: Bounds = Bounds { min_interval_ms: 112, max_interval_ms: 224, cache_nice_tries: 1 };
 
-    fn after(pass: Pass, interval_ms: u32, outcome: Outcome, untested: bool) -> (u32, u32) {
+    fn after(pass: PassKind, interval_ms: u32, outcome: PassOutcome, untested: bool) -> (u32, u32) {
         let mut s = DomainState { interval_ms, nr_balance_failed: 7 };
         settle(&mut s, &BOUNDS, pass, outcome, untested);
         (s.interval_ms, s.nr_balance_failed)
@@ -100,15 +79,16 @@ mod tests {
 
     #[test]
     fn failures_push_only_when_tasks_were_to_move() {
+        let needs_active = |f: &ActiveFacts| super::needs_active(f, MigrationType::Task);
         let failed = |nr_balance_failed| ActiveFacts { nr_balance_failed, ..FACTS };
         assert_eq!(needs_active(&failed(3)), None, "two above cache_nice_tries are not enough");
         assert_eq!(needs_active(&failed(4)), Some(ActiveReason::Failures));
         assert_eq!(needs_active(&ActiveFacts { cache_nice_tries: 2, ..failed(4) }), None);
         for migration in [MigrationType::Load, MigrationType::Util] {
-            assert_eq!(needs_active(&ActiveFacts { migration, ..failed(99) }), None);
+            assert_eq!(super::needs_active(&failed(99), migration), None);
         }
         assert_eq!(
-            needs_active(&ActiveFacts { pass: Pass::Newidle, ..failed(4) }),
+            needs_active(&ActiveFacts { pass: PassKind::Newidle, ..failed(4) }),
             Some(ActiveReason::Failures),
             "a newidle pass counts no failure but may act on those of others"
         );
@@ -116,10 +96,11 @@ mod tests {
 
     #[test]
     fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
-        let f = ActiveFacts { src_capacity: 875, migration: MigrationType::Load, ..FACTS };
+        let needs_active = |f: &ActiveFacts| super::needs_active(f, MigrationType::Load);
+        let f = ActiveFacts { src_capacity: 875, ..FACTS };
         assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
         assert_eq!(needs_active(&ActiveFacts { src_capacity: 876, ..f }), None, "876 * 117 is 102492");
-        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { pass: PassKind::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 1023, ..f }), None, "little would be won");
         assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 875, ..f }), None, "small, not disturbed");
@@ -127,38 +108,38 @@ mod tests {
 
     #[test]
     fn a_misfit_is_pushed_at_once() {
-        let f = ActiveFacts { migration: MigrationType::Misfit, nr_balance_failed: 0, ..FACTS };
-        assert_eq!(needs_active(&f), Some(ActiveReason::Misfit));
+        let f = ActiveFacts { nr_balance_failed: 0, ..FACTS };
+        assert_eq!(needs_active(&f, MigrationType::Misfit), Some(ActiveReason::Misfit));
     }
 
     #[test]
     fn balanced_domains_back_off_except_by_newidle() {
-        let balanced = Outcome::Balanced { all_pinned: false };
-        assert_eq!(after(Pass::Idle, 112, balanced, false), (224, 0));
-        assert_eq!(after(Pass::Busy, 224, balanced, false), (224, 0));
-        assert_eq!(after(Pass::Newidle, 112, balanced, false), (112, 0), "but the count is cleared");
-        let pinned = Outcome::Balanced { all_pinned: true };
-        assert_eq!(after(Pass::Idle, 500, pinned, false), (1000, 0));
-        assert_eq!(after(Pass::Idle, 512, pinned, false), (512, 0));
-        assert_eq!(after(Pass::Newidle, 112, pinned, false), (112, 0));
+        let balanced = PassOutcome::Balanced { all_pinned: false };
+        assert_eq!(after(PassKind::Idle, 112, balanced, false), (224, 0));
+        assert_eq!(after(PassKind::Busy, 224, balanced, false), (224, 0));
+        assert_eq!(after(PassKind::Newidle, 112, balanced, false), (112, 0), "but the count is cleared");
+        let pinned = PassOutcome::Balanced { all_pinned: true };
+        assert_eq!(after(PassKind::Idle, 500, pinned, false), (1000, 0));
+        assert_eq!(after(PassKind::Idle, 512, pinned, false), (512, 0));
+        assert_eq!(after(PassKind::Newidle, 112, pinned, false), (112, 0));
     }
 
     #[test]
     fn an_imbalance_brings_the_domain_back_soon_and_failures_stand() {
-        for pass in [Pass::Idle, Pass::Newidle] {
-            assert_eq!(after(pass, 224, Outcome::Moved, false), (112, 0));
+        for pass in [PassKind::Idle, PassKind::Newidle] {
+            assert_eq!(after(pass, 224, PassOutcome::Moved, false), (112, 0));
             for active in [Active::NotDue, Active::UnderWay, Active::Started] {
-                assert_eq!(after(pass, 224, Outcome::Failed(active), false), (112, 7), "{active:?}");
+                assert_eq!(after(pass, 224, PassOutcome::Failed(active), false), (112, 7), "{active:?}");
             }
         }
     }
 
     #[test]
     fn a_running_task_that_may_not_come_backs_off_further_when_it_is_the_only_one() {
-        let pinned = Outcome::Failed(Active::Pinned);
-        assert_eq!(after(Pass::Idle, 224, pinned, true), (448, 7));
-        assert_eq!(after(Pass::Idle, 224, pinned, false), (224, 7));
-        assert_eq!(after(Pass::Idle, 112, pinned, false), (224, 7));
-        assert_eq!(after(Pass::Newidle, 112, pinned, true), (112, 7));
+        let pinned = PassOutcome::Failed(Active::Pinned);
+        assert_eq!(after(PassKind::Idle, 224, pinned, true), (448, 7));
+        assert_eq!(after(PassKind::Idle, 224, pinned, false), (224, 7));
+        assert_eq!(after(PassKind::Idle, 112, pinned, false), (224, 7));
+        assert_eq!(after(PassKind::Newidle, 112, pinned, true), (112, 7));
     }
 }

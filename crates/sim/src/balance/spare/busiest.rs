@@ -8,11 +8,11 @@
 
 use super::DomainFacts;
 use super::classify::SpareType;
-use super::imbalance::{self, Amount, How};
+use super::imbalance::{self, Amount, AmountRule};
 use super::rank::Claim;
 use super::stats::{GroupStats, Tally};
 use crate::balance::capacity::{GroupFacts, SCALE};
-use crate::balance::era::Pass;
+use crate::balance::era::PassKind;
 
 /// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,16 +136,15 @@ impl DomainStats {
         SCALE * self.total_load / self.total_capacity
     }
 
-    /// The decision.
-    pub fn decide(&self, domain: &DomainFacts, pass: Pass) -> Verdict {
+    pub fn decide(&self, domain: &DomainFacts, pass: PassKind) -> Decision {
         let Some((group, busiest)) = self.busiest else {
-            return Verdict::Balanced(Balanced::NoBusiest);
+            return Decision::Balanced(Balanced::NoBusiest);
         };
         let why = match self.unbalanced(domain, pass, &busiest) {
             Ok(why) => why,
-            Err(why) => return Verdict::Balanced(why),
+            Err(why) => return Decision::Balanced(why),
         };
-        let amount = imbalance::calculate(&imbalance::Facts {
+        let amount = imbalance::calculate(&imbalance::ImbalanceFacts {
             domain: *domain,
             pass,
             local: self.local,
@@ -153,15 +152,15 @@ impl DomainStats {
             domain_avg_load: self.avg_load(),
         });
         if amount.amount == 0 {
-            return Verdict::Balanced(Balanced::NothingToMove(amount.how));
+            return Decision::Balanced(Balanced::NothingToMove(amount.how));
         }
-        Verdict::Pull { group, amount, why }
+        Decision::Pull { group, amount, why }
     }
 
     fn unbalanced(
         &self,
         domain: &DomainFacts,
-        pass: Pass,
+        pass: PassKind,
         busiest: &GroupStats,
     ) -> std::result::Result<Pull, Balanced> {
         let local = &self.local;
@@ -186,7 +185,7 @@ impl DomainStats {
         }
         match () {
             () if busiest.group_type == SpareType::Overloaded => Ok(Pull::Overloaded),
-            () if pass == Pass::Busy => Err(Balanced::BusyCpu),
+            () if pass == PassKind::Busy => Err(Balanced::BusyCpu),
             () if busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1 => Err(Balanced::EnoughIdle),
             () if busiest.sum_h_nr_running == 1 => Err(Balanced::SingleTask),
             () => Ok(Pull::IdleCpus),
@@ -221,7 +220,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds a group.
     #[inline]
     pub fn add(&mut self, sums: &Tally, group: &GroupFacts) {
         self.load += sums.load;
@@ -231,21 +229,8 @@ impl Totals {
     }
 }
 
-/// The decision of a pass about a domain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nothing to do (counted as `lb_nobusyg`).
-    Balanced(Balanced),
-    /// Pull from group `group`.
-    Pull {
-        /// The caller's name for the group.
-        group: u32,
-        /// How much to pull, and its unit; never 0.
-        amount: Amount,
-        /// Why.
-        why: Pull,
-    },
-}
+/// The decision of a pass. The amount, with its unit, is never 0.
+pub type Decision = crate::balance::decision::Decision<Balanced, Pull, Amount>;
 
 /// Why a domain counts as balanced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -267,7 +252,7 @@ pub enum Balanced {
     /// The busiest group is not overloaded and has one task, so no task waits.
     SingleTask,
     /// There is an imbalance, but this rule for the amount gives nothing to move.
-    NothingToMove(How),
+    NothingToMove(AmountRule),
 }
 
 /// Why a pull is attempted.

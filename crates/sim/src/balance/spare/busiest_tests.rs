@@ -2,21 +2,11 @@
 
 use super::*;
 use crate::balance::fits::{Asymmetry, Kinds};
-use crate::balance::spare::Later;
+use crate::balance::spare::SpareLater;
 use crate::balance::spare::imbalance::MigrationType;
+use crate::balance::testing::MC;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
 
-const MC: DomainFacts = DomainFacts {
-    imbalance_pct: 117,
-    prefer_sibling: true,
-    groups_are_cores: true,
-    share_llc: true,
-    numa: false,
-    later: Later { cores_last_when_full: true, smt_balance: true },
-    imb_numa_nr: 0,
-    asym: Asymmetry::NONE,
-    cores: None,
-};
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
 
 /// A group of `weight` CPUs with `nr` tasks of weight 1024, at most one on each CPU as long as CPUs are free.
@@ -51,13 +41,13 @@ fn busiest(domain: &DomainFacts, others: &[GroupStats]) -> Option<u32> {
 }
 fn why(
     domain: &DomainFacts,
-    pass: Pass,
+    pass: PassKind,
     local: GroupStats,
     other: GroupStats,
 ) -> std::result::Result<Pull, Balanced> {
     match seen(domain, local, &[other]).decide(domain, pass) {
-        Verdict::Balanced(why) => Err(why),
-        Verdict::Pull { why, amount, .. } => {
+        Decision::Balanced(why) => Err(why),
+        Decision::Pull { why, amount, .. } => {
             assert_ne!(amount.amount, 0);
             Ok(why)
         }
@@ -117,44 +107,49 @@ fn push_says_whether_the_busiest_changed() {
 #[test]
 fn nothing_to_find_and_nothing_better() {
     let empty = group(HasSpare, 2, 0);
-    assert_eq!(why(&MC, Pass::Idle, empty, empty), Err(Balanced::NoBusiest));
-    let fuller = why(&MC, Pass::Idle, group(FullyBusy, 2, 2), group(HasSpare, 2, 9));
+    assert_eq!(why(&MC, PassKind::Idle, empty, empty), Err(Balanced::NoBusiest));
+    let fuller = why(&MC, PassKind::Idle, group(FullyBusy, 2, 2), group(HasSpare, 2, 9));
     assert_eq!(fuller, Err(Balanced::LocalFuller));
 }
 
 #[test]
 fn an_imbalanced_group_is_pulled_from_even_by_a_fuller_one() {
     let stuck = group(Imbalanced, 2, 1);
-    assert_eq!(why(&MC, Pass::Busy, group(Overloaded, 2, 9), stuck), Ok(Pull::Imbalanced));
+    assert_eq!(why(&MC, PassKind::Busy, group(Overloaded, 2, 9), stuck), Ok(Pull::Imbalanced));
 }
 
 #[test]
 fn overloaded_groups_are_compared_by_load() {
     let full = |load| GroupStats { group_load: load, avg_load: load / 2, ..group(Overloaded, 2, 5) };
-    let compare = |local, other| why(&MC, Pass::Busy, full(local), full(other));
+    let compare = |local, other| why(&MC, PassKind::Busy, full(local), full(other));
     assert_eq!(compare(6000, 6000), Err(Balanced::LocalBusier));
     assert_eq!(compare(6000, 7000), Err(Balanced::WithinPct));
     assert_eq!(compare(6000, 7020), Err(Balanced::WithinPct), "exactly 117%");
     assert_eq!(compare(6000, 7022), Ok(Pull::Overloaded));
     // A third group without load, so that the local one is above the average.
     let domain = seen(&MC, full(6000), &[full(9000), group(HasSpare, 8, 0)]);
-    assert_eq!(domain.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage));
+    assert_eq!(domain.decide(&MC, PassKind::Busy), Decision::Balanced(Balanced::LocalAboveAverage));
     let mut at = domain;
     at.total_load = at.total_capacity * 3000 / SCALE;
-    assert_eq!(at.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage), "at it is enough");
+    assert_eq!(
+        at.decide(&MC, PassKind::Busy),
+        Decision::Balanced(Balanced::LocalAboveAverage),
+        "at it is enough"
+    );
     at.total_load = at.total_capacity * 3001 / SCALE;
-    assert!(matches!(at.decide(&MC, Pass::Busy), Verdict::Pull { .. }));
+    assert!(matches!(at.decide(&MC, PassKind::Busy), Decision::Pull { .. }));
 }
 
 #[test]
 fn preferred_siblings_share_two_tasks_even_with_a_busy_cpu() {
-    let pull =
-        |domain, here, there| why(domain, Pass::Busy, group(HasSpare, 4, here), group(HasSpare, 4, there));
+    let pull = |domain, here, there| {
+        why(domain, PassKind::Busy, group(HasSpare, 4, here), group(HasSpare, 4, there))
+    };
     assert_eq!(pull(&MC, 0, 2), Ok(Pull::PreferSibling));
     assert_eq!(pull(&MC, 1, 3), Ok(Pull::PreferSibling));
     assert_eq!(pull(&MC, 1, 2), Err(Balanced::BusyCpu), "one more is not enough");
     assert_eq!(pull(&PLAIN, 0, 2), Err(Balanced::BusyCpu));
-    let full = why(&MC, Pass::Idle, group(FullyBusy, 2, 2), group(FullyBusy, 2, 9));
+    let full = why(&MC, PassKind::Idle, group(FullyBusy, 2, 2), group(FullyBusy, 2, 9));
     assert_eq!(full, Err(Balanced::EnoughIdle), "no room here");
 }
 
@@ -165,20 +160,20 @@ fn an_idle_cpu_needs_two_idle_ones_more_and_a_waiting_task() {
         let other = GroupStats { idle_cpus: idle_there, ..group(HasSpare, 8, nr) };
         why(&PLAIN, pass, local, other)
     };
-    for pass in [Pass::Idle, Pass::Newidle] {
+    for pass in [PassKind::Idle, PassKind::Newidle] {
         assert_eq!(pull(pass, 5, 4, 4), Err(Balanced::EnoughIdle));
         assert_eq!(pull(pass, 6, 4, 4), Ok(Pull::IdleCpus));
         assert_eq!(pull(pass, 6, 4, 1), Err(Balanced::SingleTask));
     }
-    assert_eq!(pull(Pass::Busy, 6, 4, 4), Err(Balanced::BusyCpu));
-    let single = why(&PLAIN, Pass::Idle, group(HasSpare, 1, 0), group(FullyBusy, 1, 2));
+    assert_eq!(pull(PassKind::Busy, 6, 4, 4), Err(Balanced::BusyCpu));
+    let single = why(&PLAIN, PassKind::Idle, group(HasSpare, 1, 0), group(FullyBusy, 1, 2));
     assert_eq!(single, Ok(Pull::IdleCpus), "idle CPUs are not counted in groups of one");
 }
 
 #[test]
 fn an_overloaded_group_gives_to_busy_cpus_too() {
     let over = group(Overloaded, 4, 9);
-    for pass in [Pass::Busy, Pass::Idle] {
+    for pass in [PassKind::Busy, PassKind::Idle] {
         assert_eq!(why(&PLAIN, pass, group(HasSpare, 8, 1), over), Ok(Pull::Overloaded));
     }
 }
@@ -187,23 +182,24 @@ fn an_overloaded_group_gives_to_busy_cpus_too() {
 fn an_amount_of_nothing_is_balanced() {
     // D001's machine: a newly idle thread, its sibling idle, against a pair with one task.
     let local = GroupStats { idle_cpus: 1, ..group(HasSpare, 2, 0) };
-    assert_eq!(why(&MC, Pass::Newidle, local, group(HasSpare, 2, 1)), Err(Balanced::EnoughIdle));
+    assert_eq!(why(&MC, PassKind::Newidle, local, group(HasSpare, 2, 1)), Err(Balanced::EnoughIdle));
     // The same against a pair with two running tasks: one task is to move.
     let s = seen(&MC, local, &[group(FullyBusy, 2, 2)]);
-    let Verdict::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, Pass::Newidle) else {
-        panic!("{:?}", s.decide(&MC, Pass::Newidle));
+    let Decision::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, PassKind::Newidle)
+    else {
+        panic!("{:?}", s.decide(&MC, PassKind::Newidle));
     };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Task, 1));
     // Nodes: within their tolerance.
     let numa = DomainFacts { numa: true, share_llc: false, imb_numa_nr: 14, ..PLAIN };
-    let nodes = why(&numa, Pass::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
-    assert_eq!(nodes, Err(Balanced::NothingToMove(How::NumaTolerated)));
+    let nodes = why(&numa, PassKind::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
+    assert_eq!(nodes, Err(Balanced::NothingToMove(AmountRule::NumaTolerated)));
 }
 
 #[test]
 fn of_full_groups_the_first_is_busiest_before_6_5() {
     let full = [group(FullyBusy, 2, 2); 3];
-    let early = DomainFacts { later: Later::default(), ..PLAIN };
+    let early = DomainFacts { later: SpareLater::default(), ..PLAIN };
     assert_eq!((busiest(&early, &full), busiest(&PLAIN, &full)), (Some(1), Some(3)));
 }
 
@@ -216,9 +212,9 @@ fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
     let longer = GroupStats { sum_nr_running: 5, ..shared };
     assert_eq!(busiest(&MC, &[shared, longer]), Some(1), "no thread idles: the first core stays");
     let s = seen(&MC, group(HasSpare, 2, 0), &[longer]);
-    match s.decide(&MC, Pass::Newidle) {
-        Verdict::Pull { amount, .. } => {
-            assert_eq!((amount.amount, amount.how), (1, imbalance::How::SharedCore))
+    match s.decide(&MC, PassKind::Newidle) {
+        Decision::Pull { amount, .. } => {
+            assert_eq!((amount.amount, amount.how), (1, imbalance::AmountRule::SharedCore))
         }
         other => panic!("{other:?}"),
     }
@@ -238,12 +234,12 @@ fn a_misfit_goes_to_a_faster_cpu_with_room_and_tasks_stay_on_faster_cpus() {
         };
         let domain = DomainFacts { asym, ..PLAIN };
         let s = seen(&domain, local, others);
-        (s.busiest.map(|(i, _)| i), s.decide(&domain, Pass::Newidle))
+        (s.busiest.map(|(i, _)| i), s.decide(&domain, PassKind::Newidle))
     };
     let (misfit, larger) = (of(SpareType::Misfit, 4, 446, 900), of(SpareType::Misfit, 4, 446, 1000));
     let (found, verdict) = to(1024, of(HasSpare, 1, 1024, 0), &[misfit, larger]);
     assert_eq!(found, Some(2), "the largest misfit");
-    let Verdict::Pull { amount, why: Pull::Misfit, .. } = verdict else { panic!("{verdict:?}") };
+    let Decision::Pull { amount, why: Pull::Misfit, .. } = verdict else { panic!("{verdict:?}") };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Misfit, 1));
     assert_eq!(to(1024, of(FullyBusy, 4, 1024, 0), &[misfit]).0, None, "there is no room");
     assert_eq!(to(446, of(HasSpare, 1, 446, 0), &[misfit]).0, None, "no faster CPU");

@@ -6,27 +6,30 @@
 //! kernels.
 
 use super::imbalance::{Amount, MigrationType};
-use crate::balance::can_migrate::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
-use crate::balance::era::Pass;
+use crate::balance::can_migrate::{
+    self as common, BREAK, Movable, Offer, Refusal, Stop, TaskFacts, WalkStep,
+};
+use crate::balance::era::PassKind;
+use crate::balance::walk::WalkProgress;
 
 /// The facts that one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct DetachRules {
     /// The rules common with earlier kernels.
-    pub common: common::Rules,
+    pub common: common::MigrateRules,
     /// SD_SHARE_CPUCAPACITY of the domain: source and destination are threads of one core and share its caches.
     pub share_capacity: bool,
     /// Active balance, by the stopper: heat does not count.
     pub active: bool,
     /// Failed passes make the utilisation of a task count less (6.8; 6.1.192).
     pub util_shrinks: bool,
-    /// A walk over only pinned tasks goes on past `nr_migrate` (6.1 to 6.9 as released).
+    /// A walk over only pinned tasks continues past `nr_migrate` (6.1 to 6.9 as released).
     pub walks_past_pinned: bool,
 }
 
 /// One task of the source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Task {
+pub struct SizedTask {
     /// The facts common with earlier kernels; `load` is its share of the queue's load (`task_h_load`).
     pub facts: TaskFacts,
     /// Its utilisation or the estimate of it, whichever is more (`task_util_est`).
@@ -39,7 +42,7 @@ pub struct Task {
 ///
 /// # Errors
 /// With the reason why the task may not move.
-pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+pub fn can_migrate(rules: &DetachRules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
     if rules.active || rules.share_capacity {
         // No task is hot: of the common rules only affinity and running remain.
         let cold = TaskFacts { buddy: false, ran_ago_ns: u64::MAX, ..*task };
@@ -51,102 +54,75 @@ pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movab
 /// The walk over one source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Detach {
+    pub walk: WalkProgress,
     migration: MigrationType,
-    left: i64,
-    looked_at: u32,
-    next_break: u32,
-    max: u32,
-    moved: u32,
     /// The lock was just taken: the source may have changed.
     entering: bool,
-    all_pinned: bool,
-    some_pinned: bool,
-    nearby: bool,
 }
 
 impl Detach {
     /// A walk for `wanted` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
     pub fn new(wanted: Amount, nr_migrate: u64, src_nr_running: u32) -> Detach {
-        Detach {
-            migration: wanted.migration,
-            left: i64::try_from(wanted.amount).unwrap_or(i64::MAX),
-            looked_at: 0,
-            next_break: BREAK,
-            max: u32::try_from(nr_migrate).map_or(src_nr_running, |n| n.min(src_nr_running)),
-            moved: 0,
-            entering: true,
-            all_pinned: true,
-            some_pinned: false,
-            nearby: false,
-        }
+        let walk = WalkProgress::new(wanted.amount, nr_migrate, src_nr_running);
+        Detach { walk, migration: wanted.migration, entering: true }
     }
 
     /// The next action; `src_nr_running` is the source's length now.
-    pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
+    pub fn step(&mut self, rules: &DetachRules, src_nr_running: u32, list_empty: bool) -> WalkStep {
         if std::mem::take(&mut self.entering) && src_nr_running <= 1 {
             // Other CPUs have emptied the queue. No task was tested, so none counts as pinned.
-            self.all_pinned = false;
-            return Step::Stop(Stop::Emptied);
+            self.walk.all_pinned = false;
+            return WalkStep::Stop(Stop::Emptied);
         }
-        if self.left <= 0 {
-            return Step::Stop(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough });
+        let walk = &mut self.walk;
+        if let Some(why) = walk.stop_when_satisfied() {
+            return WalkStep::Stop(why);
         }
         if list_empty {
-            return Step::Stop(Stop::NoTasks);
+            return WalkStep::Stop(Stop::NoTasks);
         }
-        if rules.common.pass != Pass::Busy && src_nr_running <= 1 {
-            return Step::Stop(Stop::LastTask);
+        if rules.common.pass != PassKind::Busy && src_nr_running <= 1 {
+            return WalkStep::Stop(Stop::LastTask);
         }
-        self.looked_at += 1;
+        walk.looked_at += 1;
         // A walk past pinned tasks ends at the queue's length and a break.
-        let goes_on = rules.walks_past_pinned && self.all_pinned;
-        if self.looked_at > self.max && !goes_on {
-            return Step::Stop(Stop::LoopMax);
+        let past_pinned = rules.walks_past_pinned && walk.all_pinned;
+        if walk.looked_at > walk.max && !past_pinned {
+            return WalkStep::Stop(Stop::LoopMax);
         }
-        if self.looked_at > self.next_break {
-            self.next_break += BREAK;
-            if rules.walks_past_pinned && self.looked_at >= src_nr_running {
-                return Step::Stop(Stop::LoopMax);
+        if walk.looked_at > walk.next_break {
+            walk.next_break += BREAK;
+            if rules.walks_past_pinned && walk.looked_at >= src_nr_running {
+                return WalkStep::Stop(Stop::LoopMax);
             }
             self.entering = true;
-            return Step::Pause;
+            return WalkStep::Pause;
         }
-        Step::Offer
+        WalkStep::Offer
     }
 
     /// Judges the task at the end of the list.
-    pub fn offer(&mut self, rules: &Rules, task: &Task) -> Offer {
-        let verdict = can_migrate(rules, &task.facts);
-        if verdict == Err(Refusal::NotAllowed) {
-            self.some_pinned = true;
-            self.nearby |= rules.common.pass != Pass::Newidle && task.facts.allowed_nearby;
-        } else if !verdict.is_err_and(Refusal::comes_before_affinity) {
-            self.all_pinned = false;
-        }
-        let hot = match verdict {
+    pub fn offer(&mut self, rules: &DetachRules, task: &SizedTask) -> Offer {
+        let judged = can_migrate(rules, &task.facts);
+        let nearby = rules.common.pass != PassKind::Newidle && task.facts.allowed_nearby;
+        self.walk.note_affinity(judged, nearby);
+        let hot = match judged {
             Err(why) => return Offer::Refuse(why),
             Ok(Movable { hot }) => hot,
         };
         if self.migration == MigrationType::Misfit && task.fits_source {
             return Offer::Refuse(Refusal::TooHeavy { hot });
         }
-        let (size, judged) = self.size(rules, task);
-        if i64::try_from(judged).is_ok_and(|judged| judged > self.left) {
+        let (size, compared) = self.size(rules, task);
+        if i64::try_from(compared).is_ok_and(|size| size > self.walk.left) {
             return Offer::Refuse(Refusal::TooHeavy { hot });
         }
-        self.moved += 1;
-        self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));
-        let then = match () {
-            () if rules.common.preemptible && rules.common.pass == Pass::Newidle => Some(Stop::OneForNewidle),
-            () if self.left <= 0 => Some(Stop::Enough),
-            () => None,
-        };
-        Offer::Take { hot, then }
+        self.walk.take(&rules.common, size, hot)
     }
 
     /// The task's size, and the part of it that must not exceed the amount left. Load, and in later kernels
     /// utilisation, is judged more mildly after more failed passes.
-    fn size(&self, rules: &Rules, task: &Task) -> (u64, u64) {
+    fn size(&self, rules: &DetachRules, task: &SizedTask) -> (u64, u64) {
         match self.migration {
             MigrationType::Load => {
                 let load = task.facts.load.max(1);
@@ -158,34 +134,14 @@ impl Detach {
             MigrationType::Util => (task.util, task.util),
             MigrationType::Task => (1, 0),
             // One is enough.
-            MigrationType::Misfit => (self.left.max(1) as u64, 0),
+            MigrationType::Misfit => (self.walk.left.max(1) as u64, 0),
         }
     }
 
-    /// Starts over for another destination of the same group, when [`Detach::nearby`] holds.
+    /// Starts over for another destination of the same group, when [`WalkProgress::nearby`] holds.
     pub fn redirect(&mut self) {
-        (self.looked_at, self.next_break, self.nearby, self.entering) = (0, BREAK, false, true);
-    }
-
-    /// Amount still wanted; 0 or less when enough moved.
-    pub fn left(&self) -> i64 {
-        self.left
-    }
-    /// Tasks moved so far.
-    pub fn moved(&self) -> u32 {
-        self.moved
-    }
-    /// No task seen could run on the destination.
-    pub fn all_pinned(&self) -> bool {
-        self.all_pinned
-    }
-    /// Some task could not run on the destination.
-    pub fn some_pinned(&self) -> bool {
-        self.some_pinned
-    }
-    /// Some task could run on another CPU of the destination's group, and more is still wanted (not newidle).
-    pub fn nearby(&self) -> bool {
-        self.nearby && self.left > 0
+        self.walk.redirect();
+        self.entering = true;
     }
 }
 

@@ -1,55 +1,27 @@
-//! Tests of the detach rules of 6.5 that differ from those of 4.5.
+//! Tests of the detach rules of 6.5 that differ from 4.5's.
 
 use super::*;
-use crate::balance::era::Balancer;
-use crate::balance::spare::imbalance::How;
+use crate::balance::spare::imbalance::AmountRule;
+use crate::balance::testing;
 use MigrationType::{Load, Task as Tasks, Util};
 
-const RULES: Rules = Rules {
-    common: common::Rules {
-        balancer: Balancer::V4_5,
-        pass: Pass::Busy,
-        preemptible: false,
-        migration_cost_ns: 500_000,
-        cache_hot_buddy: true,
-        dst_has_tasks: true,
-        nr_balance_failed: 0,
-        cache_nice_tries: 1,
-        delayed_stay: false,
-        ineligible_stay: false,
-        kthreads_set_apart: true,
-    },
+const RULES: DetachRules = DetachRules {
+    common: testing::RULES,
     share_capacity: false,
     active: false,
     util_shrinks: false,
     walks_past_pinned: true,
 };
-const COLD: Task = Task {
-    facts: TaskFacts {
-        throttled: false,
-        allowed: true,
-        allowed_nearby: false,
-        delayed: false,
-        ineligible: false,
-        per_cpu_kthread: false,
-        running: false,
-        sched_idle: false,
-        buddy: false,
-        ran_ago_ns: 500_000,
-        load: 1024,
-    },
-    util: 300,
-    fits_source: false,
-};
-const PINNED: Task = Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
+const COLD: SizedTask = SizedTask { facts: testing::COLD, util: 300, fits_source: false };
+const PINNED: SizedTask = SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
 
-fn with(change: impl FnOnce(&mut common::Rules)) -> Rules {
+fn with(change: impl FnOnce(&mut common::MigrateRules)) -> DetachRules {
     let mut rules = RULES;
     change(&mut rules.common);
     rules
 }
 fn walk(migration: MigrationType, amount: u64, nr: u32) -> Detach {
-    Detach::new(Amount { migration, amount, how: How::ToAverage }, 32, nr)
+    Detach::new(Amount { migration, amount, how: AmountRule::ToAverage }, 32, nr)
 }
 fn too_heavy() -> Offer {
     Offer::Refuse(Refusal::TooHeavy { hot: false })
@@ -59,7 +31,7 @@ fn too_heavy() -> Offer {
 fn nothing_is_hot_between_the_threads_of_a_core() {
     let just_ran = TaskFacts { ran_ago_ns: 0, buddy: true, ..COLD.facts };
     assert_eq!(can_migrate(&RULES, &just_ran), Err(Refusal::Hot));
-    let siblings = Rules { share_capacity: true, ..RULES };
+    let siblings = DetachRules { share_capacity: true, ..RULES };
     assert_eq!(can_migrate(&siblings, &just_ran), Ok(Movable { hot: false }));
     let running = TaskFacts { running: true, ..just_ran };
     assert_eq!(can_migrate(&siblings, &running), Err(Refusal::Running));
@@ -70,7 +42,7 @@ fn hot_tasks_move_after_enough_failures_or_by_the_stopper() {
     let just_ran = TaskFacts { ran_ago_ns: 499_999, ..COLD.facts };
     assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 1), &just_ran), Err(Refusal::Hot));
     assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 2), &just_ran), Ok(Movable { hot: true }));
-    let stopper = Rules { active: true, ..RULES };
+    let stopper = DetachRules { active: true, ..RULES };
     assert_eq!(can_migrate(&stopper, &just_ran), Ok(Movable { hot: false }));
     assert_eq!(can_migrate(&stopper, &PINNED.facts), Err(Refusal::NotAllowed));
     let idle = TaskFacts { sched_idle: true, ..just_ran };
@@ -87,11 +59,11 @@ fn load_must_fit_whole_and_less_after_each_failure() {
     assert!(matches!(offer(99, 1), Offer::Take { .. }), "a shift by more than 63 is one by 63");
     let mut d = walk(Load, 512, 4);
     d.offer(&with(|r| r.nr_balance_failed = 1), &COLD);
-    assert_eq!(d.left(), -512, "but all of it is taken off");
-    let weightless = Task { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
+    assert_eq!(d.walk.left, -512, "but all of it is taken off");
+    let weightless = SizedTask { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
     let mut d = walk(Load, 2, 4);
     d.offer(&RULES, &weightless);
-    assert_eq!(d.left(), 1, "a task counts at least one");
+    assert_eq!(d.walk.left, 1, "a task counts at least one");
 }
 
 #[test]
@@ -104,42 +76,42 @@ fn utilisation_must_fit_whatever_the_failures() {
 
 #[test]
 fn tasks_are_counted_whatever_their_size() {
-    let heavy = Task { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024, fits_source: false };
+    let heavy = SizedTask { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024, fits_source: false };
     let mut d = walk(Tasks, 2, 4);
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: None });
     assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: Some(Stop::Enough) });
-    assert_eq!((d.left(), d.moved()), (0, 2));
+    assert_eq!((d.walk.left, d.walk.moved), (0, 2));
 }
 
 #[test]
 fn a_hot_task_too_heavy_was_counted_as_hot() {
-    let heavy = Task { facts: TaskFacts { ran_ago_ns: 0, ..COLD.facts }, ..COLD };
+    let heavy = SizedTask { facts: TaskFacts { ran_ago_ns: 0, ..COLD.facts }, ..COLD };
     let got = walk(Load, 1, 4).offer(&with(|r| r.nr_balance_failed = 2), &heavy);
     assert_eq!(got, Offer::Refuse(Refusal::TooHeavy { hot: true }));
 }
 
 #[test]
 fn newidle_takes_one_on_preemptible_kernels() {
-    let newidle = with(|r| (r.pass, r.preemptible) = (Pass::Newidle, true));
+    let newidle = with(|r| (r.pass, r.preemptible) = (PassKind::Newidle, true));
     let taken = |rules| walk(Tasks, 9, 9).offer(&rules, &COLD);
     assert_eq!(taken(newidle), Offer::Take { hot: false, then: Some(Stop::OneForNewidle) });
-    assert_eq!(taken(with(|r| r.pass = Pass::Newidle)), Offer::Take { hot: false, then: None });
+    assert_eq!(taken(with(|r| r.pass = PassKind::Newidle)), Offer::Take { hot: false, then: None });
     assert_eq!(taken(with(|r| r.preemptible = true)), Offer::Take { hot: false, then: None });
 }
 
 #[test]
 fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
-    for pass in [Pass::Idle, Pass::Newidle, Pass::Busy] {
+    for pass in [PassKind::Idle, PassKind::Newidle, PassKind::Busy] {
         let rules = with(|r| r.pass = pass);
         let mut d = walk(Tasks, 5, 3);
-        assert_eq!(d.step(&rules, 1, false), Step::Stop(Stop::Emptied), "{pass:?}");
-        assert!(!d.all_pinned(), "no task was tested");
+        assert_eq!(d.step(&rules, 1, false), WalkStep::Stop(Stop::Emptied), "{pass:?}");
+        assert!(!d.walk.all_pinned, "no task was tested");
         let mut d = walk(Tasks, 5, 3);
-        assert_eq!(d.step(&rules, 3, false), Step::Offer);
+        assert_eq!(d.step(&rules, 3, false), WalkStep::Offer);
         d.offer(&rules, &COLD);
-        let then = if pass == Pass::Busy { Step::Offer } else { Step::Stop(Stop::LastTask) };
+        let then = if pass == PassKind::Busy { WalkStep::Offer } else { WalkStep::Stop(Stop::LastTask) };
         assert_eq!(d.step(&rules, 1, false), then, "{pass:?}");
-        assert_eq!(d.step(&rules, 2, true), Step::Stop(Stop::NoTasks));
+        assert_eq!(d.step(&rules, 2, true), WalkStep::Stop(Stop::NoTasks));
     }
 }
 
@@ -147,10 +119,10 @@ fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
 fn stops_after_nr_migrate_tasks_once_one_could_come() {
     let mut d = walk(Load, 1, 100);
     for _ in 0..32 {
-        assert_eq!(d.step(&RULES, 100, false), Step::Offer);
+        assert_eq!(d.step(&RULES, 100, false), WalkStep::Offer);
         d.offer(&RULES, &COLD);
     }
-    assert_eq!(d.step(&RULES, 100, false), Step::Stop(Stop::LoopMax));
+    assert_eq!(d.step(&RULES, 100, false), WalkStep::Stop(Stop::LoopMax));
 }
 
 #[test]
@@ -160,12 +132,12 @@ fn goes_on_while_all_are_pinned_with_a_break_every_32() {
         let mut seen = (0, 0);
         loop {
             match d.step(&RULES, nr, false) {
-                Step::Offer => {
+                WalkStep::Offer => {
                     d.offer(&RULES, &PINNED);
                     seen.0 += 1;
                 }
-                Step::Pause => seen.1 += 1,
-                Step::Stop(why) => return (seen, why, d.all_pinned()),
+                WalkStep::Pause => seen.1 += 1,
+                WalkStep::Stop(why) => return (seen, why, d.walk.all_pinned),
             }
         }
     };
@@ -176,29 +148,29 @@ fn goes_on_while_all_are_pinned_with_a_break_every_32() {
 #[test]
 fn a_break_lets_others_empty_the_queue() {
     let mut d = walk(Tasks, 1, 100);
-    while d.step(&RULES, 100, false) == Step::Offer {
+    while d.step(&RULES, 100, false) == WalkStep::Offer {
         d.offer(&RULES, &PINNED);
     }
-    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied));
+    assert_eq!(d.step(&RULES, 1, false), WalkStep::Stop(Stop::Emptied));
 }
 
 #[test]
 fn pinned_tasks_are_remembered_and_may_go_next_door() {
-    let next_door = Task { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
-    let after = |rules: Rules, task: Task| {
+    let next_door = SizedTask { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
+    let after = |rules: DetachRules, task: SizedTask| {
         let mut d = walk(Tasks, 1, 3);
         d.offer(&rules, &task);
-        (d.some_pinned(), d.nearby())
+        (d.walk.some_pinned, d.walk.nearby())
     };
     assert_eq!(after(RULES, next_door), (true, true));
     assert_eq!(after(RULES, PINNED), (true, false));
     assert_eq!(after(RULES, COLD), (false, false));
-    assert_eq!(after(with(|r| r.pass = Pass::Newidle), next_door), (true, false));
+    assert_eq!(after(with(|r| r.pass = PassKind::Newidle), next_door), (true, false));
     let mut d = walk(Tasks, 1, 3);
     d.offer(&RULES, &next_door);
     d.redirect();
-    assert!(!d.nearby() && d.some_pinned() && d.all_pinned());
-    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied), "the lock is taken anew");
+    assert!(!d.walk.nearby() && d.walk.some_pinned && d.walk.all_pinned);
+    assert_eq!(d.step(&RULES, 1, false), WalkStep::Stop(Stop::Emptied), "the lock is taken anew");
 }
 
 #[test]
@@ -208,13 +180,14 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
         (TaskFacts { ineligible: true, ..COLD.facts }, Refusal::Ineligible),
         (TaskFacts { per_cpu_kthread: true, allowed: false, ..COLD.facts }, Refusal::KernelThread),
     ];
-    let strict = common::Rules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
-    let lenient = common::Rules { kthreads_set_apart: false, ..RULES.common };
+    let strict = common::MigrateRules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
+    let lenient = common::MigrateRules { kthreads_set_apart: false, ..RULES.common };
     for (facts, why) in early {
         let offer = |common| {
-            let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 32, 2);
-            let offer = d.offer(&Rules { common, ..RULES }, &Task { facts, ..COLD });
-            (offer, d.all_pinned(), d.some_pinned())
+            let mut d =
+                Detach::new(Amount { migration: Tasks, amount: 1, how: AmountRule::EvenTasks }, 32, 2);
+            let offer = d.offer(&DetachRules { common, ..RULES }, &SizedTask { facts, ..COLD });
+            (offer, d.walk.all_pinned, d.walk.some_pinned)
         };
         assert_eq!(offer(strict), (Offer::Refuse(why), true, false));
         match why {
@@ -229,9 +202,9 @@ fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
 #[test]
 fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
     let offer = |util_shrinks, nr_balance_failed| {
-        let common = common::Rules { nr_balance_failed, ..RULES.common };
-        let mut d = Detach::new(Amount { migration: Util, amount: 300, how: How::FillRoom }, 32, 2);
-        d.offer(&Rules { common, util_shrinks, ..RULES }, &Task { util: 600, ..COLD })
+        let common = common::MigrateRules { nr_balance_failed, ..RULES.common };
+        let mut d = Detach::new(Amount { migration: Util, amount: 300, how: AmountRule::FillRoom }, 32, 2);
+        d.offer(&DetachRules { common, util_shrinks, ..RULES }, &SizedTask { util: 600, ..COLD })
     };
     let too_heavy = Offer::Refuse(Refusal::TooHeavy { hot: false });
     assert_eq!((offer(true, 0), offer(false, 1)), (too_heavy, too_heavy));
@@ -241,12 +214,12 @@ fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
 #[test]
 fn a_walk_over_pinned_tasks_ends_at_nr_migrate_but_for_6_1_to_6_9() {
     let looked_at = |walks_past_pinned| {
-        let rules = Rules { walks_past_pinned, ..RULES };
-        let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 4, 10);
+        let rules = DetachRules { walks_past_pinned, ..RULES };
+        let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: AmountRule::EvenTasks }, 4, 10);
         let mut looked_at = 0;
-        while d.step(&rules, 10, false) == Step::Offer && looked_at < 20 {
+        while d.step(&rules, 10, false) == WalkStep::Offer && looked_at < 20 {
             looked_at += 1;
-            d.offer(&rules, &Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
+            d.offer(&rules, &SizedTask { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
         }
         looked_at
     };

@@ -7,7 +7,7 @@ use super::DomainFacts;
 use super::classify::SpareType;
 use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
-use crate::balance::era::Pass;
+use crate::balance::era::PassKind;
 
 /// A difference in tasks (before it is halved) that one pair of communicating tasks makes; not worth leaving a node
 /// for.
@@ -20,7 +20,6 @@ pub enum MigrationType {
     Load,
     /// Utilisation.
     Util,
-    /// Tasks.
     Task,
     /// A task too large for its CPU (4.20).
     Misfit,
@@ -28,11 +27,9 @@ pub enum MigrationType {
 
 /// The facts that the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
-    /// The domain.
+pub struct ImbalanceFacts {
     pub domain: DomainFacts,
-    /// The kind of pass.
-    pub pass: Pass,
+    pub pass: PassKind,
     /// The balancing CPU's group.
     pub local: GroupStats,
     /// The group pulled from.
@@ -48,13 +45,12 @@ pub struct Amount {
     pub migration: MigrationType,
     /// How much of it; 0 means that the domain is balanced after all (`lb_nobusyg`).
     pub amount: u64,
-    /// The rule.
-    pub how: How,
+    pub how: AmountRule,
 }
 
 /// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum How {
+pub enum AmountRule {
     /// One task, any that may move: averages mean nothing when affinity decides.
     Imbalanced,
     /// One task of a core that has two.
@@ -80,12 +76,12 @@ pub enum How {
 }
 
 /// The amount to pull from the busiest group.
-pub fn calculate(f: &Facts) -> Amount {
+pub fn calculate(f: &ImbalanceFacts) -> Amount {
     match f.busiest.group_type {
-        SpareType::Imbalanced => return tasks(1, How::Imbalanced),
-        SpareType::SharedCore => return tasks(1, How::SharedCore),
+        SpareType::Imbalanced => return tasks(1, AmountRule::Imbalanced),
+        SpareType::SharedCore => return tasks(1, AmountRule::SharedCore),
         SpareType::Misfit => {
-            return Amount { migration: MigrationType::Misfit, amount: 1, how: How::Misfit };
+            return Amount { migration: MigrationType::Misfit, amount: 1, how: AmountRule::Misfit };
         }
         _ => {}
     }
@@ -96,40 +92,45 @@ pub fn calculate(f: &Facts) -> Amount {
     to_average(f)
 }
 
-fn tasks(amount: u64, how: How) -> Amount {
+fn tasks(amount: u64, how: AmountRule) -> Amount {
     Amount { migration: MigrationType::Task, amount, how }
 }
 
 /// The local group has room, and the overloaded group is in another cache.
-fn fill_room(f: &Facts) -> Amount {
+fn fill_room(f: &ImbalanceFacts) -> Amount {
     let room = f.local.capacity.saturating_sub(f.local.group_util);
-    if room == 0 && f.pass != Pass::Busy {
-        return tasks(1, How::WaitingTask);
+    if room == 0 && f.pass != PassKind::Busy {
+        return tasks(1, AmountRule::WaitingTask);
     }
-    Amount { migration: MigrationType::Util, amount: room, how: How::FillRoom }
+    Amount { migration: MigrationType::Util, amount: room, how: AmountRule::FillRoom }
 }
 
 /// The local group has room: evens out tasks, or idle CPUs.
-fn even_out(f: &Facts) -> Amount {
+fn even_out(f: &ImbalanceFacts) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let (difference, how) = if busiest.weight == 1 || f.domain.prefer_sibling {
-        (sibling_imbalance(&f.domain, f.pass, local, busiest), How::EvenTasks)
+        (sibling_imbalance(&f.domain, f.pass, local, busiest), AmountRule::EvenTasks)
     } else {
-        (local.idle_cpus.saturating_sub(busiest.idle_cpus), How::EvenIdle)
+        (local.idle_cpus.saturating_sub(busiest.idle_cpus), AmountRule::EvenIdle)
     };
     let difference = u64::from(difference);
     if f.domain.numa && tolerates(difference, local.sum_nr_running + 1, f.domain.imb_numa_nr) {
-        return tasks(0, How::NumaTolerated);
+        return tasks(0, AmountRule::NumaTolerated);
     }
     tasks(difference / 2, how)
 }
 
 /// How many tasks the busiest group has too many of; half of them are to move. Groups of unlike numbers of cores have
 /// their due by cores, by passes of idle CPUs (`sibling_imbalance`, 6.6).
-pub fn sibling_imbalance(domain: &DomainFacts, pass: Pass, local: &GroupStats, busiest: &GroupStats) -> u32 {
+pub fn sibling_imbalance(
+    domain: &DomainFacts,
+    pass: PassKind,
+    local: &GroupStats,
+    busiest: &GroupStats,
+) -> u32 {
     let (here, there) = (local.sum_nr_running, busiest.sum_nr_running);
     let Some(cores) = domain.cores else { return there.saturating_sub(here) };
-    if pass == Pass::Busy {
+    if pass == PassKind::Busy {
         return 0;
     }
     let all = cores.local + cores.busiest;
@@ -147,40 +148,31 @@ fn tolerates(imbalance: u64, dst_running: u32, imb_numa_nr: u32) -> bool {
 }
 
 /// Both groups are overloaded, or the local one would be.
-fn to_average(f: &Facts) -> Amount {
+fn to_average(f: &ImbalanceFacts) -> Amount {
     let (busiest, avg) = (f.busiest.avg_load, f.domain_avg_load);
     let load = |amount, how| Amount { migration: MigrationType::Load, amount, how };
     let overloaded = f.local.group_type == SpareType::Overloaded;
     let local = if overloaded { f.local.avg_load } else { f.local.load_per_capacity() };
     if !overloaded && local >= busiest {
-        return load(0, How::LocalBusier);
+        return load(0, AmountRule::LocalBusier);
     }
     let Some(room) = avg.checked_sub(local).filter(|room| *room > 0) else {
-        return load(0, How::LocalAboveAverage);
+        return load(0, AmountRule::LocalAboveAverage);
     };
     // A busiest group may be below the average, if heavier groups are not overloaded. The difference then wraps to a
     // huge number in the kernel, so that only the local side limits.
     let give = busiest.checked_sub(avg).map_or(u64::MAX, |excess| excess * f.busiest.capacity);
-    load(give.min(room * f.local.capacity) / SCALE, How::ToAverage)
+    load(give.min(room * f.local.capacity) / SCALE, AmountRule::ToAverage)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::{Cores, Later};
+    use crate::balance::spare::Cores;
+    use crate::balance::testing::MC;
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
-    const LLC: DomainFacts = DomainFacts {
-        imbalance_pct: 117,
-        prefer_sibling: false,
-        groups_are_cores: true,
-        share_llc: true,
-        numa: false,
-        later: Later { cores_last_when_full: true, smt_balance: true },
-        imb_numa_nr: 14,
-        asym: crate::balance::fits::Asymmetry::NONE,
-        cores: None,
-    };
+    const LLC: DomainFacts = DomainFacts { prefer_sibling: false, imb_numa_nr: 14, ..MC };
     const NODES: DomainFacts = DomainFacts { share_llc: false, numa: true, ..LLC };
 
     /// A group of `weight` CPUs with `nr` tasks of load and utilisation 512.
@@ -202,12 +194,16 @@ mod tests {
             kinds: Default::default(),
         }
     }
-    fn facts(domain: DomainFacts, local: GroupStats, busiest: GroupStats) -> Facts {
+    fn facts(domain: DomainFacts, local: GroupStats, busiest: GroupStats) -> ImbalanceFacts {
         let load = SCALE * (local.group_load + busiest.group_load);
         let domain_avg_load = load / (local.capacity + busiest.capacity);
-        Facts { domain, pass: Pass::Idle, local, busiest, domain_avg_load }
+        ImbalanceFacts { domain, pass: PassKind::Idle, local, busiest, domain_avg_load }
     }
-    fn amount(domain: DomainFacts, local: GroupStats, busiest: GroupStats) -> (MigrationType, u64, How) {
+    fn amount(
+        domain: DomainFacts,
+        local: GroupStats,
+        busiest: GroupStats,
+    ) -> (MigrationType, u64, AmountRule) {
         let a = calculate(&facts(domain, local, busiest));
         (a.migration, a.amount, a.how)
     }
@@ -216,13 +212,13 @@ mod tests {
     fn one_task_when_affinity_decides_whatever_the_local_group() {
         for local in [HasSpare, Overloaded] {
             let got = amount(LLC, group(local, 2, 9), group(Imbalanced, 2, 2));
-            assert_eq!(got, (MigrationType::Task, 1, How::Imbalanced));
+            assert_eq!(got, (MigrationType::Task, 1, AmountRule::Imbalanced));
         }
     }
 
     #[test]
     fn half_the_difference_in_tasks_when_siblings_are_preferred_or_groups_are_single_cpus() {
-        let tasks = |n| (MigrationType::Task, n, How::EvenTasks);
+        let tasks = |n| (MigrationType::Task, n, AmountRule::EvenTasks);
         let prefer = DomainFacts { prefer_sibling: true, ..LLC };
         let at = |nr| amount(prefer, group(HasSpare, 2, 0), group(FullyBusy, 2, nr));
         assert_eq!([at(1), at(2), at(3), at(4)], [tasks(0), tasks(1), tasks(1), tasks(2)]);
@@ -233,7 +229,7 @@ mod tests {
 
     #[test]
     fn half_the_difference_in_idle_cpus_otherwise() {
-        let idle = |n| (MigrationType::Task, n, How::EvenIdle);
+        let idle = |n| (MigrationType::Task, n, AmountRule::EvenIdle);
         let at = |nr| amount(LLC, group(HasSpare, 8, 1), group(HasSpare, 8, nr));
         assert_eq!([at(2), at(3), at(6)], [idle(0), idle(1), idle(2)]);
         assert_eq!(amount(LLC, group(HasSpare, 8, 6), group(HasSpare, 8, 1)), idle(0));
@@ -242,10 +238,10 @@ mod tests {
     #[test]
     fn room_is_filled_from_another_caches_overload() {
         let nodes = |kind| amount(NODES, group(HasSpare, 8, 5), group(kind, 8, 40));
-        assert_eq!(nodes(Overloaded), (MigrationType::Util, 8 * 1024 - 5 * 512, How::FillRoom));
+        assert_eq!(nodes(Overloaded), (MigrationType::Util, 8 * 1024 - 5 * 512, AmountRule::FillRoom));
         assert_eq!(nodes(FullyBusy).0, MigrationType::Task, "not from one that is just full");
         let inside = amount(LLC, group(HasSpare, 8, 5), group(Overloaded, 8, 40));
-        assert_eq!(inside, (MigrationType::Task, 1, How::EvenIdle), "nor inside a cache");
+        assert_eq!(inside, (MigrationType::Task, 1, AmountRule::EvenIdle), "nor inside a cache");
     }
 
     #[test]
@@ -253,33 +249,40 @@ mod tests {
         let mut local = group(HasSpare, 8, 5);
         local.group_util = 8 * 1024;
         let mut f = facts(NODES, local, group(Overloaded, 8, 40));
-        assert_eq!(calculate(&f), tasks(1, How::WaitingTask));
-        f.pass = Pass::Busy;
+        assert_eq!(calculate(&f), tasks(1, AmountRule::WaitingTask));
+        f.pass = PassKind::Busy;
         assert_eq!(calculate(&f).amount, 0, "a busy one does not");
         f.local.group_util = 8 * 1024 + 1;
         assert_eq!(calculate(&f).amount, 0, "nor does more than full wrap");
         f.local.group_util = 8 * 1024 - 1;
-        assert_eq!(calculate(&f), Amount { migration: MigrationType::Util, amount: 1, how: How::FillRoom });
+        assert_eq!(
+            calculate(&f),
+            Amount { migration: MigrationType::Util, amount: 1, how: AmountRule::FillRoom }
+        );
     }
 
     #[test]
     fn two_nodes_tolerate_a_pair_of_tasks_while_few_run_here() {
         // D001's machine: 14 at NUMA, so a difference of two is tolerated with 13 tasks here, and not with 14.
         let nodes = |here, there| amount(NODES, group(HasSpare, 112, here), group(HasSpare, 112, there));
-        assert_eq!(nodes(13, 15), (MigrationType::Task, 0, How::NumaTolerated));
-        assert_eq!(nodes(14, 16), (MigrationType::Task, 1, How::EvenIdle));
-        assert_eq!(nodes(13, 16), (MigrationType::Task, 1, How::EvenIdle), "three are too many");
-        assert_eq!(nodes(0, 4), (MigrationType::Task, 2, How::EvenIdle), "compared before it is halved");
+        assert_eq!(nodes(13, 15), (MigrationType::Task, 0, AmountRule::NumaTolerated));
+        assert_eq!(nodes(14, 16), (MigrationType::Task, 1, AmountRule::EvenIdle));
+        assert_eq!(nodes(13, 16), (MigrationType::Task, 1, AmountRule::EvenIdle), "three are too many");
+        assert_eq!(
+            nodes(0, 4),
+            (MigrationType::Task, 2, AmountRule::EvenIdle),
+            "compared before it is halved"
+        );
         let one_node = DomainFacts { numa: false, ..NODES };
         let got = amount(one_node, group(HasSpare, 112, 13), group(HasSpare, 112, 15));
-        assert_eq!(got, (MigrationType::Task, 1, How::EvenIdle));
+        assert_eq!(got, (MigrationType::Task, 1, AmountRule::EvenIdle));
     }
 
     #[test]
     fn overloaded_groups_level_to_the_average() {
         // 12 and 28 tasks of 512 on 4 CPUs each: averages 1536 and 3584 around 2560.
         let got = amount(LLC, group(Overloaded, 4, 12), group(Overloaded, 4, 28));
-        assert_eq!(got, (MigrationType::Load, 4096, How::ToAverage));
+        assert_eq!(got, (MigrationType::Load, 4096, AmountRule::ToAverage));
         // The side with less limits: (2000 - 1024) * 2 here, (3584 - 3000) * 4 there.
         let mut f = facts(LLC, group(Overloaded, 2, 4), group(Overloaded, 4, 28));
         f.domain_avg_load = 2000;
@@ -294,21 +297,25 @@ mod tests {
         let mut f = facts(LLC, local, group(Overloaded, 2, 6));
         f.busiest.avg_load = 4501;
         f.domain_avg_load = 4501;
-        let how = |f: &Facts| (calculate(f).amount, calculate(f).how);
-        assert_eq!(how(&f), (0, How::ToAverage), "one more than 4500 is, but the busiest gives nothing");
+        let how = |f: &ImbalanceFacts| (calculate(f).amount, calculate(f).how);
+        assert_eq!(
+            how(&f),
+            (0, AmountRule::ToAverage),
+            "one more than 4500 is, but the busiest gives nothing"
+        );
         f.busiest.avg_load = 4500;
-        assert_eq!(how(&f), (0, How::LocalBusier));
+        assert_eq!(how(&f), (0, AmountRule::LocalBusier));
         f.busiest.avg_load = 5000;
         f.domain_avg_load = 4500;
-        assert_eq!(how(&f), (0, How::LocalAboveAverage));
+        assert_eq!(how(&f), (0, AmountRule::LocalAboveAverage));
         f.domain_avg_load = 4510;
-        assert_eq!(how(&f), (20, How::ToAverage), "10 each on two CPUs");
+        assert_eq!(how(&f), (20, AmountRule::ToAverage), "10 each on two CPUs");
     }
 
     #[test]
     fn two_groups_just_full_have_no_averages_and_nothing_moves() {
         let got = amount(LLC, group(FullyBusy, 2, 2), group(FullyBusy, 2, 4));
-        assert_eq!(got, (MigrationType::Load, 0, How::LocalBusier));
+        assert_eq!(got, (MigrationType::Load, 0, AmountRule::LocalBusier));
     }
 
     #[test]
@@ -319,11 +326,15 @@ mod tests {
             sibling_imbalance(&domain, pass, &local, &busiest)
         };
         let two_of_six = Some(Cores { busiest: 2, local: 4 });
-        assert_eq!(by(None, Pass::Idle, 3, 3), 0);
-        assert_eq!(by(two_of_six, Pass::Idle, 3, 3), 3, "two tasks on two cores, and four on four");
-        assert_eq!(by(two_of_six, Pass::Busy, 3, 3), 0);
-        assert_eq!(by(two_of_six, Pass::Idle, 4, 2), 1, "in proportion");
-        assert_eq!(by(Some(Cores { busiest: 4, local: 2 }), Pass::Idle, 0, 2), 2, "an empty group is used");
+        assert_eq!(by(None, PassKind::Idle, 3, 3), 0);
+        assert_eq!(by(two_of_six, PassKind::Idle, 3, 3), 3, "two tasks on two cores, and four on four");
+        assert_eq!(by(two_of_six, PassKind::Busy, 3, 3), 0);
+        assert_eq!(by(two_of_six, PassKind::Idle, 4, 2), 1, "in proportion");
+        assert_eq!(
+            by(Some(Cores { busiest: 4, local: 2 }), PassKind::Idle, 0, 2),
+            2,
+            "an empty group is used"
+        );
     }
 
     #[test]

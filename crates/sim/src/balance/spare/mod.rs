@@ -10,7 +10,7 @@
 //!
 //! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), small NUMA
 //! imbalances by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks only (5.12) and blind to
-//! cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`Later`] and the flags of the chronology hold the
+//! cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`SpareLater`] and the flags of the chronology hold the
 //! changes after 6.1.
 
 pub mod active;
@@ -25,7 +25,7 @@ pub mod rank;
 pub mod stats;
 pub mod turn;
 
-use crate::balance::era::Pass;
+use crate::balance::era::PassKind;
 use crate::balance::fits::Asymmetry;
 
 /// The facts about a domain that the rules depend on.
@@ -42,7 +42,7 @@ pub struct DomainFacts {
     /// SD_NUMA of the domain itself.
     pub numa: bool,
     /// Rules that came after 6.1.
-    pub later: Later,
+    pub later: SpareLater,
     /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
     pub imb_numa_nr: u32,
     /// Capacities to compare, on machines whose CPUs differ in it.
@@ -63,14 +63,14 @@ pub struct Cores {
 impl DomainFacts {
     /// Whether groups other than the local one are cores that would give a task to an idle CPU (6.6).
     #[inline]
-    pub fn gives_to_idle(&self, pass: Pass) -> bool {
-        self.later.smt_balance && self.groups_are_cores && pass != Pass::Busy
+    pub fn gives_to_idle(&self, pass: PassKind) -> bool {
+        self.later.smt_balance && self.groups_are_cores && pass != PassKind::Busy
     }
 }
 
 /// Rules that some kernels with this balancer lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Later {
+pub struct SpareLater {
     /// Among full groups the last one read is the busiest; among cores the first (6.5).
     pub cores_last_when_full: bool,
     /// A core with two tasks has a type of its own (6.6).

@@ -10,11 +10,10 @@ use super::busiest::DomainStats;
 use super::classify::SpareType;
 use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
-use crate::balance::era::Pass;
+use crate::balance::era::PassKind;
 use crate::wakeup::llc::nr_idle_scan;
 use schedlab_kernel::{Feature, FeatureSet};
 
-/// The shortcuts that are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shortcuts {
     /// ILB_SNAPSHOT: totals are stored.
@@ -28,7 +27,6 @@ pub struct Shortcuts {
 }
 
 impl Shortcuts {
-    /// The shortcuts of a set of features.
     pub fn of(features: FeatureSet) -> Shortcuts {
         Shortcuts {
             snapshot: features.has(Feature::IlbSnapshot),
@@ -41,7 +39,7 @@ impl Shortcuts {
 
 /// The facts about a domain that the number of groups to read depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct DomainSpan {
     /// Groups of the domain, the local one included (`sd->nr_groups`).
     pub nr_groups: u32,
     /// CPUs of the domain.
@@ -60,7 +58,7 @@ pub fn nr_sg_scan(nr_groups: u32, sum_util: u64, span_weight: u32) -> u32 {
 /// Groups to read by the law that SIS_UTIL uses for CPUs: the fraction of groups equals SIS_UTIL's fraction of CPUs,
 /// rounded down. Above the straight line at low utilisation, none from 85 % on (at `imbalance_pct` 117). Not part of
 /// D001.
-pub fn nr_sg_scan_square(span: &Span, sum_util: u64) -> u32 {
+pub fn nr_sg_scan_square(span: &DomainSpan, sum_util: u64) -> u32 {
     let weight = u64::from(span.weight);
     let cpus = u64::from(nr_idle_scan(weight, sum_util, u64::from(span.imbalance_pct)));
     (u64::from(span.nr_groups) * cpus / weight.max(1)) as u32
@@ -80,16 +78,16 @@ pub struct SharedHints {
 impl SharedHints {
     /// Stores the results of a complete pass of `pass`'s kind, as far as the shortcuts need them; a newidle pass stores
     /// nothing. Returns whether anything changed: only then the shared cache line is written.
-    pub fn store(&mut self, on: Shortcuts, pass: Pass, span: &Span, seen: &DomainStats) -> bool {
+    pub fn store(&mut self, on: Shortcuts, pass: PassKind, span: &DomainSpan, seen: &DomainStats) -> bool {
         let before = *self;
-        if pass != Pass::Newidle && on.util {
+        if pass != PassKind::Newidle && on.util {
             self.nr_sg_scan = if on.quad {
                 nr_sg_scan_square(span, seen.sum_util)
             } else {
                 nr_sg_scan(span.nr_groups, seen.sum_util, span.weight)
             };
         }
-        if pass != Pass::Newidle && on.snapshot {
+        if pass != PassKind::Newidle && on.snapshot {
             (self.total_load, self.total_capacity) = (seen.total_load, seen.total_capacity);
         }
         *self != before
@@ -107,7 +105,7 @@ pub fn can_pull_busiest(local: &GroupStats, busiest: &GroupStats) -> bool {
 
 /// Why a loop over groups ends before its last group was added up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Leave {
+pub enum LoopEnd {
     /// ILB_FAST: there is something to pull.
     CanPull,
     /// ILB_UTIL: enough groups were read.
@@ -124,13 +122,13 @@ pub struct GroupLoop {
     snapshot: Option<(u64, u64)>,
     /// Groups that ILB_UTIL still lets through.
     left: u32,
-    ended: Option<Leave>,
+    ended: Option<LoopEnd>,
 }
 
 impl GroupLoop {
     /// The loop before its first group. `hints`: the shared hints of the domain, if any.
-    pub fn new(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>) -> GroupLoop {
-        let usable = hints.filter(|h| pass == Pass::Newidle && h.total_capacity != 0);
+    pub fn new(on: Shortcuts, pass: PassKind, hints: Option<&SharedHints>) -> GroupLoop {
+        let usable = hints.filter(|h| pass == PassKind::Newidle && h.total_capacity != 0);
         GroupLoop {
             util: on.util,
             fast: on.fast,
@@ -141,7 +139,7 @@ impl GroupLoop {
     }
 
     /// Takes a group other than the local one, with its complete statistics: considers it as the busiest, then either
-    /// ends the loop or adds the group to the totals. Returns `true` if the loop goes on.
+    /// ends the loop or adds the group to the totals. Returns `true` if the loop continues.
     ///
     /// The caller counts the group in `lb_sg_scan` in either case. A group at which the loop ends is not added up.
     #[inline]
@@ -161,14 +159,14 @@ impl GroupLoop {
     }
 
     #[inline]
-    fn leaves(&mut self, became_busiest: bool, local: &GroupStats, group: &GroupStats) -> Option<Leave> {
+    fn leaves(&mut self, became_busiest: bool, local: &GroupStats, group: &GroupStats) -> Option<LoopEnd> {
         self.snapshot?;
         if self.fast && became_busiest && can_pull_busiest(local, group) {
-            return Some(Leave::CanPull);
+            return Some(LoopEnd::CanPull);
         }
         if self.util {
             self.left = self.left.saturating_sub(1);
-            return (self.left == 0).then_some(Leave::ScanDepth);
+            return (self.left == 0).then_some(LoopEnd::ScanDepth);
         }
         None
     }
@@ -180,7 +178,7 @@ impl GroupLoop {
     }
 
     /// Why the loop ended early, if it did.
-    pub fn ended(&self) -> Option<Leave> {
+    pub fn ended(&self) -> Option<LoopEnd> {
         self.ended
     }
 

@@ -1,24 +1,13 @@
 //! Tests of D001's shortcuts, on its machine: an MC domain of 112 CPUs in 56 cores.
 
 use super::*;
-use crate::balance::spare::{DomainFacts, Later};
+use crate::balance::testing::MC;
 
-const SPAN: Span = Span { nr_groups: 56, weight: 112, imbalance_pct: 117 };
-const MC: DomainFacts = DomainFacts {
-    imbalance_pct: 117,
-    prefer_sibling: true,
-    groups_are_cores: true,
-    share_llc: true,
-    numa: false,
-    later: Later { cores_last_when_full: true, smt_balance: true },
-    imb_numa_nr: 0,
-    asym: crate::balance::fits::Asymmetry::NONE,
-    cores: None,
-};
+const SPAN: DomainSpan = DomainSpan { nr_groups: 56, weight: 112, imbalance_pct: 117 };
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };
 const NONE: Shortcuts = Shortcuts { snapshot: false, util: false, fast: false, quad: false };
 
-/// A core with so many tasks, each alone on its CPU.
+/// A core with `nr` tasks, each alone on its CPU.
 fn core(nr: u32) -> GroupStats {
     GroupStats {
         group_load: 100 * u64::from(nr),
@@ -40,7 +29,7 @@ fn leaving() -> GroupStats {
     GroupStats { idle_cpus: 1, ..core(0) }
 }
 /// The groups read, why the loop ended, and the totals.
-fn scan(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>, tasks: &[u32]) -> Scanned {
+fn scan(on: Shortcuts, pass: PassKind, hints: Option<&SharedHints>, tasks: &[u32]) -> Scanned {
     let mut seen = DomainStats::new(leaving());
     let mut l = GroupLoop::new(on, pass, hints);
     let mut read = 0;
@@ -55,7 +44,7 @@ fn scan(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>, tasks: &[u32]) -
 }
 struct Scanned {
     read: usize,
-    ended: Option<Leave>,
+    ended: Option<LoopEnd>,
     totals: (u64, u64),
     seen: DomainStats,
 }
@@ -77,7 +66,7 @@ fn the_square_law_follows_sis_util() {
     let at = |pct: u64| nr_sg_scan_square(&SPAN, 112 * 1024 * pct / 100);
     // SIS_UTIL grants 112, 73, 37 and 14 of the 112 CPUs.
     assert_eq!([at(0), at(50), at(70), at(80), at(86)], [56, 36, 18, 7, 0]);
-    let strict = Span { imbalance_pct: 200, ..SPAN };
+    let strict = DomainSpan { imbalance_pct: 200, ..SPAN };
     assert_eq!(nr_sg_scan_square(&strict, 112 * 1024 / 2), 0);
 }
 
@@ -90,20 +79,20 @@ fn periodic_passes_store_what_is_switched_on() {
         let changed = h.store(on, pass, &SPAN, &seen);
         (changed, h.total_load, h.total_capacity, h.nr_sg_scan)
     };
-    for pass in [Pass::Idle, Pass::Busy] {
+    for pass in [PassKind::Idle, PassKind::Busy] {
         assert_eq!(stored(ON, pass), (true, 500, 114_688, 28));
     }
-    assert_eq!(stored(ON, Pass::Newidle), (false, 0, 0, 0));
-    assert_eq!(stored(Shortcuts { util: false, ..ON }, Pass::Idle), (true, 500, 114_688, 0));
-    assert_eq!(stored(Shortcuts { snapshot: false, ..ON }, Pass::Idle), (true, 0, 0, 28));
-    assert_eq!(stored(Shortcuts { quad: true, ..ON }, Pass::Idle), (true, 500, 114_688, 36));
+    assert_eq!(stored(ON, PassKind::Newidle), (false, 0, 0, 0));
+    assert_eq!(stored(Shortcuts { util: false, ..ON }, PassKind::Idle), (true, 500, 114_688, 0));
+    assert_eq!(stored(Shortcuts { snapshot: false, ..ON }, PassKind::Idle), (true, 0, 0, 28));
+    assert_eq!(stored(Shortcuts { quad: true, ..ON }, PassKind::Idle), (true, 500, 114_688, 36));
     assert_eq!(
-        stored(Shortcuts { quad: true, ..NONE }, Pass::Idle),
+        stored(Shortcuts { quad: true, ..NONE }, PassKind::Idle),
         (false, 0, 0, 0),
         "alone it does nothing"
     );
     let mut h = SharedHints { total_load: 500, total_capacity: 114_688, nr_sg_scan: 28 };
-    assert!(!h.store(ON, Pass::Idle, &SPAN, &seen), "the same again writes nothing");
+    assert!(!h.store(ON, PassKind::Idle, &SPAN, &seen), "the same again writes nothing");
 }
 
 #[test]
@@ -120,11 +109,11 @@ fn a_group_is_worth_pulling_from_with_fewer_idle_cpus_or_more_tasks() {
 
 #[test]
 fn fast_stops_at_the_first_acceptable_group() {
-    let s = scan(ON, Pass::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
-    assert_eq!((s.read, s.ended, s.totals), (3, Some(Leave::CanPull), (7777, 114_688)));
+    let s = scan(ON, PassKind::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
+    assert_eq!((s.read, s.ended, s.totals), (3, Some(LoopEnd::CanPull), (7777, 114_688)));
     assert_eq!(s.seen.busiest.map(|(i, _)| i), Some(3));
     assert_eq!(s.seen.sum_util, 0, "the group it ended at is not added up");
-    let s = scan(Shortcuts { fast: false, ..ON }, Pass::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
+    let s = scan(Shortcuts { fast: false, ..ON }, PassKind::Newidle, Some(&hints(56)), &[0, 0, 1, 2, 2]);
     assert_eq!((s.read, s.ended), (5, None));
 }
 
@@ -132,7 +121,7 @@ fn fast_stops_at_the_first_acceptable_group() {
 fn fast_asks_only_a_group_that_became_the_busiest() {
     let on = Shortcuts { util: false, ..ON };
     let mut seen = DomainStats::new(leaving());
-    let mut l = GroupLoop::new(on, Pass::Newidle, Some(&hints(0)));
+    let mut l = GroupLoop::new(on, PassKind::Newidle, Some(&hints(0)));
     // The fuller group is taken even though the local one has no more idle CPUs than it.
     let stuck = GroupStats { group_type: SpareType::Imbalanced, idle_cpus: 2, ..core(1) };
     assert!(l.take(&mut seen, &MC, 1, &stuck));
@@ -143,22 +132,22 @@ fn fast_asks_only_a_group_that_became_the_busiest() {
 fn util_reads_as_many_groups_as_it_may_and_one_at_least() {
     let on = Shortcuts { fast: false, ..ON };
     let read = |n| {
-        let s = scan(on, Pass::Newidle, Some(&hints(n)), &[0, 2, 0, 0]);
+        let s = scan(on, PassKind::Newidle, Some(&hints(n)), &[0, 2, 0, 0]);
         (s.read, s.ended, s.totals == (7777, 114_688))
     };
-    assert_eq!(read(0), (1, Some(Leave::ScanDepth), true));
-    assert_eq!(read(1), (1, Some(Leave::ScanDepth), true));
-    assert_eq!(read(2), (2, Some(Leave::ScanDepth), true));
-    assert_eq!(read(4), (4, Some(Leave::ScanDepth), true), "the very last group");
+    assert_eq!(read(0), (1, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(1), (1, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(2), (2, Some(LoopEnd::ScanDepth), true));
+    assert_eq!(read(4), (4, Some(LoopEnd::ScanDepth), true), "the very last group");
     assert_eq!(read(5), (4, None, false), "a complete loop keeps its own totals");
-    let off = scan(Shortcuts { util: false, ..on }, Pass::Newidle, Some(&hints(1)), &[0, 2, 0]);
+    let off = scan(Shortcuts { util: false, ..on }, PassKind::Newidle, Some(&hints(1)), &[0, 2, 0]);
     assert_eq!((off.read, off.totals), (3, (200, 4 * 2048)));
 }
 
 #[test]
 fn fast_is_asked_before_the_depth() {
-    let s = scan(ON, Pass::Newidle, Some(&hints(1)), &[2]);
-    assert_eq!(s.ended, Some(Leave::CanPull));
+    let s = scan(ON, PassKind::Newidle, Some(&hints(1)), &[2]);
+    assert_eq!(s.ended, Some(LoopEnd::CanPull));
 }
 
 #[test]
@@ -168,13 +157,13 @@ fn only_newidle_passes_with_stored_totals_are_shortened() {
         let s = scan(on, pass, hints, &[2, 2, 2]);
         s.read == 3 && s.ended.is_none() && s.totals == (600, 4 * 2048)
     };
-    assert!(complete(ON, Pass::Idle, Some(&one)));
-    assert!(complete(ON, Pass::Busy, Some(&one)));
-    assert!(complete(ON, Pass::Newidle, None), "a NUMA domain shares nothing");
+    assert!(complete(ON, PassKind::Idle, Some(&one)));
+    assert!(complete(ON, PassKind::Busy, Some(&one)));
+    assert!(complete(ON, PassKind::Newidle, None), "a NUMA domain shares nothing");
     let unset = SharedHints { total_capacity: 0, ..one };
-    assert!(complete(ON, Pass::Newidle, Some(&unset)));
+    assert!(complete(ON, PassKind::Newidle, Some(&unset)));
     let off = Shortcuts { snapshot: false, ..ON };
-    assert!(!complete(off, Pass::Newidle, Some(&one)), "the last totals stay in use");
+    assert!(!complete(off, PassKind::Newidle, Some(&one)), "the last totals stay in use");
 }
 
 #[test]

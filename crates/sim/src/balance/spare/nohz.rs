@@ -7,40 +7,7 @@ use crate::balance::capacity::is_reduced;
 use crate::balance::state::NohzFlags;
 use schedlab_base::CpuId;
 
-pub use crate::balance::nohz::NoKick;
-
-/// The facts about a CPU at its tick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KickFacts {
-    /// Whether the tick hit the idle task.
-    pub idle_at_tick: bool,
-    /// CPUs whose tick is stopped.
-    pub tickless: u32,
-    /// Now.
-    pub now: u64,
-    /// When idle balance is due next, machine-wide (`nohz.next_balance`).
-    pub next_balance: u64,
-    /// When averages of idle CPUs should next be brought up to date; `None` if none of them has any load left to decay.
-    /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`.)
-    pub next_blocked: Option<u64>,
-    /// A CPU has stopped its tick since `next_balance` was computed (5.15).
-    pub needs_update: bool,
-    /// Runnable tasks here, of all classes.
-    pub nr_running: u32,
-    /// Runnable fair tasks here.
-    pub h_nr_running: u32,
-    /// Busy CPUs of the last-level cache, this one included; `None` without a domain inside the cache.
-    pub busy_nearby: Option<u32>,
-    /// Capacity of this CPU.
-    pub capacity: u64,
-    /// Capacity of this CPU, undisturbed.
-    pub capacity_orig: u64,
-    /// `imbalance_pct` of its lowest domain.
-    pub imbalance_pct: u32,
-    /// Whether the CPU has a misfit to give; `None` on machines whose CPUs are alike. Elsewhere busy CPUs of the cache
-    /// do not count.
-    pub misfit: Option<bool>,
-}
+pub use crate::balance::nohz::{KickFacts, NoKick};
 
 /// Why a tickless CPU is asked for help. All but the last two ask it to balance and to bring averages up to date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -11,7 +11,6 @@ use schedlab_base::CpuId;
 /// One CPU of the busiest group, read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// The CPU.
     pub cpu: CpuId,
     /// Load average.
     pub load: u64,
@@ -92,7 +91,7 @@ impl BusiestQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::imbalance::How;
+    use crate::balance::spare::imbalance::AmountRule;
 
     fn q(cpu: u32, load: u64, h_nr_running: u32) -> QueueSample {
         let (util, runnable) = (load / 2, 0);
@@ -110,7 +109,7 @@ mod tests {
     }
     fn pick(migration: MigrationType, amount: u64, queues: &[QueueSample]) -> Option<u32> {
         let mut s = BusiestQueue::new(
-            Amount { migration, amount, how: How::ToAverage },
+            Amount { migration, amount, how: AmountRule::ToAverage },
             117,
             true,
             Asymmetry::default(),

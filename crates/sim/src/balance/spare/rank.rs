@@ -16,7 +16,6 @@ const MOST: u64 = (1 << 60) - 1;
 /// The facts about a group that decide whether it is the busiest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Its type.
     pub group_type: SpareType,
     /// Load per whole CPU of capacity; read of an overloaded group only.
     pub avg_load: u64,
@@ -72,7 +71,7 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::spare::Later;
+    use crate::balance::spare::SpareLater;
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Misfit, Overloaded, SharedCore};
     use proptest::prelude::*;
 
@@ -125,7 +124,7 @@ mod tests {
                 groups_are_cores,
                 share_llc: true,
                 numa: false,
-                later: Later { cores_last_when_full, smt_balance: true },
+                later: SpareLater { cores_last_when_full, smt_balance: true },
                 imb_numa_nr: 0,
                 asym: Default::default(),
                 cores: None,
@@ -152,7 +151,7 @@ mod tests {
             groups_are_cores: false,
             share_llc: true,
             numa: false,
-            later: Later::default(),
+            later: SpareLater::default(),
             imb_numa_nr: 0,
             asym: Default::default(),
             cores: None,

@@ -12,7 +12,6 @@ use schedlab_base::CpuId;
 /// One CPU as a pass reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSample {
-    /// The CPU.
     pub cpu: CpuId,
     /// Load average of its runqueue (`cpu_load`).
     pub load: u64,
@@ -49,7 +48,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a CPU.
     #[inline]
     pub fn add(&mut self, s: &CpuSample) {
         self.load += s.load;
@@ -160,7 +158,6 @@ pub struct GroupStats {
     pub idle_cpus: u32,
     /// CPUs.
     pub weight: u32,
-    /// Its type.
     pub group_type: SpareType,
     /// Whether some CPU had two runnable tasks. A pass over the top domain stores it as `rd->overload`.
     pub overload: bool,

@@ -7,7 +7,7 @@
 
 /// Why a newidle pass does not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Arrived {
+pub enum AlreadyArrived {
     /// A task is queued here.
     Task,
     /// A wakeup is on its way here (`ttwu_pending`).
@@ -18,10 +18,10 @@ pub enum Arrived {
 ///
 /// # Errors
 /// With the work that has come; then no CPU balances.
-pub fn newidle_may_begin(nr_running: u32, wakeup_pending: bool) -> std::result::Result<(), Arrived> {
+pub fn newidle_may_begin(nr_running: u32, wakeup_pending: bool) -> std::result::Result<(), AlreadyArrived> {
     match () {
-        () if nr_running > 0 => Err(Arrived::Task),
-        () if wakeup_pending => Err(Arrived::Wakeup),
+        () if nr_running > 0 => Err(AlreadyArrived::Task),
+        () if wakeup_pending => Err(AlreadyArrived::Wakeup),
         () => Ok(()),
     }
 }
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn work_that_has_come_ends_newidle_balance() {
         assert_eq!(newidle_may_begin(0, false), Ok(()));
-        assert_eq!(newidle_may_begin(1, false), Err(Arrived::Task));
-        assert_eq!(newidle_may_begin(0, true), Err(Arrived::Wakeup));
+        assert_eq!(newidle_may_begin(1, false), Err(AlreadyArrived::Task));
+        assert_eq!(newidle_may_begin(0, true), Err(AlreadyArrived::Wakeup));
     }
 }

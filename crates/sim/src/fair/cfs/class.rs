@@ -4,21 +4,21 @@ use super::{Cfs, Ordered, pick, preempt, tick};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::EntityId;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
-impl Rules for Cfs {
+impl FairRules for Cfs {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if let Some(curr) = sys.charge(queue) {
-            let e = &sys.entities[curr];
+            let e = &sys.fair.entities[curr];
             let history = &sys.fixed.history;
             let counts = (e.on_rq || !history.dequeued_curr_ignored) && !history.min_vruntime_of_tree;
             let vruntime = counts.then_some(e.vruntime);
-            sys.queues[queue].update_min_vruntime(vruntime);
+            sys.fair.queues[queue].update_min_vruntime(vruntime);
             sys.account_quota(queue);
         }
     }
@@ -34,9 +34,9 @@ impl Rules for Cfs {
         true
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
-        let e = &sys.entities[entity];
+        let e = &sys.fair.entities[entity];
         let queue = e.cfs_rq;
-        sys.queues[queue].insert(entity, e.vruntime);
+        sys.fair.queues[queue].insert(entity, e.vruntime);
         sys.follow_tree(queue);
     }
     fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
@@ -58,12 +58,12 @@ impl Rules for Cfs {
         sys.cfs_place_new(entity);
     }
     fn leave_for_good(sys: &mut System<'_>, entity: EntityId) {
-        let min = sys.queues[sys.entities[entity].cfs_rq].min_vruntime;
+        let min = sys.fair.queues[sys.fair.entities[entity].cfs_rq].min_vruntime;
         sys.make_relative(entity, min);
     }
     /// The group's entity becomes its queue's next buddy, so that the group may use up its slice (2.6.39).
     fn note_group_stays(sys: &mut System<'_>, queue: CfsRqId) {
-        if let Some(owner) = sys.queues[queue].owner {
+        if let Some(owner) = sys.fair.queues[queue].owner {
             sys.set_next_buddy(owner);
         }
     }
@@ -85,28 +85,28 @@ impl Ordered for Cfs {
 }
 
 /// The `prev_sum_exec` of a task's entities, from the task's own upwards; deeper trees keep the lowest levels.
-struct Turns {
+struct PrevExecs {
     of: [(EntityId, u64); 8],
     levels: usize,
 }
 
-impl Turns {
-    fn of(sys: &System<'_>, task: TaskId) -> Turns {
-        let mut turns = Turns { of: [(EntityId(0), 0); 8], levels: 0 };
+impl PrevExecs {
+    fn of(sys: &System<'_>, task: TaskId) -> PrevExecs {
+        let mut turns = PrevExecs { of: [(EntityId(0), 0); 8], levels: 0 };
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level.filter(|_| turns.levels < turns.of.len()) {
-            turns.of[turns.levels] = (entity, sys.entities[entity].prev_sum_exec);
+            turns.of[turns.levels] = (entity, sys.fair.entities[entity].prev_sum_exec);
             turns.levels += 1;
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
         turns
     }
-    /// An entity that was picked again goes on with its turn: its time since the first pick goes on counting.
+    /// An entity that was picked again continues its turn: the time since the first pick counts on.
     fn go_on(&self, sys: &mut System<'_>) {
         for (entity, before) in &self.of[..self.levels] {
-            let queue = sys.entities[*entity].cfs_rq;
-            if sys.queues[queue].curr == Some(*entity) {
-                sys.entities[*entity].prev_sum_exec = *before;
+            let queue = sys.fair.entities[*entity].cfs_rq;
+            if sys.fair.queues[queue].curr == Some(*entity) {
+                sys.fair.entities[*entity].prev_sum_exec = *before;
             }
         }
     }
@@ -119,16 +119,16 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let since = prev.map(|p| Turns::of(self, p));
+        let since = prev.map(|p| PrevExecs::of(self, p));
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
         let mut queue = self.root(cpu);
         let next = loop {
-            let (left, _) = self.queues[queue].leftmost()?;
+            let (left, _) = self.fair.queues[queue].leftmost()?;
             let entity = R::pick_entity(self, queue, left);
             self.cfs_set_next(entity);
-            let e = &self.entities[entity];
+            let e = &self.fair.entities[entity];
             match (e.my_q, e.task) {
                 (Some(below), _) => queue = below,
                 (None, Some(task)) => break task,
@@ -143,9 +143,9 @@ impl System<'_> {
     }
 
     fn cfs_set_next(&mut self, entity: EntityId) {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let queue = e.cfs_rq;
-        let q = &mut self.queues[queue];
+        let q = &mut self.fair.queues[queue];
         q.clear_buddies(entity);
         q.remove(entity, e.vruntime);
         self.follow_tree(queue);
@@ -153,17 +153,17 @@ impl System<'_> {
     }
 
     pub(in crate::fair) fn candidate(&self, entity: EntityId) -> pick::Candidate {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         pick::Candidate { entity, vruntime: e.vruntime, weight: e.weight }
     }
 
     /// `pick_next_entity`: the leftmost, unless a buddy is near enough.
     fn cfs_pick_entity(&mut self, queue: CfsRqId, left: EntityId) -> EntityId {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
             return left;
         }
-        pick::pick(pick::Facts {
+        pick::pick(pick::PickFacts {
             left: self.candidate(left),
             second: q.second().map(|(e, _)| self.candidate(e)),
             skip: q.skip,
@@ -179,16 +179,16 @@ impl System<'_> {
         let mut why = None;
         let slice_only = self.fixed.history.slice_only_tick;
         while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
+            let queue = self.fair.entities[entity].cfs_rq;
             Cfs::update_curr(self, queue);
             if self.tracks_load() || self.window_over(queue) {
                 self.update_load(entity);
                 Fair::<Cfs>::update_group(self, entity);
             }
-            let (q, e) = (&self.queues[queue], &self.entities[entity]);
+            let (q, e) = (&self.fair.queues[queue], &self.fair.entities[entity]);
             if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
                 let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
-                let found = tick::check(tick::Facts {
+                let found = tick::check(tick::TickFacts {
                     ran_ns: e.ran_since_pick(),
                     slice_only,
                     slice_ns: self.slice_ns(entity),
@@ -200,7 +200,7 @@ impl System<'_> {
                 }
                 why = why.or(found);
             }
-            level = self.entities[entity].parent;
+            level = self.fair.entities[entity].parent;
         }
         why
     }
@@ -208,20 +208,21 @@ impl System<'_> {
     /// sched_yield: the entity is passed over at the next pick (2.6.39).
     fn cfs_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
-        if self.queues[queue].nr_running == 1 {
+        let queue = self.fair.entities[entity].cfs_rq;
+        if self.fair.queues[queue].nr_running == 1 {
             return;
         }
         Cfs::update_curr(self, queue);
         self.clear_buddies(entity);
-        self.queues[queue].skip = Some(entity);
+        self.fair.queues[queue].skip = Some(entity);
     }
 
     /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.
     fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, wakee: TaskId) -> bool {
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         // Whether many compete is asked of the running task's queue.
-        let many = u64::from(self.queues[self.entities[ce].cfs_rq].nr_running) >= self.fixed.gran.nr_latency;
+        let many = u64::from(self.fair.queues[self.fair.entities[ce].cfs_rq].nr_running)
+            >= self.fixed.gran.nr_latency;
         if self.has(Feature::NextBuddy) && many {
             self.set_next_buddy(we);
         }
@@ -238,15 +239,15 @@ impl System<'_> {
         if let Some(preempts) = self.by_idleness(c, w) {
             return preempts;
         }
-        let queue = self.entities[w].cfs_rq;
+        let queue = self.fair.entities[w].cfs_rq;
         Cfs::update_curr(self, queue);
-        let (cv, wv) = (self.entities[c].vruntime, self.entities[w].vruntime);
-        let weight = self.entities[w].weight;
+        let (cv, wv) = (self.fair.entities[c].vruntime, self.fair.entities[w].vruntime);
+        let weight = self.fair.entities[w].weight;
         if preempt::behind(cv, wv, weight, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
             return false;
         }
         self.set_next_buddy(w);
-        let favoured = self.entities[c].on_rq && self.entities[c].task.is_some();
+        let favoured = self.fair.entities[c].on_rq && self.fair.entities[c].task.is_some();
         if self.has(Feature::LastBuddy) && many && favoured && !self.is_idle_entity(c) {
             self.for_each_level(c, |q, e| q.last = Some(e));
         }
@@ -256,19 +257,19 @@ impl System<'_> {
     /// An entity and those above it are to run next on their queues.
     pub(in crate::fair) fn set_next_buddy(&mut self, entity: EntityId) {
         if self.is_flat() {
-            let line = self.line(self.entities[entity].cfs_rq);
-            self.queues[line].next = Some(entity);
+            let line = self.line(self.fair.entities[entity].cfs_rq);
+            self.fair.queues[line].next = Some(entity);
             return;
         }
-        if !self.idle_groups && !self.limits {
+        if !self.fair.any_idle_group && !self.fair.any_quota {
             return self.for_each_level(entity, |q, e| q.next = Some(e));
         }
         let mut level = Some(entity);
         // Neither a throttled group's entity nor an idle one is worth a promise.
-        while let Some(at) = level.filter(|at| self.entities[*at].on_rq && !self.is_idle_entity(*at)) {
-            let queue = self.entities[at].cfs_rq;
-            self.queues[queue].next = Some(at);
-            level = self.entities[at].parent;
+        while let Some(at) = level.filter(|at| self.fair.entities[*at].on_rq && !self.is_idle_entity(*at)) {
+            let queue = self.fair.entities[at].cfs_rq;
+            self.fair.queues[queue].next = Some(at);
+            level = self.fair.entities[at].parent;
         }
     }
 
@@ -280,9 +281,9 @@ impl System<'_> {
     ) {
         let mut level = Some(from);
         while let Some(entity) = level {
-            let e = &self.entities[entity];
+            let e = &self.fair.entities[entity];
             level = e.parent;
-            each(&mut self.queues[e.cfs_rq], entity);
+            each(&mut self.fair.queues[e.cfs_rq], entity);
         }
     }
 }

@@ -12,7 +12,7 @@ pub mod slice;
 pub mod tick;
 
 use super::entity::EntityId;
-use super::rules::Rules;
+use super::rules::FairRules;
 use super::runqueue::CfsRqId;
 use crate::system::System;
 
@@ -20,7 +20,7 @@ use crate::system::System;
 pub struct Cfs;
 
 /// The rules of a class whose queues are in vruntime order.
-pub(crate) trait Ordered: Rules {
+pub(crate) trait Ordered: FairRules {
     /// Whether NORMALIZED_SLEEPER counts a sleeper's credit in the time of its weight.
     const NORMALIZES: bool;
     /// The entity to run next on `queue`, whose leftmost is `left`.

@@ -6,17 +6,14 @@ use crate::fair::entity::EntityId;
 /// The facts about an entity that picking uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The entity.
     pub entity: EntityId,
-    /// Its vruntime.
     pub vruntime: i64,
-    /// Its weight.
     pub weight: u64,
 }
 
 /// The candidates of a pick; absent buddies are `None`.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct PickFacts {
     /// Leftmost of queue and current entity.
     pub left: Candidate,
     /// The next one after it, if the leftmost yielded.
@@ -32,7 +29,7 @@ pub struct Facts {
 }
 
 /// The entity to run: `next` before `last` before leftmost, a buddy only while it is within the wakeup granularity.
-pub fn pick(f: Facts) -> EntityId {
+pub fn pick(f: PickFacts) -> EntityId {
     let near = |c: &Candidate, left: Candidate| {
         behind(c.vruntime, left.vruntime, left.weight, f.wakeup_granularity_ns) != Behind::Yes
     };
@@ -53,8 +50,8 @@ mod tests {
         Candidate { entity: EntityId(e), vruntime, weight: 1024 }
     }
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> PickFacts {
+        PickFacts {
             left: at(1, 0),
             second: Some(at(2, 10)),
             skip: None,
@@ -67,14 +64,21 @@ mod tests {
     #[test]
     fn buddies_win_while_near() {
         assert_eq!(pick(facts()), EntityId(1));
-        assert_eq!(pick(Facts { last: Some(at(3, 100)), ..facts() }), EntityId(3));
-        assert_eq!(pick(Facts { last: Some(at(3, 101)), ..facts() }), EntityId(1), "too far to the right");
-        assert_eq!(pick(Facts { last: Some(at(3, 5)), next: Some(at(4, 9)), ..facts() }), EntityId(4));
+        assert_eq!(pick(PickFacts { last: Some(at(3, 100)), ..facts() }), EntityId(3));
+        assert_eq!(
+            pick(PickFacts { last: Some(at(3, 101)), ..facts() }),
+            EntityId(1),
+            "too far to the right"
+        );
+        assert_eq!(pick(PickFacts { last: Some(at(3, 5)), next: Some(at(4, 9)), ..facts() }), EntityId(4));
     }
 
     #[test]
     fn an_entity_that_yielded_is_passed_over_while_the_second_is_near() {
-        assert_eq!(pick(Facts { skip: Some(EntityId(1)), ..facts() }), EntityId(2));
-        assert_eq!(pick(Facts { skip: Some(EntityId(1)), second: Some(at(2, 101)), ..facts() }), EntityId(1));
+        assert_eq!(pick(PickFacts { skip: Some(EntityId(1)), ..facts() }), EntityId(2));
+        assert_eq!(
+            pick(PickFacts { skip: Some(EntityId(1)), second: Some(at(2, 101)), ..facts() }),
+            EntityId(1)
+        );
     }
 }

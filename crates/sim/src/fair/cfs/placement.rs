@@ -8,7 +8,7 @@ use crate::fair::entity::virtual_time_in;
 
 /// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct PlacementFacts {
     /// `min_vruntime` of the destination queue.
     pub min_vruntime: i64,
     /// The entity's own vruntime, absolute for the destination queue.
@@ -26,7 +26,7 @@ pub struct Facts {
 }
 
 /// vruntime of an entity that wakes up.
-pub fn wakeup(f: Facts) -> i64 {
+pub fn wakeup(f: PlacementFacts) -> i64 {
     if !f.credited {
         return f.own_vruntime.max(f.min_vruntime);
     }
@@ -37,7 +37,7 @@ pub fn wakeup(f: Facts) -> i64 {
 }
 
 /// vruntime of a new task: one virtual slice to the right with START_DEBIT.
-pub fn initial(f: Facts, vslice_ns: u64, start_debit: bool) -> i64 {
+pub fn initial(f: PlacementFacts, vslice_ns: u64, start_debit: bool) -> i64 {
     f.own_vruntime.max(f.min_vruntime + if start_debit { vslice_ns as i64 } else { 0 })
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
-    const F: Facts = Facts {
+    const F: PlacementFacts = PlacementFacts {
         min_vruntime: 100 * MS,
         own_vruntime: 0,
         latency_ns: 24_000_000,
@@ -59,31 +59,39 @@ mod tests {
     #[test]
     fn a_long_sleeper_gets_half_a_period() {
         assert_eq!(wakeup(F), 88 * MS);
-        assert_eq!(wakeup(Facts { gentle: false, ..F }), 76 * MS);
+        assert_eq!(wakeup(PlacementFacts { gentle: false, ..F }), 76 * MS);
     }
 
     #[test]
     fn without_fair_sleepers_a_sleeper_lands_level_with_the_queue() {
-        let off = Facts { credited: false, gentle: false, ..F };
+        let off = PlacementFacts { credited: false, gentle: false, ..F };
         assert_eq!(wakeup(off), 100 * MS);
-        assert_eq!(wakeup(Facts { own_vruntime: 95 * MS, ..off }), 100 * MS, "here it is pulled forward");
-        assert_eq!(wakeup(Facts { own_vruntime: 130 * MS, ..off }), 130 * MS);
+        assert_eq!(
+            wakeup(PlacementFacts { own_vruntime: 95 * MS, ..off }),
+            100 * MS,
+            "here it is pulled forward"
+        );
+        assert_eq!(wakeup(PlacementFacts { own_vruntime: 130 * MS, ..off }), 130 * MS);
     }
 
     #[test]
     fn a_normalized_credit_is_smaller_for_the_heavy() {
-        let of = |weight| wakeup(Facts { gentle: false, normalized: Some((weight, 1024)), ..F });
+        let of = |weight| wakeup(PlacementFacts { gentle: false, normalized: Some((weight, 1024)), ..F });
         assert_eq!([of(1024), of(2048), of(512)], [76 * MS, 88 * MS, 52 * MS]);
     }
 
     #[test]
     fn a_short_sleeper_keeps_its_own_vruntime() {
         assert_eq!(
-            wakeup(Facts { own_vruntime: 95 * MS, ..F }),
+            wakeup(PlacementFacts { own_vruntime: 95 * MS, ..F }),
             95 * MS,
             "not pulled forward to min_vruntime"
         );
-        assert_eq!(wakeup(Facts { own_vruntime: 130 * MS, ..F }), 130 * MS, "credit never pulls back");
+        assert_eq!(
+            wakeup(PlacementFacts { own_vruntime: 130 * MS, ..F }),
+            130 * MS,
+            "credit never pulls back"
+        );
     }
 
     #[test]

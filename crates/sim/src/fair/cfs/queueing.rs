@@ -6,7 +6,7 @@ use super::{Cfs, Ordered, placement, slice};
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time_in};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_kernel::Feature;
@@ -14,24 +14,24 @@ use schedlab_kernel::Feature;
 impl System<'_> {
     /// `enqueue_entity`.
     pub(in crate::fair) fn cfs_enqueue_entity<R: Ordered>(&mut self, entity: EntityId, why: Enqueue) {
-        let queue = self.entities[entity].cfs_rq;
-        let uncharged = self.queues[queue].min_vruntime;
+        let queue = self.fair.entities[entity].cfs_rq;
+        let uncharged = self.fair.queues[queue].min_vruntime;
         R::update_curr(self, queue);
-        let min = self.queues[queue].min_vruntime;
-        let task = self.entities[entity].task;
+        let min = self.fair.queues[queue].min_vruntime;
+        let task = self.fair.entities[entity].task;
         if let Some(t) = task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.relative)
         {
             let charged = self.fixed.history.relative_after_charge;
-            self.entities[entity].vruntime += if charged { min } else { uncharged };
+            self.fair.entities[entity].vruntime += if charged { min } else { uncharged };
         }
         self.update_load(entity);
         self.attach_load(entity);
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let place_by = self.places_by(queue);
         if why == Enqueue::Wakeup {
             let idle = self.is_idle_entity(entity);
-            let facts = placement::Facts {
+            let facts = placement::PlacementFacts {
                 min_vruntime: place_by.unwrap_or(min),
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
@@ -42,12 +42,12 @@ impl System<'_> {
                 idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
                     .then_some(self.fixed.gran.min_ns),
             };
-            self.entities[entity].vruntime = placement::wakeup(facts);
+            self.fair.entities[entity].vruntime = placement::wakeup(facts);
         }
         let sums = self.sums_runnable();
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         e.on_rq = true;
-        let q = &mut self.queues[queue];
+        let q = &mut self.fair.queues[queue];
         q.load_weight += e.weight;
         q.nr_running += 1;
         if sums {
@@ -64,26 +64,26 @@ impl System<'_> {
     #[inline]
     pub(super) fn follow_tree(&mut self, queue: CfsRqId) {
         if self.fixed.history.min_vruntime_of_tree {
-            self.queues[queue].update_min_vruntime(None);
+            self.fair.queues[queue].update_min_vruntime(None);
         }
     }
 
     /// What a task is placed by instead of min_vruntime, if by anything: the leftmost task left of it (before 2.6.28).
     fn places_by(&self, queue: CfsRqId) -> Option<i64> {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         let left = q.leftmost().filter(|_| self.fixed.history.placed_at_leftmost);
         left.map(|(_, vruntime)| vruntime.min(q.min_vruntime))
     }
 
     /// `dequeue_entity`.
     pub(in crate::fair) fn cfs_dequeue_entity(&mut self, entity: EntityId, why: Dequeue) {
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.fair.entities[entity].cfs_rq;
         Cfs::update_curr(self, queue);
         self.update_load(entity);
         self.clear_buddies(entity);
         let sums = self.sums_runnable();
-        let e = &mut self.entities[entity];
-        let q = &mut self.queues[queue];
+        let e = &mut self.fair.entities[entity];
+        let q = &mut self.fair.queues[queue];
         if sums {
             q.runnable.sub(&e.avg);
         }
@@ -93,7 +93,7 @@ impl System<'_> {
         e.on_rq = false;
         q.load_weight -= e.weight;
         q.nr_running -= 1;
-        let curr = q.curr.map(|c| (self.entities[c].on_rq, self.entities[c].vruntime));
+        let curr = q.curr.map(|c| (self.fair.entities[c].on_rq, self.fair.entities[c].vruntime));
         let counted = curr
             .filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored)
             .filter(|_| !self.fixed.history.min_vruntime_of_tree);
@@ -111,7 +111,7 @@ impl System<'_> {
 
     /// Makes an entity's vruntime its distance from the `min_vruntime` of the queue it leaves.
     pub(super) fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t])
             && !std::mem::replace(&mut t.relative, true)
         {
@@ -121,12 +121,12 @@ impl System<'_> {
 
     /// Places a new entity on its creator's queue (`task_fork_fair`).
     pub(super) fn cfs_place_new(&mut self, entity: EntityId) {
-        let queue = self.entities[entity].cfs_rq;
-        let q = &self.queues[queue];
+        let queue = self.fair.entities[entity].cfs_rq;
+        let q = &self.fair.queues[queue];
         // A child that starts on its parent's queue inherits the parent's vruntime.
         let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
-        let own = parent.map_or(q.min_vruntime, |c| self.entities[c].vruntime);
-        let facts = placement::Facts {
+        let own = parent.map_or(q.min_vruntime, |c| self.fair.entities[c].vruntime);
+        let facts = placement::PlacementFacts {
             min_vruntime: self.places_by(queue).unwrap_or(q.min_vruntime),
             own_vruntime: own,
             latency_ns: self.fixed.gran.latency_ns,
@@ -135,17 +135,18 @@ impl System<'_> {
             gentle: false,
             idle_threshold_ns: None,
         };
-        let weight = self.entities[entity].weight;
+        let weight = self.fair.entities[entity].weight;
         let vslice = virtual_time_in(self.slice_ns(entity), weight, self.weight_unit(queue, weight));
-        self.entities[entity].vruntime = placement::initial(facts, vslice, self.has(Feature::StartDebit));
+        self.fair.entities[entity].vruntime =
+            placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 
     /// The slice of an entity on its queue, ns.
     pub fn slice_ns(&self, entity: EntityId) -> u64 {
-        let e = &self.entities[entity];
-        let own = &self.queues[e.cfs_rq];
+        let e = &self.fair.entities[entity];
+        let own = &self.fair.queues[e.cfs_rq];
         let nr = if self.has(Feature::AltPeriod) {
-            self.queues[self.root(own.cpu)].h_nr_running
+            self.fair.queues[self.root(own.cpu)].h_nr_running
         } else {
             own.nr_running
         };
@@ -153,8 +154,8 @@ impl System<'_> {
         let mut part = self.fixed.gran.period_ns(u64::from(nr) + u64::from(joins));
         let mut level = Some(entity);
         while let Some(at) = level {
-            let e = &self.entities[at];
-            let load = self.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
+            let e = &self.fair.entities[at];
+            let load = self.fair.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
             part = slice::share(part, e.weight, load);
             level = e.parent;
         }

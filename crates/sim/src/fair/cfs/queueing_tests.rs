@@ -13,9 +13,9 @@ fn a_moved_task_takes_no_credit_for_holding_min_vruntime_back() {
             let at = |sys: &System<'_>, t: TaskId| sys.entity(t).vruntime;
             gap = at(sys, late) - at(sys, early);
             let queue = sys.root(CpuId(0));
-            sys.queues[queue].min_vruntime = at(sys, early);
+            sys.fair.queues[queue].min_vruntime = at(sys, early);
             sys.deactivate_task(early, Dequeue::Move);
-            assert_eq!(sys.queues[queue].min_vruntime, at(sys, late), "min_vruntime has moved on");
+            assert_eq!(sys.fair.queues[queue].min_vruntime, at(sys, late), "min_vruntime has moved on");
             found = at(sys, early);
         });
         assert!(gap > 0);
@@ -39,9 +39,9 @@ fn before_4_7_a_task_is_placed_before_the_running_one_is_charged() {
             sys.pick_next_task(cpu, None);
             sys.cpus[cpu].curr = Some(runner);
             let queue = sys.root(cpu);
-            sys.queues[queue].min_vruntime = sys.entity(runner).vruntime;
+            sys.fair.queues[queue].min_vruntime = sys.entity(runner).vruntime;
             let e = sys.tasks[comer].entity;
-            sys.entities[e].vruntime = 0;
+            sys.fair.entities[e].vruntime = 0;
             sys.now += 3_000_000;
             sys.activate_task(cpu, comer, Enqueue::Moved);
             lead = sys.entity(runner).vruntime - sys.entity(comer).vruntime;
@@ -62,26 +62,26 @@ fn after_a_millisecond(version: &str) -> [i64; 3] {
         sys.pick_next_task(cpu, None);
         for task in [runner, behind] {
             let e = sys.tasks[task].entity;
-            let v = sys.entities[e].vruntime;
-            if sys.queues[queue].curr != Some(e) {
-                sys.queues[queue].remove(e, v);
-                sys.entities[e].vruntime = -5_000_000;
-                sys.queues[queue].insert(e, -5_000_000);
+            let v = sys.fair.entities[e].vruntime;
+            if sys.fair.queues[queue].curr != Some(e) {
+                sys.fair.queues[queue].remove(e, v);
+                sys.fair.entities[e].vruntime = -5_000_000;
+                sys.fair.queues[queue].insert(e, -5_000_000);
             } else {
-                sys.entities[e].vruntime = 0;
+                sys.fair.entities[e].vruntime = 0;
             }
         }
-        sys.queues[queue].min_vruntime = 0;
-        let curr = sys.queues[queue].curr.expect("a runner");
-        sys.cpus[cpu].curr = sys.entities[curr].task;
+        sys.fair.queues[queue].min_vruntime = 0;
+        let curr = sys.fair.queues[queue].curr.expect("a runner");
+        sys.cpus[cpu].curr = sys.fair.entities[curr].task;
         sys.now += 1_000_000;
         sys.charge_curr(cpu);
-        let aged = sys.entities[curr].vruntime;
+        let aged = sys.fair.entities[curr].vruntime;
         let e = sys.tasks[sleeper].entity;
-        sys.entities[e].vruntime = -1_000_000_000;
+        sys.fair.entities[e].vruntime = -1_000_000_000;
         sys.tasks[sleeper].relative = false;
         sys.activate_task(cpu, sleeper, Enqueue::Wakeup);
-        found = [aged, sys.queues[queue].min_vruntime, sys.entities[e].vruntime];
+        found = [aged, sys.fair.queues[queue].min_vruntime, sys.fair.entities[e].vruntime];
     });
     found
 }
@@ -101,10 +101,10 @@ fn before_2_6_28_min_vruntime_stays_while_the_only_task_runs() {
             sys.pick_next_task(cpu, None);
             sys.cpus[cpu].curr = Some(task);
             let queue = sys.root(cpu);
-            let before = sys.queues[queue].min_vruntime;
+            let before = sys.fair.queues[queue].min_vruntime;
             sys.now += 1_000_000;
             sys.charge_curr(cpu);
-            assert_eq!(sys.queues[queue].min_vruntime > before, moves, "{version}");
+            assert_eq!(sys.fair.queues[queue].min_vruntime > before, moves, "{version}");
         });
     }
 }

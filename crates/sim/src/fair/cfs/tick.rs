@@ -4,7 +4,7 @@ use schedlab_trace::SwitchReason;
 
 /// The facts that the tick decides by; used only when more than one entity is on the queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct TickFacts {
     /// Real time since the current entity was picked, ns.
     pub ran_ns: u64,
     /// Before 2.6.32: the slice alone decides.
@@ -18,7 +18,7 @@ pub struct Facts {
 }
 
 /// The reason to switch, if there is one. Virtual distance is compared with real slice, as the kernel does.
-pub fn check(f: Facts) -> Option<SwitchReason> {
+pub fn check(f: TickFacts) -> Option<SwitchReason> {
     if f.ran_ns > f.slice_ns {
         return Some(SwitchReason::TickSlice);
     }
@@ -32,7 +32,7 @@ pub fn check(f: Facts) -> Option<SwitchReason> {
 mod tests {
     use super::*;
 
-    const F: Facts = Facts {
+    const F: TickFacts = TickFacts {
         ran_ns: 8_000_000,
         slice_only: false,
         slice_ns: 8_000_000,
@@ -43,21 +43,21 @@ mod tests {
     #[test]
     fn a_slice_must_be_exceeded_not_met() {
         assert_eq!(check(F), None, "exactly at the tick: one more tick");
-        assert_eq!(check(Facts { ran_ns: 8_000_001, ..F }), Some(SwitchReason::TickSlice));
+        assert_eq!(check(TickFacts { ran_ns: 8_000_001, ..F }), Some(SwitchReason::TickSlice));
     }
 
     #[test]
     fn early_kernels_look_at_nothing_but_the_slice() {
-        let far = Facts { slice_only: true, ahead_ns: 1_000_000_000, ..F };
+        let far = TickFacts { slice_only: true, ahead_ns: 1_000_000_000, ..F };
         assert_eq!(check(far), None);
-        assert_eq!(check(Facts { ran_ns: 8_000_001, ..far }), Some(SwitchReason::TickSlice));
+        assert_eq!(check(TickFacts { ran_ns: 8_000_001, ..far }), Some(SwitchReason::TickSlice));
     }
 
     #[test]
     fn min_granularity_protects_from_the_leftmost() {
-        let behind = Facts { ahead_ns: 8_000_001, ..F };
-        assert_eq!(check(Facts { ran_ns: 2_999_999, ..behind }), None);
-        assert_eq!(check(Facts { ran_ns: 3_000_000, ..behind }), Some(SwitchReason::TickBehind));
-        assert_eq!(check(Facts { ran_ns: 3_000_000, ahead_ns: 8_000_000, ..behind }), None);
+        let behind = TickFacts { ahead_ns: 8_000_001, ..F };
+        assert_eq!(check(TickFacts { ran_ns: 2_999_999, ..behind }), None);
+        assert_eq!(check(TickFacts { ran_ns: 3_000_000, ..behind }), Some(SwitchReason::TickBehind));
+        assert_eq!(check(TickFacts { ran_ns: 3_000_000, ahead_ns: 8_000_000, ..behind }), None);
     }
 }

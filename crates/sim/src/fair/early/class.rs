@@ -6,15 +6,15 @@ use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, ByPolicy, by_distance};
 use crate::fair::cfs::{Cfs, Ordered};
 use crate::fair::entity::EntityId;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
 
-impl Rules for Early {
+impl FairRules for Early {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         Cfs::update_curr(sys, queue);
     }
@@ -41,7 +41,7 @@ impl Rules for Early {
         Cfs::task_tick(sys, task)
     }
     fn yield_task(sys: &mut System<'_>, task: TaskId) {
-        if sys.queues[sys.entity(task).cfs_rq].nr_running > 1 {
+        if sys.fair.queues[sys.entity(task).cfs_rq].nr_running > 1 {
             sys.yield_early(task);
         }
     }
@@ -80,7 +80,7 @@ impl System<'_> {
     fn check_preempt_early(&mut self, cpu: CpuId, curr: TaskId, arrival: Arrival) -> bool {
         let Arrival { task: wakee, sync, .. } = arrival;
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
-        let queue = self.entities[ce].cfs_rq;
+        let queue = self.fair.entities[ce].cfs_rq;
         Cfs::update_curr(self, queue);
         self.make_buddies(curr, wakee);
         if self.cpus[cpu].need_resched.is_some() {
@@ -105,7 +105,7 @@ impl System<'_> {
                 return true;
             }
             // One level up the two may be the same entity, and an entity is not ahead of itself.
-            let parent = |e: EntityId| self.entities[e].parent;
+            let parent = |e: EntityId| self.fair.entities[e].parent;
             level = parent(c).zip(parent(w));
         }
         false
@@ -117,7 +117,7 @@ impl System<'_> {
         let next_only = self.fixed.history.next_buddy_only;
         let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t].attr.policy != Policy::Idle;
         let ce = self.tasks[curr].entity;
-        let stays = self.entities[ce].on_rq;
+        let stays = self.fair.entities[ce].on_rq;
         if self.has(Feature::LastBuddy) && !next_only && stays && favoured(self, curr) {
             self.for_each_level(ce, |q, e| q.last = Some(e));
         }
@@ -128,14 +128,14 @@ impl System<'_> {
 
     /// Whether `wakee` is further behind `curr` than the granularity allows.
     fn is_behind_early(&self, curr: EntityId, wakee: EntityId) -> bool {
-        let (c, w) = (&self.entities[curr], &self.entities[wakee]);
-        let queue = &self.queues[c.cfs_rq];
+        let (c, w) = (&self.fair.entities[curr], &self.fair.entities[wakee]);
+        let queue = &self.fair.queues[c.cfs_rq];
         let adaptive = (queue.curr.is_some() && self.has(Feature::AdaptiveGran)).then(|| preempt::Adaptive {
             avg_wakeup_ns: w.task.map_or(0, |t| self.tasks[t].overlap.avg_wakeup_ns),
             nr_running: u64::from(queue.nr_running),
             this_run_ns: c.ran_since_pick(),
         });
-        let granularity = preempt::granularity(&preempt::Facts {
+        let granularity = preempt::granularity(&preempt::PreemptFacts {
             wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
             adaptive,
             asym: self.has(Feature::AsymGran),
@@ -149,11 +149,11 @@ impl System<'_> {
 
     /// The next entity to run on a queue; `candidate` gives the facts about an entity that picking uses.
     fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         let (next, last) = (q.next, q.last);
         if !self.fixed.history.next_buddy_only {
             let of = |e: EntityId| self.candidate(e);
-            return pick::pick(&pick::Facts {
+            return pick::pick(&pick::PickFacts {
                 left,
                 next: next.map(of),
                 last: last.map(of),
@@ -166,7 +166,7 @@ impl System<'_> {
         if let Some(next) = next.filter(|n| pick::pair_goes_on(pair_ran, self.slice_ns(*n))) {
             return next;
         }
-        self.queues[queue].pair_since = clock;
+        self.fair.queues[queue].pair_since = clock;
         left.entity
     }
 
@@ -174,15 +174,15 @@ impl System<'_> {
     /// or under SCHED_BATCH, it goes behind all others.
     fn yield_early(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.fair.entities[entity].cfs_rq;
         self.for_each_level(entity, CfsRq::clear_buddies);
         let behind =
             self.fixed.kernel.tunables.compat_yield == 1 || self.tasks[task].attr.policy == Policy::Batch;
         if !behind {
             return Cfs::update_curr(self, queue);
         }
-        if let Some((_, right)) = self.queues[queue].rightmost() {
-            let e = &mut self.entities[entity];
+        if let Some((_, right)) = self.fair.queues[queue].rightmost() {
+            let e = &mut self.fair.entities[entity];
             // A task that is already behind all others keeps its place.
             if right >= e.vruntime {
                 e.vruntime = right + 1;
@@ -216,7 +216,7 @@ impl System<'_> {
     /// its last wakeup of another task, and does not sleep to have that averaged (2.6.30).
     fn note_preempted(&mut self, task: TaskId) {
         let (t, history) = (&self.tasks[task], &self.fixed.history);
-        if !history.overlap_grows || t.state != State::Runnable {
+        if !history.overlap_grows || t.state != TaskState::Runnable {
             return;
         }
         // A task that changes its class is taken off and put back without it.

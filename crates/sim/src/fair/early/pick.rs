@@ -6,7 +6,7 @@ use crate::fair::entity::{EntityId, virtual_time};
 
 /// The candidates of a pick.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct PickFacts {
     /// The leftmost.
     pub left: Candidate,
     /// Buddies.
@@ -20,7 +20,7 @@ pub struct Facts {
 }
 
 /// 2.6.30: a buddy, if it is no further to the right of the leftmost than the granularity.
-pub fn pick(f: &Facts) -> EntityId {
+pub fn pick(f: &PickFacts) -> EntityId {
     let near = |buddy: &Candidate| {
         let weight = if f.asym { f.left.weight } else { buddy.weight };
         let granularity = virtual_time(f.wakeup_granularity_ns, weight);
@@ -43,26 +43,26 @@ mod tests {
         Candidate { entity: EntityId(e), vruntime, weight: 1024 }
     }
 
-    fn facts() -> Facts {
-        Facts { left: at(1, 0), next: None, last: None, wakeup_granularity_ns: 100, asym: true }
+    fn facts() -> PickFacts {
+        PickFacts { left: at(1, 0), next: None, last: None, wakeup_granularity_ns: 100, asym: true }
     }
 
     #[test]
     fn next_then_last_then_leftmost() {
         assert_eq!(pick(&facts()), EntityId(1));
-        let both = Facts { next: Some(at(2, 100)), last: Some(at(3, 5)), ..facts() };
+        let both = PickFacts { next: Some(at(2, 100)), last: Some(at(3, 5)), ..facts() };
         assert_eq!(pick(&both), EntityId(2));
-        assert_eq!(pick(&Facts { next: Some(at(2, 101)), ..both }), EntityId(3), "too far to the right");
-        let far = Facts { next: Some(at(2, 101)), last: Some(at(3, 101)), ..facts() };
+        assert_eq!(pick(&PickFacts { next: Some(at(2, 101)), ..both }), EntityId(3), "too far to the right");
+        let far = PickFacts { next: Some(at(2, 101)), last: Some(at(3, 101)), ..facts() };
         assert_eq!(pick(&far), EntityId(1));
     }
 
     #[test]
     fn asym_gran_chooses_the_weight_that_counts() {
         let heavy_left = Candidate { weight: 2048, ..at(1, 0) };
-        let f = Facts { left: heavy_left, last: Some(at(3, 60)), ..facts() };
+        let f = PickFacts { left: heavy_left, last: Some(at(3, 60)), ..facts() };
         assert_eq!(pick(&f), EntityId(1), "100 ns are 50 of its own");
-        assert_eq!(pick(&Facts { asym: false, ..f }), EntityId(3));
+        assert_eq!(pick(&PickFacts { asym: false, ..f }), EntityId(3));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Adaptive {
 
 /// The facts that a granularity depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct PreemptFacts {
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
     /// With ADAPTIVE_GRAN, while the queue has a current entity.
@@ -55,7 +55,6 @@ pub struct Facts {
     pub asym: bool,
     /// Weight of the running entity.
     pub curr_weight: u64,
-    /// Weight of the wakee.
     pub wakee_weight: u64,
     /// The running entity's weight scales in any case; with ASYM_GRAN a light one counts as nice 0 (before 2.6.28).
     pub by_runner: bool,
@@ -64,7 +63,7 @@ pub struct Facts {
 }
 
 /// How far the running entity may be ahead, virtual ns.
-pub fn granularity(f: &Facts) -> u64 {
+pub fn granularity(f: &PreemptFacts) -> u64 {
     let adapt = |a: Adaptive| {
         let expected = (2 * a.avg_wakeup_ns).saturating_mul(a.nr_running);
         expected.saturating_sub(a.this_run_ns).min(f.wakeup_granularity_ns)
@@ -84,7 +83,7 @@ mod tests {
     use schedlab_base::Version;
 
     const MS: u64 = 1_000_000;
-    const F: Facts = Facts {
+    const F: PreemptFacts = PreemptFacts {
         wakeup_granularity_ns: 10 * MS,
         adaptive: None,
         asym: true,
@@ -95,7 +94,10 @@ mod tests {
     };
 
     fn adaptive(avg_wakeup_ns: u64, nr_running: u64, this_run_ns: u64) -> u64 {
-        granularity(&Facts { adaptive: Some(Adaptive { avg_wakeup_ns, nr_running, this_run_ns }), ..F })
+        granularity(&PreemptFacts {
+            adaptive: Some(Adaptive { avg_wakeup_ns, nr_running, this_run_ns }),
+            ..F
+        })
     }
 
     #[test]
@@ -114,21 +116,21 @@ mod tests {
 
     #[test]
     fn before_2_6_28_the_running_tasks_weight_and_the_whole_queue_scale() {
-        let old = Facts { by_runner: true, unit: 2048, ..F };
+        let old = PreemptFacts { by_runner: true, unit: 2048, ..F };
         assert_eq!(granularity(&old), 20 * MS, "two tasks: virtual time runs twice as fast");
-        let heavy = Facts { curr_weight: 2048, unit: 3072, ..old };
+        let heavy = PreemptFacts { curr_weight: 2048, unit: 3072, ..old };
         assert_eq!(granularity(&heavy), 15 * MS, "a heavy runner is preempted sooner");
-        let light = Facts { curr_weight: 512, unit: 1536, ..old };
+        let light = PreemptFacts { curr_weight: 512, unit: 1536, ..old };
         assert_eq!(granularity(&light), 15 * MS, "a light one is not protected for longer");
-        assert_eq!(granularity(&Facts { asym: false, ..light }), 30 * MS);
+        assert_eq!(granularity(&PreemptFacts { asym: false, ..light }), 30 * MS);
     }
 
     #[test]
     fn asym_gran_chooses_the_weight_that_scales() {
-        let heavy_wakee = Facts { wakee_weight: 2048, ..F };
+        let heavy_wakee = PreemptFacts { wakee_weight: 2048, ..F };
         assert_eq!(granularity(&heavy_wakee), 5 * MS);
-        assert_eq!(granularity(&Facts { asym: false, ..heavy_wakee }), 10 * MS);
-        assert_eq!(granularity(&Facts { asym: false, curr_weight: 2048, ..F }), 5 * MS);
+        assert_eq!(granularity(&PreemptFacts { asym: false, ..heavy_wakee }), 10 * MS);
+        assert_eq!(granularity(&PreemptFacts { asym: false, curr_weight: 2048, ..F }), 5 * MS);
     }
 
     #[test]

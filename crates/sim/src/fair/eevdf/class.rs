@@ -4,24 +4,24 @@
 //! with its protection, and if it is picked again it is neither put back nor protected anew.
 
 use super::pick::{self, Current};
-use super::preempt::{self, ByPolicy, Short};
+use super::preempt::{self, ByPolicy, ShortWakee};
 use super::protect;
-use super::queueing::Leave;
+use super::queueing::LeaveReason;
 use super::{Eevdf, invariants};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
 
-impl Rules for Eevdf {
+impl FairRules for Eevdf {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if sys.is_flat() {
-            return sys.flat_update_curr(sys.queues[queue].cpu);
+            return sys.flat_update_curr(sys.fair.queues[queue].cpu);
         }
         if sys.charge(queue).is_some() {
             sys.account_quota(queue);
@@ -32,18 +32,19 @@ impl Rules for Eevdf {
         sys.charge(queue);
     }
     fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool {
-        let delayed = sys.entities[entity].delayed;
-        match delayed {
-            true => sys.requeue_delayed(entity),
-            false => sys.eevdf_enqueue_entity(entity, why),
+        let delayed = sys.fair.entities[entity].delayed;
+        if delayed {
+            sys.requeue_delayed(entity)
+        } else {
+            sys.eevdf_enqueue_entity(entity, why)
         }
         delayed
     }
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
-        sys.eevdf_dequeue_entity(entity, Leave::of(why))
+        sys.eevdf_dequeue_entity(entity, LeaveReason::of(why))
     }
     fn dequeue_throttled(sys: &mut System<'_>, entity: EntityId) {
-        let how = if sys.entities[entity].delayed { Leave::Delayed } else { Leave::Ends };
+        let how = if sys.fair.entities[entity].delayed { LeaveReason::Delayed } else { LeaveReason::Ends };
         sys.eevdf_dequeue_entity(entity, how);
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
@@ -60,14 +61,14 @@ impl Rules for Eevdf {
         if sys.only_accounts(entity) {
             return sys.make_current(entity);
         }
-        let e = &sys.entities[entity];
+        let e = &sys.fair.entities[entity];
         let (queue, deadline) = (sys.line(e.cfs_rq), e.deadline);
-        let q = &mut sys.queues[queue];
+        let q = &mut sys.fair.queues[queue];
         q.clear_buddies(entity);
         q.timeline.remove(entity, deadline);
         // Its protection is computed before it counts as current.
         let vprot = protect::until(sys.protection(entity));
-        sys.entities[entity].vprot = vprot;
+        sys.fair.entities[entity].vprot = vprot;
         sys.make_current(entity);
     }
     /// The next task is picked while the last one is still current.
@@ -77,7 +78,7 @@ impl Rules for Eevdf {
             // Groups that both tasks are in stay current.
             let common = prev.zip(next).and_then(|(p, n)| {
                 let (p, n) = (sys.tasks[p].entity, sys.tasks[n].entity);
-                sys.matching_level(p, n).and_then(|(e, _)| sys.entities[e].parent)
+                sys.matching_level(p, n).and_then(|(e, _)| sys.fair.entities[e].parent)
             });
             if let Some(p) = prev {
                 Fair::<Eevdf>::put_prev_below(sys, p, common);
@@ -115,7 +116,7 @@ impl Rules for Eevdf {
         if sys.is_flat() {
             return;
         }
-        if let Some(owner) = sys.queues[queue].owner {
+        if let Some(owner) = sys.fair.queues[queue].owner {
             sys.set_next_buddy(owner);
         }
     }
@@ -134,7 +135,7 @@ impl System<'_> {
         let mut queue = self.root(cpu);
         loop {
             // An entity that has left the queue has been charged already (`pick_task_fair` asks for `on_rq`).
-            if self.line_curr(queue).is_some_and(|c| self.entities[c].on_rq) {
+            if self.line_curr(queue).is_some_and(|c| self.fair.entities[c].on_rq) {
                 Eevdf::update_curr(self, queue);
             }
             if Fair::<Eevdf>::check_quota(self, queue) {
@@ -142,7 +143,7 @@ impl System<'_> {
                 continue;
             }
             let entity = self.pick_eligible(queue, true)?;
-            let e = &self.entities[entity];
+            let e = &self.fair.entities[entity];
             if e.delayed {
                 self.drop_delayed(entity);
                 queue = self.root(cpu);
@@ -157,21 +158,19 @@ impl System<'_> {
     /// `pick_eevdf`; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         let line = self.line(queue);
-        let q = &self.queues[line];
+        let q = &self.fair.queues[line];
         let history = &self.fixed.history;
         let buddies = protect || !history.short_buddies;
         // The feature decides whether protection counts or, in later kernels, how long it lasts.
         let protect = protect && (self.has(Feature::RunToParity) || history.protects_shortest);
         let current = self.line_curr(line).and_then(|c| {
-            let e = &self.entities[c];
+            let e = &self.fair.entities[c];
             let protected = protect && e.vruntime < e.vprot;
             e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
         });
-        let counts = match history.pick_buddy {
-            true => self.has(Feature::PickBuddy),
-            false => self.has(Feature::NextBuddy),
-        };
-        let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.entities[n].vruntime));
+        let counts =
+            if history.pick_buddy { self.has(Feature::PickBuddy) } else { self.has(Feature::NextBuddy) };
+        let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.fair.entities[n].vruntime));
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
@@ -180,7 +179,7 @@ impl System<'_> {
     fn pick_awake(&mut self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         loop {
             let picked = self.pick_eligible(queue, protect)?;
-            if !self.entities[picked].delayed {
+            if !self.fair.entities[picked].delayed {
                 return Some(picked);
             }
             self.drop_delayed(picked);
@@ -189,9 +188,9 @@ impl System<'_> {
 
     /// Takes a delayed entity whose turn has come off its queues; its task leaves the CPU.
     fn drop_delayed(&mut self, entity: EntityId) {
-        let tasks = u32::from(self.entities[entity].task.is_some());
-        self.leave_levels(entity, Leave::Delayed, tasks);
-        if let Some(task) = self.entities[entity].task {
+        let tasks = u32::from(self.fair.entities[entity].task.is_some());
+        self.leave_levels(entity, LeaveReason::Delayed, tasks);
+        if let Some(task) = self.fair.entities[entity].task {
             let cpu = self.tasks[task].cpu;
             self.leave_list(cpu, task, Some(self.idle_at_root(task)));
             self.refresh_idle(cpu);
@@ -202,7 +201,7 @@ impl System<'_> {
     fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId, below: Option<EntityId>) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level.filter(|e| Some(*e) != below) {
-            let e = &self.entities[entity];
+            let e = &self.fair.entities[entity];
             let competes = !self.only_accounts(entity);
             debug_assert!(
                 !competes || self.average(e.cfs_rq).eligible(e.vruntime),
@@ -214,20 +213,23 @@ impl System<'_> {
         let own = self.tasks[task].entity;
         if self.is_divided(own) {
             self.divide_weight(own);
-            self.entities[own].vprot = protect::until(self.protection(own));
+            self.fair.entities[own].vprot = protect::until(self.protection(own));
         }
         self.note_throttled(own);
         self.note_picked(cpu, task);
     }
 
     /// The facts that an entity's protection depends on, while it is off the timeline.
-    pub(super) fn protection(&self, entity: EntityId) -> protect::Facts {
-        let e = &self.entities[entity];
-        let bound = || match self.has(Feature::RunToParity) {
-            true => self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns),
-            false => self.fixed.kernel.tunables.base_slice_ns,
+    pub(super) fn protection(&self, entity: EntityId) -> protect::ProtectFacts {
+        let e = &self.fair.entities[entity];
+        let bound = || {
+            if self.has(Feature::RunToParity) {
+                self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns)
+            } else {
+                self.fixed.kernel.tunables.base_slice_ns
+            }
         };
-        protect::Facts {
+        protect::ProtectFacts {
             vruntime: e.vruntime,
             deadline: e.deadline,
             weight: e.line_weight,
@@ -235,7 +237,7 @@ impl System<'_> {
             bound_ns: self.fixed.history.protects_shortest.then(bound),
             // Without RUN_TO_PARITY the base slice is the bound, not the shorter slice of a waiting task.
             others: (self.short_buddies() && self.has(Feature::RunToParity))
-                .then(|| self.queues[self.line(e.cfs_rq)].timeline.average().time()),
+                .then(|| self.fair.queues[self.line(e.cfs_rq)].timeline.average().time()),
         }
     }
 
@@ -247,22 +249,23 @@ impl System<'_> {
     /// The shortest slice on a queue, its current entity included, ns.
     pub(super) fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
         let line = self.line(queue);
-        let q = &self.queues[line];
-        let curr = self.line_curr(line).map(|c| &self.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
+        let q = &self.fair.queues[line];
+        let curr =
+            self.line_curr(line).map(|c| &self.fair.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
-    /// The tick of the running task: the charge, which asks for a switch by itself.
+    /// The tick of the running task: the charge, which asks for a switch where one is due.
     fn eevdf_tick(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
+            let queue = self.fair.entities[entity].cfs_rq;
             Eevdf::update_curr(self, queue);
             self.update_load(entity);
             Fair::<Eevdf>::update_group(self, entity);
             let (line, time) = (self.line(queue), self.average(queue).time());
-            self.queues[line].timeline.rebase(time);
-            level = self.entities[entity].parent;
+            self.fair.queues[line].timeline.rebase(time);
+            level = self.fair.entities[entity].parent;
         }
         let own = self.tasks[task].entity;
         if self.is_divided(own) {
@@ -274,17 +277,17 @@ impl System<'_> {
     /// deadline.
     fn eevdf_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.fair.entities[entity].cfs_rq;
         if self.nr_on_line(self.line(queue)) == 1 {
             return;
         }
         self.clear_buddies(entity);
         Eevdf::update_curr(self, queue);
         let forfeits = self.fixed.history.yield_forfeits;
-        if forfeits && !self.average(queue).eligible(self.entities[entity].vruntime) {
+        if forfeits && !self.average(queue).eligible(self.fair.entities[entity].vruntime) {
             return;
         }
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         if forfeits {
             e.vruntime = e.deadline;
         }
@@ -298,7 +301,7 @@ impl System<'_> {
         let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
         // A balancer has brought it, and it still sleeps.
-        let delayed = self.entities[we].delayed;
+        let delayed = self.fair.entities[we].delayed;
         if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle && !delayed {
             self.set_next_buddy(we);
         }
@@ -307,7 +310,7 @@ impl System<'_> {
         }
         let matching = if self.is_flat() { Some((ce, we)) } else { self.matching_level(ce, we) };
         let Some((c, w)) = matching else { return false };
-        let queue = self.line(self.entities[w].cfs_rq);
+        let queue = self.line(self.fair.entities[w].cfs_rq);
         // On a flat timeline only the tasks' own policies count.
         if let Some(preempts) = self.by_idleness(c, w).filter(|_| !self.is_flat()) {
             if preempts {
@@ -336,7 +339,8 @@ impl System<'_> {
             ByPolicy::Pick => {}
         }
         Eevdf::update_curr(self, queue);
-        let short = self.has(Feature::PreemptShort) && self.entities[w].slice_ns < self.entities[c].slice_ns;
+        let short = self.has(Feature::PreemptShort)
+            && self.fair.entities[w].slice_ns < self.fair.entities[c].slice_ns;
         if apart {
             if how == Enqueue::New && !short && self.fixed.history.short_buddies {
                 self.bound_protection(queue, c);
@@ -355,8 +359,8 @@ impl System<'_> {
     /// its waker if that is about to sleep. (The kernel means to wait for only a part of sched_migration_cost, but
     /// reads the waker's running time right after it was accounted.)
     fn becomes_next(&mut self, queue: CfsRqId, w: EntityId) -> bool {
-        let deadline = |e: EntityId| self.entities[e].deadline;
-        let earlier = self.queues[queue].next.is_some_and(|n| deadline(n) < deadline(w));
+        let deadline = |e: EntityId| self.fair.entities[e].deadline;
+        let earlier = self.fair.queues[queue].next.is_some_and(|n| deadline(n) < deadline(w));
         let becomes = self.has(Feature::NextBuddy) && !earlier;
         if becomes {
             self.set_next_buddy(w);
@@ -370,7 +374,7 @@ impl System<'_> {
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
         let buddy = short && self.short_buddies();
         let picked = self.pick_awake(queue, !short) == Some(w);
-        let preempts = picked || buddy && self.average(queue).eligible(self.entities[w].vruntime);
+        let preempts = picked || buddy && self.average(queue).eligible(self.fair.entities[w].vruntime);
         if !preempts {
             self.bound_protection(queue, c);
             return false;
@@ -378,8 +382,8 @@ impl System<'_> {
         if short || self.fixed.history.short_buddies {
             self.end_protection(c);
         }
-        let slice = |e: EntityId| self.entities[e].slice_ns;
-        if buddy && self.queues[queue].next.is_none_or(|n| slice(n) >= slice(w)) {
+        let slice = |e: EntityId| self.fair.entities[e].slice_ns;
+        if buddy && self.fair.queues[queue].next.is_none_or(|n| slice(n) >= slice(w)) {
             self.set_next_buddy(w);
         }
         true
@@ -393,14 +397,14 @@ impl System<'_> {
         }
         let bound = self.shortest_slice_ns(queue).unwrap_or(0);
         let time = self.fixed.history.short_buddies.then(|| self.average(queue).time());
-        let e = &mut self.entities[c];
+        let e = &mut self.fair.entities[c];
         let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
         e.vprot = protect::shortened(e.vprot, from, e.line_weight, bound);
     }
 
-    fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {
-        let (average, c, w) = (self.average(queue), &self.entities[c], &self.entities[w]);
-        Short {
+    fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> ShortWakee {
+        let (average, c, w) = (self.average(queue), &self.fair.entities[c], &self.fair.entities[w]);
+        ShortWakee {
             wakee_eligible: average.eligible(w.vruntime),
             earlier: w.deadline < c.deadline,
             curr_eligible: average.eligible(c.vruntime),
@@ -409,7 +413,7 @@ impl System<'_> {
 
     /// `cancel_protect_slice`.
     fn end_protection(&mut self, entity: EntityId) {
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         e.vprot = e.vprot.min(e.vruntime);
     }
 }

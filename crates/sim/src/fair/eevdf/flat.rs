@@ -29,15 +29,15 @@ impl System<'_> {
     /// The queue on whose timeline the entities of `queue` compete.
     #[inline]
     pub(in crate::fair) fn line(&self, queue: CfsRqId) -> CfsRqId {
-        if self.is_flat() { self.root(self.queues[queue].cpu) } else { queue }
+        if self.is_flat() { self.root(self.fair.queues[queue].cpu) } else { queue }
     }
     /// The running entity of a timeline: of a flat one the task's, below the current entities of groups.
     #[inline]
     pub(in crate::fair) fn line_curr(&self, line: CfsRqId) -> Option<EntityId> {
-        let mut curr = self.queues[line].curr?;
+        let mut curr = self.fair.queues[line].curr?;
         if self.is_flat() {
-            while let Some(below) = self.entities[curr].my_q {
-                curr = self.queues[below].curr?;
+            while let Some(below) = self.fair.entities[curr].my_q {
+                curr = self.fair.queues[below].curr?;
             }
         }
         Some(curr)
@@ -45,18 +45,18 @@ impl System<'_> {
     /// Entities on a timeline, the running one included.
     #[inline]
     pub(super) fn nr_on_line(&self, line: CfsRqId) -> u32 {
-        let q = &self.queues[line];
+        let q = &self.fair.queues[line];
         if self.is_flat() { q.h_nr_queued } else { q.nr_running }
     }
     /// Whether a task's weight on the timeline is divided by groups.
     #[inline]
     pub(in crate::fair) fn is_divided(&self, entity: EntityId) -> bool {
-        self.is_flat() && self.entities[entity].parent.is_some()
+        self.is_flat() && self.fair.entities[entity].parent.is_some()
     }
     /// Whether an entity is there for accounts only: a group's, if tasks compete by themselves.
     #[inline]
     pub(super) fn only_accounts(&self, entity: EntityId) -> bool {
-        self.is_flat() && self.entities[entity].my_q.is_some()
+        self.is_flat() && self.fair.entities[entity].my_q.is_some()
     }
 
     /// Charges the running task of a CPU, and the entities of its groups (`update_curr_eevdf`, `update_curr`).
@@ -68,7 +68,7 @@ impl System<'_> {
                 self.account_quota(queue);
                 charged = true;
             }
-            level = self.queues[queue].curr.and_then(|curr| self.entities[curr].my_q);
+            level = self.fair.queues[queue].curr.and_then(|curr| self.fair.entities[curr].my_q);
         }
         if charged {
             self.check_slice(root);
@@ -79,9 +79,12 @@ impl System<'_> {
     fn divided_weight(&self, entity: EntityId) -> u64 {
         let (mut fine, mut level) = (u128::from(NICE_0_WEIGHT * FINE), Some(entity));
         while let Some(at) = level {
-            let e = &self.entities[at];
-            let whole =
-                if e.parent.is_some() { self.queues[e.cfs_rq].load_weight.max(1) } else { NICE_0_WEIGHT };
+            let e = &self.fair.entities[at];
+            let whole = if e.parent.is_some() {
+                self.fair.queues[e.cfs_rq].load_weight.max(1)
+            } else {
+                NICE_0_WEIGHT
+            };
             fine = (fine * u128::from(e.fine_weight) / u128::from(whole * FINE)).max(u128::from(LEAST));
             level = e.parent;
         }
@@ -99,7 +102,7 @@ impl System<'_> {
     /// A task that is on no timeline gets another weight: its distances keep their length in real time
     /// (`rescale_entity`).
     fn rescale(&mut self, entity: EntityId, weight: u64) {
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         let old = e.line_fine;
         e.set_line_weight(weight);
         let scaled = |virt: i64| (i128::from(virt) * i128::from(old) / i128::from(weight)) as i64;
@@ -113,7 +116,7 @@ impl System<'_> {
     /// real time (`reweight_eevdf`).
     pub(super) fn divide_weight(&mut self, entity: EntityId) {
         let weight = self.divided_weight(entity);
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let (old, line) = (e.line_fine, self.line(e.cfs_rq));
         if old == weight || !e.on_rq {
             return;
@@ -122,10 +125,10 @@ impl System<'_> {
         let (time, lag, waits) =
             (self.average(line).time(), self.lag_of(entity), self.line_curr(line) != Some(entity));
         if waits {
-            let deadline = self.entities[entity].deadline;
-            self.queues[line].timeline.remove(entity, deadline);
+            let deadline = self.fair.entities[entity].deadline;
+            self.fair.queues[line].timeline.remove(entity, deadline);
         }
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         let protected = !waits && e.vruntime < e.vprot;
         e.set_line_weight(weight);
         e.vlag = scaled(lag);
@@ -184,9 +187,13 @@ mod tests {
             with_system(version, |sys| {
                 let tasks = four(sys);
                 let root = sys.root(CpuId(0));
-                assert_eq!(sys.queues[root].timeline.queued().count(), at_root, "{version}");
+                assert_eq!(sys.fair.queues[root].timeline.queued().count(), at_root, "{version}");
                 let own = sys.entity(tasks[0]).cfs_rq;
-                assert_eq!((sys.queues[own].nr_running, sys.queues[root].h_nr_queued), (4, 4), "{version}");
+                assert_eq!(
+                    (sys.fair.queues[own].nr_running, sys.fair.queues[root].h_nr_queued),
+                    (4, 4),
+                    "{version}"
+                );
             });
         }
     }

@@ -66,7 +66,7 @@ impl System<'_> {
         let at = self.slice_end(cpu).unwrap_or(NEVER);
         if at != armed {
             self.cpus[cpu].hrtick_at = at;
-            if cpu != self.acting {
+            if cpu != self.stepping.acting {
                 self.touch(cpu);
             }
         }
@@ -77,7 +77,7 @@ impl System<'_> {
         let mut queue = self.root(cpu);
         let e = loop {
             // The queue's current entity, not the CPU's current task: in `schedule()` that is still the previous one.
-            let e = &self.entities[self.queues[queue].curr?];
+            let e = &self.fair.entities[self.fair.queues[queue].curr?];
             match e.my_q {
                 Some(below) => queue = below,
                 None => break e,

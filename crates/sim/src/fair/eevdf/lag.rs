@@ -4,7 +4,7 @@ use crate::fair::entity::virtual_time;
 
 /// The facts that limit an entity's lag.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub struct LagLimit {
     /// Its slice, ns.
     pub slice_ns: u64,
     /// The longest slice in the queue, ns, if that is the limit (7.0+).
@@ -13,7 +13,7 @@ pub struct Limit {
     pub tick_ns: u64,
 }
 
-impl Limit {
+impl LagLimit {
     /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more. Since 7.0:
     /// the queue's longest slice and a tick.
     pub fn of_weight(self, weight: u64) -> i64 {
@@ -43,11 +43,11 @@ mod tests {
 
     #[test]
     fn the_limit_is_the_kernels_own() {
-        let old = Limit { slice_ns: 1_400_000, longest_ns: None, tick_ns: 4 * MS };
+        let old = LagLimit { slice_ns: 1_400_000, longest_ns: None, tick_ns: 4 * MS };
         assert_eq!(old.of_weight(1024), 4_000_000, "a tick is more than two slices");
-        assert_eq!(Limit { tick_ns: MS, ..old }.of_weight(1024), 2_800_000);
+        assert_eq!(LagLimit { tick_ns: MS, ..old }.of_weight(1024), 2_800_000);
         assert_eq!(old.of_weight(512), 8_000_000, "in the entity's own virtual time");
-        assert_eq!(Limit { longest_ns: Some(3 * MS), ..old }.of_weight(1024), 7_000_000);
+        assert_eq!(LagLimit { longest_ns: Some(3 * MS), ..old }.of_weight(1024), 7_000_000);
     }
 
     #[test]

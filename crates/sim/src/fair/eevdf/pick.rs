@@ -9,11 +9,9 @@ use crate::fair::entity::EntityId;
 /// The entity that is running, if it is still on the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
-    /// The entity.
     pub entity: EntityId,
     /// Virtual runtime.
     pub vruntime: i64,
-    /// Deadline.
     pub deadline: i64,
     /// Its slice is protected, and protection counts.
     pub protected: bool,

@@ -9,7 +9,7 @@ use crate::fair::entity::virtual_time;
 
 /// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct PlacementFacts {
     /// The queue, its current entity included.
     pub average: Average,
     /// The entity's weight.
@@ -25,7 +25,7 @@ pub struct Facts {
 }
 
 /// Virtual runtime and deadline.
-pub fn place(f: Facts) -> (i64, i64) {
+pub fn place(f: PlacementFacts) -> (i64, i64) {
     let time = f.average.time();
     let lag = match f.average.weights {
         0 => 0,
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const F: Facts = Facts {
+    const F: PlacementFacts = PlacementFacts {
         average: Average { zero: 100_000, keys: 0, weights: 2048 },
         weight: 1024,
         lag: 0,
@@ -57,15 +57,19 @@ mod tests {
     #[test]
     fn without_lag_it_starts_at_virtual_time() {
         assert_eq!(place(F), (100_000, 103_000));
-        assert_eq!(place(Facts { initial: true, ..F }), (100_000, 101_500), "a new one: half a slice");
-        assert_eq!(place(Facts { weight: 512, ..F }), (100_000, 106_000), "light: a later deadline");
-        assert_eq!(place(Facts { to_deadline: Some(700), initial: true, ..F }), (100_000, 100_700));
+        assert_eq!(
+            place(PlacementFacts { initial: true, ..F }),
+            (100_000, 101_500),
+            "a new one: half a slice"
+        );
+        assert_eq!(place(PlacementFacts { weight: 512, ..F }), (100_000, 106_000), "light: a later deadline");
+        assert_eq!(place(PlacementFacts { to_deadline: Some(700), initial: true, ..F }), (100_000, 100_700));
     }
 
     #[test]
     fn an_empty_queue_forgets_lag() {
         let empty = Average { zero: 5, ..Average::default() };
-        assert_eq!(place(Facts { average: empty, lag: 9_000, ..F }).0, 5);
+        assert_eq!(place(PlacementFacts { average: empty, lag: 9_000, ..F }).0, 5);
     }
 
     proptest! {
@@ -76,7 +80,7 @@ mod tests {
             there in 15u64..500_000,
         ) {
             let average = Average { zero: 42, keys: 0, weights: there };
-            let (v, _) = place(Facts { average, weight, lag, ..F });
+            let (v, _) = place(PlacementFacts { average, weight, lag, ..F });
             let found = average.with(v, weight).time() - v;
             prop_assert!((found - lag).abs() <= 2, "{} for {}", found, lag);
         }

@@ -28,8 +28,7 @@ pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy 
 
 /// The facts of 6.12's PREEMPT_SHORT: whether a wakee with a shorter slice ends the running entity's protection.
 #[derive(Clone, Copy, Debug)]
-pub struct Short {
-    /// The wakee is eligible.
+pub struct ShortWakee {
     pub wakee_eligible: bool,
     /// Its deadline is earlier than the running entity's.
     pub earlier: bool,
@@ -37,8 +36,8 @@ pub struct Short {
     pub curr_eligible: bool,
 }
 
-/// See [`Short`].
-pub fn ends_protection(s: Short) -> bool {
+/// See [`ShortWakee`].
+pub fn ends_protection(s: ShortWakee) -> bool {
     s.wakee_eligible && (s.earlier || !s.curr_eligible)
 }
 
@@ -64,9 +63,11 @@ mod tests {
 
     #[test]
     fn a_short_wakee_needs_more_than_a_short_slice() {
-        let s = Short { wakee_eligible: true, earlier: true, curr_eligible: true };
-        assert!(ends_protection(s) && ends_protection(Short { earlier: false, curr_eligible: false, ..s }));
-        assert!(!ends_protection(Short { earlier: false, ..s }));
-        assert!(!ends_protection(Short { wakee_eligible: false, ..s }));
+        let s = ShortWakee { wakee_eligible: true, earlier: true, curr_eligible: true };
+        assert!(
+            ends_protection(s) && ends_protection(ShortWakee { earlier: false, curr_eligible: false, ..s })
+        );
+        assert!(!ends_protection(ShortWakee { earlier: false, ..s }));
+        assert!(!ends_protection(ShortWakee { wakee_eligible: false, ..s }));
     }
 }

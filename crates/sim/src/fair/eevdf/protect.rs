@@ -8,12 +8,10 @@ use crate::fair::entity::virtual_time;
 
 /// The facts that the protected time depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct ProtectFacts {
     /// The entity's virtual runtime as it is picked.
     pub vruntime: i64,
-    /// Its deadline.
     pub deadline: i64,
-    /// Its weight.
     pub weight: u64,
     /// Its slice, ns.
     pub slice_ns: u64,
@@ -24,7 +22,7 @@ pub struct Facts {
 }
 
 /// The virtual runtime at which protection ends.
-pub fn until(f: Facts) -> i64 {
+pub fn until(f: ProtectFacts) -> i64 {
     match f.bound_ns {
         Some(bound) if bound < f.slice_ns => match f.others {
             // Beyond the others' time, the queue's time with the entity itself is behind the entity's own.
@@ -44,7 +42,7 @@ pub fn shortened(until: i64, vruntime: i64, weight: u64, bound_ns: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const F: Facts = Facts {
+    const F: ProtectFacts = ProtectFacts {
         vruntime: 1_000,
         deadline: 4_000,
         weight: 1024,
@@ -56,12 +54,16 @@ mod tests {
     #[test]
     fn to_the_deadline_or_the_shortest_slice() {
         assert_eq!(until(F), 4_000);
-        assert_eq!(until(Facts { bound_ns: Some(3_000), ..F }), 4_000, "all ask for the same");
-        assert_eq!(until(Facts { bound_ns: Some(500), ..F }), 1_500);
-        assert_eq!(until(Facts { bound_ns: Some(500), weight: 512, ..F }), 2_000);
-        assert_eq!(until(Facts { bound_ns: Some(2_900), deadline: 3_500, ..F }), 3_500, "never later");
-        let eligible = Facts { bound_ns: Some(500), others: Some(2_200), ..F };
+        assert_eq!(until(ProtectFacts { bound_ns: Some(3_000), ..F }), 4_000, "all ask for the same");
+        assert_eq!(until(ProtectFacts { bound_ns: Some(500), ..F }), 1_500);
+        assert_eq!(until(ProtectFacts { bound_ns: Some(500), weight: 512, ..F }), 2_000);
+        assert_eq!(until(ProtectFacts { bound_ns: Some(2_900), deadline: 3_500, ..F }), 3_500, "never later");
+        let eligible = ProtectFacts { bound_ns: Some(500), others: Some(2_200), ..F };
         assert_eq!(until(eligible), 2_201, "7.3: while it is eligible");
-        assert_eq!(until(Facts { bound_ns: Some(3_000), ..eligible }), 4_000, "if there are shorter slices");
+        assert_eq!(
+            until(ProtectFacts { bound_ns: Some(3_000), ..eligible }),
+            4_000,
+            "if there are shorter slices"
+        );
     }
 }

@@ -5,14 +5,14 @@
 
 use super::Eevdf;
 use super::average::Average;
-use super::lag::{self, Limit};
+use super::lag::{self, LagLimit};
 use super::placement;
 use super::protect;
 use super::timeline::Node;
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_base::Ns;
@@ -22,7 +22,7 @@ use schedlab_trace::SwitchReason;
 
 /// Why an entity is taken off its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leave {
+pub enum LeaveReason {
     /// Its task goes to sleep.
     Sleeps,
     /// Its task ends.
@@ -33,12 +33,12 @@ pub enum Leave {
     Delayed,
 }
 
-impl Leave {
-    pub(super) fn of(why: Dequeue) -> Leave {
+impl LeaveReason {
+    pub(super) fn of(why: Dequeue) -> LeaveReason {
         match why {
-            Dequeue::Sleep => Leave::Sleeps,
-            Dequeue::Exit | Dequeue::Throttle => Leave::Ends,
-            Dequeue::Move => Leave::Moves,
+            Dequeue::Sleep => LeaveReason::Sleeps,
+            Dequeue::Exit | Dequeue::Throttle => LeaveReason::Ends,
+            Dequeue::Move => LeaveReason::Moves,
         }
     }
 }
@@ -48,8 +48,8 @@ impl System<'_> {
     #[inline]
     pub(in crate::fair) fn average(&self, queue: CfsRqId) -> Average {
         let line = self.line(queue);
-        let q = &self.queues[line];
-        match self.line_curr(line).map(|c| &self.entities[c]).filter(|e| e.on_rq) {
+        let q = &self.fair.queues[line];
+        match self.line_curr(line).map(|c| &self.fair.entities[c]).filter(|e| e.on_rq) {
             Some(e) => q.timeline.average().with(e.vruntime, e.line_weight),
             None => q.timeline.average(),
         }
@@ -57,14 +57,14 @@ impl System<'_> {
 
     /// The slice of an entity, ns: its task's own, if it asked for one, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
-        if let Some(below) = self.entities[entity].my_q
+        if let Some(below) = self.fair.entities[entity].my_q
             && self.fixed.history.custom_slices
             && let Some(shortest) = self.shortest_slice_ns(below)
         {
             // A group's slice is the shortest of its queue, so that the group can serve each entity in time.
             return shortest;
         }
-        let asked = match self.entities[entity].task {
+        let asked = match self.fair.entities[entity].task {
             Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice,
             _ => Ns::ZERO,
         };
@@ -76,21 +76,21 @@ impl System<'_> {
 
     /// The lag an entity may keep on its queue, virtual ns.
     pub(crate) fn lag_limit(&self, entity: EntityId) -> i64 {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let line = self.line(e.cfs_rq);
-        let q = &self.queues[line];
+        let q = &self.fair.queues[line];
         let longest = || {
             let curr =
-                self.line_curr(line).map(|c| &self.entities[c]).filter(|c| c.on_rq).map(|c| c.slice_ns);
+                self.line_curr(line).map(|c| &self.fair.entities[c]).filter(|c| c.on_rq).map(|c| c.slice_ns);
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
         let longest_ns = self.fixed.history.lag_by_longest.then(longest);
-        Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
+        LagLimit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
     }
 
     /// An entity's lag on its queue, as it would be kept.
     pub(super) fn lag_of(&self, entity: EntityId) -> i64 {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         lag::lag(self.average(e.cfs_rq).time(), e.vruntime, self.lag_limit(entity))
     }
 
@@ -98,11 +98,11 @@ impl System<'_> {
     /// over (`update_deadline` and the code that follows it).
     pub(super) fn check_slice(&mut self, queue: CfsRqId) {
         let Some(curr) = self.line_curr(queue) else { return };
-        if !self.entities[curr].on_rq {
+        if !self.fair.entities[curr].on_rq {
             return;
         }
         let slice = self.slice_request_ns(curr);
-        let e = &mut self.entities[curr];
+        let e = &mut self.fair.entities[curr];
         let used_up = e.vruntime >= e.deadline;
         if used_up {
             e.slice_ns = slice;
@@ -112,8 +112,8 @@ impl System<'_> {
             return;
         }
         if used_up || self.protection_over(queue, curr) {
-            let cpu = self.queues[queue].cpu;
-            self.resched_fair(self.acting, cpu, SwitchReason::TickSlice);
+            let cpu = self.fair.queues[queue].cpu;
+            self.resched_fair(self.stepping.acting, cpu, SwitchReason::TickSlice);
             self.clear_buddies(curr);
         }
     }
@@ -122,7 +122,7 @@ impl System<'_> {
     /// (PREEMPT_SHORT): once it has had its share and has no protection. It has none if a wakee with a shorter slice
     /// ended it, or if the entity stays for a second slice without having been switched out.
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
-        let e = &self.entities[curr];
+        let e = &self.fair.entities[curr];
         e.vruntime >= e.vprot
             && (self.fixed.history.protects_shortest
                 || (self.has(Feature::PreemptShort) && !self.average(queue).eligible(e.vruntime)))
@@ -131,39 +131,40 @@ impl System<'_> {
     /// Gives an entity that is on no queue its place on the one it is about to join.
     pub(super) fn place(&mut self, entity: EntityId, initial: bool) {
         let slice_ns = self.slice_request_ns(entity);
-        let average = self.average(self.entities[entity].cfs_rq);
+        let average = self.average(self.fair.entities[entity].cfs_rq);
         let keeps_lag = self.has(Feature::PlaceLag);
         let relative = self.has(Feature::PlaceRelDeadline);
         let initial = initial && self.has(Feature::PlaceDeadlineInitial);
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
         let lag = if keeps_lag { e.vlag } else { 0 };
-        let facts = placement::Facts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
+        let facts =
+            placement::PlacementFacts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
         (e.vruntime, e.deadline) = placement::place(facts);
         e.slice_ns = slice_ns;
     }
 
     /// Puts an entity into its queue's timeline.
     pub(super) fn line_up(&mut self, entity: EntityId) {
-        let queue = self.line(self.entities[entity].cfs_rq);
+        let queue = self.line(self.fair.entities[entity].cfs_rq);
         let time = self.average(queue).time();
-        let timeline = &mut self.queues[queue].timeline;
+        let timeline = &mut self.fair.queues[queue].timeline;
         timeline.rebase(time);
-        timeline.insert(Node::of(entity, &self.entities[entity]));
+        timeline.insert(Node::of(entity, &self.fair.entities[entity]));
     }
 
     /// `enqueue_entity`.
     pub(super) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.fair.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);
         self.update_load(entity);
         self.attach_load(entity);
         if !self.is_flat() {
             self.place(entity, why == Enqueue::New);
         }
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         e.on_rq = true;
-        let q = &mut self.queues[queue];
+        let q = &mut self.fair.queues[queue];
         q.load_weight += e.weight;
         q.nr_running += 1;
         if q.curr != Some(entity) && !self.is_flat() {
@@ -173,8 +174,8 @@ impl System<'_> {
     }
 
     /// `dequeue_entity`; false if it stays queued, delayed.
-    pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
-        let queue = self.entities[entity].cfs_rq;
+    pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: LeaveReason) -> bool {
+        let queue = self.fair.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);
         if self.only_accounts(entity) {
             self.update_load(entity);
@@ -184,23 +185,23 @@ impl System<'_> {
         self.clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
-        if how == Leave::Sleeps
+        if how == LeaveReason::Sleeps
             && self.has(Feature::DelayDequeue)
-            && !average.eligible(self.entities[entity].vruntime)
+            && !average.eligible(self.fair.entities[entity].vruntime)
         {
             let lag = self.lag_of(entity);
-            let e = &mut self.entities[entity];
+            let e = &mut self.fair.entities[entity];
             (e.vlag, e.delayed) = (lag, true);
             return false;
         }
         let lag = match how {
-            Leave::Delayed => self.delayed_lag(entity),
+            LeaveReason::Delayed => self.delayed_lag(entity),
             _ => self.lag_of(entity),
         };
-        let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
+        let relative = how == LeaveReason::Moves && self.has(Feature::PlaceRelDeadline);
         let line = self.line(queue);
         let waits = self.line_curr(line) != Some(entity);
-        let (e, q) = (&mut self.entities[entity], &mut self.queues[line]);
+        let (e, q) = (&mut self.fair.entities[entity], &mut self.fair.queues[line]);
         if waits {
             q.timeline.remove(entity, e.deadline);
         }
@@ -216,10 +217,10 @@ impl System<'_> {
 
     /// An entity no longer counts on its queue.
     fn leave_accounts(&mut self, entity: EntityId) {
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         let queue = e.cfs_rq;
         e.on_rq = false;
-        let q = &mut self.queues[queue];
+        let q = &mut self.fair.queues[queue];
         q.load_weight -= e.weight;
         q.nr_running -= 1;
         self.return_quota(queue);
@@ -232,10 +233,10 @@ impl System<'_> {
             // A task follows in the second step, a group's entity is on no timeline.
             return;
         }
-        let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
+        let (on_rq, queue) = (self.fair.entities[entity].on_rq, self.fair.entities[entity].cfs_rq);
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
-            let (e, q) = (&mut self.entities[entity], &mut self.queues[queue]);
+            let (e, q) = (&mut self.fair.entities[entity], &mut self.fair.queues[queue]);
             if q.curr != Some(entity) {
                 q.timeline.remove(entity, e.deadline);
             }
@@ -244,7 +245,7 @@ impl System<'_> {
             e.deadline -= e.vruntime;
             (e.rel_deadline, e.on_rq) = (true, false);
         }
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         let scaled = |virt: i64| (i128::from(virt) * i128::from(e.fine_weight) / i128::from(fine)) as i64;
         let (lag, deadline, left) = (scaled(e.vlag), scaled(e.deadline), scaled(e.vprot - e.vruntime));
         e.vlag = lag;
@@ -267,11 +268,11 @@ impl System<'_> {
         }
         self.place(entity, false);
         let anew = (!self.fixed.history.keeps_protection).then(|| protect::until(self.protection(entity)));
-        let e = &mut self.entities[entity];
+        let e = &mut self.fair.entities[entity];
         e.on_rq = true;
         e.vprot = anew.unwrap_or(e.vruntime + e.vprot);
         let queue = e.cfs_rq;
-        if self.queues[queue].curr != Some(entity) {
+        if self.fair.queues[queue].curr != Some(entity) {
             self.line_up(entity);
         }
     }

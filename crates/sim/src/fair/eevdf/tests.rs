@@ -4,7 +4,7 @@ use super::average::Average;
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::EntityId;
 use crate::system::System;
-use crate::task::State;
+use crate::task::TaskState;
 use crate::upkeep_tests::born;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::{Feature, Kernel};
@@ -26,10 +26,10 @@ fn queued(version: &str, vruntimes: &[i64], test: impl FnOnce(&mut System<'_>, &
     let queue = sys.root(CPU);
     // The entity becomes current directly; other tests cover the rules of the pick.
     let e = entity(&sys, tasks[0]);
-    let deadline = sys.entities[e].deadline;
-    sys.queues[queue].timeline.remove(e, deadline);
-    sys.queues[queue].curr = Some(e);
-    sys.entities[e].vprot = deadline;
+    let deadline = sys.fair.entities[e].deadline;
+    sys.fair.queues[queue].timeline.remove(e, deadline);
+    sys.fair.queues[queue].curr = Some(e);
+    sys.fair.entities[e].vprot = deadline;
     sys.cpus[CPU].curr = Some(tasks[0]);
     sys.cpus[CPU].need_resched = None;
     test(&mut sys, &tasks);
@@ -46,9 +46,9 @@ fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
 /// Changes a queued entity.
 fn edit(sys: &mut System<'_>, task: TaskId, change: impl FnOnce(&mut crate::fair::Entity)) {
     let (e, queue) = (entity(sys, task), sys.root(CPU));
-    let deadline = sys.entities[e].deadline;
-    sys.queues[queue].timeline.remove(e, deadline);
-    change(&mut sys.entities[e]);
+    let deadline = sys.fair.entities[e].deadline;
+    sys.fair.queues[queue].timeline.remove(e, deadline);
+    change(&mut sys.fair.entities[e]);
     sys.line_up(e);
 }
 
@@ -65,9 +65,9 @@ fn a_sleeper_whose_turn_it_would_be_does_not_hide_a_short_wakee() {
             edit(sys, asleep, |e| e.delayed = true);
             edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-100_000, 100_000, 1_000_000));
             let curr = entity(sys, tasks[0]);
-            sys.entities[curr].vruntime = 300_000;
+            sys.fair.entities[curr].vruntime = 300_000;
             assert_eq!(sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)), preempts, "{version}");
-            let asleep = &sys.entities[entity(sys, asleep)];
+            let asleep = &sys.fair.entities[entity(sys, asleep)];
             assert_eq!((asleep.on_rq, asleep.delayed), (!preempts, !preempts), "{version}: it is taken off");
         });
     }
@@ -80,7 +80,7 @@ fn a_new_task_preempts_by_a_shorter_slice_only_since_6_19() {
             queued(version, &[SLICE / 2, 0], |sys, tasks| {
                 edit(sys, tasks[1], |e| (e.slice_ns, e.deadline) = (slice, slice as i64));
                 let curr = entity(sys, tasks[0]);
-                sys.entities[curr].vprot = 0;
+                sys.fair.entities[curr].vprot = 0;
                 let judged = sys.wakeup_preempt(CPU, arrival(tasks[1], Enqueue::New));
                 assert_eq!(judged, preempts, "{version}, {slice} ns");
             });
@@ -94,12 +94,12 @@ fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
         queued(version, &[0, 600_000], |sys, tasks| {
             edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -100_000));
             let e = entity(sys, tasks[1]);
-            assert_eq!(time(sys) - sys.entities[e].vruntime, -300_000);
+            assert_eq!(time(sys) - sys.fair.entities[e].vruntime, -300_000);
             sys.requeue_delayed(e);
-            let lag = time(sys) - sys.entities[e].vruntime;
+            let lag = time(sys) - sys.fair.entities[e].vruntime;
             let due = if forgiven { -100_000 } else { -300_000 };
             assert!((lag - due).abs() <= 2, "{version}: {lag}");
-            assert!(!sys.entities[e].delayed);
+            assert!(!sys.fair.entities[e].delayed);
         });
     }
 }
@@ -113,7 +113,7 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
             sys.requeue_delayed(entity(sys, tasks[1]));
             let judged = sys.wakeup_preempt(CPU, arrival(tasks[1], Enqueue::Wakeup));
             assert_eq!(judged, preempts, "{version}");
-            let e = &sys.entities[entity(sys, tasks[1])];
+            let e = &sys.fair.entities[entity(sys, tasks[1])];
             let credit = time(sys) - e.vruntime;
             assert_eq!(credit, if preempts { 150_000 } else { 0 }, "{version}");
         });
@@ -127,7 +127,7 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
         let armed = |sys: &System<'_>| sys.cpus[CPU].hrtick_at;
         let longer = |sys: &mut System<'_>, by: i64| {
             let e = entity(sys, tasks[0]);
-            sys.entities[e].deadline += by;
+            sys.fair.entities[e].deadline += by;
         };
         assert_eq!(armed(sys), crate::engine::NEVER);
         sys.hrtick_update(CPU, true);
@@ -153,10 +153,10 @@ fn before_7_0_new_attributes_protect_anew() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
-            sys.entities[e].vprot = 300_000;
+            sys.fair.entities[e].vprot = 300_000;
             sys.tasks[tasks[0]].attr.slice = Ns::ms(3);
             sys.prio_changed(tasks[0]);
-            let e = &sys.entities[e];
+            let e = &sys.fair.entities[e];
             assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");
             assert_eq!(
                 (e.slice_ns, e.deadline - e.vruntime),
@@ -188,13 +188,13 @@ fn a_sleeper_that_was_moved_while_queued_neither_preempts_nor_becomes_a_buddy() 
         queued(version.split(' ').next().expect("a version"), &[300_000, 0], |sys, tasks| {
             sys.fixed.kernel.features.switch(Feature::NextBuddy, version.ends_with("NEXT_BUDDY"));
             let sleeper = tasks[1];
-            sys.tasks[sleeper].state = State::Sleeping;
+            sys.tasks[sleeper].state = TaskState::Sleeping;
             edit(sys, sleeper, |e| {
                 (e.delayed, e.slice_ns, e.vruntime, e.deadline) = (true, 100_000, -100_000, 0);
             });
             let judged = sys.wakeup_preempt(CPU, arrival(sleeper, Enqueue::Moved));
             assert!(!judged || version.starts_with("v6.12"), "{version}");
-            let next = sys.queues[sys.root(CPU)].next;
+            let next = sys.fair.queues[sys.root(CPU)].next;
             assert_eq!(next, None, "{version}");
             assert_eq!(sys.eevdf_pick(CPU), Some(tasks[0]), "{version}");
         });
@@ -207,10 +207,10 @@ fn in_7_3_a_batch_wakee_bounds_the_time_it_has_to_wait() {
         queued(version, &[900_000, -2_000_000], |sys, tasks| {
             let (curr, wakee) = (entity(sys, tasks[0]), tasks[1]);
             sys.tasks[wakee].attr.policy = schedlab_kernel::Policy::Batch;
-            let slice = sys.entities[curr].slice_ns as i64;
-            sys.entities[curr].vprot = 900_000 + slice;
+            let slice = sys.fair.entities[curr].slice_ns as i64;
+            sys.fair.entities[curr].vprot = 900_000 + slice;
             assert!(!sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)));
-            let vprot = sys.entities[curr].vprot;
+            let vprot = sys.fair.entities[curr].vprot;
             let want = if bounded { time(sys) + slice } else { 900_000 + slice };
             assert_eq!(vprot, want, "{version}: from the queue's time on, not from the hog's");
         });
@@ -223,12 +223,12 @@ fn a_yield_moves_the_deadline_and_since_6_12_the_task_too() {
     for (version, vruntime, deadline) in [("v6.6", 0, SLICE + slice_6_6), ("v6.12", SLICE, 2 * SLICE)] {
         queued(version, &[0, 100_000], |sys, tasks| {
             sys.yield_task(tasks[0]);
-            let e = &sys.entities[entity(sys, tasks[0])];
+            let e = &sys.fair.entities[entity(sys, tasks[0])];
             assert_eq!((e.vruntime, e.deadline), (vruntime, deadline), "{version}");
         });
         queued(version, &[100_000, 0], |sys, tasks| {
             sys.yield_task(tasks[0]);
-            let moved = sys.entities[entity(sys, tasks[0])].deadline > 100_000 + SLICE;
+            let moved = sys.fair.entities[entity(sys, tasks[0])].deadline > 100_000 + SLICE;
             assert_eq!(moved, version == "v6.6", "{version}: one that is not eligible");
         });
     }
@@ -239,11 +239,11 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
     for (version, balanced) in [("v6.12", 2), ("v7.3", 1)] {
         queued(version, &[900_000, 0], |sys, tasks| {
             let [sleeper, other] = [tasks[0], tasks[1]];
-            sys.tasks[sleeper].state = State::Sleeping;
+            sys.tasks[sleeper].state = TaskState::Sleeping;
             sys.deactivate_task(sleeper, Dequeue::Sleep);
             let counts = |sys: &System<'_>| {
                 (
-                    sys.nr_running[CPU],
+                    sys.rqs.nr_running(CPU),
                     sys.h_nr_running(CPU),
                     sys.h_nr_balanced(CPU),
                     sys.cpus[CPU].list.clone(),
@@ -251,14 +251,15 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
             };
             assert!(sys.is_delayed(sleeper), "{version}");
             assert_eq!(counts(sys), (2, 1, balanced, vec![sleeper, other]), "{version}");
-            sys.overload = false;
+            sys.balance.overload = false;
+            sys.tasks[sleeper].state = TaskState::Runnable;
             sys.activate_task(CPU, sleeper, Enqueue::Wakeup);
             assert_eq!(
                 counts(sys),
                 (2, 2, 2, vec![sleeper, other]),
                 "{version}: its place in the list stays"
             );
-            assert!(!sys.overload, "{version}: no second task has come");
+            assert!(!sys.balance.overload, "{version}: no second task has come");
 
             sys.deactivate_task(sleeper, Dequeue::Sleep);
             sys.deactivate_task(other, Dequeue::Sleep);
@@ -273,17 +274,20 @@ fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
 fn a_delayed_task_that_is_moved_goes_on_sleeping() {
     queued("v6.12", &[900_000, 0], |sys, tasks| {
         let sleeper = tasks[0];
-        sys.tasks[sleeper].state = State::Sleeping;
+        sys.tasks[sleeper].state = TaskState::Sleeping;
         sys.deactivate_task(sleeper, Dequeue::Sleep);
         sys.cpus[CPU].curr = None;
         let queue = sys.root(CPU);
-        sys.queues[queue].curr = None;
+        sys.fair.queues[queue].curr = None;
         sys.line_up(entity(sys, sleeper));
         sys.take_off_delayed(sleeper);
         sys.migrate_task(sleeper, CpuId(0));
         sys.put_on_delayed(CpuId(0), sleeper);
-        assert_eq!((sys.nr_running[CPU], sys.nr_running[CpuId(0)], sys.h_nr_running(CpuId(0))), (1, 1, 0));
-        assert!(sys.is_delayed(sleeper) && sys.tasks[sleeper].state == State::Sleeping);
+        assert_eq!(
+            (sys.rqs.nr_running(CPU), sys.rqs.nr_running(CpuId(0)), sys.h_nr_running(CpuId(0))),
+            (1, 1, 0)
+        );
+        assert!(sys.is_delayed(sleeper) && sys.tasks[sleeper].state == TaskState::Sleeping);
         for cpu in [CPU, CpuId(0)] {
             sys.walk_classes(cpu).expect("the invariants");
         }

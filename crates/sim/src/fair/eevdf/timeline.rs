@@ -3,7 +3,7 @@
 //! A vector sorted by descending deadline, so that the earliest is the last element. It is scanned from the end for the
 //! first eligible one (the kernel's tree finds it by the least v below each node). Delayed entities are in it like any
 //! other; the current one is not. Invariants: sorted, equal deadlines first come first served; `keys`, `weights` and
-//! `slices` are those of the order's nodes.
+//! `slices` belong to the order's nodes.
 
 use super::average::Average;
 use crate::fair::entity::{Entity, EntityId};
@@ -19,7 +19,6 @@ pub struct Node {
     weight: u32,
     /// Its slice, ns.
     slice: u32,
-    /// The entity.
     pub entity: EntityId,
 }
 
@@ -99,7 +98,7 @@ impl Timeline {
     pub fn queued(&self) -> impl Iterator<Item = &Node> + '_ {
         self.order.iter().rev()
     }
-    /// Whether the sums are those of the nodes; for tests.
+    /// Whether the sums agree with the nodes; for tests.
     pub fn sums_agree(&self) -> bool {
         let start = Average { zero: self.average.zero, ..Average::default() };
         let sums = self.order.iter().fold(start, |a, n| a.with(n.vruntime, n.weight.into()));

@@ -9,7 +9,7 @@
 //! A CPU learns that its slice is used up only when it charges the running task, mostly at a tick. So a group may run
 //! beyond its quota, by a tick on each CPU; it owes that time to the next period.
 //!
-//! Up to 5.3 a slice has an end: that of the period in which it was taken ([`Slice`]). What a CPU has left of an
+//! Up to 5.3 a slice ends with the period in which it was taken ([`Slice`]). What a CPU has left of an
 //! earlier slice does not go back to the pool, and in most of these releases it is lost.
 //!
 //! Invariants: after a refill the pool has at most quota plus burst; a queue is on the list while it is throttled.
@@ -72,7 +72,7 @@ pub struct Bandwidth {
     pub timer_on: Option<CpuId>,
     /// When the period ends, or has ended.
     pub ends_ns: u64,
-    /// Periods begun: tells a slice of an earlier period apart (`expires_seq`).
+    /// Periods begun: a slice of an earlier period is known by it (`expires_seq`).
     pub period: u64,
     /// The group has no limit any more.
     ended: bool,
@@ -171,7 +171,7 @@ impl Bandwidth {
         self.slices_end_ns = now + self.period_ns;
     }
 
-    /// So many periods have ended. Returns whether the timer goes on; throttled queues are then to be given time
+    /// `passed` periods have ended. Returns whether the timer continues; throttled queues are then to be given time
     /// (`do_sched_cfs_period_timer`).
     pub fn end_period(&mut self, passed: u64, now: u64, history: &History) -> bool {
         if self.ended {
@@ -211,7 +211,7 @@ impl Bandwidth {
         }
     }
 
-    /// A throttled queue that owes time gets enough to pay it and to go on, if the pool has it
+    /// A throttled queue that owes time gets enough to pay it and to continue, if the pool has it
     /// (`distribute_cfs_runtime`).
     pub fn pay(&mut self, slice: &mut Slice) {
         let taken = ((1 - slice.left_ns).max(0) as u64).min(self.pool_ns);
@@ -230,14 +230,12 @@ impl Bandwidth {
         if !history.bandwidth_expires || clock < slice.ends_ns || slice.left_ns < 0 {
             return;
         }
-        let stays = match history.bandwidth_rests_stay {
-            true => slice.ends_ns != self.slices_end_ns,
-            false => slice.period == self.period,
+        let stays = if history.bandwidth_rests_stay {
+            slice.ends_ns != self.slices_end_ns
+        } else {
+            slice.period == self.period
         };
-        match stays {
-            true => slice.ends_ns += tick_ns,
-            false => slice.left_ns = 0,
-        }
+        if stays { slice.ends_ns += tick_ns } else { slice.left_ns = 0 }
     }
 
     /// A queue whose last task has left gives back what it does not keep, unless a slice's end came before. Returns
@@ -272,9 +270,10 @@ impl Bandwidth {
     pub fn join(&mut self, queue: CfsRqId, now: u64, history: &History) {
         debug_assert!(!self.throttled.contains(&queue), "{queue:?} is throttled twice");
         let meanwhile = history.bandwidth_newest_meanwhile && now < self.hands_out_until_ns;
-        match history.bandwidth_newest_first || meanwhile {
-            true => self.throttled.push_front(queue),
-            false => self.throttled.push_back(queue),
+        if history.bandwidth_newest_first || meanwhile {
+            self.throttled.push_front(queue)
+        } else {
+            self.throttled.push_back(queue)
         }
     }
     /// A queue leaves that list.
@@ -370,7 +369,7 @@ mod tests {
         assert_eq!(paid(&mut b, -30 * M), 7 * M - 1, "or what there is");
     }
 
-    /// Whether a timer is set as a queue gives back so many ms at that time.
+    /// Whether a timer is set as a queue gives back `ms` milliseconds at that time.
     fn gives_back(b: &mut Bandwidth, ms: i64, at_ms: u64, version: &str) -> bool {
         let mut slice = slice((ms + 1) * M);
         slice.ends_ns = b.slices_end_ns;

@@ -14,13 +14,13 @@ impl System<'_> {
     /// Whether a queue is an idle group's (`cfs_rq_is_idle`).
     #[inline]
     pub(in crate::fair) fn is_idle_group(&self, queue: CfsRqId) -> bool {
-        self.idle_groups && self.groups[self.group_of(queue)].idle
+        self.fair.any_idle_group && self.fair.groups[self.group_of(queue)].idle
     }
 
     /// Whether an entity is an idle group's or a SCHED_IDLE task's (`se_is_idle`).
     #[inline]
     pub(in crate::fair) fn is_idle_entity(&self, entity: EntityId) -> bool {
-        match (self.entities[entity].my_q, self.entities[entity].task) {
+        match (self.fair.entities[entity].my_q, self.fair.entities[entity].task) {
             (Some(below), _) => self.is_idle_group(below),
             (None, task) => task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle),
         }
@@ -32,7 +32,7 @@ impl System<'_> {
         let mut level = self.entity(task).parent;
         while let Some(owner) = level.filter(|_| idle == 0) {
             idle = u32::from(self.is_idle_entity(owner));
-            level = self.entities[owner].parent;
+            level = self.fair.entities[owner].parent;
         }
         idle
     }
@@ -40,7 +40,7 @@ impl System<'_> {
     /// Whether a wakee of one group preempts a running task of another, or must not, because one of the two is idle and
     /// the other is not. `c` and `w` share a queue.
     pub(in crate::fair) fn by_idleness(&self, c: EntityId, w: EntityId) -> Option<bool> {
-        if !self.idle_groups {
+        if !self.fair.any_idle_group {
             return None;
         }
         let (c, w) = (self.is_idle_entity(c), self.is_idle_entity(w));
@@ -52,13 +52,13 @@ impl System<'_> {
     pub(crate) fn recount_idle(&mut self, task: TaskId, before: u32, after: u32) -> bool {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
-            let q = &mut self.queues[queue];
+            let queue = self.fair.entities[entity].cfs_rq;
+            let q = &mut self.fair.queues[queue];
             q.h_nr_idle = q.h_nr_idle + after - before;
             if self.is_idle_group(queue) || self.ends_counts(queue) {
                 return false;
             }
-            level = self.entities[entity].parent;
+            level = self.fair.entities[entity].parent;
         }
         true
     }

@@ -6,11 +6,11 @@
 //! middle of a wakeup, or on its way to another CPU, has its locks held: the change waits for it.
 
 use super::bandwidth::Bandwidth;
-use crate::affinity::Queued;
+use crate::affinity::QueueState;
 use crate::class::Enqueue;
 use crate::engine::NEVER;
 use crate::system::System;
-use crate::task::{Class, State};
+use crate::task::{Class, TaskState};
 use schedlab_base::{GroupId, TaskId};
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;
@@ -46,7 +46,7 @@ impl System<'_> {
     /// Whether a task of the workload has begun and not ended.
     fn is_there(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        !t.background && !matches!(t.state, State::Unborn | State::Dead)
+        !t.background && !matches!(t.state, TaskState::Unborn | TaskState::Dead)
     }
 
     /// Whether a CPU is about to switch from a task of the group, or of one below it: it has its runqueue locked.
@@ -58,7 +58,7 @@ impl System<'_> {
     /// Whether another CPU has the locks of a task: it is being woken, leaves its CPU, or is carried to another one.
     fn is_on_its_way(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        if t.state == State::Waking || (t.state == State::Runnable && !t.on_rq) {
+        if t.state == TaskState::Waking || (t.state == TaskState::Runnable && !t.on_rq) {
             return true;
         }
         let c = &self.cpus[t.cpu];
@@ -66,7 +66,7 @@ impl System<'_> {
     }
 
     fn set_shares(&mut self, group: GroupId, shares: u64) {
-        self.groups[group].shares = shares;
+        self.fair.groups[group].shares = shares;
         for cpu in self.cpus.ids() {
             let begun = self.begin_enqueue(cpu, self.now);
             self.shares_changed(cpu, group);
@@ -81,13 +81,13 @@ impl System<'_> {
             GroupDecl { quota: limit.quota, period: limit.period, burst: limit.burst, ..GroupDecl::root() };
         let phase_ns = self.phase_ns(group, &decl);
         let limited = limit.quota.is_some();
-        match (&mut self.groups[group].bandwidth, Bandwidth::of(&decl, phase_ns)) {
+        match (&mut self.fair.groups[group].bandwidth, Bandwidth::of(&decl, phase_ns)) {
             (Some(own), new) => own.become_limited(new),
-            (None, Some(new)) => self.groups[group].bandwidth = Some(Box::new(new)),
+            (None, Some(new)) => self.fair.groups[group].bandwidth = Some(Box::new(new)),
             (None, None) => return,
         }
-        self.limits = true;
-        if let Some(own) = self.groups[group].bandwidth.as_deref_mut().filter(|_| limited) {
+        self.fair.any_quota = true;
+        if let Some(own) = self.fair.groups[group].bandwidth.as_deref_mut().filter(|_| limited) {
             own.renew(self.now);
         }
         if limited {
@@ -97,7 +97,7 @@ impl System<'_> {
             let queue = self.group_queue(group, cpu);
             let begun = self.begin_enqueue(cpu, self.now);
             self.update_fair_curr(queue);
-            let own = &mut self.group_rqs[queue];
+            let own = &mut self.fair.group_rqs[queue];
             // A queue that is throttled comes back only if it has time.
             (own.limited, own.slice.left_ns) = (limited, i64::from(own.throttled));
             if self.is_throttled(queue) {
@@ -115,29 +115,25 @@ impl System<'_> {
         let fair = class != Class::Rt;
         let begun = self.begin_enqueue(cpu, self.now);
         let queued = self.take_off(task);
-        if queued == Queued::Runs {
+        if queued == QueueState::Runs {
             self.put_prev_task(cpu, task);
         }
-        if fair {
-            self.switched_from(task);
-        }
-        self.tasks[task].group = group;
-        self.set_task_rq(task, cpu);
+        self.change_group(cpu, task, group);
         match queued {
-            Queued::No if fair => self.attach_at_once(task),
-            Queued::No => {}
-            Queued::Delayed => self.put_on_delayed(cpu, task),
-            Queued::Waits | Queued::Runs => self.activate_task(cpu, task, Enqueue::Moved),
+            QueueState::No if fair => self.attach_at_once(task),
+            QueueState::No => {}
+            QueueState::Delayed => self.put_on_delayed(cpu, task),
+            QueueState::Waits | QueueState::Runs => self.activate_task(cpu, task, Enqueue::Moved),
         }
-        if queued == Queued::Runs {
+        if queued == QueueState::Runs {
             self.set_next_task(cpu, task);
             self.cpus[cpu].hrtick_at = NEVER;
         }
         self.refresh_idle(cpu);
         self.end_enqueue(cpu, begun);
-        if queued == Queued::Runs {
+        if queued == QueueState::Runs {
             // Another task may come before it now.
-            self.resched(self.acting, cpu, SwitchReason::PolicyChanged);
+            self.resched(self.stepping.acting, cpu, SwitchReason::PolicyChanged);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Throttling of tasks one by one (since 6.18; read in 7.2.12 and 7.3.4).
 //!
-//! A queue without time is marked as throttled at once, and nothing leaves it. The task that runs goes on until it
+//! A queue without time is marked as throttled at once, and nothing leaves it. The task that runs continues until it
 //! returns to user mode: a system call ends, and locks that it holds are given back. Then it is taken off the queue and
 //! put on the queue's list of tasks in limbo. Each other task of the queue is picked in its turn and goes the same way.
 //! The group's entity leaves as usual, with the last task. When the queue has time again, its tasks are enqueued.
@@ -13,21 +13,21 @@ use crate::fair::class::Fair;
 use crate::fair::entity::EntityId;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
-use crate::task::{Class, State};
+use crate::task::{Class, TaskState};
 use schedlab_base::CpuId;
 
 impl System<'_> {
     /// A queue has no time left: it is throttled unless its group's pool has some for it. Returns whether it is
     /// (`throttle_cfs_rq`).
     pub(super) fn throttle_tasks_of(&mut self, queue: CfsRqId) -> bool {
-        let runs = self.queues[queue].curr.is_some_and(|c| self.entities[c].on_rq);
+        let runs = self.fair.queues[queue].curr.is_some_and(|c| self.fair.entities[c].on_rq);
         let target_ns = if runs { self.fixed.kernel.tunables.cfs_bandwidth_slice_ns } else { 1 };
         if self.assign(queue, target_ns) {
             return false;
         }
         self.begin_throttling(queue);
-        self.group_rqs[queue].throttled = true;
-        if runs && let Some(curr) = self.cpus[self.queues[queue].cpu].curr {
+        self.fair.group_rqs[queue].throttled = true;
+        if runs && let Some(curr) = self.cpus[self.fair.queues[queue].cpu].curr {
             self.tasks[curr].throttles = true;
         }
         true
@@ -36,15 +36,15 @@ impl System<'_> {
     /// A task's entity and those above it have become current: if one of their queues is throttled, the task is to be
     /// taken off on its return to user mode (`set_next_task_fair`).
     pub(in crate::fair) fn note_throttled(&mut self, entity: EntityId) {
-        if !self.limits || !self.fixed.history.bandwidth_of_tasks {
+        if !self.fair.any_quota || !self.fixed.history.bandwidth_of_tasks {
             return;
         }
         let (mut level, mut throttled) = (Some(entity), false);
         while let Some(at) = level {
-            throttled |= self.account_quota(self.entities[at].cfs_rq);
-            level = self.entities[at].parent;
+            throttled |= self.account_quota(self.fair.entities[at].cfs_rq);
+            level = self.fair.entities[at].parent;
         }
-        if throttled && let Some(task) = self.entities[entity].task {
+        if throttled && let Some(task) = self.fair.entities[entity].task {
             self.tasks[task].throttles = true;
         }
     }
@@ -58,14 +58,14 @@ impl System<'_> {
         }
         let queue = self.entity(curr).cfs_rq;
         let t = &self.tasks[curr];
-        if t.class == Class::Rt || t.state != State::Runnable || !self.is_below_throttled(queue) {
+        if t.class == Class::Rt || t.state != TaskState::Runnable || !self.is_below_throttled(queue) {
             return false;
         }
         let begun = self.begin_enqueue(cpu, self.now);
         Fair::<Eevdf>::dequeue_task(self, curr, Dequeue::Throttle);
         self.refresh_idle(cpu);
         self.note_limbo(queue);
-        self.group_rqs[queue].limbo.insert(0, curr);
+        self.fair.group_rqs[queue].limbo.insert(0, curr);
         self.end_enqueue(cpu, begun);
         true
     }
@@ -73,51 +73,51 @@ impl System<'_> {
     /// A task has gone to limbo: the throttled queues above it count their time from the first such task on
     /// (`record_throttle_clock`).
     fn note_limbo(&mut self, queue: CfsRqId) {
-        let clock = self.rq_clock(self.queues[queue].cpu);
+        let clock = self.rq_clock(self.fair.queues[queue].cpu);
         let mut level = Some(queue);
         while let Some(at) = level {
-            let own = &mut self.group_rqs[at];
+            let own = &mut self.fair.group_rqs[at];
             if own.throttled {
                 own.throttled_since.get_or_insert(clock);
             }
-            if own.throttle_count > 0 && self.queues[at].nr_running == 0 {
+            if own.throttle_count > 0 && self.fair.queues[at].nr_running == 0 {
                 self.freeze(at);
             }
-            level = self.queues[at].owner.map(|owner| self.entities[owner].cfs_rq);
+            level = self.fair.queues[at].owner.map(|owner| self.fair.entities[owner].cfs_rq);
         }
     }
 
-    /// A queue has been given time: its tasks, and those of queues below it, come back from limbo. It stays throttled
+    /// A queue has been given time: its tasks, and the tasks of queues below it, come back from limbo. It stays throttled
     /// if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);
-        if self.group_rqs[queue].slice.left_ns <= 0 {
+        if self.fair.group_rqs[queue].slice.left_ns <= 0 {
             return;
         }
-        self.group_rqs[queue].throttled = false;
+        self.fair.group_rqs[queue].throttled = false;
         self.end_throttling(queue);
-        let cpu = self.queues[queue].cpu;
+        let cpu = self.fair.queues[queue].cpu;
         self.touch_below(queue, |sys, below| {
             sys.update_fair_curr(below);
-            sys.group_rqs[below].throttle_count -= 1;
-            if sys.group_rqs[below].throttle_count > 0 {
+            sys.fair.group_rqs[below].throttle_count -= 1;
+            if sys.fair.group_rqs[below].throttle_count > 0 {
                 return;
             }
             sys.thaw(below);
-            let mut tasks = std::mem::take(&mut sys.group_rqs[below].limbo);
+            let mut tasks = std::mem::take(&mut sys.fair.group_rqs[below].limbo);
             for (at, task) in tasks.iter().enumerate() {
-                if sys.group_rqs[below].throttle_count > 0 {
+                if sys.fair.group_rqs[below].throttle_count > 0 {
                     // An enqueue has throttled a queue above.
-                    sys.group_rqs[below].limbo.extend(&tasks[at..]);
+                    sys.fair.group_rqs[below].limbo.extend(&tasks[at..]);
                     break;
                 }
                 Fair::<Eevdf>::enqueue_task(sys, cpu, *task, Enqueue::Wakeup);
                 sys.refresh_idle(cpu);
             }
-            if sys.group_rqs[below].limbo.is_empty() {
+            if sys.fair.group_rqs[below].limbo.is_empty() {
                 // Its memory is used again.
                 tasks.clear();
-                sys.group_rqs[below].limbo = tasks;
+                sys.fair.group_rqs[below].limbo = tasks;
             }
         });
     }

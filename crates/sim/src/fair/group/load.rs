@@ -3,7 +3,7 @@
 //!
 //! Loads are in the unit of weights. Read in 6.1.192 and 7.3.4; 3.4 and 4.5 from memory.
 
-use super::shares::{self, Facts};
+use super::shares::{self, SharesFacts};
 use super::window::WINDOW_NS;
 use crate::fair::entity::EntityId;
 use crate::fair::runqueue::CfsRqId;
@@ -19,12 +19,12 @@ const MIN_SHARES: i64 = 2;
 impl System<'_> {
     /// The fine weight that a group's entity has by its cfs_rq `below`.
     pub(in crate::fair) fn group_weight(&self, below: CfsRqId) -> u64 {
-        let (group, q) = (&self.groups[self.group_of(below)], &self.queues[below]);
-        let facts = Facts {
+        let (group, q) = (&self.fair.groups[self.group_of(below)], &self.fair.queues[below]);
+        let facts = SharesFacts {
             shares: group.shares,
             load_weight: q.load_weight,
             load_avg: q.avg.load_avg,
-            contribution: self.group_rqs[below].contribution,
+            contribution: self.fair.group_rqs[below].contribution,
             group_load: group.load,
             concurrency: self.concurrency(group.runnable),
         };
@@ -46,10 +46,10 @@ impl System<'_> {
         if group == ROOT_GROUP {
             return;
         }
-        let (now, load) = (self.now, self.queues[queue].avg.load_avg);
-        let runnable = self.queues[queue].avg.runnable_avg;
+        let (now, load) = (self.now, self.fair.queues[queue].avg.load_avg);
+        let runnable = self.fair.queues[queue].avg.runnable_avg;
         let counts = self.fixed.history.shares_by_concurrency;
-        let own = &mut self.group_rqs[queue];
+        let own = &mut self.fair.group_rqs[queue];
         let soon = self.fixed.history.contributes_each_ms && now - own.renewed_ns < RENEWED_EVERY_NS;
         let near = |now: u64, then: u64| now.abs_diff(then) <= then / 64;
         let same_number = !counts || near(runnable, own.runnable_contribution);
@@ -60,7 +60,7 @@ impl System<'_> {
         let before = std::mem::replace(&mut own.contribution, load);
         let number = std::mem::replace(&mut own.runnable_contribution, runnable);
         self.renew(group, before, load);
-        let all = &mut self.groups[group].runnable;
+        let all = &mut self.fair.groups[group].runnable;
         *all = (*all + runnable).saturating_sub(number);
     }
 
@@ -70,8 +70,8 @@ impl System<'_> {
         if group == ROOT_GROUP {
             return;
         }
-        let (now, load) = (self.now, self.queues[queue].load_weight);
-        let own = &mut self.group_rqs[queue];
+        let (now, load) = (self.now, self.fair.queues[queue].load_weight);
+        let own = &mut self.fair.group_rqs[queue];
         let before = own.contribution;
         own.contribution = own.window.update(now, load, before, push);
         let after = own.contribution;
@@ -80,48 +80,48 @@ impl System<'_> {
 
     /// Whether the tick brings a cfs_rq's weight to account before 3.8: it does once in a window.
     pub(in crate::fair) fn window_over(&self, queue: CfsRqId) -> bool {
-        self.group_rqs[queue].window.since_ns(self.now) > WINDOW_NS
+        self.fair.group_rqs[queue].window.since_ns(self.now) > WINDOW_NS
     }
 
     fn renew(&mut self, group: schedlab_base::GroupId, before: u64, after: u64) {
-        let load = &mut self.groups[group].load;
+        let load = &mut self.fair.groups[group].load;
         *load = (*load + after).saturating_sub(before);
     }
 
     /// A task's load was added to a group's cfs_rq, or taken from it: the group's entity is to follow.
     #[inline]
     pub(in crate::fair) fn note_propagation(&mut self, entity: EntityId, comes: bool) {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         if e.parent.is_none() || !self.fixed.history.group_load_follows {
             return;
         }
         let unweighted = e.avg.load_sum.checked_div(e.weight).unwrap_or(0) as i64;
-        let own = &mut self.group_rqs[e.cfs_rq];
+        let own = &mut self.fair.group_rqs[e.cfs_rq];
         own.propagates = true;
         own.runnable_sum += if comes { unweighted } else { -unweighted };
     }
 
     /// A group's entity takes over what came to its cfs_rq, and passes it on (`propagate_entity_load_avg`).
     pub(in crate::fair) fn propagate(&mut self, entity: EntityId) {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         let Some(below) = e.my_q else { return };
-        let own = &mut self.group_rqs[below];
+        let own = &mut self.fair.group_rqs[below];
         if !std::mem::take(&mut own.propagates) {
             return;
         }
         let came = std::mem::take(&mut own.runnable_sum);
         if e.parent.is_some() {
-            let above = &mut self.group_rqs[e.cfs_rq];
+            let above = &mut self.fair.group_rqs[e.cfs_rq];
             above.propagates = true;
             above.runnable_sum += came;
         }
-        let (group, load_weight) = (self.queues[below].avg, self.queues[below].load_weight);
+        let (group, load_weight) = (self.fair.queues[below].avg, self.fair.queues[below].load_weight);
         let (queue, weight) = (e.cfs_rq, e.weight);
-        let old = self.entities[entity].avg;
+        let old = self.fair.entities[entity].avg;
         let mut new = old;
-        new.follow(&group, weight, load_weight, came, &self.queues[queue].avg);
-        self.entities[entity].avg = new;
-        self.queues[queue].avg.exchange(&old, &new);
+        new.follow(&group, weight, load_weight, came, &self.fair.queues[queue].avg);
+        self.fair.entities[entity].avg = new;
+        self.fair.queues[queue].avg.exchange(&old, &new);
     }
 
     /// A task's load as its CPU's root cfs_rq sees it (`task_h_load`). Without groups it is the task's own.
@@ -139,28 +139,28 @@ impl System<'_> {
     /// balance pass).
     fn h_load(&mut self, queue: CfsRqId) -> u64 {
         let tick = self.now / self.fixed.tick_ns + 1;
-        if self.group_rqs[queue].h_load_tick == tick {
-            return self.group_rqs[queue].h_load;
+        if self.fair.group_rqs[queue].h_load_tick == tick {
+            return self.fair.group_rqs[queue].h_load;
         }
-        let h_load = match self.queues[queue].owner {
+        let h_load = match self.fair.queues[queue].owner {
             None => self.queue_load(queue),
             Some(owner) => {
-                let above = self.entities[owner].cfs_rq;
+                let above = self.fair.entities[owner].cfs_rq;
                 let whole = self.h_load(above);
                 whole * self.entity_load(owner) / (self.queue_load(above) + 1)
             }
         };
-        let own = &mut self.group_rqs[queue];
+        let own = &mut self.fair.group_rqs[queue];
         (own.h_load, own.h_load_tick) = (h_load, tick);
         h_load
     }
 
     fn queue_load(&self, queue: CfsRqId) -> u64 {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         if self.tracks_load() { q.avg.load_avg } else { q.load_weight }
     }
     fn entity_load(&self, entity: EntityId) -> u64 {
-        let e = &self.entities[entity];
+        let e = &self.fair.entities[entity];
         if self.tracks_load() { e.avg.load_avg } else { e.weight }
     }
 
@@ -171,12 +171,12 @@ impl System<'_> {
         let mut to_group = to_group;
         let mut level = self.owner_of(self.tasks[task].group, cpu);
         while let Some(owner) = level {
-            let e = &self.entities[owner];
+            let e = &self.fair.entities[owner];
             let Some(below) = e.my_q else { break };
-            let group = &self.groups[self.group_of(below)];
+            let group = &self.fair.groups[self.group_of(below)];
             let load = self.queue_load(below) as i64;
-            let runnable = self.queues[below].load_weight as i64;
-            let own = self.group_rqs[below].contribution as i64;
+            let runnable = self.fair.queues[below].load_weight as i64;
+            let own = self.fair.group_rqs[below].contribution as i64;
             let whole = to_group + group.load as i64 - own + runnable;
             let part = load + change;
             let shares = group.shares as i64;

@@ -1,5 +1,5 @@
 //! Task groups (CONFIG_FAIR_GROUP_SCHED, since 2.6.24): a tree of groups, and for each group and CPU a cfs_rq and the
-//! entity that stands for it in the cfs_rq one level up.
+//! entity that represents it in the cfs_rq one level up.
 //!
 //! The root group's cfs_rqs are the runqueues' own. [`class`](super::class) walks from a task's entity to the root, so
 //! a task of the root group takes one step. Here are the parts that exist only below the root: the tree (`tree`), the
@@ -28,7 +28,7 @@ use schedlab_base::{Error, GroupId, Ns, Result, TaskId};
 use schedlab_kernel::History;
 use schedlab_workload::GroupDecl;
 use schedlab_workload::group::DEFAULT_SHARES;
-use window::Window;
+use window::LoadWindow;
 
 /// Refuses settings that a kernel does not have.
 ///
@@ -54,7 +54,6 @@ pub fn check(groups: &[GroupDecl], history: &History) -> Result<()> {
 pub struct TaskGroup {
     /// The group one level up; the root has none.
     pub parent: Option<GroupId>,
-    /// Its shares.
     pub shares: u64,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
@@ -62,9 +61,8 @@ pub struct TaskGroup {
     pub runnable: u64,
     /// Its quota of CPU time, if it has one.
     pub bandwidth: Option<Box<Bandwidth>>,
-    /// Its tasks give way to those of other groups (`cpu.idle`).
+    /// Its tasks give way to tasks of other groups (`cpu.idle`).
     pub idle: bool,
-    /// Its path.
     pub path: String,
 }
 
@@ -96,7 +94,7 @@ pub struct GroupRq {
     /// Loads of tasks that woke up elsewhere, which it has yet to take off (`removed`).
     pub removed: Removed,
     /// Average of its weight over the share window (before 3.8).
-    pub window: Window,
+    pub window: LoadWindow,
     /// Its group has a quota (`runtime_enabled`).
     pub limited: bool,
     /// Its slice of the quota.

@@ -11,22 +11,22 @@ impl System<'_> {
     /// Whether a queue's group has a quota.
     #[inline]
     pub(in crate::fair) fn is_limited(&self, queue: CfsRqId) -> bool {
-        self.limits && self.group_rqs[queue].limited
+        self.fair.any_quota && self.fair.group_rqs[queue].limited
     }
     /// Whether a queue is throttled (`cfs_rq_throttled`).
     #[inline]
     pub(in crate::fair) fn is_throttled(&self, queue: CfsRqId) -> bool {
-        self.limits && self.group_rqs[queue].throttled
+        self.fair.any_quota && self.fair.group_rqs[queue].throttled
     }
     /// Whether queues above count nothing of a queue's tasks: it was throttled as a whole.
     #[inline]
     pub(in crate::fair) fn ends_counts(&self, queue: CfsRqId) -> bool {
-        self.limits && self.group_rqs[queue].throttled && !self.fixed.history.bandwidth_of_tasks
+        self.fair.any_quota && self.fair.group_rqs[queue].throttled && !self.fixed.history.bandwidth_of_tasks
     }
     /// Whether a queue or one above it is throttled (`throttled_hierarchy`).
     #[inline]
     pub(in crate::fair) fn is_below_throttled(&self, queue: CfsRqId) -> bool {
-        self.limits && self.group_rqs[queue].throttle_count > 0
+        self.fair.any_quota && self.fair.group_rqs[queue].throttle_count > 0
     }
     /// Whether a balancer leaves a task of a group where it is. Since 6.18 only the destination counts: tasks without
     /// quota are on no list (`throttled_lb_pair`, `lb_throttled_hierarchy`).
@@ -34,25 +34,25 @@ impl System<'_> {
         let below = |cpu| self.is_below_throttled(self.group_queue(group, cpu));
         below(dst) || !self.fixed.history.bandwidth_of_tasks && below(src)
     }
-    /// The clock of a queue's load averages, ns: it stands still while the queue is throttled (`cfs_rq_clock_pelt`).
+    /// The clock of a queue's load averages, ns: it is stopped while the queue is throttled (`cfs_rq_clock_pelt`).
     #[inline]
     pub(in crate::fair) fn pelt_clock(&self, queue: CfsRqId) -> u64 {
-        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
-        if !self.limits {
+        let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
+        if !self.fair.any_quota {
             return now;
         }
-        let own = &self.group_rqs[queue];
+        let own = &self.fair.group_rqs[queue];
         own.frozen_at.unwrap_or(now) - own.frozen_ns
     }
     /// The clock of a queue's load averages stops.
     pub(super) fn freeze(&mut self, queue: CfsRqId) {
-        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
-        self.group_rqs[queue].frozen_at.get_or_insert(now);
+        let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
+        self.fair.group_rqs[queue].frozen_at.get_or_insert(now);
     }
-    /// It goes on.
+    /// It continues.
     pub(super) fn thaw(&mut self, queue: CfsRqId) {
-        let now = self.cpu_pelt_clock(self.queues[queue].cpu);
-        let own = &mut self.group_rqs[queue];
+        let now = self.cpu_pelt_clock(self.fair.queues[queue].cpu);
+        let own = &mut self.fair.group_rqs[queue];
         own.frozen_ns += own.frozen_at.take().map_or(0, |at| now - at);
     }
 
@@ -62,7 +62,7 @@ impl System<'_> {
         self.bandwidth_of(group)
     }
     fn bandwidth_of(&mut self, group: GroupId) -> &mut Bandwidth {
-        match &mut self.groups[group].bandwidth {
+        match &mut self.fair.groups[group].bandwidth {
             Some(b) => b,
             None => unreachable!("{group:?} has no quota"),
         }
@@ -70,7 +70,7 @@ impl System<'_> {
 
     /// The timer of a group's periods starts on the acting CPU, unless it runs (`start_cfs_bandwidth`).
     pub(super) fn start_period_of(&mut self, group: GroupId) {
-        let (on, now, history) = (self.acting, self.now, self.fixed.history);
+        let (on, now, history) = (self.stepping.acting, self.now, self.fixed.history);
         if let Some(at) = self.bandwidth_of(group).start(on, now, &history) {
             self.cpus[on].timers.start(Fires::Quota(group), at, 0);
         }
@@ -88,33 +88,33 @@ impl System<'_> {
     }
     /// Calls with the quota of a queue's group and the queue's slice of it.
     fn with_slice<T>(&mut self, queue: CfsRqId, call: impl FnOnce(&mut Bandwidth, &mut Slice) -> T) -> T {
-        let mut slice = self.group_rqs[queue].slice;
+        let mut slice = self.fair.group_rqs[queue].slice;
         let answer = call(self.bandwidth(queue), &mut slice);
-        self.group_rqs[queue].slice = slice;
+        self.fair.group_rqs[queue].slice = slice;
         answer
     }
 
     /// A queue has been charged: takes another slice if it has used up its own. If there is none, the CPU is asked for
-    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task goes on to its
+    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task continues to its
     /// return to user mode. Returns whether the queue is throttled (`account_cfs_rq_runtime`).
     pub(in crate::fair) fn account_quota(&mut self, queue: CfsRqId) -> bool {
         if !self.is_limited(queue) {
             return false;
         }
         self.expire_slice(queue);
-        if self.group_rqs[queue].slice.left_ns > 0 {
+        if self.fair.group_rqs[queue].slice.left_ns > 0 {
             return false;
         }
-        if self.group_rqs[queue].throttled {
+        if self.fair.group_rqs[queue].throttled {
             return true;
         }
         if self.fixed.history.bandwidth_of_tasks {
             return self.throttle_tasks_of(queue);
         }
         let slice_ns = self.fixed.kernel.tunables.cfs_bandwidth_slice_ns;
-        if !self.assign(queue, slice_ns) && self.queues[queue].curr.is_some() {
-            let cpu = self.queues[queue].cpu;
-            self.resched(self.acting, cpu, SwitchReason::Throttled);
+        if !self.assign(queue, slice_ns) && self.fair.queues[queue].curr.is_some() {
+            let cpu = self.fair.queues[queue].cpu;
+            self.resched(self.stepping.acting, cpu, SwitchReason::Throttled);
         }
         false
     }
@@ -125,7 +125,7 @@ impl System<'_> {
         if !history.bandwidth_expires {
             return;
         }
-        let clock = self.rq_clock(self.queues[queue].cpu);
+        let clock = self.rq_clock(self.fair.queues[queue].cpu);
         let tick_ns = 1_000_000_000 / self.fixed.kernel.tunables.hz;
         self.with_slice(queue, |b, slice| b.expire(slice, clock, tick_ns, &history));
     }
@@ -133,16 +133,16 @@ impl System<'_> {
     /// The last entity has left a queue: it gives back the rest of its slice, except a little
     /// (`return_cfs_rq_runtime`).
     pub(in crate::fair) fn return_quota(&mut self, queue: CfsRqId) {
-        if !self.limits || self.queues[queue].nr_running > 0 {
+        if !self.fair.any_quota || self.fair.queues[queue].nr_running > 0 {
             return;
         }
         if self.fixed.history.bandwidth_of_tasks && self.is_below_throttled(queue) {
             self.freeze(queue);
         }
-        if !self.group_rqs[queue].limited {
+        if !self.fair.group_rqs[queue].limited {
             return;
         }
-        let (on, now, history) = (self.acting, self.now, self.fixed.history);
+        let (on, now, history) = (self.stepping.acting, self.now, self.fixed.history);
         let slice_ns = self.fixed.kernel.tunables.cfs_bandwidth_slice_ns;
         if self.with_slice(queue, |b, slice| b.take_back(slice, slice_ns, now, &history)) {
             let group = self.group_of(queue);
@@ -188,10 +188,10 @@ impl System<'_> {
             if self.bandwidth_of(group).pool_ns == 0 {
                 break;
             }
-            if self.group_rqs[queue].freed {
+            if self.fair.group_rqs[queue].freed {
                 continue;
             }
-            let cpu = self.queues[queue].cpu;
+            let cpu = self.fair.queues[queue].cpu;
             if self.fixed.history.bandwidth_of_tasks {
                 self.update_fair_curr(queue);
             }
@@ -199,7 +199,7 @@ impl System<'_> {
                 b.pay(slice);
                 b.hands_out_until_ns += each_ns;
             });
-            if self.group_rqs[queue].slice.left_ns <= 0 {
+            if self.fair.group_rqs[queue].slice.left_ns <= 0 {
                 break;
             }
             if !self.fixed.history.bandwidth_by_ipi {
@@ -219,7 +219,7 @@ impl System<'_> {
 
     /// Another CPU is to unthrottle its queue.
     fn free_on(&mut self, by: CpuId, cpu: CpuId, queue: CfsRqId) {
-        self.group_rqs[queue].freed = true;
+        self.fair.group_rqs[queue].freed = true;
         self.cpus[cpu].freed.push(queue);
         if self.cpus[cpu].freed.len() == 1 {
             self.kick(by, cpu);
@@ -234,8 +234,8 @@ impl System<'_> {
         }
         let mut freed = std::mem::take(&mut self.cpus[cpu].freed);
         for queue in freed.drain(..) {
-            self.group_rqs[queue].freed = false;
-            if self.group_rqs[queue].throttled {
+            self.fair.group_rqs[queue].freed = false;
+            if self.fair.group_rqs[queue].throttled {
                 self.unthrottle(queue);
             }
         }
@@ -247,15 +247,16 @@ impl System<'_> {
 
     /// The warm-up is over: quotas are counted from here.
     pub(crate) fn begin_counting_quotas(&mut self) {
-        if !self.limits {
+        if !self.fair.any_quota {
             return;
         }
         let now = self.now;
-        self.groups
+        self.fair
+            .groups
             .iter_mut()
             .filter_map(|g| g.bandwidth.as_mut())
             .for_each(|b| b.counts = Counts::default());
-        for own in self.group_rqs.iter_mut() {
+        for own in self.fair.group_rqs.iter_mut() {
             own.throttled_since = own.throttled_since.map(|_| now);
         }
     }
@@ -263,9 +264,9 @@ impl System<'_> {
     /// The counts of groups with a quota, by metric name. A queue that is throttled at the end counts up to it.
     pub(crate) fn quota_counts(&self) -> Vec<(String, u64)> {
         let mut all = Vec::new();
-        for group in self.groups.ids() {
-            let Some(b) = &self.groups[group].bandwidth else { continue };
-            let queues = self.cpus.ids().map(|cpu| &self.group_rqs[self.group_queue(group, cpu)]);
+        for group in self.fair.groups.ids() {
+            let Some(b) = &self.fair.groups[group].bandwidth else { continue };
+            let queues = self.cpus.ids().map(|cpu| &self.fair.group_rqs[self.group_queue(group, cpu)]);
             let open_ns: u64 = queues.filter_map(|q| q.throttled_since).map(|at| self.now - at).sum();
             let c = b.counts;
             let counts = [
@@ -275,7 +276,7 @@ impl System<'_> {
                 ("nr_bursts", c.bursts),
                 ("burst_time", c.burst_ns),
             ];
-            let path = &self.groups[group].path;
+            let path = &self.fair.groups[group].path;
             all.extend(counts.map(|(name, n)| (format!("group.{path}.{name}"), n)));
         }
         all

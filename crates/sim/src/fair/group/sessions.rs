@@ -10,7 +10,7 @@ use schedlab_workload::{Built, GroupDecl, Place, ROOT_GROUP};
 /// The beginning of the path of a session's group.
 const SESSION: &str = "/autogroup-";
 
-/// Whether a group is that of a session. Its tasks are born in it.
+/// Whether a group belongs to a session. Its tasks are born in it.
 pub fn is_session(path: &str) -> bool {
     path.starts_with(SESSION)
 }

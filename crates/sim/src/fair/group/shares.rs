@@ -16,7 +16,7 @@ pub const FINE: u64 = 1024;
 
 /// The facts about one cfs_rq and its group.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
+pub struct SharesFacts {
     /// The group's shares.
     pub shares: u64,
     /// Weights on this cfs_rq (`load.weight`).
@@ -27,17 +27,14 @@ pub struct Facts {
     pub contribution: u64,
     /// The group's load.
     pub group_load: u64,
-    /// The shares count so many times: since 7.3 as often as the group's tasks can run at the same time
+    /// How many times the shares count: since 7.3 as often as the group's tasks can run at the same time
     /// (`calc_concur_shares`), else once.
     pub concurrency: u64,
 }
 
 /// The entity's weight on this CPU, fine.
-pub fn fine_weight(f: &Facts, history: &History) -> u64 {
-    let load = match history.shares_by_average {
-        true => f.load_weight.max(f.load_avg),
-        false => f.load_weight,
-    };
+pub fn fine_weight(f: &SharesFacts, history: &History) -> u64 {
+    let load = if history.shares_by_average { f.load_weight.max(f.load_avg) } else { f.load_weight };
     let group = (f.group_load + load).saturating_sub(f.contribution);
     let unit = if history.fine_weights { FINE } else { 1 };
     let shares = f.shares * unit * f.concurrency;
@@ -54,14 +51,14 @@ mod tests {
     use super::*;
     use schedlab_base::Version;
 
-    fn at(version: Version, f: Facts) -> u64 {
+    fn at(version: Version, f: SharesFacts) -> u64 {
         fine_weight(&f, &History::of(version))
     }
 
     const OLD: Version = Version::new(4, 5);
     const NEW: Version = Version::new(6, 1);
     /// One of four CPUs, each with one task.
-    const QUARTER: Facts = Facts {
+    const QUARTER: SharesFacts = SharesFacts {
         shares: 1024,
         load_weight: 1024,
         load_avg: 1024,
@@ -74,36 +71,36 @@ mod tests {
     fn a_quarter_of_the_load_gets_a_quarter_of_the_shares() {
         assert_eq!(at(NEW, QUARTER), 256 * FINE);
         assert_eq!(at(OLD, QUARTER), 256 * FINE);
-        assert_eq!(at(NEW, Facts { shares: 8192, ..QUARTER }), 2048 * FINE);
+        assert_eq!(at(NEW, SharesFacts { shares: 8192, ..QUARTER }), 2048 * FINE);
     }
 
     #[test]
     fn the_own_contribution_is_that_of_this_instant() {
-        let fresh = Facts { contribution: 0, group_load: 3072, ..QUARTER };
+        let fresh = SharesFacts { contribution: 0, group_load: 3072, ..QUARTER };
         assert_eq!(at(NEW, fresh), 256 * FINE, "not yet contributed");
-        let alone = Facts { contribution: 4096, ..QUARTER };
+        let alone = SharesFacts { contribution: 4096, ..QUARTER };
         assert_eq!(at(NEW, alone), 1024 * FINE, "all of the group's load was this CPU's");
     }
 
     #[test]
     fn a_sleeping_groups_average_counts_since_4_15() {
-        let asleep = Facts { load_weight: 0, ..QUARTER };
+        let asleep = SharesFacts { load_weight: 0, ..QUARTER };
         assert_eq!(at(NEW, asleep), 256 * FINE);
         assert_eq!(at(OLD, asleep), 2 * FINE, "the least weight there is");
     }
 
     #[test]
     fn many_cpus_leave_a_fraction_of_a_weight_only_since_4_7() {
-        let crowd = Facts { group_load: 224 * 1024, ..QUARTER };
+        let crowd = SharesFacts { group_load: 224 * 1024, ..QUARTER };
         assert_eq!(at(OLD, crowd), 4 * FINE);
         assert_eq!(at(NEW, crowd), 4681, "1024 * 1024 / 224");
     }
 
     #[test]
     fn the_shares_are_the_most_and_two_the_least() {
-        let heavy = Facts { load_weight: 88_761, contribution: 0, group_load: 0, ..QUARTER };
+        let heavy = SharesFacts { load_weight: 88_761, contribution: 0, group_load: 0, ..QUARTER };
         assert_eq!(at(NEW, heavy), 1024 * FINE);
-        let light = Facts { load_weight: 0, load_avg: 0, ..QUARTER };
+        let light = SharesFacts { load_weight: 0, load_avg: 0, ..QUARTER };
         assert_eq!((at(NEW, light), at(OLD, light)), (2, 2 * FINE));
     }
 }

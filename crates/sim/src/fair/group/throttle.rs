@@ -8,7 +8,7 @@
 
 use crate::class::Enqueue;
 use crate::fair::class::Fair;
-use crate::fair::rules::Rules;
+use crate::fair::rules::FairRules;
 use crate::fair::runqueue::CfsRqId;
 use crate::fair::{Cfs, Eevdf};
 use crate::system::System;
@@ -24,14 +24,14 @@ struct Tasks {
     idle: u32,
 }
 
-impl<R: Rules> Fair<R> {
+impl<R: FairRules> Fair<R> {
     /// Throttles a queue that has no time left, unless its group has some. Returns whether it is throttled
     /// (`check_cfs_rq_runtime`).
     pub(in crate::fair) fn check_quota(sys: &mut System<'_>, queue: CfsRqId) -> bool {
         if !sys.is_limited(queue) || sys.fixed.history.bandwidth_of_tasks {
             return false;
         }
-        let own = &sys.group_rqs[queue];
+        let own = &sys.fair.group_rqs[queue];
         if own.slice.left_ns > 0 || own.throttled {
             return own.throttled;
         }
@@ -41,14 +41,14 @@ impl<R: Rules> Fair<R> {
     /// A queue's first entity has been enqueued: without this test a group could run to the next tick whenever it wakes
     /// up (`check_enqueue_throttle`).
     pub(in crate::fair) fn check_enqueue_quota(sys: &mut System<'_>, queue: CfsRqId) {
-        let q = &sys.queues[queue];
-        if !sys.limits || q.nr_running != 1 {
+        let q = &sys.fair.queues[queue];
+        if !sys.fair.any_quota || q.nr_running != 1 {
             return;
         }
         if sys.fixed.history.bandwidth_of_tasks {
             sys.thaw(queue);
         }
-        let q = &sys.queues[queue];
+        let q = &sys.fair.queues[queue];
         if !sys.is_limited(queue) || q.curr.is_some() || sys.is_throttled(queue) {
             return;
         }
@@ -61,12 +61,12 @@ impl<R: Rules> Fair<R> {
     fn check_quotas_of(sys: &mut System<'_>, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = sys.entities[entity].cfs_rq;
-            if sys.entities[entity].on_rq {
+            let queue = sys.fair.entities[entity].cfs_rq;
+            if sys.fair.entities[entity].on_rq {
                 R::update_curr(sys, queue);
             }
             Fair::<R>::check_quota(sys, queue);
-            level = sys.entities[entity].parent;
+            level = sys.fair.entities[entity].parent;
         }
     }
 
@@ -77,57 +77,56 @@ impl<R: Rules> Fair<R> {
         sys.start_period_of(sys.group_of(queue));
         sys.begin_throttling(queue);
         let mut tasks = sys.tasks_of(queue);
-        let (cpu, mut leaves, mut level) = (sys.queues[queue].cpu, true, sys.queues[queue].owner);
+        let (cpu, mut leaves, mut level) = (sys.fair.queues[queue].cpu, true, sys.fair.queues[queue].owner);
         let mut below = queue;
         let counted = loop {
             let Some(entity) = level else { break true };
-            if !sys.entities[entity].on_rq {
+            if !sys.fair.entities[entity].on_rq {
                 // The queue has just become empty, or one above it is throttled.
                 break false;
             }
-            let above = sys.entities[entity].cfs_rq;
+            let above = sys.fair.entities[entity].cfs_rq;
             if leaves {
                 R::dequeue_throttled(sys, entity);
                 Fair::<R>::update_group(sys, entity);
-                leaves = sys.queues[above].load_weight == 0;
+                leaves = sys.fair.queues[above].load_weight == 0;
             } else {
                 sys.update_load(entity);
             }
             tasks.idle = sys.idle_above(below, tasks);
-            let q = &mut sys.queues[above];
+            let q = &mut sys.fair.queues[above];
             q.h_nr_queued -= tasks.queued;
             q.h_nr_running -= tasks.runnable;
             q.h_nr_idle -= tasks.idle;
-            (below, level) = (above, sys.entities[entity].parent);
+            (below, level) = (above, sys.fair.entities[entity].parent);
         };
         if counted {
-            sys.nr_running[cpu] -= tasks.queued;
-            sys.nr_sched_idle[cpu] -= tasks.idle;
+            sys.rqs.hide(cpu, tasks.queued, tasks.idle);
             sys.refresh_idle(cpu);
         }
         let now = sys.rq_clock(cpu);
-        let own = &mut sys.group_rqs[queue];
+        let own = &mut sys.fair.group_rqs[queue];
         (own.throttled, own.throttled_since) = (true, Some(now));
         true
     }
 
     fn unthrottle(sys: &mut System<'_>, queue: CfsRqId) {
-        let cpu = sys.queues[queue].cpu;
-        sys.group_rqs[queue].throttled = false;
+        let cpu = sys.fair.queues[queue].cpu;
+        sys.fair.group_rqs[queue].throttled = false;
         sys.end_throttling(queue);
         sys.thaw_below(queue);
-        let (mut level, mut comes, mut below) = (sys.queues[queue].owner, true, queue);
+        let (mut level, mut comes, mut below) = (sys.fair.queues[queue].owner, true, queue);
         let mut tasks = sys.tasks_of(queue);
-        if sys.queues[queue].load_weight == 0 {
+        if sys.fair.queues[queue].load_weight == 0 {
             return;
         }
         let counted = loop {
             let Some(entity) = level else { break true };
-            if comes && sys.entities[entity].delayed {
+            if comes && sys.fair.entities[entity].delayed {
                 R::dequeue_throttled(sys, entity);
             }
-            let above = sys.entities[entity].cfs_rq;
-            comes &= !sys.entities[entity].on_rq;
+            let above = sys.fair.entities[entity].cfs_rq;
+            comes &= !sys.fair.entities[entity].on_rq;
             if comes {
                 Fair::<R>::update_group(sys, entity);
                 R::enqueue_entity(sys, entity, Enqueue::Wakeup);
@@ -135,19 +134,18 @@ impl<R: Rules> Fair<R> {
                 sys.update_load(entity);
             }
             tasks.idle = sys.idle_above(below, tasks);
-            let q = &mut sys.queues[above];
+            let q = &mut sys.fair.queues[above];
             q.h_nr_queued += tasks.queued;
             q.h_nr_running += tasks.runnable;
             q.h_nr_idle += tasks.idle;
             if sys.ends_counts(above) {
                 break false;
             }
-            (below, level) = (above, sys.entities[entity].parent);
+            (below, level) = (above, sys.fair.entities[entity].parent);
         };
         if counted {
-            sys.nr_running[cpu] += tasks.queued;
-            sys.overload |= sys.nr_running[cpu] >= 2;
-            sys.nr_sched_idle[cpu] += tasks.idle;
+            sys.rqs.show(cpu, tasks.queued, tasks.idle);
+            sys.balance.overload |= sys.rqs.nr_running(cpu) >= 2;
             sys.refresh_idle(cpu);
             sys.fair_comes(cpu);
         }
@@ -156,7 +154,7 @@ impl<R: Rules> Fair<R> {
 
 impl System<'_> {
     fn tasks_of(&self, queue: CfsRqId) -> Tasks {
-        let q = &self.queues[queue];
+        let q = &self.fair.queues[queue];
         Tasks { queued: q.h_nr_queued, runnable: q.h_nr_running, idle: q.h_nr_idle }
     }
     /// The number of those tasks that count as SCHED_IDLE above the queue `below`: all of them if its group is idle.
@@ -169,9 +167,9 @@ impl System<'_> {
         let (now, history) = (self.now, self.fixed.history);
         self.bandwidth(queue).join(queue, now, &history);
         self.touch_below(queue, |sys, below| {
-            sys.group_rqs[below].throttle_count += 1;
+            sys.fair.group_rqs[below].throttle_count += 1;
             // Since 6.18 tasks may still run: a queue's averages stop as the last one leaves it.
-            if !history.bandwidth_of_tasks || sys.queues[below].nr_running == 0 {
+            if !history.bandwidth_of_tasks || sys.fair.queues[below].nr_running == 0 {
                 sys.freeze(below);
             }
         });
@@ -179,8 +177,8 @@ impl System<'_> {
 
     /// It is no longer throttled.
     pub(super) fn end_throttling(&mut self, queue: CfsRqId) {
-        let now = self.rq_clock(self.queues[queue].cpu);
-        let since = self.group_rqs[queue].throttled_since.take();
+        let now = self.rq_clock(self.fair.queues[queue].cpu);
+        let since = self.fair.group_rqs[queue].throttled_since.take();
         let b = self.bandwidth(queue);
         b.counts.throttled_ns += since.map_or(0, |at| now.saturating_sub(at));
         b.leave(queue);
@@ -188,7 +186,7 @@ impl System<'_> {
 
     fn thaw_below(&mut self, queue: CfsRqId) {
         self.touch_below(queue, |sys, below| {
-            let own = &mut sys.group_rqs[below];
+            let own = &mut sys.fair.group_rqs[below];
             own.throttle_count -= 1;
             if own.throttle_count == 0 {
                 sys.thaw(below);
@@ -198,7 +196,7 @@ impl System<'_> {
 
     /// Calls for a queue and all below it on its CPU, children before their parents.
     pub(super) fn touch_below(&mut self, queue: CfsRqId, mut each: impl FnMut(&mut System<'_>, CfsRqId)) {
-        let (top, cpu) = (self.group_of(queue), self.queues[queue].cpu);
+        let (top, cpu) = (self.group_of(queue), self.fair.queues[queue].cpu);
         for group in self.groups_upwards() {
             if self.is_within(group, top) {
                 let below = self.group_queue(group, cpu);
@@ -211,7 +209,7 @@ impl System<'_> {
     /// idle, and looks for tasks elsewhere first, depends on it.
     #[inline]
     pub(crate) fn check_quotas(&mut self, prev: TaskId) {
-        if !self.limits || self.fixed.history.bandwidth_of_tasks {
+        if !self.fair.any_quota || self.fixed.history.bandwidth_of_tasks {
             return;
         }
         match self.class(prev) {
@@ -231,28 +229,28 @@ impl System<'_> {
 
     /// A throttled queue has been given time (`unthrottle_cfs_rq`).
     pub(super) fn unthrottle(&mut self, queue: CfsRqId) {
-        let cpu = self.queues[queue].cpu;
+        let cpu = self.fair.queues[queue].cpu;
         let begun = self.begin_enqueue(cpu, self.now);
         match (self.fixed.history.bandwidth_of_tasks, self.fixed.fair) {
             (true, _) => self.unthrottle_tasks_of(queue),
             (false, Class::Eevdf) => Fair::<Eevdf>::unthrottle(self, queue),
             (false, _) => Fair::<Cfs>::unthrottle(self, queue),
         }
-        if self.cpus[cpu].curr.is_none() && self.queues[self.root(cpu)].nr_running > 0 {
-            self.resched(self.acting, cpu, SwitchReason::Arrived);
+        if self.cpus[cpu].curr.is_none() && self.fair.queues[self.root(cpu)].nr_running > 0 {
+            self.resched(self.stepping.acting, cpu, SwitchReason::Arrived);
         }
         self.end_enqueue(cpu, begun);
     }
 
     /// Runnable tasks that no runqueue counts, because their groups have no quota left.
     pub(crate) fn tasks_without_quota(&self) -> u32 {
-        if !self.limits {
+        if !self.fair.any_quota {
             return 0;
         }
-        let queues = self.queues.ids().map(|q| (q, &self.group_rqs[q]));
+        let queues = self.fair.queues.ids().map(|q| (q, &self.fair.group_rqs[q]));
         let of = |(q, own): (CfsRqId, &super::GroupRq)| {
             let whole = own.throttled && !self.fixed.history.bandwidth_of_tasks;
-            own.limbo.len() as u32 + if whole { self.queues[q].h_nr_running } else { 0 }
+            own.limbo.len() as u32 + if whole { self.fair.queues[q].h_nr_running } else { 0 }
         };
         queues.map(of).sum()
     }

@@ -14,15 +14,15 @@ const WEIGHT_OF_IDLE: u64 = 3;
 impl System<'_> {
     /// Declares the groups of a workload, before any task. The first is the root, which is there already.
     pub(crate) fn declare_groups(&mut self, groups: &[GroupDecl]) {
-        debug_assert!(self.entities.is_empty(), "groups come before tasks");
+        debug_assert!(self.fair.entities.is_empty(), "groups come before tasks");
         let n = self.nr_cpus();
         for decl in groups.iter().skip(1) {
-            let (id, parent) = (GroupId::from(self.groups.len()), decl.parent.unwrap_or(ROOT_GROUP));
+            let (id, parent) = (GroupId::from(self.fair.groups.len()), decl.parent.unwrap_or(ROOT_GROUP));
             let shares = if decl.idle { WEIGHT_OF_IDLE } else { decl.shares };
             let bandwidth = Bandwidth::of(decl, self.phase_ns(id, decl)).map(Box::new);
             let (idle, path) = (decl.idle, decl.path.clone());
             let limited = bandwidth.is_some();
-            self.groups.push(TaskGroup {
+            self.fair.groups.push(TaskGroup {
                 parent: Some(parent),
                 shares,
                 load: 0,
@@ -32,27 +32,28 @@ impl System<'_> {
                 path,
             });
             for cpu in (0..n).map(CpuId::from) {
-                let entity = EntityId(self.entities.len() as u32);
+                let entity = EntityId(self.fair.entities.len() as u32);
                 let queue = self.group_queue(id, cpu);
                 let above = self.owner_of(parent, cpu);
-                self.entities.push(Entity::of_group(queue, self.group_queue(parent, cpu), above));
-                self.queues.push(CfsRq::new(cpu, Some(entity)));
-                self.group_rqs.push(GroupRq { limited, ..GroupRq::default() });
-                self.floors.push(i64::MIN);
+                self.fair.entities.push(Entity::of_group(queue, self.group_queue(parent, cpu), above));
+                self.fair.queues.push(CfsRq::new(cpu, Some(entity)));
+                self.fair.group_rqs.push(GroupRq { limited, ..GroupRq::default() });
+                self.fair.floors.push(i64::MIN);
             }
             if limited {
-                self.limits = true;
+                self.fair.any_quota = true;
                 self.start_period_of(id);
             }
-            self.idle_groups |= decl.idle;
+            self.fair.any_idle_group |= decl.idle;
         }
     }
 
     /// The time by which the periods of a group's quota are shifted, ns: 0 until kernels draw it (6.4).
     pub(super) fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
-        match self.fixed.history.bandwidth_out_of_step {
-            true => self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0),
-            false => 0,
+        if self.fixed.history.bandwidth_out_of_step {
+            self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0)
+        } else {
+            0
         }
     }
 
@@ -61,12 +62,11 @@ impl System<'_> {
     pub fn group_queue(&self, group: GroupId, cpu: CpuId) -> CfsRqId {
         CfsRqId(group.0 * self.nr_cpus() as u32 + cpu.0)
     }
-    /// The group of a cfs_rq.
     #[inline]
     pub fn group_of(&self, queue: CfsRqId) -> GroupId {
         GroupId(queue.0 / self.nr_cpus() as u32)
     }
-    /// The entity that stands for a group on a CPU; the root has none.
+    /// The entity that represents a group on a CPU; the root has none.
     #[inline]
     pub fn owner_of(&self, group: GroupId, cpu: CpuId) -> Option<EntityId> {
         let before = group.0.checked_sub(1)?;
@@ -76,34 +76,34 @@ impl System<'_> {
     pub fn set_task_rq(&mut self, task: TaskId, cpu: CpuId) {
         let group = self.tasks[task].group;
         let (queue, owner) = (self.group_queue(group, cpu), self.owner_of(group, cpu));
-        let e = &mut self.entities[self.tasks[task].entity];
+        let e = &mut self.fair.entities[self.tasks[task].entity];
         (e.cfs_rq, e.parent) = (queue, owner);
     }
     /// Whether a group is `top`, or below it.
     pub fn is_within(&self, group: GroupId, top: GroupId) -> bool {
         let mut level = Some(group);
         while let Some(at) = level.filter(|at| *at != top) {
-            level = self.groups[at].parent;
+            level = self.fair.groups[at].parent;
         }
         level.is_some()
     }
     /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the price
     /// of a wakeup that looks at the group and not at the queue.
     pub fn is_crowded(&self, cpu: CpuId) -> bool {
-        let own = self.nr_running[cpu];
+        let own = self.rqs.nr_running(cpu);
         let together = |g: usize| {
-            let q = &self.queues[self.group_queue(GroupId::from(g), cpu)];
+            let q = &self.fair.queues[self.group_queue(GroupId::from(g), cpu)];
             q.nr_running > 1 && q.nr_running == q.h_nr_running
         };
         let shorter = || {
             let of = self.fixed.machine.topology.cpu(cpu).llc;
             let near = |c: &CpuId| self.fixed.machine.topology.cpu(*c).llc == of;
-            self.cpus.ids().filter(near).any(|c| self.nr_running[c] < own)
+            self.cpus.ids().filter(near).any(|c| self.rqs.nr_running(c) < own)
         };
-        own > 1 && (1..self.groups.len()).any(together) && shorter()
+        own > 1 && (1..self.fair.groups.len()).any(together) && shorter()
     }
     /// The groups below the root, children before their parents.
     pub fn groups_upwards(&self) -> impl Iterator<Item = GroupId> + use<> {
-        (1..self.groups.len()).rev().map(GroupId::from)
+        (1..self.fair.groups.len()).rev().map(GroupId::from)
     }
 }

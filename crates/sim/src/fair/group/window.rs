@@ -8,7 +8,7 @@ pub const WINDOW_NS: u64 = 10_000_000;
 
 /// The average of one cfs_rq.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Window {
+pub struct LoadWindow {
     /// Weight times ns (`load_avg`).
     sum: u64,
     /// ns averaged over (`load_period`).
@@ -19,7 +19,7 @@ pub struct Window {
     loaded_ns: u64,
 }
 
-impl Window {
+impl LoadWindow {
     /// Time since the last update, ns.
     pub fn since_ns(&self, now_ns: u64) -> u64 {
         now_ns - self.stamp_ns
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_steady_weight_is_its_own_average() {
-        let mut w = Window::default();
+        let mut w = LoadWindow::default();
         let mut contribution = 0;
         for ms in 1..40u64 {
             contribution = w.update(ms * 1_000_000, 1024, contribution, false);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_small_change_is_pushed_only_when_asked() {
-        let mut w = Window::default();
+        let mut w = LoadWindow::default();
         (1..30u64).for_each(|ms| _ = w.update(ms * 1_000_000, 1024, 0, false));
         let at = 30_000_000;
         assert_eq!(w.clone().update(at, 1024, 1000, false), 1000, "an eighth off at least");
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_queue_long_empty_forgets() {
-        let mut w = Window::default();
+        let mut w = LoadWindow::default();
         (1..30u64).for_each(|ms| _ = w.update(ms * 1_000_000, 1024, 0, false));
         w.update(31_000_000, 0, 1024, false);
         assert_eq!(w.update(100_000_000, 0, 1024, true), 0);

@@ -3,12 +3,12 @@
 //!
 //! As in [`crate::balance`], each CPU is read at an instant of its own.
 
-use crate::balance::era::Pass as PassKind;
-use crate::balance::settle::{Active, Outcome};
-use crate::balance::state::{Pass, Stage};
-use crate::costs::{rq_lock_ns, visit_ns};
-use crate::o1::busiest::{Balanced, BusiestQueue, Kind, Pull, Rules, SCALE, Sums};
-use crate::o1::detach::{self, Best, Refusal, TaskFacts, Walk, can_migrate, is_hot};
+use crate::balance::era::PassKind;
+use crate::balance::settle::{Active, PassOutcome};
+use crate::balance::state::{Pass, PassStage};
+use crate::costs::rq_lock_ns;
+use crate::o1::busiest::{Balanced, BusiestQueue, O1BusiestRules, Pull, SCALE, Sums};
+use crate::o1::detach::{self, Best, O1Refusal, O1TaskFacts, O1Walk, can_migrate, is_hot};
 use crate::o1::prio::{MAX_PRIO, ONE_TASK};
 use crate::system::System;
 use crate::task::Class;
@@ -27,19 +27,11 @@ impl From<Balanced> for BalanceReason {
     }
 }
 
-fn kind(trigger: BalanceTrigger) -> Kind {
-    match trigger {
-        BalanceTrigger::Newidle => Kind::Newidle,
-        BalanceTrigger::Idle | BalanceTrigger::Nohz => Kind::Idle,
-        BalanceTrigger::Busy => Kind::Busy,
-    }
-}
-
 impl System<'_> {
-    fn o1_rules(&self, p: &Pass) -> Rules {
+    fn o1_rules(&self, p: &Pass) -> O1BusiestRules {
         let history = &self.fixed.history;
         let params = &self.fixed.domains.of_cpu[p.dst][p.level].params;
-        Rules {
+        O1BusiestRules {
             counts_tasks: history.tasks_are_load,
             tries_anyway: history.idle_pulls_hot,
             imbalance_pct: u64::from(params.imbalance_pct),
@@ -48,7 +40,7 @@ impl System<'_> {
 
     /// Reads groups until time must pass; decides after the last.
     pub(crate) fn o1_read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
-        let Stage::O1Groups { mut group, at: mut i, mut sums, mut seen } = p.stage else { return };
+        let PassStage::O1Groups { mut group, at: mut i, mut sums, mut seen } = p.stage else { return };
         let rules = self.o1_rules(p);
         let params = self.fixed.domains.of_cpu[p.dst][p.level].params;
         let load_idx = PassKind::from(p.trigger).load_idx(&params);
@@ -58,19 +50,16 @@ impl System<'_> {
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
-                let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
-                *at += cost;
-                self.stats.stats_ns += cost;
-                p.visited = p.visited.saturating_add(1);
+                self.visit_for_stats(by, cpu, p, at);
                 let local = group == 0;
                 let load =
                     if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) };
                 sums.load += load;
                 sums.load_now += self.o1_load(cpu);
-                sums.nr_running += u64::from(self.nr_running[cpu]);
+                sums.nr_running += u64::from(self.rqs.nr_running(cpu));
                 (i, since) = (i + 1, since + 1);
-                if batch != 0 && since >= batch && *at >= self.horizon {
-                    p.stage = Stage::O1Groups { group, at: i, sums, seen };
+                if batch != 0 && since >= batch && *at >= self.stepping.horizon {
+                    p.stage = PassStage::O1Groups { group, at: i, sums, seen };
                     return;
                 }
             }
@@ -87,13 +76,14 @@ impl System<'_> {
                 p.groups_read = p.groups_read.saturating_add(1);
             }
             (group, i, sums) = (group + 1, 0, Sums::default());
-            if *at >= self.horizon && group < self.fixed.domains.of_cpu[p.dst][p.level].groups.len() {
-                p.stage = Stage::O1Groups { group, at: i, sums, seen };
+            if *at >= self.stepping.horizon && group < self.fixed.domains.of_cpu[p.dst][p.level].groups.len()
+            {
+                p.stage = PassStage::O1Groups { group, at: i, sums, seen };
                 return;
             }
         }
-        match seen.decide(&rules, kind(p.trigger)) {
-            Ok(pull) => p.stage = Stage::O1Queue { pull },
+        match seen.decide(&rules, PassKind::from(p.trigger)) {
+            Ok(pull) => p.stage = PassStage::O1Queue { pull },
             Err(why) => {
                 self.lb(p).lb_nobusyg += 1;
                 self.end_balanced(p, *at, why.into());
@@ -109,16 +99,16 @@ impl System<'_> {
         let mut queue = BusiestQueue::default();
         for i in 0..self.fixed.domains.groups[pull.group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[pull.group as usize].cpus[i];
-            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            *at += self.visit_ns(by, cpu);
             let load = if rules.counts_tasks { self.source_load(cpu, load_idx) } else { self.o1_load(cpu) };
-            queue.add(&rules, cpu, load, self.nr_running[cpu], pull.load);
+            queue.add(&rules, cpu, load, self.rqs.nr_running(cpu), pull.load);
         }
         match queue.result().filter(|src| *src != p.dst) {
             Some(src) => {
                 let costs = &self.fixed.machine.costs;
-                *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                *at += rq_lock_ns(costs, self.memory.remote_reads.distance(by, src)) + costs.move_task_ns;
                 p.src = Some(src);
-                p.stage = Stage::O1Move { src, load: pull.load };
+                p.stage = PassStage::O1Move { src, load: pull.load };
             }
             None => {
                 self.lb(p).lb_nobusyq += 1;
@@ -131,62 +121,63 @@ impl System<'_> {
     pub(crate) fn o1_move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64, at: &mut u64) {
         self.lb(p).lb_imbalance_load += load;
         let mut refused = None;
-        let mut all_pinned = self.nr_running[src] > 1;
+        let mut all_pinned = self.rqs.nr_running(src) > 1;
         if all_pinned {
             (refused, all_pinned) = self.o1_walk(by, p, src, load);
         }
         if p.moved > 0 {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            return self.end_pass(p, *at, Outcome::Moved, BalanceReason::Moved);
+            return self.end_pass(p, *at, PassOutcome::Moved, BalanceReason::Moved);
         }
         // A newidle pass does not ask whether all are pinned.
         let asks = !self.fixed.history.idle_pulls_hot && p.trigger != BalanceTrigger::Newidle;
         if all_pinned && asks {
-            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
+            return self.end_pass(p, *at, PassOutcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
         }
         self.lb(p).lb_failed += 1;
         let active = self.o1_try_active(by, p, src);
         let why = match refused {
             None => BalanceReason::Emptied,
-            Some(Refusal::Running) => BalanceReason::Running,
-            Some(Refusal::NotAllowed) => BalanceReason::Pinned,
-            Some(Refusal::Hot) => BalanceReason::Hot,
-            Some(Refusal::TooHeavy) => BalanceReason::TooHeavy,
+            Some(O1Refusal::Running) => BalanceReason::Running,
+            Some(O1Refusal::NotAllowed) => BalanceReason::Pinned,
+            Some(O1Refusal::Hot) => BalanceReason::Hot,
+            Some(O1Refusal::TooHeavy) => BalanceReason::TooHeavy,
         };
-        self.end_pass(p, *at, Outcome::Failed(active), why);
+        self.end_pass(p, *at, PassOutcome::Failed(active), why);
     }
 
     /// Walks the source's arrays. Returns the refusal nearest to a move, and whether affinity held every task.
-    fn o1_walk(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64) -> (Option<Refusal>, bool) {
+    fn o1_walk(&mut self, by: CpuId, p: &mut Pass, src: CpuId, load: u64) -> (Option<O1Refusal>, bool) {
         let counts_tasks = self.fixed.history.tasks_are_load;
         let level = &self.cpus[p.dst].levels[p.level];
-        let rules = detach::Rules {
+        let rules = detach::O1DetachRules {
             takes_hot: self.fixed.history.idle_pulls_hot && self.core_idles(p.dst),
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
         };
         let hot_ns = self.cache_hot_ns(p.dst, p.level);
-        let most = if counts_tasks { load / ONE_TASK } else { u64::from(self.nr_running[src]) - 1 };
+        let most = if counts_tasks { load / ONE_TASK } else { u64::from(self.rqs.nr_running(src)) - 1 };
         let busiest = self.o1_best(src);
         let mut best = Best {
             this: self.o1_best(p.dst),
             busiest,
             seen: self.cpus[src].curr.map_or(MAX_PRIO, |c| self.tasks[c].o1.prio) == busiest,
         };
-        let (mut walk, mut left) = (Walk::default(), load);
+        let (mut walk, mut left) = (O1Walk::default(), load);
         let (mut refused, mut all_pinned) = (None, true);
         while u64::from(p.moved) < most && left > 0 {
             let Some((prio, task)) = walk.next(&self.o1[src]) else { break };
             let own = self.tasks[task].o1;
             let skipped = !counts_tasks && own.weight > left && best.skips(prio);
-            let facts = TaskFacts {
+            let facts = O1TaskFacts {
                 running: self.tasks[task].on_cpu,
                 allowed: self.tasks[task].may_run_on(p.dst),
                 hot: is_hot(self.o1[src].last_tick_ns, own.last_ran_ns, hot_ns),
             };
             // A task that is skipped for its weight is not asked where it may run.
             all_pinned &= skipped || !facts.allowed;
-            match if skipped { Err(Refusal::TooHeavy) } else { can_migrate(&rules, &facts) } {
+            let judged = if skipped { Err(O1Refusal::TooHeavy) } else { can_migrate(&rules, &facts) };
+            match judged {
                 Ok(hot) => {
                     best.moves(prio);
                     left = if counts_tasks { left } else { left.saturating_sub(own.weight) };
@@ -227,10 +218,7 @@ impl System<'_> {
             return Active::NotDue;
         }
         self.count_push(ActiveReason::Failures);
-        let to = match self.fixed.history.idle_pulls_hot {
-            true => self.o1_push_to(src),
-            false => Some(p.dst),
-        };
+        let to = if self.fixed.history.idle_pulls_hot { self.o1_push_to(src) } else { Some(p.dst) };
         to.map_or(Active::Pinned, |to| self.start_push(by, src, to, Active::UnderWay))
     }
 

@@ -1,6 +1,6 @@
 //! The tick's part of balancing (`rebalance_tick`): which domains of a CPU are due.
 //!
-//! Every CPU balances its domains by itself, from the lowest up, at its own ticks. The kernel does so in the tick's
+//! Every CPU balances its own domains, from the lowest up, at its own ticks. The kernel does so in the tick's
 //! interrupt; here it is a softirq right after it, in which other interrupts may come.
 
 use crate::balance::interval::ms_to_jiffies;

@@ -3,7 +3,7 @@
 use crate::o1::busiest::SCALE;
 use crate::o1::detach::is_hot;
 use crate::o1::prio;
-use crate::o1::wake::{Choice, Facts, Level, by_cache, by_load};
+use crate::o1::wake::{WakeChoice, WakeFacts, WakeLevel, by_cache, by_load};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 
@@ -22,23 +22,29 @@ impl System<'_> {
         }
     }
 
-    /// Chooses the CPU near which `wake_idle` looks: that of the waker, `cpu`, or the previous one, another. `sync`:
+    /// Chooses the CPU near which `wake_idle` looks: the waker's, `cpu`, or the previous one, another. `sync`:
     /// the waker, if it says that it is about to sleep.
-    pub(crate) fn o1_choose(&self, cpu: CpuId, sync: Option<TaskId>, wakee: TaskId, prev: CpuId) -> Choice {
+    pub(crate) fn o1_choose(
+        &self,
+        cpu: CpuId,
+        sync: Option<TaskId>,
+        wakee: TaskId,
+        prev: CpuId,
+    ) -> WakeChoice {
         let domains = &self.fixed.domains.of_cpu[cpu];
         let by_cache_alone = self.fixed.history.cold_wakes_affine;
         let spans_prev = |d: &schedlab_machine::Domain| d.span.contains(prev);
         let asked = domains.iter().find(|d| spans_prev(d)).or(domains.last());
         let idx = asked.map_or(0, |d| d.params.wake_idx);
         let (last_tick_ns, last_ran_ns) = (self.o1[prev].last_tick_ns, self.tasks[wakee].o1.last_ran_ns);
-        let levels = domains.iter().enumerate().map(|(level, d)| Level {
+        let levels = domains.iter().enumerate().map(|(level, d)| WakeLevel {
             wake_affine: d.params.wake_affine,
             wake_balance: d.params.wake_balance,
             imbalance_pct: u64::from(d.params.imbalance_pct),
             hot: is_hot(last_tick_ns, last_ran_ns, self.cache_hot_ns(cpu, level)),
             spans_prev: spans_prev(d),
         });
-        let facts = Facts {
+        let facts = WakeFacts {
             load: self.source_load(prev, idx),
             this_load: self.target_load(cpu, idx),
             sync_load: sync.map(|waker| self.o1_task_load(waker)),
@@ -46,7 +52,7 @@ impl System<'_> {
             prev_target_load: self.target_load(prev, idx),
             this_load_per_task: self
                 .o1_load(cpu)
-                .checked_div(u64::from(self.nr_running[cpu]))
+                .checked_div(u64::from(self.rqs.nr_running(cpu)))
                 .unwrap_or(SCALE),
         };
         if by_cache_alone { by_cache(&facts, levels) } else { by_load(&facts, levels) }
@@ -55,9 +61,10 @@ impl System<'_> {
     /// Load of a CPU at this instant.
     #[inline]
     pub(crate) fn o1_load(&self, cpu: CpuId) -> u64 {
-        match self.fixed.history.tasks_are_load {
-            true => u64::from(self.nr_running[cpu]) * prio::ONE_TASK,
-            false => self.o1[cpu].weight,
+        if self.fixed.history.tasks_are_load {
+            u64::from(self.rqs.nr_running(cpu)) * prio::ONE_TASK
+        } else {
+            self.o1[cpu].weight
         }
     }
 

@@ -9,11 +9,11 @@ impl System<'_> {
     #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u64 {
         let whole = self.fixed.cpu_capacity[cpu];
-        if self.rt_shared.any { self.capacity_left(cpu, whole) } else { whole }
+        if self.rt.shared.any { self.capacity_left(cpu, whole) } else { whole }
     }
 
     fn capacity_left(&self, cpu: CpuId, whole: u64) -> u64 {
-        let (history, taken) = (&self.fixed.history, self.rt[cpu].taken);
+        let (history, taken) = (&self.fixed.history, self.rt.rqs[cpu].taken);
         let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
         let share = if runs { self.util_share(cpu) } else { 0 };
         match (history.rt_capacity, history.rt_average) {
@@ -26,7 +26,7 @@ impl System<'_> {
     /// Capacity of a group of CPUs for fair tasks.
     #[inline]
     pub fn group_capacity(&self, group: u32) -> u64 {
-        if !self.rt_shared.any {
+        if !self.rt.shared.any {
             return self.fixed.group_capacity[group as usize];
         }
         self.fixed.domains.groups[group as usize].cpus.iter().map(|c| self.capacity_of(*c)).sum()

@@ -21,18 +21,15 @@ impl System<'_> {
     fn pushable(&self, cpu: CpuId, to: Option<CpuId>) -> Option<(Rank, TaskId)> {
         let waits = |t: TaskId| self.cpus[cpu].curr != Some(t) && !self.tasks[t].on_cpu;
         let may = |t: TaskId| to.map_or(self.is_migratory(t), |to| self.tasks[t].may_run_on(to));
-        self.rt[cpu].array.iter().find(|(_, t)| waits(*t) && may(*t))
+        self.rt.rqs[cpu].array.iter().find(|(_, t)| waits(*t) && may(*t))
     }
 
     /// Recomputes whether `cpu` is overloaded, after a change of its tasks or of the CPUs that they may use.
     pub(in crate::rt) fn note_overload(&mut self, cpu: CpuId) {
-        let tasks = self.rt[cpu].array.iter();
-        self.rt[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
-        let set = &mut self.rt_shared.overloaded;
-        match self.rt[cpu].is_overloaded() {
-            true => set.insert(cpu),
-            false => set.remove(cpu),
-        }
+        let tasks = self.rt.rqs[cpu].array.iter();
+        self.rt.rqs[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
+        let set = &mut self.rt.shared.overloaded;
+        if self.rt.rqs[cpu].is_overloaded() { set.insert(cpu) } else { set.remove(cpu) }
     }
 
     /// Pushes a task that was woken on `cpu` and may have to wait there for long.
@@ -51,17 +48,17 @@ impl System<'_> {
     }
 
     fn push_one(&mut self, cpu: CpuId) -> bool {
-        if !self.rt[cpu].is_overloaded() {
+        if !self.rt.rqs[cpu].is_overloaded() {
             return false;
         }
         let Some((rank, task)) = self.pushable(cpu, None) else { return false };
         if rank < self.rank_of_curr(cpu) {
             // The waiting task is about to run here.
-            self.resched(self.acting, cpu, SwitchReason::WakeupPreempt);
+            self.resched(self.stepping.acting, cpu, SwitchReason::WakeupPreempt);
             return false;
         }
-        match self.find_lowest_rq(self.acting, task, cpu) {
-            Some(to) if to != cpu && rank < self.rt[to].highest() => {
+        match self.find_lowest_rq(self.stepping.acting, task, cpu) {
+            Some(to) if to != cpu && rank < self.rt.rqs[to].highest() => {
                 self.move_rt(task, to, MoveReason::RtPush);
                 true
             }
@@ -71,7 +68,7 @@ impl System<'_> {
 
     /// Gives a waiting task to another CPU.
     fn move_rt(&mut self, task: TaskId, to: CpuId, why: MoveReason) {
-        let (from, by) = (self.tasks[task].cpu, self.acting);
+        let (from, by) = (self.tasks[task].cpu, self.stepping.acting);
         self.update_rq_clock(from);
         self.deactivate_task(task, Dequeue::Move);
         self.migrate_task(task, to);
@@ -85,19 +82,20 @@ impl System<'_> {
     /// A real-time task leaves `cpu`, and the rest there is less important: pulls more important tasks from other CPUs.
     pub(in crate::rt) fn pull_tasks(&mut self, cpu: CpuId) {
         let others = |c: &CpuId| *c != cpu;
-        if self.rt_shared.overloaded.iter().find(others).is_none() {
+        if self.rt.shared.overloaded.iter().find(others).is_none() {
             return;
         }
         if self.has(Feature::RtPushIpi) {
             return self.ask_to_push(cpu, None);
         }
         for src in self.cpus.ids().filter(others) {
-            if !self.rt_shared.overloaded.contains(src) || self.rt[src].array.next() >= self.rt[cpu].highest()
+            if !self.rt.shared.overloaded.contains(src)
+                || self.rt.rqs[src].array.next() >= self.rt.rqs[cpu].highest()
             {
                 continue;
             }
             if let Some((rank, task)) = self.pushable(src, Some(cpu))
-                && rank < self.rt[cpu].highest()
+                && rank < self.rt.rqs[cpu].highest()
                 && rank >= self.rank_of_curr(src)
             {
                 self.move_rt(task, cpu, MoveReason::RtPull);
@@ -108,18 +106,18 @@ impl System<'_> {
     /// Asks the next overloaded CPU after `after` to push (`tell_cpu_to_push`, `rto_next_cpu`). Only one is asked at a
     /// time.
     fn ask_to_push(&mut self, by: CpuId, after: Option<CpuId>) {
-        let shared = &mut self.rt_shared;
+        let shared = &mut self.rt.shared;
         if shared.asked.iter().any(|c| shared.overloaded.contains(c)) {
             shared.ask_again = true;
             return;
         }
         shared.asked = CpuSet::new();
         let next = |c: &CpuId| *c != by && after.is_none_or(|a| *c > a);
-        let again = after.is_some() && std::mem::take(&mut self.rt_shared.ask_again);
-        let found = self.rt_shared.overloaded.iter().find(next);
+        let again = after.is_some() && std::mem::take(&mut self.rt.shared.ask_again);
+        let found = self.rt.shared.overloaded.iter().find(next);
         match found {
             Some(cpu) => {
-                self.rt_shared.asked.insert(cpu);
+                self.rt.shared.asked.insert(cpu);
                 self.kick(by, cpu);
             }
             // Another CPU has run out of important work meanwhile: the round starts again from the first CPU.
@@ -130,10 +128,10 @@ impl System<'_> {
 
     /// Handles the IPI that asks `cpu` to push, if one was sent.
     pub(crate) fn push_asked(&mut self, cpu: CpuId) {
-        if !self.rt_shared.any || !self.rt_shared.asked.contains(cpu) {
+        if !self.rt.shared.any || !self.rt.shared.asked.contains(cpu) {
             return;
         }
-        self.rt_shared.asked.remove(cpu);
+        self.rt.shared.asked.remove(cpu);
         self.push_tasks(cpu);
         self.ask_to_push(cpu, Some(cpu));
     }

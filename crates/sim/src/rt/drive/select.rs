@@ -12,7 +12,7 @@ impl System<'_> {
     /// The CPU of a waking or new task; `by` is the waker's CPU, `prev` the task's own.
     pub(in crate::rt) fn select_rt(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
         let own = Rank::of(self.tasks[task].attr);
-        let waking = Waking {
+        let waking = RtWaking {
             curr: self.cpus[prev].curr.map(|c| Rank::of(self.tasks[c].attr)).filter(|r| *r != Rank::NONE),
             curr_is_pinned: self.cpus[prev].curr.is_some_and(|c| !self.is_migratory(c)),
             own,
@@ -23,7 +23,7 @@ impl System<'_> {
             return stays;
         }
         match self.find_lowest_rq(by, task, prev) {
-            Some(cpu) if own < self.rt[cpu].highest() => Select::At(cpu, PlaceReason::RtLowest),
+            Some(cpu) if own < self.rt.rqs[cpu].highest() => Select::At(cpu, PlaceReason::RtLowest),
             _ => stays,
         }
     }
@@ -34,16 +34,19 @@ impl System<'_> {
             return None;
         }
         let t = &self.tasks[task];
-        let cpus = self.cpus.ids().filter(|c| t.may_run_on(*c)).map(|c| (c, self.rt[c].highest()));
+        let cpus = self.cpus.ids().filter(|c| t.may_run_on(*c)).map(|c| (c, self.rt.rqs[c].highest()));
         let mask = lowest(Rank::of(t.attr), cpus);
         if mask.is_empty() || mask.contains(prev) {
             return mask.contains(prev).then_some(prev);
         }
         let last = self.fixed.history.rt_distributes.then_some(self.cpus[by].distributed);
         let after = |set: &CpuSet| last.map_or_else(|| set.lowest(), |last| affinity::after(set, last));
-        let near = |d: &schedlab_machine::Domain| match mask.contains(by) && d.span.contains(by) {
-            true => Some((by, false)),
-            false => after(&mask.and(&d.span)).map(|c| (c, true)),
+        let near = |d: &schedlab_machine::Domain| {
+            if mask.contains(by) && d.span.contains(by) {
+                Some((by, false))
+            } else {
+                after(&mask.and(&d.span)).map(|c| (c, true))
+            }
         };
         let domains = self.fixed.domains.of_cpu[prev].iter().filter(|d| d.params.wake_affine);
         let found = domains.into_iter().find_map(near);

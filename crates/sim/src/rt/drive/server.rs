@@ -13,24 +13,24 @@ impl System<'_> {
         Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
     }
 
-    /// Whether the server must be told of fair tasks. It need not be on kernels without one, and while there is no
+    /// Whether the server has to follow the fair tasks. It need not on kernels without one, and while there is no
     /// real-time task.
     #[inline]
     fn has_server(&self) -> bool {
-        self.rt_shared.any && self.fixed.history.fair_server && self.reserved().runtime_ns > 0
+        self.rt.shared.any && self.fixed.history.fair_server && self.reserved().runtime_ns > 0
     }
 
     /// Whether fair tasks run before real-time ones on `cpu`.
     pub(in crate::rt) fn fair_goes_first(&self, cpu: CpuId) -> bool {
-        self.has_server() && self.rt[cpu].server.stage == Stage::Runs
+        self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Runs
     }
 
     /// A fair task has come to `cpu`.
     #[inline]
     pub(crate) fn fair_comes(&mut self, cpu: CpuId) {
-        if self.has_server() && self.rt[cpu].server.stage == Stage::Stopped {
+        if self.has_server() && self.rt.rqs[cpu].server.stage == ServerStage::Stopped {
             let (now, reserved) = (self.now, self.reserved());
-            let turned = self.rt[cpu].server.start(now, reserved);
+            let turned = self.rt.rqs[cpu].server.start(now, reserved);
             self.server_turned(cpu, turned);
         }
     }
@@ -38,7 +38,7 @@ impl System<'_> {
     /// A pick begins on `cpu`: a server whose turn it is stops if there is no fair task.
     pub(crate) fn stop_idle_server(&mut self, cpu: CpuId) {
         if self.fair_goes_first(cpu) && self.h_nr_running(cpu) == 0 {
-            self.rt[cpu].server.stop();
+            self.rt.rqs[cpu].server.stop();
             self.server_turned(cpu, Turned { timer_at: None, resched: false });
         }
     }
@@ -50,49 +50,49 @@ impl System<'_> {
             return;
         }
         let (now, reserved) = (self.now, self.reserved());
-        // Beside a runnable real-time task, fair tasks go on only while the server runs.
-        let gives_way = self.rt[cpu].is_runnable();
-        if let Some(turned) = self.rt[cpu].server.charge(now, delta_ns, gives_way, reserved) {
+        // Beside a runnable real-time task, fair tasks continue only while the server runs.
+        let gives_way = self.rt.rqs[cpu].is_runnable();
+        if let Some(turned) = self.rt.rqs[cpu].server.charge(now, delta_ns, gives_way, reserved) {
             self.server_turned(cpu, turned);
         }
     }
 
     /// The server's timer has fired on `cpu`.
     pub(crate) fn server_expires(&mut self, cpu: CpuId) {
-        self.rt[cpu].server.timer = None;
+        self.rt.rqs[cpu].server.timer = None;
         // The stretch of the running task counts, too.
         self.charge_curr(cpu);
         if !self.has_server() {
             // The server was switched off meanwhile.
-            return self.rt[cpu].server.stop();
+            return self.rt.rqs[cpu].server.stop();
         }
         let (now, reserved) = (self.now, self.reserved());
-        if let Some(turned) = self.rt[cpu].server.expire(now, reserved) {
+        if let Some(turned) = self.rt.rqs[cpu].server.expire(now, reserved) {
             self.server_turned(cpu, turned);
         }
     }
 
     fn server_turned(&mut self, cpu: CpuId, turned: Turned) {
-        if let Some(number) = self.rt[cpu].server.timer.take() {
+        if let Some(number) = self.rt.rqs[cpu].server.timer.take() {
             self.cpus[cpu].timers.cancel(number);
         }
         if let Some(at) = turned.timer_at {
-            self.rt[cpu].server.timer = Some(self.cpus[cpu].timers.start(Fires::FairServer, at, 0));
+            self.rt.rqs[cpu].server.timer = Some(self.cpus[cpu].timers.start(Fires::FairServer, at, 0));
         }
-        if cpu != self.acting {
+        if cpu != self.stepping.acting {
             self.touch(cpu);
         }
         // Without a runnable real-time task the order does not matter.
-        if turned.resched && self.rt[cpu].is_runnable() {
-            self.resched(self.acting, cpu, SwitchReason::FairServer);
+        if turned.resched && self.rt.rqs[cpu].is_runnable() {
+            self.resched(self.stepping.acting, cpu, SwitchReason::FairServer);
         }
     }
 }
 
 impl RtShared {
-    /// The first real-time task has come: from now on the servers are told. Servers of CPUs with fair tasks start.
+    /// The first real-time task has come: from now on the servers follow the fair tasks. Servers of CPUs with fair tasks start.
     pub(crate) fn first_comes(sys: &mut System<'_>) {
-        if std::mem::replace(&mut sys.rt_shared.any, true) {
+        if std::mem::replace(&mut sys.rt.shared.any, true) {
             return;
         }
         for cpu in sys.cpus.ids() {

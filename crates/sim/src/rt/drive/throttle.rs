@@ -22,7 +22,7 @@ impl System<'_> {
 
     /// Tasks that are queued but not counted, because their CPU's real-time tasks are throttled.
     pub(crate) fn throttled_tasks(&self) -> u32 {
-        self.rt.iter().filter(|rt| rt.share.throttled).map(|rt| rt.array.len() as u32).sum()
+        self.rt.rqs.iter().filter(|rt| rt.share.throttled).map(|rt| rt.array.len() as u32).sum()
     }
 
     /// Real-time tasks of `cpu` have run for so long; returns whether they are beyond their runtime.
@@ -32,7 +32,7 @@ impl System<'_> {
         }
         let t = &self.fixed.kernel.tunables;
         let (runtime_ns, period_ns) = (t.rt_runtime_ns, t.rt_period_ns);
-        let share = &mut self.rt[cpu].share;
+        let share = &mut self.rt.rqs[cpu].share;
         share.used_ns += delta_ns;
         if share.throttled {
             return true;
@@ -40,15 +40,15 @@ impl System<'_> {
         if share.runtime(runtime_ns) >= period_ns {
             return false;
         }
-        let exceeds = |sys: &Self| sys.rt[cpu].share.used_ns > sys.rt[cpu].share.runtime(runtime_ns);
+        let exceeds = |sys: &Self| sys.rt.rqs[cpu].share.used_ns > sys.rt.rqs[cpu].share.runtime(runtime_ns);
         if exceeds(self) && self.borrows() {
             self.borrow_runtime(cpu);
         }
         let exceeded = exceeds(self);
         if exceeded {
-            self.rt[cpu].share.throttled = true;
-            let hidden = self.rt[cpu].array.len() as u32;
-            self.nr_running[cpu] -= hidden;
+            self.rt.rqs[cpu].share.throttled = true;
+            let hidden = self.rt.rqs[cpu].array.len() as u32;
+            self.rqs.hide(cpu, hidden, 0);
             self.refresh_idle(cpu);
             self.start_period();
         }
@@ -58,31 +58,31 @@ impl System<'_> {
     fn borrow_runtime(&mut self, cpu: CpuId) {
         let t = self.fixed.kernel.tunables;
         for other in self.cpus.ids().filter(|c| *c != cpu) {
-            let lender = self.rt[other].share;
+            let lender = self.rt.rqs[other].share;
             let spare = lender.runtime(t.rt_runtime_ns).saturating_sub(lender.used_ns);
-            let own = self.rt[cpu].share.runtime(t.rt_runtime_ns);
+            let own = self.rt.rqs[cpu].share.runtime(t.rt_runtime_ns);
             let lent = borrowed(own, t.rt_period_ns, spare, self.nr_cpus() as u64) as i64;
-            self.rt[other].share.borrowed_ns -= lent;
-            self.rt[cpu].share.borrowed_ns += lent;
+            self.rt.rqs[other].share.borrowed_ns -= lent;
+            self.rt.rqs[cpu].share.borrowed_ns += lent;
         }
     }
 
     /// There is a real-time task: the period's timer starts, unless it runs already (`start_rt_bandwidth`).
     pub(in crate::rt) fn start_period(&mut self) {
-        if self.throttles() && self.rt_shared.period_on.is_none() {
-            let (on, at) = (self.acting, self.now + self.fixed.kernel.tunables.rt_period_ns);
-            self.rt_shared.period_on = Some(on);
+        if self.throttles() && self.rt.shared.period_on.is_none() {
+            let (on, at) = (self.stepping.acting, self.now + self.fixed.kernel.tunables.rt_period_ns);
+            self.rt.shared.period_on = Some(on);
             self.cpus[on].timers.start(Fires::RtPeriod, at, 0);
         }
     }
 
     /// A period has ended (`do_sched_rt_period_timer`): updates every CPU's share.
     pub(crate) fn rt_period_ends(&mut self, on: CpuId) {
-        self.rt_shared.period_on = None;
+        self.rt.shared.period_on = None;
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
         let (throttles, borrows, mut goes_on) = (self.throttles(), self.borrows(), false);
         for cpu in self.cpus.ids() {
-            let share = &mut self.rt[cpu].share;
+            let share = &mut self.rt.rqs[cpu].share;
             if !borrows {
                 // RT_RUNTIME_SHARE was switched off: each CPU has its own runtime again. Kernels before 4.20 (from
                 // memory) keep the loans; not modelled.
@@ -94,13 +94,13 @@ impl System<'_> {
                 false => std::mem::take(share).throttled,
             };
             if freed {
-                self.nr_running[cpu] += self.rt[cpu].array.len() as u32;
+                self.rqs.show(cpu, self.rt.rqs[cpu].array.len() as u32, 0);
                 self.refresh_idle(cpu);
-                if !self.rt[cpu].array.is_empty() {
+                if !self.rt.rqs[cpu].array.is_empty() {
                     self.resched(on, cpu, SwitchReason::WakeupPreempt);
                 }
             }
-            goes_on |= self.rt[cpu].share.used_ns > 0 || !self.rt[cpu].array.is_empty();
+            goes_on |= self.rt.rqs[cpu].share.used_ns > 0 || !self.rt.rqs[cpu].array.is_empty();
         }
         if goes_on {
             self.start_period();

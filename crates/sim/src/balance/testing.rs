@@ -1,0 +1,49 @@
+//! Facts that several tests of the rules begin with.
+
+use super::can_migrate::{MigrateRules, TaskFacts};
+use super::era::{Balancer, PassKind};
+use super::fits::Asymmetry;
+use super::spare::{DomainFacts, SpareLater};
+
+/// A busy pass of 4.5, on a kernel that is not built to be preempted.
+pub const RULES: MigrateRules = MigrateRules {
+    balancer: Balancer::V4_5,
+    pass: PassKind::Busy,
+    preemptible: false,
+    migration_cost_ns: 500_000,
+    cache_hot_buddy: true,
+    dst_has_tasks: true,
+    nr_balance_failed: 0,
+    cache_nice_tries: 1,
+    delayed_stay: false,
+    ineligible_stay: false,
+    kthreads_set_apart: true,
+};
+
+/// A task of nice 0 that is just no longer hot.
+pub const COLD: TaskFacts = TaskFacts {
+    throttled: false,
+    allowed: true,
+    allowed_nearby: false,
+    delayed: false,
+    ineligible: false,
+    per_cpu_kthread: false,
+    running: false,
+    sched_idle: false,
+    buddy: false,
+    ran_ago_ns: 500_000,
+    load: 1024,
+};
+
+/// A domain of one cache whose groups are cores.
+pub const MC: DomainFacts = DomainFacts {
+    imbalance_pct: 117,
+    prefer_sibling: true,
+    groups_are_cores: true,
+    share_llc: true,
+    numa: false,
+    later: SpareLater { cores_last_when_full: true, smt_balance: true },
+    imb_numa_nr: 0,
+    asym: Asymmetry::NONE,
+    cores: None,
+};

@@ -1,0 +1,91 @@
+//! The progress of a walk over the source's queue, and what the walk has seen of affinity. Each family of rules decides
+//! by it when the walk ends and which tasks move.
+
+use super::can_migrate::{BREAK, MigrateRules, Movable, Offer, Refusal, Stop};
+use super::era::PassKind;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WalkProgress {
+    /// Amount still wanted; 0 or less when enough moved.
+    pub left: i64,
+    pub(super) looked_at: u32,
+    pub(super) next_break: u32,
+    /// The number of tasks to look at.
+    pub(super) max: u32,
+    /// Tasks moved so far.
+    pub moved: u32,
+    /// No task seen could run on the destination. Also true when none was looked at, as when nothing was wanted: the
+    /// kernel then excludes the source and looks for another group and queue.
+    pub all_pinned: bool,
+    /// Some task could not run on the destination.
+    pub some_pinned: bool,
+    nearby: bool,
+}
+
+/// Affinity of the tasks that a walk over a source has seen.
+#[derive(Clone, Copy)]
+pub struct Pinned {
+    /// No task may run on the destination, and none moved.
+    pub all: bool,
+    /// Some task may not, and more was wanted.
+    pub some: bool,
+}
+
+impl WalkProgress {
+    /// A walk for `wanted` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
+    pub fn new(wanted: u64, nr_migrate: u64, src_nr_running: u32) -> WalkProgress {
+        WalkProgress {
+            left: i64::try_from(wanted).unwrap_or(i64::MAX),
+            looked_at: 0,
+            next_break: BREAK,
+            max: u32::try_from(nr_migrate).map_or(src_nr_running, |n| n.min(src_nr_running)),
+            moved: 0,
+            all_pinned: true,
+            some_pinned: false,
+            nearby: false,
+        }
+    }
+
+    /// Starts over for another destination of the same group, when [`WalkProgress::nearby`] holds.
+    pub fn redirect(&mut self) {
+        (self.looked_at, self.next_break, self.nearby) = (0, BREAK, false);
+    }
+
+    /// Some task could run on another CPU of the destination's group, and more is still wanted (since 4.5, not
+    /// newidle).
+    pub fn nearby(&self) -> bool {
+        self.nearby && self.left > 0
+    }
+
+    /// Affinity of the tasks seen.
+    pub fn pinned(&self) -> Pinned {
+        Pinned { all: self.all_pinned && self.moved == 0, some: self.some_pinned && self.left > 0 }
+    }
+
+    /// Nothing more is wanted.
+    pub(super) fn stop_when_satisfied(&self) -> Option<Stop> {
+        (self.left <= 0).then_some(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough })
+    }
+
+    /// Notes what a judgement says of affinity. `nearby`: the task may run on another CPU of the destination's group.
+    pub(super) fn note_affinity(&mut self, judged: Result<Movable, Refusal>, nearby: bool) {
+        if judged == Err(Refusal::NotAllowed) {
+            self.some_pinned = true;
+            self.nearby |= nearby;
+        } else if !judged.is_err_and(Refusal::comes_before_affinity) {
+            self.all_pinned = false;
+        }
+    }
+
+    /// Takes a task of that size.
+    pub(super) fn take(&mut self, rules: &MigrateRules, size: u64, hot: bool) -> Offer {
+        self.moved += 1;
+        self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));
+        let then = match () {
+            () if rules.preemptible && rules.pass == PassKind::Newidle => Some(Stop::OneForNewidle),
+            () if self.left <= 0 => Some(Stop::Enough),
+            () => None,
+        };
+        Offer::Take { hot, then }
+    }
+}

@@ -1,0 +1,79 @@
+//! State: what other CPUs read of a runqueue. Each fact has a vector of its own, because scans read one fact of many
+//! CPUs.
+//!
+//! Only this room writes it: a class counts a task with `add_nr_running`, and `refresh_idle` follows.
+
+use super::pelt_lag::PeltLag;
+use schedlab_base::{Arena, CpuId};
+
+/// The facts, by CPU.
+pub struct Rqs {
+    /// Runnable tasks (`rq->nr_running`).
+    pub(super) nr_running: Arena<CpuId, u32>,
+    /// Those of them that are SCHED_IDLE, delayed ones included (`cfs.h_nr_idle`, earlier `idle_h_nr_running`).
+    pub(super) nr_sched_idle: Arena<CpuId, u32>,
+    /// `idle_cpu()`: idle task current, nothing runnable, wake list empty.
+    pub(super) idle: Arena<CpuId, bool>,
+    /// How far the clock of the load averages is behind.
+    pub(super) pelt_lag: Arena<CpuId, PeltLag>,
+}
+
+impl Rqs {
+    /// All CPUs are idle.
+    pub fn new(nr_cpus: usize) -> Rqs {
+        Rqs {
+            nr_running: Arena::filled(0, nr_cpus),
+            nr_sched_idle: Arena::filled(0, nr_cpus),
+            idle: Arena::filled(true, nr_cpus),
+            pelt_lag: Arena::filled(PeltLag::default(), nr_cpus),
+        }
+    }
+    #[inline]
+    pub fn nr_running(&self, cpu: CpuId) -> u32 {
+        self.nr_running[cpu]
+    }
+    #[inline]
+    pub fn is_idle(&self, cpu: CpuId) -> bool {
+        self.idle[cpu]
+    }
+    /// The sum of `nr_running` over all CPUs.
+    pub fn all_running(&self) -> u32 {
+        self.nr_running.iter().sum()
+    }
+    /// Tasks of `cpu` are throttled and do not count; `idle` of them are SCHED_IDLE.
+    pub fn hide(&mut self, cpu: CpuId, tasks: u32, idle: u32) {
+        debug_assert!(tasks <= self.nr_running[cpu], "{cpu} hides {tasks} of {} tasks", self.nr_running[cpu]);
+        self.nr_running[cpu] -= tasks;
+        self.nr_sched_idle[cpu] -= idle;
+        self.assert_counts(cpu);
+    }
+    /// They count again.
+    pub fn show(&mut self, cpu: CpuId, tasks: u32, idle: u32) {
+        self.nr_running[cpu] += tasks;
+        self.nr_sched_idle[cpu] += idle;
+        self.assert_counts(cpu);
+    }
+    /// SCHED_IDLE tasks are some of the running ones.
+    #[inline]
+    pub(super) fn assert_counts(&self, cpu: CpuId) {
+        let (idle, all) = (self.nr_sched_idle[cpu], self.nr_running[cpu]);
+        debug_assert!(idle <= all, "{cpu} counts {idle} SCHED_IDLE tasks among {all}");
+    }
+    /// SCHED_IDLE tasks came.
+    #[inline]
+    pub fn add_sched_idle(&mut self, cpu: CpuId, tasks: u32) {
+        self.nr_sched_idle[cpu] += tasks;
+    }
+    /// SCHED_IDLE tasks left.
+    #[inline]
+    pub fn sub_sched_idle(&mut self, cpu: CpuId, tasks: u32) {
+        self.nr_sched_idle[cpu] -= tasks;
+    }
+    /// Sets the facts of a CPU without tasks behind them.
+    #[cfg(test)]
+    pub fn set(&mut self, cpu: CpuId, nr_running: u32, nr_sched_idle: u32, idle: bool) {
+        self.nr_running[cpu] = nr_running;
+        self.nr_sched_idle[cpu] = nr_sched_idle;
+        self.idle[cpu] = idle;
+    }
+}

@@ -1,0 +1,39 @@
+//! State: the words of user space that tasks wait for, and which CPUs execute beside a sibling.
+
+use schedlab_base::{Arena, CpuId, TaskId};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What programs share, and who waits for it.
+pub struct UserMemory {
+    /// CPUs that are not halted; they slow their siblings down.
+    pub active: Arena<CpuId, bool>,
+    /// Futex words.
+    pub words: Vec<AtomicU32>,
+    /// Shared cells.
+    pub slots: Vec<AtomicU64>,
+    /// Waiters of each word, oldest first.
+    pub waiters: Vec<VecDeque<TaskId>>,
+    /// Tasks that spin for a lock, by its word, those that came first at the front.
+    pub spinners: Vec<VecDeque<TaskId>>,
+}
+
+impl UserMemory {
+    /// No CPU executes, and there are no words yet.
+    pub fn new(nr_cpus: usize) -> UserMemory {
+        UserMemory {
+            active: Arena::filled(false, nr_cpus),
+            words: Vec::new(),
+            slots: Vec::new(),
+            waiters: Vec::new(),
+            spinners: Vec::new(),
+        }
+    }
+    /// All words and cells are 0 from now on.
+    pub fn lay_out(&mut self, words: usize, slots: usize) {
+        self.words = (0..words).map(|_| AtomicU32::new(0)).collect();
+        self.slots = (0..slots).map(|_| AtomicU64::new(0)).collect();
+        self.waiters = vec![VecDeque::new(); words];
+        self.spinners = vec![VecDeque::new(); words];
+    }
+}
