@@ -67,7 +67,7 @@ pub enum Side {
 
 /// A commit that was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Step {
+pub struct MeasuredCommit {
     /// The commit.
     pub commit: Commit,
     /// What it is; `None`: it can't be built, and was passed over.
@@ -91,16 +91,16 @@ pub trait Meter {
     /// When the kernel can't be built, or a run fails.
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
     /// Takes each step.
-    fn told(&mut self, step: &Step, left: usize);
+    fn report_step(&mut self, step: &MeasuredCommit, left: usize);
 }
 
 /// The result of a bisection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Found {
+pub struct Bisected {
     /// The first commits that are new: one, or several if those in between can't be built.
     pub first: Vec<Commit>,
     /// Everything measured, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MeasuredCommit>,
     /// Mean at the good end.
     pub good: f64,
     /// Mean at the bad end.
@@ -179,7 +179,7 @@ pub fn bisect(
     bad: &Commit,
     measure: Measure,
     meter: &mut dyn Meter,
-) -> Result<Found> {
+) -> Result<Bisected> {
     let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
     if good == bad || repository.git(&is_ancestor).is_err() {
         return Err(Error::input(format!(
@@ -191,18 +191,18 @@ pub fn bisect(
     }
     let mut ends = Ends::measured(good, bad, measure, meter)?;
     let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);
-    let (mut steps, mut passed): (Vec<Step>, Vec<Commit>) = (Vec::new(), Vec::new());
+    let (mut steps, mut passed): (Vec<MeasuredCommit>, Vec<Commit>) = (Vec::new(), Vec::new());
     loop {
         let left = repository.between(&newest, &old)?;
         let next = left.iter().find(|c| **c != newest && !passed.contains(c));
         let Some(commit) = next.cloned() else {
             let mut first: Vec<Commit> = left.into_iter().filter(|c| passed.contains(c)).collect();
             first.push(newest);
-            return Ok(Found { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
+            return Ok(Bisected { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
         };
         let step = match ends.side(&commit, meter) {
             Ok(step) => step,
-            Err(e) if is_of_the_commit(&e) => Step {
+            Err(e) if is_of_the_commit(&e) => MeasuredCommit {
                 commit: commit.clone(),
                 side: None,
                 mean: None,
@@ -217,7 +217,7 @@ pub fn bisect(
             Some(Side::Old) => old.push(commit),
             None => passed.push(commit),
         }
-        meter.told(&step, left.len());
+        meter.report_step(&step, left.len());
         steps.push(step);
     }
 }
@@ -274,7 +274,7 @@ impl<'a> Ends<'a> {
         Ok(())
     }
     /// What a commit is.
-    fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<Step> {
+    fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<MeasuredCommit> {
         let mut n = self.first;
         loop {
             let values = meter.values(commit, n)?;
@@ -293,7 +293,7 @@ impl<'a> Ends<'a> {
                 (false, false) => self.nearer_by_intervals(&from_old, &from_new),
                 (true, true) => None,
             };
-            let step = |side, settled| Step {
+            let step = |side, settled| MeasuredCommit {
                 commit: commit.clone(),
                 side: Some(side),
                 mean: Some(mean(&values)),

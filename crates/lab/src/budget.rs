@@ -54,7 +54,7 @@ impl Budget {
 }
 
 /// Makes and compares the runs of a sequence of looks.
-pub trait Lab {
+pub trait LookRuns {
     /// Makes the runs of a part of the plan, or finds them.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ pub struct Sequence {
 ///
 /// # Errors
 /// As those of `lab`.
-pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn Lab) -> Result<Sequence> {
+pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn LookRuns) -> Result<Sequence> {
     let mut finished = lab.make(&plan)?;
     let (first_runs, seed) = (plan.runs.len() as u64, plan.runs.iter().map(|r| r.seed).min().unwrap_or(0));
     let groups = groups(&plan);

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A kernel to build, with the variants that boot it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wanted {
+pub struct KernelOrder {
     /// Names of the variants.
     pub variants: Vec<String>,
     /// What it is made of.
@@ -23,9 +23,9 @@ pub struct Wanted {
 ///
 /// # Errors
 /// A patch, a fragment or a source that can't be read; the variant is named.
-pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<Wanted>> {
+pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<KernelOrder>> {
     let from_source: Vec<&Variant> = all.iter().filter(|v| is_built(v, folder)).collect();
-    let mut found: Vec<Wanted> = Vec::new();
+    let mut found: Vec<KernelOrder> = Vec::new();
     for variant in kept {
         let of_same: Vec<&&Variant> =
             from_source.iter().filter(|v| same(&v.kernel, &variant.kernel)).collect();
@@ -37,7 +37,7 @@ pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<Wa
             recipe(variant, config, folder).map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         match found.iter_mut().find(|w| w.recipe == recipe) {
             Some(wanted) => wanted.variants.push(variant.name.clone()),
-            None => found.push(Wanted { variants: vec![variant.name.clone()], recipe }),
+            None => found.push(KernelOrder { variants: vec![variant.name.clone()], recipe }),
         }
     }
     Ok(found)

@@ -62,7 +62,7 @@ impl Cell {
             true => machine.clone(),
             false => Arc::new(machine.under(kernel.version)),
         };
-        kernel.cutoffs = cutoffs::of(&variant, &machine, kernel.version)?;
+        kernel.cutoffs = cutoffs::of_variant(&variant, &machine, kernel.version)?;
         let backend = Backend::Sim;
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
         Ok(Cell {

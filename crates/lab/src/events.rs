@@ -113,7 +113,7 @@ impl<'a> Events<'a> {
     ///
     /// # Errors
     /// Damage in a file, what the simulator finds wrong, and another run than the stored one.
-    pub fn tell<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+    pub fn feed<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
         if !self.window.is_all() {
             let within = Within::new(self.window, sink);
             let mut within = if self.moved { within.moved() } else { within };

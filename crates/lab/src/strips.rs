@@ -41,6 +41,6 @@ pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Re
     let world = World::new(cpus, Vec::new(), Vec::new());
     let width = end.0.div_ceil(COUNTS).max(1);
     let mut sink = Gather::new(cpus, names, Follows::Points(world), width);
-    events.tell(&mut sink, stop)?;
+    events.feed(&mut sink, stop)?;
     Ok(sink.finish(measured_from, end).fitted(room, &windows(&record.found.waits)))
 }

@@ -423,7 +423,7 @@ impl RunRequest<'_> {
                         let further = self.budget.map_or(Some(0), |budget| budget.further_runs(first));
                         forging::foretell(&builds, (first, further), self.jobs())?;
                     }
-                    guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
+                    guests.built = forging::build_all(&builds, &experiment.variants, self.quiet)?;
                 }
                 plan_in_guests(&experiment, &guests, self.wanted)?
             }
@@ -539,7 +539,7 @@ fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
     Ok(folders_made_by_looks(runs.iter().map(|run| run.path.as_path())))
 }
 
-impl budget::Lab for Looking<'_> {
+impl budget::LookRuns for Looking<'_> {
     fn make(&mut self, part: &Plan) -> Result<Finished> {
         self.request.work(part, self.experiment, self.store, &self.question.looks)
     }

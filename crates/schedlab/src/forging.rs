@@ -8,7 +8,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernels::cache;
 use schedlab_kernels::forecast::{Forecast, Speed, forecast};
 use schedlab_kernels::{Listener, Made, Recipe, Setting, Step};
-use schedlab_lab::builds::{self, Wanted};
+use schedlab_lab::builds::{self, KernelOrder};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn about(seconds: f64) -> String {
 ///
 /// # Errors
 /// As [`schedlab_kernels::build`] for sources and tools.
-pub fn foretell(wanted: &[Wanted], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
+pub fn foretell(wanted: &[KernelOrder], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
     let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
@@ -152,14 +152,18 @@ pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
 ///
 /// # Errors
 /// As [`build`], and for features that neither the tables nor the patches have.
-pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTreeMap<String, Image>> {
+pub fn build_all(
+    wanted: &[KernelOrder],
+    variants: &[Variant],
+    quiet: bool,
+) -> Result<BTreeMap<String, Image>> {
     let mut images = BTreeMap::new();
     if wanted.is_empty() {
         return Ok(images);
     }
     let cache = cache::folder(None)?;
     // Patched kernels come first: a patch that does not apply is told before anything is compiled.
-    let mut wanted: Vec<&Wanted> = wanted.iter().collect();
+    let mut wanted: Vec<&KernelOrder> = wanted.iter().collect();
     wanted.sort_by_key(|w| w.recipe.patches.is_empty());
     for one in &wanted {
         let made = build(&one.recipe, &cache, quiet)

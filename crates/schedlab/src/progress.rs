@@ -106,7 +106,7 @@ impl Progress for Bar {
         self.0.set_position(done as u64);
         self.message(words);
     }
-    fn tell(&self, text: &str) {
+    fn note(&self, text: &str) {
         if !self.1 {
             self.above(|| output::note(text));
         }

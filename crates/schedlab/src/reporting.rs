@@ -41,7 +41,7 @@ pub struct Subject {
 }
 
 /// How it is to be made.
-pub struct Asked {
+pub struct PageRequest {
     /// The command line, to be told in the page.
     pub command: String,
     /// The variants whose CPUs are shown over time, at most two; empty: chosen. `None`: none is shown.
@@ -93,7 +93,7 @@ pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>)
 ///
 /// # Errors
 /// A record that can't be read, runs that can't be compared, an interruption, or a file that can't be written.
-pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
+pub fn write(subject: Subject, asked: &PageRequest, file: &Path) -> Result<Written> {
     let (mut folders, mut dirs) = (Folders::default(), BTreeMap::new());
     let stored: Vec<RunDir> = subject.runs.iter().map(|named| named.run.clone()).collect();
     let records = outlines(&stored)?;

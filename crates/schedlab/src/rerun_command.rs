@@ -226,7 +226,8 @@ fn kernel(record: &Record) -> Option<Vec<String>> {
     }
     let [policy, nice, slice] = &attributes;
     let attributes = [policy.as_ref(), nice.as_ref(), slice.as_ref()];
-    let made = variants::of(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
+    let made =
+        variants::with_changes(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
     // No option stands for groups of a variant, nor for changes of groups and tasks.
     let of_file = !v.groups.is_empty() || v.at.iter().any(|c| c.group.is_some() || c.task.is_some());
     (!of_file && (record.backend == Backend::Vm || made.is_ok_and(|made| made == *v))).then_some(words)

@@ -119,7 +119,7 @@ fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Resu
 ///
 /// # Errors
 /// As [`parse`], and when two have the same name.
-pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
+pub fn parse_all(texts: &[String]) -> Result<Vec<Variant>> {
     let mut all: Vec<Variant> = Vec::new();
     for text in texts {
         let variant = parse(text)?;
@@ -148,7 +148,7 @@ pub struct Changes<'a> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn of(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
+pub fn with_changes(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
     if let Some(odd) = changes.tunables.iter().find(|t| !t.contains('=')) {
         return Err(no_tunable(odd));
     }
@@ -211,7 +211,7 @@ fn default_profile(machine: &str, running: Option<Version>) -> Version {
 /// As [`parse`].
 pub fn of_image(word: &str, changes: Changes<'_>) -> Result<Variant> {
     // A path may have any character, so it does not go through the parser.
-    let variant = of(RUNNING, changes)?;
+    let variant = with_changes(RUNNING, changes)?;
     let name = variant.name.replacen(RUNNING, word, 1);
     Ok(Variant { name, kernel: word.to_owned(), ..variant })
 }
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(parse("v4.5:NO_SIS_SKIP_TARGET").unwrap().name, "v4.5:NO_SIS_SKIP_TARGET");
         assert!(parse("v4.5").unwrap().is_plain());
         let features = &["NO_SIS_SKIP_TARGET".to_owned()];
-        let same = of("v4.5", Changes { features, ..Changes::default() }).unwrap();
+        let same = with_changes("v4.5", Changes { features, ..Changes::default() }).unwrap();
         assert_eq!(same, parse("v4.5:NO_SIS_SKIP_TARGET").unwrap());
     }
 
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!((times, v.at[1].tunables["nr_migrate"]), (vec![5, 10], 8));
         let (batch, slice) = ("batch".to_owned(), "3ms".to_owned());
         let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
-        let v = of(RUNNING, changes).unwrap();
+        let v = with_changes(RUNNING, changes).unwrap();
         assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
     }
 
@@ -306,7 +306,7 @@ mod tests {
         assert!(error("v4.5:hz=1000@1s").contains("hz can't change"));
         assert!(error("v4.5:NO_LAST_BUDDY@soon").contains("soon"));
         assert!(error("=v4.5").contains("name is empty"));
-        let twice = all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
+        let twice = parse_all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
         assert!(twice.contains("two variants have the name 'v4.5'"));
     }
 }

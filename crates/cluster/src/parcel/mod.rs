@@ -320,10 +320,10 @@ impl Parcel {
                 .at(spot)
         };
         #[derive(Deserialize)]
-        struct Head {
+        struct ParcelHead {
             schema: String,
         }
-        let head: Head = serde_json::from_str(&text).map_err(wrong)?;
+        let head: ParcelHead = serde_json::from_str(&text).map_err(wrong)?;
         if head.schema != SCHEMA {
             let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
             return Err(Error::input(text).help("'schedlab pack' writes parcels").at(Spot::file(file)));

@@ -40,7 +40,7 @@ const PING: &str = "'scontrol ping' tells whether the cluster's controller answe
 
 /// What Slurm says of a task.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Row {
+pub struct SlurmTask {
     /// The array's job.
     pub job: u64,
     /// The task.
@@ -62,7 +62,7 @@ pub struct Row {
 }
 
 /// Reads what squeue prints in the fields that it is asked for. Lines of other forms are left out.
-pub fn parse_squeue(text: &str) -> Vec<Row> {
+pub fn parse_squeue(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
         let mut next = || fields.next();
@@ -72,14 +72,14 @@ pub fn parse_squeue(text: &str) -> Vec<Row> {
         let (node, reason) = (next()?.to_owned(), next()?.to_owned());
         let restarts = next()?.parse().unwrap_or(0);
         let (code, signal) = ((status >> 8 & 0xff) as u8, (status & 0x7f) as u8);
-        Some(Row { job, task, state, code, signal, cancelled_by: None, node, reason, restarts })
+        Some(SlurmTask { job, task, state, code, signal, cancelled_by: None, node, reason, restarts })
     };
     text.lines().filter_map(row).collect()
 }
 
 /// Reads what sacct prints in the fields that it is asked for. Tasks that are not begun stand as ranges there, and are
 /// left out.
-pub fn parse_sacct(text: &str) -> Vec<Row> {
+pub fn parse_sacct(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
         let mut next = || fields.next();
@@ -87,7 +87,7 @@ pub fn parse_sacct(text: &str) -> Vec<Row> {
         let words = next()?;
         let (state, by) = words.split_once(" by ").map_or((words, None), |(s, by)| (s, by.parse().ok()));
         let (code, signal) = next()?.split_once(':')?;
-        Some(Row {
+        Some(SlurmTask {
             job: job_number(job)?,
             task: task.parse().ok()?,
             state: state.to_owned(),
@@ -95,7 +95,7 @@ pub fn parse_sacct(text: &str) -> Vec<Row> {
             signal: signal.parse().ok()?,
             cancelled_by: by,
             node: next()?.to_owned(),
-            ..Row::default()
+            ..SlurmTask::default()
         })
     };
     text.lines().filter_map(row).collect()
@@ -110,14 +110,14 @@ pub fn parse_max_array(config: &str) -> usize {
 }
 
 /// What a program said.
-struct Said {
+struct ProgramOutput {
     /// How it ended; `None` if it was too slow.
     status: Option<ExitStatus>,
     out: String,
     err: String,
 }
 
-impl Said {
+impl ProgramOutput {
     fn ok(&self) -> bool {
         self.status.is_some_and(|s| s.success())
     }
@@ -185,10 +185,10 @@ fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<Output> {
 }
 
 /// The answer of a program that writes without an end.
-fn endless(program: &str) -> Said {
+fn endless(program: &str) -> ProgramOutput {
     let err =
         format!("{program} writes more than {} MB, and no answer of Slurm's is so long", MOST_BYTES >> 20);
-    Said { status: None, out: String::new(), err }
+    ProgramOutput { status: None, out: String::new(), err }
 }
 
 /// Slurm, as its programs give access to it.
@@ -205,7 +205,7 @@ impl Slurm<'_> {
         Slurm { stop, limit: LIMIT }
     }
 
-    fn call(&self, program: &str, args: &[String]) -> Result<Said> {
+    fn call(&self, program: &str, args: &[String]) -> Result<ProgramOutput> {
         let mut command = Command::new(program);
         KEPT_FROM_SLURM.iter().for_each(|name| _ = command.env_remove(name));
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -236,7 +236,7 @@ impl Slurm<'_> {
                     });
                 }
                 return Ok(match texts.map(Option::flatten) {
-                    [Some(out), Some(err)] => Said { status: Some(status), out, err },
+                    [Some(out), Some(err)] => ProgramOutput { status: Some(status), out, err },
                     _ => endless(program),
                 });
             }
@@ -256,7 +256,7 @@ impl Slurm<'_> {
                 let _ = child.kill();
                 let _ = child.wait();
                 let err = format!("{program} gives no answer within {}s", began.elapsed().as_secs());
-                return Ok(Said { status: None, out: String::new(), err });
+                return Ok(ProgramOutput { status: None, out: String::new(), err });
             }
             std::thread::sleep(NAP);
         }
@@ -280,7 +280,7 @@ impl Slurm<'_> {
         }
     }
     /// The error of a sbatch after which a job may be there or not.
-    fn unsure(&self, said: &Said) -> Error {
+    fn unsure(&self, said: &ProgramOutput) -> Error {
         let help = format!("{PING}; the same command looks for the job before it submits another");
         if said.status.is_none() && self.stop.load(Ordering::Relaxed) {
             let text = "interrupted before Slurm said whether it took the job";
@@ -309,7 +309,7 @@ impl Slurm<'_> {
     ///
     /// # Errors
     /// When there is no squeue, or it refuses.
-    pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<Row>, String>> {
+    pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<SlurmTask>, String>> {
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let args = ["--noheader", "--array", "--states=all"].map(str::to_owned);
         let which = [format!("--jobs={}", numbers.join(",")), format!("--Format={SQUEUE}")];
@@ -327,7 +327,7 @@ impl Slurm<'_> {
     }
 
     /// The tasks of these jobs in the cluster's accounts; `None` if it keeps none.
-    pub fn accounted(&self, jobs: &[u64]) -> Option<Vec<Row>> {
+    pub fn accounted(&self, jobs: &[u64]) -> Option<Vec<SlurmTask>> {
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let args = ["--noheader", "--parsable2", "--allocations"].map(str::to_owned);
         let which = [format!("--jobs={}", numbers.join(",")), format!("--format={SACCT}")];
@@ -354,7 +354,7 @@ impl Slurm<'_> {
         }
         let args = ["--noheader", "--parsable2", "--allocations", "--format=JobID", "--starttime=now-7days"];
         let args: Vec<String> = args.map(str::to_owned).into_iter().chain(which).collect();
-        let said = self.call("sacct", &args).ok().filter(Said::ok);
+        let said = self.call("sacct", &args).ok().filter(ProgramOutput::ok);
         Ok(said.and_then(|s| parse_job(&s.out)))
     }
 

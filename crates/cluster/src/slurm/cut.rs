@@ -10,7 +10,7 @@ use schedlab_lab::plan::Plan;
 use std::collections::BTreeMap;
 
 /// Wall time by the hash of a cell: number of runs, and their sum in seconds.
-pub type Known = BTreeMap<String, (u64, f64)>;
+pub type WallTimes = BTreeMap<String, (u64, f64)>;
 
 /// What a live run takes beside its workload, in seconds: the start of an agent, or the boot of a guest.
 const AROUND_LIVE_S: f64 = 2.0;
@@ -22,7 +22,7 @@ pub const GUESS_S: f64 = 60.0;
 ///
 /// # Errors
 /// When a workload can't be built.
-pub fn expected_s(cells: &[Cell], hashes: &[String], known: &Known) -> Result<Vec<Option<f64>>> {
+pub fn expected_s(cells: &[Cell], hashes: &[String], known: &WallTimes) -> Result<Vec<Option<f64>>> {
     let mean = |hash: &String| known.get(hash).filter(|(runs, _)| *runs > 0).map(|(n, s)| s / *n as f64);
     // What is known of other simulations is carried over by their size.
     let (mut seconds, mut sizes) = (0.0, 0.0);
@@ -186,8 +186,8 @@ mod tests {
     fn what_is_known_of_one_simulation_is_carried_over_to_larger_ones() {
         let plan = plan(1);
         let hashes: Vec<String> = plan.cells.iter().map(|c| c.hash().unwrap()).collect();
-        assert_eq!(expected_s(&plan.cells, &hashes, &Known::new()).unwrap(), [None; 4]);
-        let known = Known::from([(hashes[0].clone(), (2, 3.0))]);
+        assert_eq!(expected_s(&plan.cells, &hashes, &WallTimes::new()).unwrap(), [None; 4]);
+        let known = WallTimes::from([(hashes[0].clone(), (2, 3.0))]);
         let told = expected_s(&plan.cells, &hashes, &known).unwrap();
         assert_eq!(told[0], Some(1.5));
         assert!(told.iter().all(|s| s.is_some_and(|s| (s - 1.5).abs() < 1e-9)), "the same size: {told:?}");

@@ -279,7 +279,7 @@ impl Journal {
     /// The entry in a folder, if there is one. The folder gives its name.
     fn entry(&self, folder: &Path) -> Result<Option<Submission>> {
         #[derive(Deserialize)]
-        struct Head {
+        struct EntryHead {
             schema: String,
         }
         let file = folder.join(ENTRY_FILE);
@@ -289,7 +289,7 @@ impl Journal {
                 .help("if its jobs have ended, take its folder away")
                 .at(Spot::file(&file))
         };
-        let head: Head = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let head: EntryHead = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         if head.schema != SCHEMA {
             return Err(wrong(format!("schema is '{}', and '{SCHEMA}' was expected", head.schema)));
         }

@@ -99,7 +99,7 @@ pub trait Progress: Sync {
     /// So many runs are done while others make them; `words` say how these are.
     fn waiting(&self, _done: usize, _words: &str) {}
     /// Something that the reader must know at once.
-    fn tell(&self, _text: &str) {}
+    fn note(&self, _text: &str) {}
 }
 
 /// No progress shown.
@@ -137,11 +137,11 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// When the engine can't be reached, refuses, or a run fails.
-    fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool>;
+    fn make(&self, wanted: &MissingRuns<'_>, session: &Session<'_>) -> Result<bool>;
 }
 
 /// The runs of a plan that a store lacks, as an engine gets them.
-pub struct Wanted<'a> {
+pub struct MissingRuns<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The names of its cells.
@@ -189,7 +189,7 @@ impl Session<'_> {
             if self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let outcome = self.one(&plan.cells[run.cell], &hashes[run.cell], run.seed);
+            let outcome = self.find_or_make(&plan.cells[run.cell], &hashes[run.cell], run.seed);
             if outcome.is_err() {
                 failed.fetch_min(at, Ordering::Relaxed);
             }
@@ -218,7 +218,7 @@ impl Session<'_> {
         let no_store = || Error::internal("runs that are made elsewhere are kept in a store");
         let store = self.store.ok_or_else(no_store)?;
         let made: BTreeSet<usize> = missing.iter().copied().collect();
-        let whole = engine.make(&Wanted { plan, hashes, missing, store }, self)?;
+        let whole = engine.make(&MissingRuns { plan, hashes, missing, store }, self)?;
         self.progress.start(plan.runs.len());
         let read = |(at, run): (usize, &Run)| {
             let cell = &plan.cells[run.cell];
@@ -248,7 +248,7 @@ impl Session<'_> {
         if self.outlines { run.outline_of(cell) } else { run.record_of(cell) }
     }
 
-    fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
+    fn find_or_make(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
             Ok(Some((record, true))) => self.progress.done(cell, seed, Done::Found(record)),

@@ -22,7 +22,7 @@ const NO_MAKE: &str = "smp-1";
 
 /// A CPU and the units it belongs to, each named by a number that its CPUs have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct CpuUnits {
     /// The kernel's number of the CPU.
     cpu: u64,
     package: u64,
@@ -34,7 +34,7 @@ struct Place {
 
 /// What a text says of a machine.
 struct Read {
-    places: Vec<Place>,
+    places: Vec<CpuUnits>,
     /// Distances of the nodes, in the order of their numbers; empty: not known.
     distances: Vec<Vec<u32>>,
     /// The model of its CPUs; "" if it is not known.
@@ -159,7 +159,7 @@ fn with_topology(name: &str, about: String, source: String, topology: Topology) 
     Ok(Machine { name: name.to_owned(), about, topology, ..machine })
 }
 
-fn distinct(places: &[Place], unit: impl Fn(&Place) -> u64) -> Vec<u64> {
+fn distinct(places: &[CpuUnits], unit: impl Fn(&CpuUnits) -> u64) -> Vec<u64> {
     let mut all: Vec<u64> = places.iter().map(unit).collect();
     all.sort_unstable();
     all.dedup();
@@ -167,10 +167,10 @@ fn distinct(places: &[Place], unit: impl Fn(&Place) -> u64) -> Vec<u64> {
 }
 
 /// Units with numbers from 0 in the order of their CPUs; nodes keep the order of their numbers.
-fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
-    fn ids(places: &[Place], key: impl Fn(&Place) -> (u64, u64)) -> Vec<u32> {
+fn dense(places: &[CpuUnits], nodes: &[u64]) -> Vec<Cpu> {
+    fn ids(places: &[CpuUnits], key: impl Fn(&CpuUnits) -> (u64, u64)) -> Vec<u32> {
         let mut known = BTreeMap::new();
-        let id = |p: &Place| {
+        let id = |p: &CpuUnits| {
             let next = known.len() as u32;
             *known.entry(key(p)).or_insert(next)
         };
@@ -181,7 +181,7 @@ fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
     let llc = ids(places, |p| (p.llc, p.node));
     let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
     let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
-    let one = |(at, place): (usize, &Place)| {
+    let one = |(at, place): (usize, &CpuUnits)| {
         let thread = threads.entry(core[at]).or_insert(0);
         *thread += 1;
         Cpu {

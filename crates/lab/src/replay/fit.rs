@@ -76,7 +76,7 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
         analyser = analyser.on(&machine.topology);
     }
     let mut lower = Lower::on(machine);
-    if !events.tell(&mut Both(&mut analyser, &mut lower), stop)? {
+    if !events.feed(&mut Both(&mut analyser, &mut lower), stop)? {
         return Ok(None);
     }
     let mut found = Findings { duration: cast.end, ..analyser.finish(cast.end) };

@@ -56,7 +56,7 @@ fn is_disturbed(record: &Record) -> bool {
 }
 
 /// The warning about runs that were made again.
-pub fn told(real: &[Record]) -> Option<Warning> {
+pub fn warning(real: &[Record]) -> Option<Warning> {
     let tries = |r: &Record| r.found.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
     let again: Vec<&Record> = real.iter().filter(|r| tries(r).is_some()).collect();
     let repeats: u64 = again.iter().filter_map(|r| tries(r)).map(|n| n.saturating_sub(1)).sum();
@@ -123,7 +123,7 @@ mod tests {
         let kept =
             RepeatDisturbed(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
         let others = kept.found.counters["background.cpu_time"] / 1_000_000;
-        (script.made.into_inner(), others, told(&[kept]).map(|w| w.message))
+        (script.made.into_inner(), others, warning(&[kept]).map(|w| w.message))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use schedlab_record::{Explanation, Record, Value, evaluate};
 ///
 /// # Errors
 /// An interruption, and what the simulator finds wrong.
-pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
+pub fn add_idle_cpus(record: &Record, explanation: &mut Explanation) -> Result<()> {
     if explanation.worst.is_empty() {
         return Ok(());
     }

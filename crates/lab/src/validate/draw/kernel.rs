@@ -4,7 +4,7 @@ use super::Dice;
 
 /// A kernel of which guests have an image, and whose costs in guests were counted.
 #[derive(Debug)]
-pub struct Row {
+pub struct CountedKernel {
     /// The profile.
     pub simulated: &'static str,
     /// The image.
@@ -17,8 +17,8 @@ pub struct Row {
 }
 
 /// The kernels.
-pub const KERNELS: &[Row] = &[
-    Row {
+pub const KERNELS: &[CountedKernel] = &[
+    CountedKernel {
         simulated: "v6.1",
         image: "6.1",
         slices: false,
@@ -40,7 +40,7 @@ pub const KERNELS: &[Row] = &[
             "NO_NI_RANDOM",
         ],
     },
-    Row {
+    CountedKernel {
         simulated: "v7.3",
         image: "7.3",
         slices: true,
