@@ -1,4 +1,4 @@
-//! Variants whose kernels are built: which ones, and of what.
+//! The variants whose kernels are built, and their sources, patches and configuration.
 //!
 //! A variant with a patch, with a fragment of configuration, or whose kernel is a source tree is built. All other
 //! variants of the same kernel are then built, too: a patched kernel is compared with a base of the same
@@ -13,7 +13,6 @@ use std::path::Path;
 /// A kernel to build, with the variants that boot it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelOrder {
-    /// Names of the variants.
     pub variants: Vec<String>,
     /// What it is made of.
     pub recipe: Recipe,
@@ -73,9 +72,6 @@ fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<R
 }
 
 /// A fragment of configuration with its name, which is relative to `folder`; `None` if none is named.
-///
-/// # Errors
-/// When it can't be read.
 pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, String)>> {
     let Some(name) = name else { return Ok(None) };
     let path = folder.join(name);
@@ -86,7 +82,7 @@ pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, Str
 /// The patches that words name: files and folders, relative to `folder`, or patches that ship, by name.
 ///
 /// # Errors
-/// A patch that is not there or can't be read.
+/// A patch that is missing or can't be read.
 pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patch>> {
     let series = series_of(&folder.join(kernel));
     let one = |word: &String| -> Result<Vec<Patch>> {
@@ -102,7 +98,7 @@ pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patc
     Ok(words.iter().map(one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// The series of a kernel's tree, as its Makefile tells it: "6.1"; nothing if there is no such tree.
+/// The series in the Makefile of a kernel's tree, "6.1"; `None` if it is not such a tree.
 fn series_of(tree: &Path) -> Option<String> {
     let text = std::fs::read_to_string(tree.join("Makefile")).ok()?;
     let part = |name: &str| {

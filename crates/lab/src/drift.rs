@@ -2,7 +2,7 @@
 //!
 //! A live record's environment holds the kernel's own description (`record::scheduler`). This module compares
 //! a profile and the domains derived for a machine with it. No difference means that the readable values
-//! agree, not that the code does. Values that could not be read are not compared; [`compared`] tells whether
+//! agree, not that the code does. Values that could not be read are not compared; [`compared`] returns whether
 //! there are any. Checked with the descriptions of 6.1.192 and 7.3.4.
 
 use schedlab_base::CpuId;
@@ -30,7 +30,7 @@ const ELSEWHERE: &[&str] = &[
     "ATTACH_AGE_LOAD",
     // Part of UTIL_EST here.
     "UTIL_EST_FASTUP",
-    // Deadline tasks: there are none.
+    // Deadline tasks are not simulated.
     "HRTICK_DL",
     // Warnings in the kernel's log.
     "LATENCY_WARN",

@@ -8,7 +8,7 @@
 //! If latency does not rise steadily with load, there are several crossings. The search finds one between a
 //! load that held and one that did not, at the first such pair that doubling met. A knee at the cap is
 //! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the
-//! percentile) neither holds nor breaks the limit. The search goes on upwards, where there are more samples,
+//! percentile) neither holds nor breaks the limit. The search continues upwards, where there are more samples,
 //! and claims nothing for that load. A seed in which no load held and some could not be judged has no knee:
 //! that is "cannot tell", not 0.
 

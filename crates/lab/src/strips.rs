@@ -32,8 +32,7 @@ pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Re
     let events = Events::kept(run, record)?;
     // A damaged time would make as many bins.
     let end = events.cast().end;
-    let mut events =
-        events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) }, false)?;
+    let mut events = events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) })?;
     let (cast, measured_from) = (events.cast(), events.measured_from());
     let cpus = cast.cpus.max(record.machine.topology.nr_cpus());
     let named = |a: &schedlab_trace::Actor| TaskName { name: a.name.clone(), background: a.background };

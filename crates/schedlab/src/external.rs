@@ -39,7 +39,6 @@ pub struct External {
 
 /// A command as a workload, as the command line describes it.
 pub struct CommandWorkload {
-    /// The workload.
     pub spec: Spec,
     /// Its load's name in records.
     pub load: Option<String>,
@@ -97,9 +96,6 @@ impl External {
 }
 
 /// Prints the known tools.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn list(json: bool) -> Result<()> {
     #[derive(serde::Serialize)]
     struct ToolRow {

@@ -27,7 +27,6 @@ pub struct NameList {
     list: fn() -> Vec<Name>,
 }
 
-/// Every list.
 const LISTS: &[NameList] = &[
     NameList { name: "keys", about: "the tables of an experiment and their keys", list: keys },
     NameList {
@@ -50,7 +49,7 @@ impl NameList {
     /// The list of that name; `None`, the list of lists, for an empty name.
     ///
     /// # Errors
-    /// When there is no such list; the error offers the nearest name.
+    /// When the list does not exist; the error offers the nearest name.
     pub fn parse(word: &str) -> Result<Option<&'static NameList>> {
         if word.is_empty() {
             return Ok(None);
@@ -61,9 +60,6 @@ impl NameList {
 }
 
 /// Prints a list, or the list of lists.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn print(what: Option<&NameList>, json: bool) -> Result<()> {
     let (title, names) = match what {
         Some(what) => (what.name, (what.list)()),

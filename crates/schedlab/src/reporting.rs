@@ -42,7 +42,7 @@ pub struct Subject {
 
 /// How it is to be made.
 pub struct PageRequest {
-    /// The command line, to be told in the page.
+    /// The command line, which the page shows.
     pub command: String,
     /// The variants whose CPUs are shown over time, at most two; empty: chosen. `None`: none is shown.
     pub strips: Option<Vec<String>>,
@@ -257,7 +257,7 @@ fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         };
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
-    // The load that changed most tells most; among equals the first.
+    // The load that changed most, among equals the first.
     let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
     let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
     let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);

@@ -32,9 +32,12 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
     }
     seeds.first()?;
     // `bench` makes one run by default, so one needs no option. An experiment, and drawn costs, have other defaults.
-    let runs = |n: usize| match n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
-        true => pair("runs", n).to_vec(),
-        false => Vec::new(),
+    let runs = |n: usize| {
+        if n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
+            pair("runs", n).to_vec()
+        } else {
+            Vec::new()
+        }
     };
     let live =
         record.backend != Backend::Sim && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
@@ -135,7 +138,7 @@ fn surroundings(record: &Record) -> Vec<String> {
 }
 
 fn workload(record: &Record) -> Option<Vec<String>> {
-    match serde_json::from_value(record.spec.clone()).ok()? {
+    match schedlab_lab::rerun::spec_of(record).ok()? {
         Spec::Bench { name, params } => benchmark(&name, &params),
         Spec::RtApp { file, runtime, .. } => {
             let runtime = runtime.into_iter().flat_map(|time| pair("runtime", format!("{}ns", time.0)));

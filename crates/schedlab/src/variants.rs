@@ -36,9 +36,6 @@ pub fn parse(text: &str) -> Result<Variant> {
 
 /// As [`parse`], and in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image: a
 /// series such as `6.1`, or the path of a bzImage, behind which changes stand after a colon only.
-///
-/// # Errors
-/// As [`parse`].
 pub fn in_short(text: &str) -> Result<Variant> {
     let colons = match text.split_once('+') {
         Some((kernel, changes)) if !text.contains(['/', ':']) => {
@@ -145,9 +142,6 @@ pub struct Changes<'a> {
 }
 
 /// A kernel with changes given one by one; the variant's name holds them.
-///
-/// # Errors
-/// As [`parse`].
 pub fn with_changes(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
     if let Some(odd) = changes.tunables.iter().find(|t| !t.contains('=')) {
         return Err(no_tunable(odd));
@@ -206,9 +200,6 @@ fn default_profile(machine: &str, running: Option<Version>) -> Version {
 }
 
 /// An image with changes given one by one; `word` names the image, and begins the variant's name.
-///
-/// # Errors
-/// As [`parse`].
 pub fn of_image(word: &str, changes: Changes<'_>) -> Result<Variant> {
     // A path may have any character, so it does not go through the parser.
     let variant = with_changes(RUNNING, changes)?;

@@ -146,9 +146,6 @@ impl RunPlace {
         Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
     /// What makes the runs; `store` is where they are stored, and their events, if that is asked for.
-    ///
-    /// # Errors
-    /// As [`common::backends`].
     pub fn backends(&self, store: &Path) -> Result<Backends> {
         common::backends(self.watch.keep_events.then(|| store.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! Results on their way: the runs of a parcel that a machine without the store has made, as one file.
+//! Results in transit: a parcel's runs, made on a machine without the store, as one file.
 //!
 //! The file is lines of JSON. The first says which versions made the runs and how many there are. Each further line is
 //! a run: cell, seed, and its files as base64 with a checksum each. [`unpack`] looks at everything before it stores
@@ -126,11 +126,11 @@ pub struct Unpacked {
     pub other: usize,
 }
 
-/// Puts the runs of a file of results into a store. Everything is checked first.
+/// Puts the runs of a file of results into a store, after checking all of them.
 ///
 /// # Errors
-/// A file that is not whole or not ours, results of another version, a checksum, cell or seed that is not that of the
-/// record, and a store that can't take a run.
+/// A file that is cut off or is not a file of results, results of another version, a checksum, cell or seed that
+/// differs from the record, and a store that can't take a run.
 pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
     let mut source = opened(file)?;
     each(file, &source, &mut |_, _| Ok(()))?;

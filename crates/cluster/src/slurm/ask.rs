@@ -1,10 +1,10 @@
 //! Slurm's programs: sbatch, squeue, sacct, scontrol and scancel, and what they print.
 //!
-//! squeue knows jobs until some minutes after their end, sacct knows them for ever where the cluster keeps accounts.
+//! squeue lists a job until some minutes after its end. sacct lists it for ever where the cluster keeps accounts.
 //! Both are asked for named fields.
 //!
-//! A program may be slow: the controller is busy, or away. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop flag
-//! is set. What has not ended by then counts as a Slurm that does not answer.
+//! A program may be slow because the controller is busy or down. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop
+//! flag is set. What has not ended by then counts as a Slurm that does not answer.
 
 use schedlab_base::{Error, ErrorKind, Result, own_uid};
 use std::io::Read;
@@ -18,27 +18,27 @@ use std::time::{Duration, Instant};
 const SQUEUE: &str = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,NodeList:|,Reason:|,RestartCnt:|";
 /// Fields of sacct, in the order of [`parse_sacct`].
 const SACCT: &str = "JobID,State,ExitCode,NodeList";
-/// Tasks of an array, where a cluster does not tell its limit.
+/// Most tasks of an array where the cluster does not report its limit.
 const USUAL_ARRAY: usize = 1000;
 /// A program that has not ended after this time does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The same once the stop flag is set, from then on.
 const LIMIT_STOPPED: Duration = Duration::from_secs(3);
-/// The output of a program that has ended is waited for so long: a process that it left behind may hold the pipe.
+/// How long to wait for the output of a program that has ended: a process that it left behind may hold the pipe.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
 /// The longest output that is read: a million tasks take less. A program that writes more does not answer.
 const MOST_BYTES: u64 = 64 << 20;
 /// The largest number of a job: Slurm keeps it in 32 bits.
 const MOST_JOB: u64 = u32::MAX as u64 - 2;
-/// Between two looks whether a program has ended.
+/// How often a program is checked for its end.
 const NAP: Duration = Duration::from_millis(10);
 /// Variables of a job around this command, which sbatch would hand to our jobs; and one that would have sbatch wait for
 /// the job's end, with the journal's lock held.
 const KEPT_FROM_SLURM: [&str; 2] = ["SLURM_RESTART_COUNT", "SBATCH_WAIT"];
 /// What to do when Slurm does not answer.
-const PING: &str = "'scontrol ping' tells whether the cluster's controller answers";
+const PING: &str = "'scontrol ping' shows whether the cluster's controller answers";
 
-/// What Slurm says of a task.
+/// A task as Slurm reports it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SlurmTask {
     /// The array's job.
@@ -53,7 +53,6 @@ pub struct SlurmTask {
     pub signal: u8,
     /// The user that cancelled it, if Slurm names one.
     pub cancelled_by: Option<u32>,
-    /// Its node.
     pub node: String,
     /// Why it waits, or ended.
     pub reason: String,
@@ -61,7 +60,7 @@ pub struct SlurmTask {
     pub restarts: u32,
 }
 
-/// Reads what squeue prints in the fields that it is asked for. Lines of other forms are left out.
+/// Parses squeue's output. Lines of another form are skipped.
 pub fn parse_squeue(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
@@ -77,8 +76,8 @@ pub fn parse_squeue(text: &str) -> Vec<SlurmTask> {
     text.lines().filter_map(row).collect()
 }
 
-/// Reads what sacct prints in the fields that it is asked for. Tasks that are not begun stand as ranges there, and are
-/// left out.
+/// Parses sacct's output. Array tasks that have not begun appear as ranges and are
+/// skipped.
 pub fn parse_sacct(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
@@ -109,7 +108,7 @@ pub fn parse_max_array(config: &str) -> usize {
     size.unwrap_or(USUAL_ARRAY).max(1)
 }
 
-/// What a program said.
+/// A program's exit status and output.
 struct ProgramOutput {
     /// How it ended; `None` if it was too slow.
     status: Option<ExitStatus>,
@@ -130,7 +129,7 @@ impl ProgramOutput {
             "Connection timed out",
             "Zero Bytes were",
         ];
-        // A program without an exit code was killed, so what it did is not known either.
+        // A program without an exit code was killed. What it did is unknown, too.
         self.status.is_none_or(|s| s.code().is_none()) || WORDS.iter().any(|words| self.err.contains(words))
     }
     fn complaint(&self) -> String {
@@ -138,7 +137,7 @@ impl ProgramOutput {
     }
 }
 
-/// What a sbatch that gave no number did.
+/// How a call of sbatch without a job number ended.
 pub struct NotTaken {
     /// Its error.
     pub error: Error,
@@ -265,7 +264,7 @@ impl Slurm<'_> {
     /// Submits a job; its number.
     ///
     /// # Errors
-    /// When there is no sbatch, or it refuses, with Slurm's words; and when it does not say what Slurm did.
+    /// When sbatch is missing, when it refuses (with Slurm's words), and when it does not report what Slurm did.
     pub fn submit(&self, args: &[String]) -> std::result::Result<u64, NotTaken> {
         let said = self.call("sbatch", args).map_err(|error| NotTaken { error, sure: true })?;
         if !said.ok() && !said.is_away() {
@@ -286,9 +285,10 @@ impl Slurm<'_> {
             let text = "interrupted before Slurm said whether it took the job";
             return Error::new(ErrorKind::CheckFailed, text).help(help);
         }
-        let words = match said.ok() {
-            true => format!("sbatch printed '{}' and not one job's number", shown(&said.out)),
-            false => said.complaint(),
+        let words = if said.ok() {
+            format!("sbatch printed '{}' and not one job's number", shown(&said.out))
+        } else {
+            said.complaint()
         };
         Error::machine(format!("Slurm may or may not have taken the job: {words}")).help(help)
     }
@@ -296,7 +296,7 @@ impl Slurm<'_> {
     /// The most tasks of an array here.
     ///
     /// # Errors
-    /// When there is no Slurm, or it can't be reached.
+    /// When Slurm is missing or can't be reached.
     pub fn max_array(&self) -> Result<usize> {
         let said = self.call("scontrol", &["show".to_owned(), "config".to_owned()])?;
         if !said.ok() {
@@ -308,7 +308,7 @@ impl Slurm<'_> {
     /// The tasks of these jobs that squeue knows; `Err` with its words if Slurm can't be reached.
     ///
     /// # Errors
-    /// When there is no squeue, or it refuses.
+    /// When squeue is missing or refuses.
     pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<SlurmTask>, String>> {
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let args = ["--noheader", "--array", "--states=all"].map(str::to_owned);

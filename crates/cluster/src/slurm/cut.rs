@@ -1,4 +1,4 @@
-//! From runs to tasks, so many in each that a task takes minutes; and the estimate of a run's wall time.
+//! Cuts runs into tasks of some minutes each, and estimates the wall time of a run.
 //!
 //! Runs of live cells stay in blocks: two rounds of one load on one machine, in which the variants come forwards and
 //! backwards (A B B A). A block is never cut.
@@ -15,10 +15,10 @@ pub type WallTimes = BTreeMap<String, (u64, f64)>;
 /// What a live run takes beside its workload, in seconds: the start of an agent, or the boot of a guest.
 const AROUND_LIVE_S: f64 = 2.0;
 const AROUND_GUEST_S: f64 = 20.0;
-/// A run of which nothing is known.
+/// The estimate where nothing is known.
 pub const GUESS_S: f64 = 60.0;
 
-/// Seconds that each cell's runs are expected to take; `None` for those of which nothing is known.
+/// The expected seconds of each cell's run; `None` where nothing is known.
 ///
 /// # Errors
 /// When a workload can't be built.
@@ -99,9 +99,10 @@ fn task(plan: &Plan, live: bool, blocks: Vec<Vec<usize>>) -> Task {
     let run = |r: usize| (plan.runs[r].cell, plan.runs[r].seed);
     let blocks: Vec<Vec<(usize, u64)>> =
         blocks.into_iter().map(|b| b.into_iter().map(run).collect()).collect();
-    match live {
-        true => Task { together: true, blocks },
-        false => Task { together: false, blocks: vec![blocks.into_iter().flatten().collect()] },
+    if live {
+        Task { together: true, blocks }
+    } else {
+        Task { together: false, blocks: vec![blocks.into_iter().flatten().collect()] }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine of a cluster: the missing runs of a plan as job arrays of Slurm.
 //!
 //! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them with a journal
-//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Nothing but the store says that a run
+//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Only the store decides that a run
 //! is done: a run is a folder that is renamed into its place, so commands that wait, tasks that are started twice and
 //! commands at the same time need no protocol beside it. A run that a task under way has is never submitted again.
 
@@ -36,7 +36,6 @@ const MEASURED_FOR: Duration = Duration::from_secs(10);
 pub struct Cluster {
     /// What is asked of Slurm.
     pub options: SlurmOptions,
-    /// The experiment's name.
     pub experiment: String,
     /// How runs are made.
     pub how: Protocol,
@@ -247,7 +246,7 @@ impl Submitting<'_> {
         Ok(name)
     }
 
-    /// What is known of the wall time of runs: from the reports of earlier tasks, or else from one simulation that is
+    /// The wall time of runs, from the reports of earlier tasks, or else from one simulation that is
     /// made here, and kept.
     fn known(&self, runs: &mut Vec<usize>) -> Result<WallTimes> {
         let mut known = WallTimes::new();
@@ -285,7 +284,7 @@ impl Submitting<'_> {
                 .note(&format!("one run is not done after {}s here", MEASURED_FOR.as_secs()));
         }
         let hash = self.wanted.hashes[cell].clone();
-        // What was given up is taken to be half way.
+        // A run that was given up is assumed to be half done.
         known.insert(hash, (1, if runs.contains(&first) { took * 2.0 } else { took }));
         Ok(known)
     }

@@ -1,15 +1,14 @@
-//! What becomes of a task, from what Slurm and the task's own report say: pure rules.
+//! The fate of a task, by pure rules from Slurm's state and the task's own report.
 //!
-//! A task that the cluster lost is made again. A task that failed by bad input or our fault would fail again, so it is
-//! not repeated. A failure before the first run, on a node that lacks the folder or the executable, would meet every
-//! task.
+//! A task that the cluster lost is submitted again. A task that failed on bad input or a fault of schedlab would fail
+//! again: it is not repeated. A node that lacks the folder or the executable would fail every task.
 
 use super::ask::SlurmTask;
 
 /// Exit code of the job's script where the node does not have the folder.
 pub const NO_FOLDER: u8 = 66;
 
-/// The end of a task, or that it has none yet.
+/// How a task ended, or that it has not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TaskFate {
     /// It waits or runs.
@@ -84,7 +83,7 @@ fn failed(row: &SlurmTask, on: &str) -> TaskFate {
         (_, signal) if FROM_OUTSIDE.contains(&signal) => {
             TaskFate::Lost(format!("killed by signal {signal}{on}"))
         }
-        // A worker that is asked to stop ends so, and shells tell a killed child so.
+        // A worker that is asked to stop ends with this code, and shells report a killed child with it.
         (1 | 129 | 137 | 143, 0) => TaskFate::Lost(format!("stopped{on}, exit code {}", row.code)),
         (code, 0) => TaskFate::Failed(format!("exit code {code}{on}")),
         (_, signal) => TaskFate::Failed(format!("signal {signal}{on}")),

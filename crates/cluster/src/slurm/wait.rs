@@ -479,7 +479,6 @@ pub enum TaskState {
 /// A submission as `schedlab jobs` shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SubmissionState {
-    /// The experiment's name.
     pub experiment: String,
     /// Numbers of its jobs.
     pub jobs: Vec<u64>,

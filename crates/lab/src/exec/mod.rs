@@ -1,4 +1,4 @@
-//! Executors: from a cell and a seed to a record; and the loop that works off a plan.
+//! Executors make a record of a cell and a seed; a session makes all runs of a plan.
 //!
 //! A run that is in the store already is not made again: cell and seed decide a simulated run. Runs are
 //! stored as they end, so that an interruption loses only those under way. Records come back in the plan's
@@ -29,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// The record.
     pub record: Record,
     /// Files kept beside it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
@@ -39,15 +38,12 @@ pub struct Made {
 
 impl Made {
     /// Stores the run, with further files (name, content) beside its record.
-    ///
-    /// # Errors
-    /// As [`Store::put`].
     pub fn put(&self, store: &Store, hash: &str, seed: u64, attach: &[(&str, &[u8])]) -> Result<Stored> {
         let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
         let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
         let events = self.events.as_deref().map(|path| (EVENTS_FILE, path));
         let stored = store.put_with(hash, seed, &self.record, &files, events);
-        // If it was not moved, nobody wants it.
+        // A store that already has the run does not move it.
         let _ = self.events.as_deref().map(std::fs::remove_file);
         stored
     }
@@ -98,7 +94,7 @@ pub trait Progress: Sync {
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
     /// So many runs are done while others make them; `words` say how these are.
     fn waiting(&self, _done: usize, _words: &str) {}
-    /// Something that the reader must know at once.
+    /// Shows a message at once.
     fn note(&self, _text: &str) {}
 }
 
@@ -126,7 +122,7 @@ pub struct Session<'a> {
     pub stop: &'a AtomicBool,
     /// Makes missing runs elsewhere; `None`: this process makes them.
     pub engine: Option<&'a dyn Engine>,
-    /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole
+    /// Stored runs stay in memory as outlines only ([`schedlab_record::RunDir::outline`]): whole
     /// records of 10,000 runs would take 10 GB.
     pub outlines: bool,
 }
@@ -142,13 +138,11 @@ pub trait Engine: Sync {
 
 /// The runs of a plan that a store lacks, as an engine gets them.
 pub struct MissingRuns<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The names of its cells.
     pub hashes: &'a [String],
     /// Indices into the plan's runs.
     pub missing: Vec<usize>,
-    /// The store.
     pub store: &'a Store,
 }
 

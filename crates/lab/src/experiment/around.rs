@@ -1,5 +1,5 @@
-//! What is around an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines behind a
-//! link. Each may be for some loads only.
+//! The surroundings of an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines
+//! behind a link. Each may be for some loads only.
 
 use super::keys;
 use super::loads::{self, Workload};
@@ -152,7 +152,7 @@ impl<'t> Around<'t> {
     }
 }
 
-/// Reads what a `[[beside]]` has.
+/// Reads a `[[beside]]`.
 fn other(table: &Table<'_>, folder: &Path) -> Result<Neighbour> {
     table.label("called")?;
     if let Some((name, text)) = loads::rtapp_beside(table, folder)? {
@@ -233,7 +233,6 @@ fn behind_a_link(table: &Table<'_>) -> Result<RemoteSpec> {
     })
 }
 
-/// A task group.
 fn group(table: &Table<'_>) -> Result<GroupSpec> {
     let path = table.required("path", table.string("path")?)?;
     group::find_or_declare(&mut vec![schedlab_workload::GroupDecl::root()], path)
@@ -264,7 +263,6 @@ fn group(table: &Table<'_>) -> Result<GroupSpec> {
     Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, cpus, tasks })
 }
 
-/// A virtual machine.
 fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
     let periodic_tick = match table.string("tick")? {
         None | Some("nohz") => false,

@@ -108,9 +108,7 @@ fn judged<T: Sync, U: Send>(
 pub struct LosingWorkload {
     /// The class of the loss, which names its files.
     pub class: Class,
-    /// The workload.
     pub specimen: Specimen,
-    /// The loss.
     pub loss: Loss,
     /// The loss of the workload from which it was shrunk.
     pub before: Loss,
@@ -135,10 +133,7 @@ pub struct Hunt {
     pub interrupted: bool,
 }
 
-/// Hunts. `progress` is told the number of specimens judged and the largest losses so far.
-///
-/// # Errors
-/// When a run fails.
+/// Hunts. `progress` gets the number of specimens judged and the largest losses so far.
 pub fn hunt(
     judge: &Judge,
     seed: u64,

@@ -28,10 +28,7 @@ pub struct Shrunk {
     pub whole: bool,
 }
 
-/// Shrinks a specimen while it shows its loss, until `over` says that there is no more time.
-///
-/// # Errors
-/// When a run fails.
+/// Shrinks a specimen while it shows its loss, until `over` returns that the time is used.
 pub fn shrunk(
     first: &Specimen,
     loss: &Loss,

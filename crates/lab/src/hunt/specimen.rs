@@ -111,11 +111,10 @@ pub struct TaskKind {
 pub struct Specimen {
     /// Index into the space's machines.
     pub machine: usize,
-    /// The tasks.
     pub kinds: Vec<TaskKind>,
 }
 
-/// The name of a kind's tasks; letters, because numbers at the end tell a kind's tasks apart.
+/// The name of a kind's tasks; letters, because numbers at the end distinguish a kind's tasks.
 pub fn name(kind: usize) -> String {
     char::from(b'a' + kind as u8).to_string()
 }

@@ -13,7 +13,6 @@ const MOST_LOAD: u64 = 10_000;
 /// A workload whose load can be raised.
 #[derive(Clone)]
 pub struct Raised {
-    /// The workload's name.
     pub workload: String,
     /// A parameter's name, "copies" or "load".
     pub parameter: &'static str,
@@ -90,7 +89,7 @@ impl Raised {
         match &self.how {
             RaisedBy::Parameter(bench, workload) => {
                 let Spec::Bench { name, params } = workload else {
-                    return Err(Error::internal("a parameter of what is no benchmark"));
+                    return Err(Error::internal("the raised workload is not a benchmark"));
                 };
                 let mut params = params.clone();
                 params.0.insert(bench.load_param.to_owned(), load);

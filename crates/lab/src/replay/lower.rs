@@ -397,7 +397,7 @@ fn steps(seen: &TaskSoFar, background: bool, place: impl Fn(usize) -> Option<usi
         }
         steps.push(step);
     }
-    // A task of the machine that has not ended its burst goes on: for how long is not known, so for as long as it has
+    // A task of the machine that has not ended its burst continues: for how long is not known, so for as long as it has
     // had.
     let goes_on = background && !seen.ended && seen.asleep_since.is_none();
     let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);

@@ -1,6 +1,6 @@
 //! Repeats of live runs that other processes disturbed.
 //!
-//! The use by others is their time on the CPUs while the workload was measured, if events tell it; else it is
+//! The use by others is their time on the CPUs while the workload was measured, if events show it; else it is
 //! the count of /proc/stat around the run, which errs by some ticks. The number of tries is kept in the
 //! record.
 
@@ -42,7 +42,7 @@ impl Executor for RepeatDisturbed<'_> {
     }
 }
 
-/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too little to be told.
+/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too small to be reported.
 fn others_permille(record: &Record) -> Option<u64> {
     let own = record.found.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
     let around =

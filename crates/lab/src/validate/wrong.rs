@@ -1,4 +1,4 @@
-//! Deliberately wrong schedulers: which metrics of a case could tell them from the right one?
+//! Deliberately wrong schedulers: which metrics of a case distinguish them from the right one?
 //!
 //! Some metrics agree because the workload decides them: CPU time, or the wakeups of a timer. They say nothing for the
 //! simulator. So each case is simulated once more by each row of [`WRONG`], with the seeds of the real runs, and judged
@@ -25,7 +25,7 @@ use std::sync::Arc;
 enum Fault {
     /// By another variant of the kernel.
     Kernel(fn(&Cell, &mut Variant)),
-    /// By another machine; `None`: there is no other one of that size.
+    /// By another machine; `None` where no other has that size.
     Machine(fn(&Topology) -> Option<Topology>),
 }
 

@@ -109,7 +109,7 @@ struct Measured {
     cpus: usize,
     window: Ns,
     kernel: String,
-    /// Whether it runs under a hypervisor; `None` where the CPU does not tell.
+    /// Whether it runs under a hypervisor; `None` where the CPU does not report it.
     is_virtual: Option<bool>,
 }
 

@@ -124,7 +124,7 @@ impl<'a> CommitRuns<'a> {
         let compiler = schedlab_kernels::compiler()?;
         Ok(CommitRuns { args, repository, checkout, cache, fragment, compiler, _lock: lock })
     }
-    /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
+    /// The kernel of a commit, from the cache or built now. A note in the cache maps the commit to its build.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
         let (config, compiler) = (schedlab_kernels::GUEST_CONFIG, &self.compiler);
         let key =
@@ -135,7 +135,7 @@ impl<'a> CommitRuns<'a> {
         {
             return Ok(path);
         }
-        // A disk that does not take the files is no fault of the commit.
+        // A full disk is not the commit's fault.
         let index = self.checkout.with_file_name("index");
         let failed =
             |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));

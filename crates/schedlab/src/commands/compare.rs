@@ -83,10 +83,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         (None, wanted) => Some(Reader::Text(wanted)),
     };
     let (runs, rest, question) = sources(&args)?;
-    let (_, saved) = match rest.is_empty() {
-        true => Default::default(),
-        false => tools::saved::sources(&rest, from.as_ref())?,
-    };
+    let (_, saved) =
+        if rest.is_empty() { Default::default() } else { tools::saved::sources(&rest, from.as_ref())? };
     let question = Question {
         min_effect_pct: args.min_effect.unwrap_or(question.min_effect_pct),
         floors: stored_floors()?,
@@ -94,15 +92,17 @@ fn run(matches: &ArgMatches) -> Result<()> {
         ..question
     };
     let wanted = args.form.outlets.with_metrics(&args.metric);
-    let question = match wanted.is_empty() {
-        true => question,
-        false => Question { metrics: wanted, of_load: Default::default(), ..question },
+    let question = if wanted.is_empty() {
+        question
+    } else {
+        Question { metrics: wanted, of_load: Default::default(), ..question }
     };
     let comparison = compare_named(&runs, saved, &question.against(args.baseline))?;
     args.form.all_rows |= args.all;
-    match args.form.all_rows {
-        true => common::print(&comparison, &args.form, &args.gate)?,
-        false => common::print_shortened(&comparison, &args.form, &args.gate)?,
+    if args.form.all_rows {
+        common::print(&comparison, &args.form, &args.gate)?
+    } else {
+        common::print_shortened(&comparison, &args.form, &args.gate)?
     }
     args.gate.check(&comparison)
 }

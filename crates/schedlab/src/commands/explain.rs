@@ -46,7 +46,7 @@ impl OneRun {
     /// The run.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// When no run matches, or several do.
     pub(super) fn find(&self) -> Result<RunDir> {
         self.wanted().find(&self.source)
     }
@@ -269,9 +269,10 @@ impl RunChoice<'_> {
             names.contains(&c.held.name) || made
         };
         let none = || {
-            let again = match studies::STUDIES.iter().any(|(name, text)| *name == e.name && *text == e.text) {
-                true => format!("schedlab study {}", e.name),
-                false => format!("schedlab run {}", e.file.display()),
+            let again = if studies::STUDIES.iter().any(|(name, text)| *name == e.name && *text == e.text) {
+                format!("schedlab study {}", e.name)
+            } else {
+                format!("schedlab run {}", e.file.display())
             };
             Error::input(format!("no run of {} is stored in {}", e.name, self.store.display()))
                 .help(format!("'{again}' makes them; --out names another store"))
@@ -326,7 +327,7 @@ pub(super) fn experiment_of(name: &str) -> Result<Option<Experiment>> {
 /// Takes one word of a cell's identity.
 type Word = fn(&Of) -> &str;
 
-/// The error for several cells: it lists the options that tell them apart.
+/// The error for several cells: it lists the options that distinguish them.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
@@ -348,9 +349,10 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
             options.push(format!("--{name} {}", values.join("|")));
         }
     }
-    let help = match options.is_empty() {
-        true => "name one by its first digits: 'schedlab runs' lists them".to_owned(),
-        false => options.join("  "),
+    let help = if options.is_empty() {
+        "name one by its first digits: 'schedlab runs' lists them".to_owned()
+    } else {
+        options.join("  ")
     };
     Error::input(format!("{of} has {} cells, and this takes one", cells.len())).help(help)
 }
@@ -371,7 +373,7 @@ pub(super) fn beside(
         let whole = Path::new(name).join(RECORD_FILE).is_file() || Path::new(name).is_file();
         return if whole { plain.find(name) } else { wanted.find(name) };
     }
-    // Inside a cell's folder a run may be named `1`; then only its absolute path tells the store.
+    // Inside a cell's folder a run may be named `1`; then only its absolute path leads to the store.
     let whole = one.path.canonicalize().unwrap_or_else(|_| one.path.clone());
     let root = whole.parent().and_then(Path::parent).map(PathBuf::from);
     let root = root.filter(|r| !r.as_os_str().is_empty()).unwrap_or_else(|| ".".into());

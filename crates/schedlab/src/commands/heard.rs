@@ -27,10 +27,10 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Tells all events to an audience, and returns what the reader must know.
+    /// Feeds all events to an audience, and returns the warnings about them.
     ///
     /// # Errors
-    /// When there is no such recording or run, it is damaged, or an interruption.
+    /// When the recording or run is missing or damaged, and on an interruption.
     pub fn feed(&self, audience: &mut impl Audience) -> Result<Vec<Warning>> {
         let window = self.source.window()?;
         let Some(name) = stored_name(&self.source.file)? else {
@@ -40,7 +40,7 @@ impl Heard {
         let wanted = RunChoice { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
         let run = wanted.find(name)?;
         let record = run.record()?;
-        let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window, false)?;
+        let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window)?;
         let bar = events.are_simulated().then(|| {
             let bar = Bar::simulated(false, events.cast().end, &common::SIMULATED);
             bar.say("the run is simulated again".to_owned());

@@ -235,7 +235,7 @@ fn confirm(found: &LosingWorkload, judge: &Judge, args: &HuntArgs, backend: Back
         RunRequest { jobs: args.jobs, quiet: args.quiet, ..RunRequest::new(backend, &args.guest, &out)? };
     let made = request.make(found.experiment(judge, &args.out)?)?;
     // Beside guests there are simulations, which are confirmed by themselves.
-    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend.to_string() == backend.name();
+    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 

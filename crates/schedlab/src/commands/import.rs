@@ -41,7 +41,7 @@ impl Source {
     /// The recording.
     ///
     /// # Errors
-    /// When there is no such form.
+    /// When the form is unknown.
     pub fn recording(&self) -> Result<Recording> {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
@@ -50,7 +50,7 @@ impl Source {
     /// The part of it.
     ///
     /// # Errors
-    /// When a time is none, or the part is empty.
+    /// When a time can't be read, or the part is empty.
     pub fn window(&self) -> Result<Window> {
         self.window.window()
     }

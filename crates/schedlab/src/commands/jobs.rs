@@ -41,10 +41,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         output::note(&format!("warning: an entry is left out: {error}"));
     }
     if let Some(word) = &args.experiment {
-        let name = match Path::new(word).is_file() {
-            true => load(Path::new(word))?.name,
-            false => word.clone(),
-        };
+        let name = if Path::new(word).is_file() { load(Path::new(word))?.name } else { word.clone() };
         if !all.iter().any(|t| t.experiment == name) && !all.is_empty() {
             let known = all.iter().map(|t| t.experiment.as_str());
             return Err(Error::unknown("experiment of these jobs", &name, known));

@@ -131,9 +131,10 @@ fn chronology(args: &Chronology) -> Result<()> {
         }
         Some(words) if history::find(words).is_err() && !history::search(words).is_empty() => {
             let found = history::search(words);
-            match args.json {
-                true => output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found })),
-                false => output::result(|out| chronicle::found(&printable::name(words), &found, out)),
+            if args.json {
+                output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found }))
+            } else {
+                output::result(|out| chronicle::found(&printable::name(words), &found, out))
             }
         }
         Some(name) => {
@@ -217,7 +218,7 @@ fn fetch(args: &Fetch) -> Result<()> {
 fn list(args: &List) -> Result<()> {
     let cache = cache::folder(args.cache.as_deref())?;
     let mut all = images::list(&args.images, &cache);
-    // The user asked for this file, so it is an error if it is no image, not a row of the list.
+    // The user asked for this file, so a file that is not an image is an error, not a row of the list.
     if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
         return all.swap_remove(at).image.map(|_| ());
     }

@@ -35,9 +35,6 @@ pub struct Build {
 }
 
 /// Builds the kernel and prints what it is.
-///
-/// # Errors
-/// As [`schedlab_kernels::build`].
 pub fn run(args: &Build) -> Result<()> {
     let cache = cache::folder(args.cache.as_deref())?;
     let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;

@@ -74,7 +74,6 @@ pub struct KneeSearch {
     pub spec: Spec,
     /// The limit as written.
     pub limit: String,
-    /// Seeds.
     pub runs: u64,
     /// The largest load tried.
     pub max_load: Option<u64>,

@@ -105,7 +105,9 @@ fn bytes(text: &str) -> Result<u64> {
         _ => (trimmed, 0),
     };
     let number = digits.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
-    number.ok_or_else(|| Error::input(format!("--size: '{text}' is no size")).help("write 512K, 8M or bytes"))
+    number.ok_or_else(|| {
+        Error::input(format!("--size: '{text}' is not a size")).help("write 512K, 8M or bytes")
+    })
 }
 
 fn command() -> Command {
@@ -202,7 +204,7 @@ fn announce(ahead: &Ahead, all_pairs: bool) {
     output::note(&format!("{curves} of {} sizes and {} other pairs: about {time}", ahead.sizes, ahead.pairs));
 }
 
-/// The clock of the first CPU, MHz, as /proc tells it.
+/// The clock of the first CPU by /proc/cpuinfo, MHz.
 fn mhz() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("cpu MHz"))?;

@@ -137,7 +137,7 @@ fn cells_of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<L
     wanted.cells_of(experiment)
 }
 
-/// The folders of the cells' runs, or of those of one seed.
+/// The folders of the cells' runs, of all seeds or of one.
 fn dirs(cells: Vec<ListedCell>, seed: Option<u64>) -> Vec<RunDir> {
     let all = cells.into_iter().flat_map(|c| c.held.runs);
     all.filter(|held| seed.is_none_or(|seed| held.seed == seed)).map(|held| held.run).collect()

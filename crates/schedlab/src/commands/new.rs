@@ -133,7 +133,7 @@ fn tell_of_two_places(kernels: &[String]) {
     ));
 }
 
-/// Refuses an empty name, one that is a workload's, or that of an existing file, or no file's name.
+/// Refuses a name that is empty, a workload's, an existing file's, or not a file name.
 fn check_name(file: &str, path: &Path) -> Result<()> {
     if file.trim().is_empty() {
         return Err(Error::input("the file's name is empty").help("schedlab new mine.toml"));
@@ -221,7 +221,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
-        // Half an experiment is of no use.
+        // A file that was cut off would be taken for an experiment.
         let _ = std::fs::remove_file(path);
         wrong(&e)
     })

@@ -84,7 +84,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let one = args.recorded.find()?;
     let record = one.record()?;
     let events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
-    let mut events = events.within(args.window.window()?, true)?;
+    let mut events = events.moved_to(args.window.window()?)?;
     let there = recorded_machine(&record, &mut events)?;
     let recorded = recorded_kernel(&args, &record, events.cast())?;
     let recording = read(&args, &mut events, &there)?;
@@ -160,7 +160,7 @@ fn machine(args: &ReplayArgs, recorded: Machine) -> Result<Machine> {
 /// The machine that was recorded.
 fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
     match &record.guest {
-        // A recording by itself tells which CPUs there are, and not how they are connected.
+        // A recording shows which CPUs exist, but not how they are connected.
         _ if record.machine.topology.nr_cpus() == 0 => {
             common::machine(&format!("{}cpu", used(events)?.max(1)), None)
         }
@@ -236,7 +236,7 @@ struct Fidelity<'a> {
     prices: Prices,
     metrics: Vec<Off>,
     worse: Vec<Worse>,
-    /// The recording's warnings, and those of its schedule.
+    /// The warnings of the recording and its schedule.
     #[serde(skip)]
     recorded: Vec<&'a Warning>,
 }
@@ -267,7 +267,7 @@ impl<'a> Fidelity<'a> {
         let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
         std::iter::once(Warning::new("replay.off", text)).chain(worse).chain(self.losses().cloned()).collect()
     }
-    /// What the recording has lost or repaired, and what its schedule does not say as it does.
+    /// What the recording lost or had repaired, and where its schedule deviates from it.
     fn losses(&self) -> impl Iterator<Item = &Warning> {
         let is = |w: &Warning| ["recording.", "replay.", "trace.gaps"].iter().any(|c| w.code.starts_with(c));
         self.recorded.iter().copied().filter(move |w| is(w))

@@ -273,7 +273,7 @@ fn head(
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }
     // A spec of another version may have another form; the record's own figures do not depend on it.
-    let spec = serde_json::from_value::<schedlab_workload::Spec>(first.spec.clone());
+    let spec = schedlab_lab::rerun::spec_of(first);
     for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
         write!(out, "{}", wrap("  ", &line))?;
     }
@@ -281,9 +281,10 @@ fn head(
     if !changes.is_empty() {
         write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;
     }
-    let made = match cell.experiments.is_empty() {
-        true => String::new(),
-        false => format!("made by experiment {}, ", cell.experiments.join(" and ")),
+    let made = if cell.experiments.is_empty() {
+        String::new()
+    } else {
+        format!("made by experiment {}, ", cell.experiments.join(" and "))
     };
     let watched = first.watched().map_or_else(String::new, |how| format!(", watched by {}", how.name()));
     let text = format!("{made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));

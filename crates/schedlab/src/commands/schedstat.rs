@@ -70,7 +70,7 @@ fn command() -> Command {
         .about("Show the scheduler's own counters: live, from saved files, or of a simulated run")
 }
 
-/// Counters, their source, and how far they may be off because CPUs went on counting while they were read.
+/// Counters, their source, and how far they may be off because CPUs continued counting while they were read.
 struct CounterReading {
     stat: Schedstat,
     source: String,

@@ -148,9 +148,10 @@ fn work(plan: &Plan, stop: &AtomicBool) -> Result<(Vec<Record>, u8)> {
         code = seen.code();
         records.push(stat::record(seen, &lines, name, run.seed)?);
     }
-    match records.is_empty() {
-        true => Err(Error::new(ErrorKind::CheckFailed, "interrupted: no run was finished")),
-        false => Ok((records, code)),
+    if records.is_empty() {
+        Err(Error::new(ErrorKind::CheckFailed, "interrupted: no run was finished"))
+    } else {
+        Ok((records, code))
     }
 }
 

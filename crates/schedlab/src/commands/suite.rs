@@ -65,7 +65,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// The baseline and the variants that are compared with it, from their words.
 ///
 /// # Errors
-/// When a word is no variant, or a variant is its own baseline.
+/// When a word is not a variant, or a variant is its own baseline.
 pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
     let others = wanted.iter().map(|text| variants::in_short(text)).collect::<Result<Vec<_>>>()?;
     let first = others.first().ok_or_else(|| Error::internal("no variant"))?;

@@ -143,7 +143,7 @@ fn summary<F: FnMut(Row<'_>)>(
     }
 }
 
-/// Standard output, written as rows come. A reader that has gone is no error.
+/// Standard output, written as rows come. A reader that has gone is not an error.
 pub struct Out {
     to: BufWriter<io::Stdout>,
     /// Written before the first row, or at the end: a recording that can't be read has no heading.

@@ -189,7 +189,7 @@ fn print_place(args: &TraceArgs, path: &Path) {
 fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
     let told = args.details || args.counters().any();
     let events = if told { Events::simulated(record) } else { Events::of(run, record) };
-    events?.clocked(&common::SIMULATED).within(args.window.window()?, false)
+    events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }
 
 /// The name of a file that was not named.
@@ -291,14 +291,15 @@ impl Of<'_> {
         });
         let whole = events.feed(sink, interrupt::stop_flag()?)?;
         drop(bar);
-        match whole {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is written")),
+        if whole {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is written"))
         }
     }
 }
 
-/// What became of a file; a reader that has gone (`| head`) is no error.
+/// What became of a file; a reader that has gone (`| head`) is not an error.
 fn written<W>(ended: std::io::Result<W>) -> Result<()> {
     match ended {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {

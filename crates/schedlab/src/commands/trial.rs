@@ -137,8 +137,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let [base, patched] = functions(&made, &trial, &args.keep.out)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
-    let source =
-        made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
+    let source = made.comparison.cells.iter().find(|c| c.backend == Backend::Vm).map(|c| c.kernel.clone());
     let source = source.unwrap_or_else(|| args.source.clone());
     if args.keep.json {
         let tried = Tried {

@@ -1,6 +1,6 @@
 //! `schedlab validate --changes`: whether switches move the real kernel as they move the simulation.
 //!
-//! A case is an experiment. Its runs share boots, as those of `schedlab try` do: a change is small beside the spread of
+//! A case is an experiment. Its runs share boots, as in `schedlab try`: a change is small beside the spread of
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{ValidateArgs, reason};

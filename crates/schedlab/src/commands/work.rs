@@ -58,7 +58,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(report) = &args.report {
         let did = worked.as_ref().map(|(_, _, did)| did.clone()).unwrap_or_default();
         let written = write(report, did, worked.as_ref().err().map(Failure::of));
-        // The error that the report would tell is the one to end with.
+        // The command ends with the error of the work, not with the report's.
         if worked.is_ok() {
             written?;
         }
@@ -131,7 +131,7 @@ fn write(file: &Path, worked: Worked, failed: Option<Failure>) -> Result<()> {
     temp::write_whole(file, text.as_bytes())
 }
 
-/// A number that Slurm tells a task.
+/// A number in a task's environment, set by Slurm.
 fn of_env<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }

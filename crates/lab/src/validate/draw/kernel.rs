@@ -5,9 +5,7 @@ use super::Dice;
 /// A kernel of which guests have an image, and whose costs in guests were counted.
 #[derive(Debug)]
 pub struct CountedKernel {
-    /// The profile.
     pub simulated: &'static str,
-    /// The image.
     pub image: &'static str,
     /// Whether tasks may ask for a slice (6.12 and later).
     pub slices: bool,
@@ -70,9 +68,7 @@ pub const KERNELS: &[CountedKernel] = &[
 /// A kernel as a case has it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The profile.
     pub simulated: &'static str,
-    /// The image.
     pub image: &'static str,
     /// Whether tasks may ask for a slice.
     pub slices: bool,

@@ -28,7 +28,6 @@ pub enum Presence {
 /// A row with its state on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CheckedRow {
-    /// The row's name.
     pub name: &'static str,
     /// Whether it is there.
     pub state: Presence,
@@ -44,7 +43,6 @@ pub struct CheckedRow {
 /// The result of a row's function: state, words, remedy.
 type RowResult = (Presence, String, Option<String>);
 
-/// A row.
 pub struct DoctorRow {
     name: &'static str,
     needed_for: &'static str,
@@ -86,7 +84,6 @@ impl Here {
         let blind = tracepoints::blind_cpus();
         Here { system, counters, qemu: find_qemu(), images, floors, blind }
     }
-    /// Every row.
     pub fn rows(&self) -> Vec<CheckedRow> {
         ROWS.iter().map(|row| self.row(row)).collect()
     }
