@@ -8,8 +8,8 @@
 //!
 //! # Terms
 //!
-//! * [`Experiment`]: a TOML file, read and checked: machines, loads, variants, metrics. An experiment that exists has no
-//!   further errors of its file.
+//! * [`Experiment`]: a TOML file, read and checked: machines, loads, variants, metrics. An existing one
+//!   has no further errors of its file.
 //! * *Variant*: a kernel with its changes. *Load*: a workload with all parameters set.
 //! * [`Cell`]: the common part of all runs of one load on one machine under one variant. Its hash covers everything on
 //!   which its runs depend, and names its folder in the store.
