@@ -1,9 +1,9 @@
 //! The command line of schedlab: parses words, calls the crates below, and prints.
 //!
-//! Each command has a file in `commands/`: its options (a struct `...Args`), a `run` that turns them into calls,
-//! and its row of the table in [`commands`]. [`cli`] finds the command by that table; help, completions and man pages are made
-//! of it. Options that several commands share are structs of their own: [`common`], [`outlets`], [`gate`], [`guests`],
-//! [`cluster`], [`workloads`], [`variants`].
+//! Each command has a file in `commands/`: its options (a struct `...Args`), a `run` that turns them into calls, and
+//! its row of the table in [`commands`]. [`cli`] finds the command by that table; help, completions and man pages are
+//! made of it. Options that several commands share are structs of their own: [`common`], [`outlets`], [`gate`],
+//! [`guests`], [`cluster`], [`workloads`], [`variants`].
 //!
 //! `run`, `study`, `suite`, `try`, `hunt` and `bisect` meet in [`experiments`], which plans an experiment's runs, has
 //! the lab make them, and prints the comparison. [`several`] is the same for the cells of `bench`. [`forging`] builds
