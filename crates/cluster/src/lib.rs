@@ -1,12 +1,12 @@
-//! Runs made by other processes than the one that wants them.
+//! Runs made by a process other than the one that wants them.
 //!
-//! A run is a pure function of its cell and seed, and a run in the store is done. So whoever puts it there may make it.
+//! A run is a pure function of its cell and seed, and a run in the store is done. So any process may make it.
 //! A [`parcel`] is a file of cells, with all figures resolved, and of runs cut into tasks. `schedlab work` makes a
 //! parcel's runs into a store, on this machine or another one ([`parcel::worker`]); [`parcel::results`] carries results
 //! back by hand. [`slurm`] is the engine of a cluster: it cuts the missing runs of a plan into tasks, submits them as
 //! job arrays whose tasks are that command, and waits until the store has the runs.
 //!
-//! The lab knows of all this one trait, [`schedlab_lab::exec::Engine`].
+//! The lab sees one trait of this: [`schedlab_lab::exec::Engine`].
 
 pub mod parcel;
 pub mod slurm;

@@ -2,13 +2,13 @@
 //!
 //! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
 //! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where
-//! the verdicts do not settle it, a commit is as the end from which it can't be as far away as the other end is. Where
+//! the verdicts do not settle it, a commit counts as the end that its interval allows, if it excludes the other. Where
 //! this does not settle it either, it and the ends get twice the runs, up to [`MOST_RUNS`]; after that the nearer end
 //! decides, and the result says so. Two commits that are equal are taken for different in 5 % of cases over all these
 //! looks together ([`schedlab_compare::stats::looks`]). Git chooses the commits (`rev-list --bisect-all`), so that
 //! merges are treated as `git bisect` does.
 //!
-//! Nothing is written down: builds and runs are in the cache and the store, so the same command continues where an
+//! A bisection keeps no state: builds and runs are in the cache and the store. So the same command continues where an
 //! earlier one was interrupted.
 
 use schedlab_base::{Error, ErrorKind, Result, counted};
@@ -30,10 +30,8 @@ pub struct Measure {
     pub min_effect_pct: f64,
 }
 
-/// A commit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Commit {
-    /// Its hash.
     pub hash: String,
     /// The first line of its message.
     pub subject: String,
@@ -67,18 +65,16 @@ pub enum Side {
 
 /// A commit that was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Step {
-    /// The commit.
+pub struct MeasuredCommit {
     pub commit: Commit,
-    /// What it is; `None`: it can't be built, and was passed over.
+    /// Its side; `None`: it can't be built and was skipped.
     pub side: Option<Side>,
     /// Mean of the metric.
     pub mean: Option<f64>,
-    /// Runs.
     pub runs: usize,
-    /// Whether verdicts settled it.
+    /// Whether verdicts settled its side.
     pub settled: bool,
-    /// The reason why it was passed over.
+    /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -91,16 +87,16 @@ pub trait Meter {
     /// When the kernel can't be built, or a run fails.
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
     /// Takes each step.
-    fn told(&mut self, step: &Step, left: usize);
+    fn report_step(&mut self, step: &MeasuredCommit, left: usize);
 }
 
 /// The result of a bisection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Found {
+pub struct Bisected {
     /// The first commits that are new: one, or several if those in between can't be built.
     pub first: Vec<Commit>,
     /// Everything measured, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MeasuredCommit>,
     /// Mean at the good end.
     pub good: f64,
     /// Mean at the bad end.
@@ -137,8 +133,8 @@ impl Repository<'_> {
     pub fn folder(&self) -> Result<PathBuf> {
         Ok(PathBuf::from(self.git(&["rev-parse", "--absolute-git-dir"])?.trim_end_matches('\n')))
     }
-    /// Makes `tree`, a whole path, the files of a commit. Only files that differ from those of the last call with this
-    /// `index` are written. Nothing of the repository is, its own index included.
+    /// Makes `tree`, a whole path, the files of a commit. Only files that changed since the last call with this
+    /// `index` are written. The repository and its own index are not written.
     ///
     /// # Errors
     /// When git can't write the files.
@@ -150,9 +146,6 @@ impl Repository<'_> {
         self.run(&mut command, &words).map(drop)
     }
     /// The commit of a name.
-    ///
-    /// # Errors
-    /// When there is none.
     pub fn commit(&self, name: &str) -> Result<Commit> {
         let format = format!("--format={FORMAT}");
         Ok(Commit::of_line(&self.git(&["log", "-1", &format, "--end-of-options", name, "--"])?))
@@ -179,7 +172,7 @@ pub fn bisect(
     bad: &Commit,
     measure: Measure,
     meter: &mut dyn Meter,
-) -> Result<Found> {
+) -> Result<Bisected> {
     let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
     if good == bad || repository.git(&is_ancestor).is_err() {
         return Err(Error::input(format!(
@@ -191,18 +184,18 @@ pub fn bisect(
     }
     let mut ends = Ends::measured(good, bad, measure, meter)?;
     let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);
-    let (mut steps, mut passed): (Vec<Step>, Vec<Commit>) = (Vec::new(), Vec::new());
+    let (mut steps, mut passed): (Vec<MeasuredCommit>, Vec<Commit>) = (Vec::new(), Vec::new());
     loop {
         let left = repository.between(&newest, &old)?;
         let next = left.iter().find(|c| **c != newest && !passed.contains(c));
         let Some(commit) = next.cloned() else {
             let mut first: Vec<Commit> = left.into_iter().filter(|c| passed.contains(c)).collect();
             first.push(newest);
-            return Ok(Found { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
+            return Ok(Bisected { first, steps, good: mean(&ends.old), bad: mean(&ends.new) });
         };
         let step = match ends.side(&commit, meter) {
             Ok(step) => step,
-            Err(e) if is_of_the_commit(&e) => Step {
+            Err(e) if is_of_the_commit(&e) => MeasuredCommit {
                 commit: commit.clone(),
                 side: None,
                 mean: None,
@@ -217,7 +210,7 @@ pub fn bisect(
             Some(Side::Old) => old.push(commit),
             None => passed.push(commit),
         }
-        meter.told(&step, left.len());
+        meter.report_step(&step, left.len());
         steps.push(step);
     }
 }
@@ -228,7 +221,7 @@ fn is_of_the_commit(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Input | ErrorKind::Guest)
 }
 
-/// Both ends with their values, which are paired with those of a commit.
+/// Both ends with their values, by seed, so that they pair with a commit's.
 struct Ends<'a> {
     good: &'a Commit,
     bad: &'a Commit,
@@ -236,7 +229,7 @@ struct Ends<'a> {
     new: Vec<f64>,
     looks: Looks,
     min_effect_pct: f64,
-    /// Runs at which the ends differed: those of a commit at first.
+    /// Runs after which the ends differed; a commit gets as many at first.
     first: u64,
 }
 
@@ -266,7 +259,7 @@ impl<'a> Ends<'a> {
         let means = format!("means {old:.4} and {new:.4} over {}", counted(ends.old.len(), "run"));
         Err(Error::input(text).help(format!("{means}; try another load or metric")))
     }
-    /// Makes sure that the ends have so many runs.
+    /// Makes runs until the ends have that many.
     fn extend(&mut self, runs: u64, meter: &mut dyn Meter) -> Result<()> {
         if (self.old.len() as u64) < runs {
             (self.old, self.new) = (meter.values(self.good, runs)?, meter.values(self.bad, runs)?);
@@ -274,14 +267,17 @@ impl<'a> Ends<'a> {
         Ok(())
     }
     /// What a commit is.
-    fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<Step> {
+    fn side(&mut self, commit: &Commit, meter: &mut dyn Meter) -> Result<MeasuredCommit> {
         let mut n = self.first;
         loop {
             let values = meter.values(commit, n)?;
             // The ends were measured before, so they are not at fault for what fails now.
-            let failed = |e: Error| match is_of_the_commit(&e) {
-                true => Error::internal(format!("an end can't be measured again: {e}")),
-                false => e,
+            let failed = |e: Error| {
+                if is_of_the_commit(&e) {
+                    Error::internal(format!("an end can't be measured again: {e}"))
+                } else {
+                    e
+                }
             };
             self.extend(n, meter).map_err(failed)?;
             let (from_old, from_new) = (self.judged(&self.old, &values), self.judged(&self.new, &values));
@@ -293,7 +289,7 @@ impl<'a> Ends<'a> {
                 (false, false) => self.nearer_by_intervals(&from_old, &from_new),
                 (true, true) => None,
             };
-            let step = |side, settled| Step {
+            let step = |side, settled| MeasuredCommit {
                 commit: commit.clone(),
                 side: Some(side),
                 mean: Some(mean(&values)),
@@ -321,9 +317,8 @@ impl<'a> Ends<'a> {
             let apart = self.judged(end, other).change.change_pct;
             // Runs without any spread differ from the ends' distance by a rounding error.
             let nearer = |pct: f64| pct * (1.0 - 1e-6);
-            apart.zip(from.change.ci95_pct).is_some_and(|(pct, [low, high])| match pct > 0.0 {
-                true => high < nearer(pct),
-                false => low > nearer(pct),
+            apart.zip(from.change.ci95_pct).is_some_and(|(pct, [low, high])| {
+                if pct > 0.0 { high < nearer(pct) } else { low > nearer(pct) }
             })
         };
         let as_old = away(from_old, &self.old, &self.new);

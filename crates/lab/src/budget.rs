@@ -2,8 +2,8 @@
 //!
 //! After the first look at all rows, loads with undecided rows get twice as many seeds, the loads nearest to a verdict
 //! first, and the table is looked at again ([`schedlab_compare::stats::looks`] keeps the chance of a false alarm).
-//! Which loads get more may depend on anything: the correction holds whatever is chosen. Whoever makes the runs is
-//! asked for seeds a to b of some of a plan's cells, and for nothing else.
+//! Any rule may choose the loads that get more: the correction holds for each choice. The maker of runs is
+//! asked only for seeds a to b of some of a plan's cells.
 
 use crate::exec::Finished;
 use crate::plan::{Plan, Run};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Looks of a sequence: the last one has eight times the runs of the first.
 pub const LOOKS: u32 = 4;
 
-/// What may be used.
+/// What more runs may cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Budget {
     /// Time, from the first run on. The first look is made anyway.
@@ -54,11 +54,8 @@ impl Budget {
 }
 
 /// Makes and compares the runs of a sequence of looks.
-pub trait Lab {
+pub trait LookRuns {
     /// Makes the runs of a part of the plan, or finds them.
-    ///
-    /// # Errors
-    /// When a run fails.
     fn make(&mut self, part: &Plan) -> Result<Finished>;
     /// Compares all runs so far.
     ///
@@ -80,10 +77,7 @@ pub struct Sequence {
 }
 
 /// Makes the runs of a plan as the first look, and continues look by look.
-///
-/// # Errors
-/// As those of `lab`.
-pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn Lab) -> Result<Sequence> {
+pub fn until_decided(mut plan: Plan, budget: Budget, lab: &mut dyn LookRuns) -> Result<Sequence> {
     let mut finished = lab.make(&plan)?;
     let (first_runs, seed) = (plan.runs.len() as u64, plan.runs.iter().map(|r| r.seed).min().unwrap_or(0));
     let groups = groups(&plan);
@@ -248,7 +242,7 @@ impl Left {
             },
         }
     }
-    /// A line that says why there are no more runs; nothing if no row needs any.
+    /// The reason why no more runs are made; `None` if no row needs any.
     fn words(
         &self,
         c: &Comparison,

@@ -1,4 +1,4 @@
-//! Variants whose kernels are built: which ones, and of what.
+//! The variants whose kernels are built, and their sources, patches and configuration.
 //!
 //! A variant with a patch, with a fragment of configuration, or whose kernel is a source tree is built. All other
 //! variants of the same kernel are then built, too: a patched kernel is compared with a base of the same
@@ -12,8 +12,7 @@ use std::path::Path;
 
 /// A kernel to build, with the variants that boot it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wanted {
-    /// Names of the variants.
+pub struct KernelOrder {
     pub variants: Vec<String>,
     /// What it is made of.
     pub recipe: Recipe,
@@ -23,9 +22,9 @@ pub struct Wanted {
 ///
 /// # Errors
 /// A patch, a fragment or a source that can't be read; the variant is named.
-pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<Wanted>> {
+pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<KernelOrder>> {
     let from_source: Vec<&Variant> = all.iter().filter(|v| is_built(v, folder)).collect();
-    let mut found: Vec<Wanted> = Vec::new();
+    let mut found: Vec<KernelOrder> = Vec::new();
     for variant in kept {
         let of_same: Vec<&&Variant> =
             from_source.iter().filter(|v| same(&v.kernel, &variant.kernel)).collect();
@@ -37,7 +36,7 @@ pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<Wa
             recipe(variant, config, folder).map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         match found.iter_mut().find(|w| w.recipe == recipe) {
             Some(wanted) => wanted.variants.push(variant.name.clone()),
-            None => found.push(Wanted { variants: vec![variant.name.clone()], recipe }),
+            None => found.push(KernelOrder { variants: vec![variant.name.clone()], recipe }),
         }
     }
     Ok(found)
@@ -73,9 +72,6 @@ fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<R
 }
 
 /// A fragment of configuration with its name, which is relative to `folder`; `None` if none is named.
-///
-/// # Errors
-/// When it can't be read.
 pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, String)>> {
     let Some(name) = name else { return Ok(None) };
     let path = folder.join(name);
@@ -86,7 +82,7 @@ pub fn fragment(name: Option<&str>, folder: &Path) -> Result<Option<(String, Str
 /// The patches that words name: files and folders, relative to `folder`, or patches that ship, by name.
 ///
 /// # Errors
-/// A patch that is not there or can't be read.
+/// A patch that is missing or can't be read.
 pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patch>> {
     let series = series_of(&folder.join(kernel));
     let one = |word: &String| -> Result<Vec<Patch>> {
@@ -102,7 +98,7 @@ pub fn patches(words: &[String], kernel: &str, folder: &Path) -> Result<Vec<Patc
     Ok(words.iter().map(one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// The series of a kernel's tree, as its Makefile tells it: "6.1"; nothing if there is no such tree.
+/// The series in the Makefile of a kernel's tree, "6.1"; `None` if it is not such a tree.
 fn series_of(tree: &Path) -> Option<String> {
     let text = std::fs::read_to_string(tree.join("Makefile")).ok()?;
     let part = |name: &str| {

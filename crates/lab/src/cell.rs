@@ -13,9 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The folders of cells in a store, by the cells' names.
-///
-/// # Errors
-/// As [`Cell::hash`].
 pub fn folders(cells: &[Cell], root: &Path) -> Result<Folders> {
     let names: Vec<String> = cells.iter().map(Cell::hash).collect::<Result<_>>()?;
     Ok(Folders::of_cells(names, root))
@@ -36,11 +33,8 @@ pub struct Cell {
     pub resolved: Option<Kernel>,
     /// The guest in which it runs; `None` on other backends.
     pub guest: Option<Guest>,
-    /// The variant.
     pub variant: Variant,
-    /// The workload.
     pub spec: Spec,
-    /// The load's name.
     pub load: String,
     /// How closely a live run is watched.
     pub observe: Observe,
@@ -58,11 +52,12 @@ impl Cell {
         machine.fit()?;
         spec.clone().with_groups(&variant.groups)?;
         let mut kernel = variant.resolve()?;
-        let machine = match machine.kernels.is_empty() {
-            true => machine.clone(),
-            false => Arc::new(machine.under(kernel.version)),
+        let machine = if machine.kernels.is_empty() {
+            machine.clone()
+        } else {
+            Arc::new(machine.under(kernel.version))
         };
-        kernel.cutoffs = cutoffs::of(&variant, &machine, kernel.version)?;
+        kernel.cutoffs = cutoffs::of_variant(&variant, &machine, kernel.version)?;
         let backend = Backend::Sim;
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
         Ok(Cell {
@@ -168,7 +163,7 @@ impl Cell {
         };
         Ok(key.hash())
     }
-    /// Checks that a run of the cell was made on the computer that its name tells.
+    /// Checks that a run of the cell was made on the computer that the cell names.
     ///
     /// # Errors
     /// When the computer has changed since: its kernel may have given up its clock source.
@@ -194,9 +189,6 @@ impl Cell {
         self.spec.clone().with_groups(&self.variant.groups)
     }
     /// The workload as plain data.
-    ///
-    /// # Errors
-    /// As [`Cell::hash`].
     pub fn spec_json(&self) -> Result<serde_json::Value> {
         self.spec.to_json().map_err(|e| Error::internal(format!("workload as JSON: {e}")))
     }

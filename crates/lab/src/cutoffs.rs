@@ -10,23 +10,23 @@ use schedlab_sim::cache_by_level;
 use std::sync::{Mutex, PoisonError};
 
 /// A question with its answer.
-struct Known {
+struct KnownCutoffs {
     machine: Machine,
     version: Version,
     variant: Variant,
     cutoffs: Cutoffs,
 }
 
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<KnownCutoffs>> = Mutex::new(Vec::new());
 
 /// The cutoffs that a variant asks for; `None`: it asks for none.
 ///
 /// # Errors
 /// As [`cache_by_level::cutoffs`]; the variant is named.
-pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Option<Cutoffs>> {
+pub fn of_variant(variant: &Variant, machine: &Machine, version: Version) -> Result<Option<Cutoffs>> {
     let Some(cost) = &variant.migration_cost else { return Ok(None) };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let asked = |k: &&Known| {
+    let asked = |k: &&KnownCutoffs| {
         let same = k.variant.migration_cost.as_ref() == Some(cost) && k.version == version;
         same && k.variant.migration_factor == variant.migration_factor && k.machine == *machine
     };
@@ -36,6 +36,6 @@ pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Opti
     let distances = Distances::new(&machine.topology, version);
     let found = cache_by_level::cutoffs(machine, &distances, cost, variant.migration_factor);
     let cutoffs = found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
-    known.push(Known { machine: machine.clone(), version, variant: variant.clone(), cutoffs });
+    known.push(KnownCutoffs { machine: machine.clone(), version, variant: variant.clone(), cutoffs });
     Ok(Some(cutoffs))
 }

@@ -2,7 +2,7 @@
 //!
 //! A live record's environment holds the kernel's own description (`record::scheduler`). This module compares
 //! a profile and the domains derived for a machine with it. No difference means that the readable values
-//! agree, not that the code does. Values that could not be read are not compared; [`compared`] tells whether
+//! agree, not that the code does. Values that could not be read are not compared; [`compared`] returns whether
 //! there are any. Checked with the descriptions of 6.1.192 and 7.3.4.
 
 use schedlab_base::CpuId;
@@ -30,7 +30,7 @@ const ELSEWHERE: &[&str] = &[
     "ATTACH_AGE_LOAD",
     // Part of UTIL_EST here.
     "UTIL_EST_FASTUP",
-    // Deadline tasks: there are none.
+    // Deadline tasks are not simulated.
     "HRTICK_DL",
     // Warnings in the kernel's log.
     "LATENCY_WARN",
@@ -44,7 +44,7 @@ pub fn compared(environment: &BTreeMap<String, String>) -> bool {
 
 /// The differences between the simulated `kernel` on `machine` and the kernel that the environment describes.
 pub fn drift(kernel: &Kernel, machine: &Machine, environment: &BTreeMap<String, String>) -> Vec<Difference> {
-    let mut found = Found { profile: kernel.version.to_string(), all: Vec::new() };
+    let mut found = ProfileDrift { profile: kernel.version.to_string(), all: Vec::new() };
     if let Some(text) = environment.get("sched.features") {
         features(kernel, text, &mut found);
     }
@@ -62,12 +62,12 @@ pub fn drift(kernel: &Kernel, machine: &Machine, environment: &BTreeMap<String, 
     found.all
 }
 
-struct Found {
+struct ProfileDrift {
     profile: String,
     all: Vec<Difference>,
 }
 
-impl Found {
+impl ProfileDrift {
     fn add(&mut self, key: &str, text: String) {
         self.all.push(Difference { key: key.to_owned(), text });
     }
@@ -78,7 +78,7 @@ impl Found {
     }
 }
 
-fn features(kernel: &Kernel, text: &str, found: &mut Found) {
+fn features(kernel: &Kernel, text: &str, found: &mut ProfileDrift) {
     let key = "sched.features";
     let mut known = BTreeSet::new();
     let profile = found.profile.clone();
@@ -101,7 +101,12 @@ fn features(kernel: &Kernel, text: &str, found: &mut Found) {
     }
 }
 
-fn tunables(kernel: &Kernel, nr_cpus: usize, environment: &BTreeMap<String, String>, found: &mut Found) {
+fn tunables(
+    kernel: &Kernel,
+    nr_cpus: usize,
+    environment: &BTreeMap<String, String>,
+    found: &mut ProfileDrift,
+) {
     let t = &kernel.tunables;
     let scaled = |ns: u64| ns * t.factor(nr_cpus);
     let rows = [
@@ -122,7 +127,7 @@ fn tunables(kernel: &Kernel, nr_cpus: usize, environment: &BTreeMap<String, Stri
 }
 
 /// Compares the model in brackets.
-fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &mut Found) {
+fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &mut ProfileDrift) {
     let Some(text) = environment.get("sched.preempt") else { return };
     let Some(model) = text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')) else {
         return;
@@ -133,7 +138,7 @@ fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &m
     }
 }
 
-fn domains(simulated: &Domains, environment: &BTreeMap<String, String>, found: &mut Found) {
+fn domains(simulated: &Domains, environment: &BTreeMap<String, String>, found: &mut ProfileDrift) {
     for (key, real) in environment.iter().filter(|(key, _)| key.starts_with(DOMAINS)) {
         let Ok(cpu) = key[DOMAINS.len()..].parse::<u32>() else { continue };
         let Some(own) = simulated.of_cpu.get(CpuId(cpu).index()) else {
@@ -154,7 +159,7 @@ fn domains(simulated: &Domains, environment: &BTreeMap<String, String>, found: &
     }
 }
 
-fn params(key: &str, name: &str, text: &str, ours: &DomainParams, found: &mut Found) {
+fn params(key: &str, name: &str, text: &str, ours: &DomainParams, found: &mut ProfileDrift) {
     let rows = [
         ("min_interval", ours.min_interval_ms),
         ("max_interval", ours.max_interval_ms),

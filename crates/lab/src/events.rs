@@ -1,6 +1,6 @@
-//! The events of a stored run: kept in a file beside its record, or told by simulating the run again.
+//! The events of a stored run: from a file beside its record, or by simulating the run again.
 //!
-//! A run that is simulated again goes through an analyser, too. Its findings must be those of the stored record to the
+//! A run that is simulated again goes through an analyser, too. Its findings must equal the stored record's to the
 //! last nanosecond; if they are not, the events would be another run's.
 
 use crate::rerun::Rerun;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Number of the first task of a simulated run. The first numbers are those of a kernel's own threads.
+/// Number of the first task of a simulated run. The first numbers belong to a kernel's own threads.
 const FIRST_TID: u32 = 1000;
 /// Priority of nice 0, as the kernel counts.
 const NICE_0: i32 = 120;
@@ -26,7 +26,7 @@ pub struct Events<'a> {
     cast: Cast,
     measured_from: Ns,
     window: Window,
-    /// Whether times count from the window's beginning.
+    /// Whether times count from the window's begin.
     moved: bool,
     from: From<'a>,
 }
@@ -42,9 +42,10 @@ impl<'a> Events<'a> {
     /// # Errors
     /// A damaged file of events; a live run that kept none; a simulated one that this build can't make again.
     pub fn of(run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-        match record.backend == Backend::Sim && !has_kept(run) {
-            true => Events::simulated(record),
-            false => Events::kept(run, record),
+        if record.backend == Backend::Sim && !has_kept(run) {
+            Events::simulated(record)
+        } else {
+            Events::kept(run, record)
         }
     }
     /// The events that a run has kept.
@@ -64,9 +65,6 @@ impl<'a> Events<'a> {
         Ok(Events::whole(cast, measured_from, From::File(Box::new(reader))))
     }
     /// The events of a simulated run, by simulating it again, whether it has kept any or not.
-    ///
-    /// # Errors
-    /// As [`Rerun::of`].
     pub fn simulated(record: &'a Record) -> Result<Events<'a>> {
         let again = Rerun::of(record)?;
         Ok(Events::whole(again.cast(), again.warmup(), From::Rerun(Box::new(again))))
@@ -74,11 +72,21 @@ impl<'a> Events<'a> {
     fn whole(cast: Cast, measured_from: Ns, from: From<'a>) -> Events<'a> {
         Events { cast, measured_from, window: Window::default(), moved: false, from }
     }
-    /// A part of them, with the run's own times, or with times from the window's beginning (`moved`).
+    /// A part of them, with the run's own times.
     ///
     /// # Errors
     /// When the run has ended before the window begins.
-    pub fn within(self, window: Window, moved: bool) -> Result<Events<'a>> {
+    pub fn within(self, window: Window) -> Result<Events<'a>> {
+        self.part(window, false)
+    }
+    /// A part of them, with times from the window's begin.
+    ///
+    /// # Errors
+    /// As [`Events::within`].
+    pub fn moved_to(self, window: Window) -> Result<Events<'a>> {
+        self.part(window, true)
+    }
+    fn part(self, window: Window, moved: bool) -> Result<Events<'a>> {
         if window.is_all() {
             return Ok(self);
         }
@@ -88,7 +96,7 @@ impl<'a> Events<'a> {
         let measured_from = self.measured_from.max(window.from).since(from);
         Ok(Events { cast, measured_from, window, moved, from: self.from })
     }
-    /// The same, saying how far a simulation is, simulated ns.
+    /// The same, with a simulation's progress, simulated ns.
     #[must_use]
     pub fn clocked(self, clock: &'static std::sync::atomic::AtomicU64) -> Events<'a> {
         let from = match self.from {
@@ -109,11 +117,11 @@ impl<'a> Events<'a> {
     pub fn are_simulated(&self) -> bool {
         matches!(self.from, From::Rerun(_))
     }
-    /// Tells all events to a sink; false: `stop` ended that.
+    /// Feeds all events to a sink; false: `stop` ended that.
     ///
     /// # Errors
     /// Damage in a file, what the simulator finds wrong, and another run than the stored one.
-    pub fn tell<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
+    pub fn feed<S: Sink>(&mut self, sink: &mut S, stop: &AtomicBool) -> Result<bool> {
         if !self.window.is_all() {
             let within = Within::new(self.window, sink);
             let mut within = if self.moved { within.moved() } else { within };
@@ -166,7 +174,7 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     }
 }
 
-/// Refuses a run made again whose findings are not those of the stored record.
+/// Refuses a run made again whose findings differ from the stored record.
 pub(crate) fn check_same(stored: &Findings, again: &Findings) -> Result<()> {
     let of = |same: bool, what: &str| (!same).then(|| what.to_owned());
     let counter = again.counters.iter().find(|(name, n)| stored.counters.get(*name) != Some(n));

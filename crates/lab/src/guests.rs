@@ -18,7 +18,6 @@ pub const DEFAULT_MEMORY_MB: u32 = 2048;
 /// The common settings of guests, and the images they may boot.
 #[derive(Clone, Debug)]
 pub struct Guests {
-    /// The emulator.
     pub qemu: Qemu,
     /// The mode of their time.
     pub mode: Mode,
@@ -109,7 +108,7 @@ impl Guests {
     /// the variant is left out with a warning.
     ///
     /// # Errors
-    /// When there is no image at all, or one is missing.
+    /// When no image is found, or a required one is missing.
     pub fn variants(
         &self,
         all: &[Variant],
@@ -238,7 +237,7 @@ pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
 /// # Errors
 /// When the cell has no guest, and as [`simulated`].
 pub fn twin(cell: &Cell) -> Result<Cell> {
-    let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a twin of what is no guest"))?;
+    let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("the cell of a twin has no guest"))?;
     let hosted = Hosted { variant: cell.variant.clone(), image: guest.image.clone(), of: None };
     let machine = Arc::new(twin_machine(&cell.machine, guest.mode)?);
     Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())

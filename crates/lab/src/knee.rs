@@ -8,7 +8,7 @@
 //! If latency does not rise steadily with load, there are several crossings. The search finds one between a
 //! load that held and one that did not, at the first such pair that doubling met. A knee at the cap is
 //! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the
-//! percentile) neither holds nor breaks the limit. The search goes on upwards, where there are more samples,
+//! percentile) neither holds nor breaks the limit. The search continues upwards, where there are more samples,
 //! and claims nothing for that load. A seed in which no load held and some could not be judged has no knee:
 //! that is "cannot tell", not 0.
 
@@ -51,7 +51,7 @@ fn judge(limit: &Limit, value: &schedlab_record::Value) -> Judged {
 
 /// The outcome of a seed's search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Found {
+enum SeedOutcome {
     Knee(u64),
     /// No load held, and some could not be judged.
     Unknown,
@@ -105,9 +105,9 @@ pub fn search(
             let (ended, above) = one_told(search.start, search.cap, search.raised.range.0, at)?;
             unjudged.extend(above);
             match ended {
-                Found::Knee(knee) => found.push((*seed, knee)),
-                Found::Unknown => unknown += 1,
-                Found::Stopped => interrupted = true,
+                SeedOutcome::Knee(knee) => found.push((*seed, knee)),
+                SeedOutcome::Unknown => unknown += 1,
+                SeedOutcome::Stopped => interrupted = true,
             }
             if stop.load(Ordering::Relaxed) {
                 interrupted |= found.len() + unknown < search.seeds.len();
@@ -123,7 +123,7 @@ pub fn search(
             ..knee(name, knees, unknown, search.cap)
         });
     }
-    let (unit, tried) = curve.told(&search.cells);
+    let (unit, tried) = curve.into_tried(&search.cells);
     Ok(Knees {
         schema: KNEE_SCHEMA.to_owned(),
         workload: search.raised.workload.clone(),
@@ -189,7 +189,7 @@ impl Curve {
         }
     }
     /// Unit and points, variants in the order of the cells.
-    fn told(self, cells: &[Cell]) -> (String, Vec<TriedLoad>) {
+    fn into_tried(self, cells: &[Cell]) -> (String, Vec<TriedLoad>) {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let of = |name: &str| {
             let own = all.points.iter().filter(|((variant, _), _)| variant == name);
@@ -231,7 +231,7 @@ fn one_told(
     cap: u64,
     lowest: u64,
     probe: impl Fn(u64) -> Result<Option<Judged>>,
-) -> Result<(Found, Vec<u64>)> {
+) -> Result<(SeedOutcome, Vec<u64>)> {
     let unknown = RefCell::new(Vec::new());
     let told = |load| {
         let judged = probe(load)?;
@@ -240,18 +240,23 @@ fn one_told(
         }
         Ok(judged)
     };
-    let found = one(start, cap, lowest, told)?;
+    let found = search_seed(start, cap, lowest, told)?;
     let above = |knee| unknown.into_inner().into_iter().filter(|load| *load > knee).collect();
-    Ok((found, if let Found::Knee(knee) = found { above(knee) } else { Vec::new() }))
+    Ok((found, if let SeedOutcome::Knee(knee) = found { above(knee) } else { Vec::new() }))
 }
 
 /// One seed's knee: doubling, then bisection.
-fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<Judged>>) -> Result<Found> {
+fn search_seed(
+    start: u64,
+    cap: u64,
+    lowest: u64,
+    probe: impl Fn(u64) -> Result<Option<Judged>>,
+) -> Result<SeedOutcome> {
     let (mut held, mut blind, mut load) = (0, false, start.min(cap));
     let mut good = 0;
     let mut broken = loop {
         match probe(load)? {
-            None => return Ok(Found::Stopped),
+            None => return Ok(SeedOutcome::Stopped),
             Some(Judged::Breaks) => break load,
             Some(Judged::Holds) => held = load,
             Some(Judged::Unknown) => blind = true,
@@ -267,13 +272,13 @@ fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<J
     while broken - good > 1 {
         let middle = good + (broken - good) / 2;
         match probe(middle)? {
-            None => return Ok(Found::Stopped),
+            None => return Ok(SeedOutcome::Stopped),
             Some(Judged::Breaks) => broken = middle,
             Some(Judged::Holds) => (good, held) = (middle, middle),
             Some(Judged::Unknown) => (good, blind) = (middle, true),
         }
     }
-    Ok(if held == 0 && blind { Found::Unknown } else { Found::Knee(held) })
+    Ok(if held == 0 && blind { SeedOutcome::Unknown } else { SeedOutcome::Knee(held) })
 }
 
 /// The drawn costs that move the knee.
@@ -315,7 +320,9 @@ mod tests {
             seen.borrow_mut().push(load);
             Ok(Some(if holds(load) { Judged::Holds } else { Judged::Breaks }))
         };
-        let Found::Knee(knee) = one(start, cap, 1, probe).unwrap() else { panic!("all loads were judged") };
+        let SeedOutcome::Knee(knee) = search_seed(start, cap, 1, probe).unwrap() else {
+            panic!("all loads were judged")
+        };
         (knee, seen.into_inner())
     }
 
@@ -330,14 +337,18 @@ mod tests {
                 }))
             }
         };
-        assert_eq!(one(1, 100, 1, few(3, 20)).unwrap(), Found::Knee(20), "small loads have too few samples");
         assert_eq!(
-            one(1, 100, 1, few(9, 3)).unwrap(),
-            Found::Unknown,
+            search_seed(1, 100, 1, few(3, 20)).unwrap(),
+            SeedOutcome::Knee(20),
+            "small loads have too few samples"
+        );
+        assert_eq!(
+            search_seed(1, 100, 1, few(9, 3)).unwrap(),
+            SeedOutcome::Unknown,
             "it broke as soon as it could be seen"
         );
-        assert_eq!(one(1, 100, 1, few(1000, 2000)).unwrap(), Found::Unknown);
-        assert_eq!(one(1, 100, 1, few(64, 2000)).unwrap(), Found::Knee(100));
+        assert_eq!(search_seed(1, 100, 1, few(1000, 2000)).unwrap(), SeedOutcome::Unknown);
+        assert_eq!(search_seed(1, 100, 1, few(64, 2000)).unwrap(), SeedOutcome::Knee(100));
     }
 
     #[test]
@@ -351,7 +362,7 @@ mod tests {
             }))
         };
         // Doubling sees 1, 2, 4, 8, 16 and 32; between 16 and 32 bisection sees 24, 20, 22 and 21.
-        assert_eq!(one_told(1, 100, 1, probe).unwrap(), (Found::Knee(4), vec![8, 16, 20]));
+        assert_eq!(one_told(1, 100, 1, probe).unwrap(), (SeedOutcome::Knee(4), vec![8, 16, 20]));
     }
 
     #[test]
@@ -399,7 +410,11 @@ mod tests {
         assert_eq!(found(16, 1000, |_| false).0, 0);
         assert_eq!(found(1, 1000, |_| true).0, 1000);
         assert_eq!(found(8, 4, |_| true).0, 4, "never above the cap");
-        assert_eq!(one(1, 9, 1, |_| Ok(None)).unwrap(), Found::Stopped, "a stopped probe is no knee");
+        assert_eq!(
+            search_seed(1, 9, 1, |_| Ok(None)).unwrap(),
+            SeedOutcome::Stopped,
+            "a stopped probe is no knee"
+        );
     }
 
     #[test]

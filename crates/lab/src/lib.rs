@@ -1,7 +1,55 @@
-//! Experiments: reading them, planning and making their runs, and comparing the results.
+//! Making runs: from an experiment to its records.
 //!
-//! `experiment.toml -> plan -> executor -> records -> comparison`; no later step calls an earlier one, and
-//! this crate does not print. The knee search is the one other use of an executor.
+//! A question about a scheduler is answered by runs: the same workload on the same machine under two kernels, several
+//! times, with everything else held. The lab reads such a question, plans its runs, has each made by a backend, and
+//! keeps the records. What records say is the business of `schedlab-compare`; this crate calls it where a decision
+//! about further runs needs a comparison (budget, bisection, knee, hunt). The lab does not print and does not parse a
+//! command line: progress goes through [`Progress`], and results are plain data.
+//!
+//! # Terms
+//!
+//! * [`Experiment`]: a TOML file, read and checked: machines, loads, variants, metrics. An existing one
+//!   has no further errors of its file.
+//! * *Variant*: a kernel with its changes. *Load*: a workload with all parameters set.
+//! * [`Cell`]: the common part of all runs of one load on one machine under one variant. Its hash covers everything on
+//!   which its runs depend, and names its folder in the store.
+//! * *Run*: a cell and a seed. A simulated run is a function of the two, so a stored run is never made again.
+//! * [`Plan`]: cells, and their runs in an order in which variants alternate (A B B A).
+//! * [`Executor`]: makes the record of one cell and seed. [`Backends`] is the executor of all backends: the simulator,
+//!   the running kernel (`host`), and kernels in guests (`vm`).
+//! * *Store*: the folder that keeps records, by cell and seed (`schedlab_record::Store`).
+//! * [`Session`]: the settings with which a plan's runs are made: executor, store, threads, progress, the stop flag.
+//! * [`Engine`]: makes missing runs in other processes, and puts them into the store. The crate `cluster` has one.
+//!
+//! # How a run is made
+//!
+//! ```text
+//! experiment/read  TOML -> Experiment            every error with its place
+//! experiment/narrow                              the part that the command line asks for
+//! builds           variants -> kernels to build  built by `schedlab-kernels`
+//! plan             Experiment -> Plan            kernels resolved, cells hashed, runs ordered
+//! exec             Session::work                 found in the store, or made and stored one by one
+//!   exec/sim, exec/host, exec/vm                 the backend of the cell -> Record
+//! ```
+//!
+//! Runs that would disturb each other are made one at a time, after those that may run side by side. Records come back
+//! in the plan's order for any number of threads. The first error in that order is the one that is returned.
+//!
+//! # Layers
+//!
+//! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`]: what is to be run. They make no run.
+//! 2. [`plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
+//! 3. [`exec`]: makes them.
+//! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
+//!    [`knee`] (the largest load that holds a limit), [`bisect`] (the commit that moved a metric), [`hunt`] (the
+//!    workload that loses most), [`validate`] (simulation beside the real kernel), [`replay`] (a recording under
+//!    another scheduler), [`noise_floor`] (A/A runs).
+//! 5. [`suite`] and [`trial`] make experiments of a variant or a patch, for layers 1 to 3.
+//!
+//! Beside these stand readers of single runs: [`events`] and [`rerun`] simulate a stored run again and refuse it if it
+//! is not the same to the nanosecond; [`strips`], [`instruction_counts`] and [`drift`] read what a run left. [`stat`]
+//! and [`profile`] make records and shares of what `native` counted and sampled; [`watch`] says how closely a live run
+//! is watched.
 
 pub mod bisect;
 pub mod budget;

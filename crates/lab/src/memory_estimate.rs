@@ -106,9 +106,10 @@ fn within(runs: &[Size], jobs: usize, available: Option<u64>) -> Result<()> {
     let fits = (1..jobs).rev().find(|fewer| beside(*fewer) + kept <= available);
     let beside =
         if jobs > 1 { format!("{jobs} simulations side by side") } else { "the simulation".to_owned() };
-    let records = match kept > available / 10 {
-        true => format!(" and the records of {} {}", schedlab_base::counted(runs.len(), "run"), shown(kept)),
-        false => String::new(),
+    let records = if kept > available / 10 {
+        format!(" and the records of {} {}", schedlab_base::counted(runs.len(), "run"), shown(kept))
+    } else {
+        String::new()
     };
     let text = format!(
         "{beside} would take about {}{records}, and {} of memory are available; the largest has {}",

@@ -77,7 +77,7 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
 /// The plan of an experiment in guests. Each load is followed by its simulation under the same variants.
 ///
 /// # Errors
-/// When there is no image of a kernel, no machine to boot, or no load that runs in a guest; or the plan is
+/// When a kernel has no image, no machine can be booted, or no load runs in a guest; or the plan is
 /// too large.
 pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options) -> Result<Plan> {
     let (cells, warnings) = hosted(experiment, guests)?;

@@ -1,7 +1,7 @@
 //! A stored run, simulated again from its record alone, with a sink that asks for details.
 //!
 //! The same build makes the same run: what the record says of its waits is met again at the same instants, to the
-//! nanosecond. A record of another version of the model is refused, since this one would tell of another run.
+//! nanosecond. A record of another version of the model is refused, since this one would make another run.
 
 use crate::cell::Cell;
 use crate::events::{Both, cast, check_same};
@@ -47,6 +47,15 @@ fn not_simulated(from: &Origin) -> Error {
         .help("only simulated runs can: --backend sim")
 }
 
+/// The workload in a record. A record of another version may have one that this build can't read.
+///
+/// # Errors
+/// When it can't be read.
+pub fn spec_of(record: &Record) -> Result<Spec> {
+    Spec::from_json(&record.spec)
+        .map_err(|e| Error::input(format!("the record's workload can't be read: {e}")))
+}
+
 impl<'a> Rerun<'a> {
     /// The run of a record.
     ///
@@ -67,8 +76,7 @@ impl<'a> Rerun<'a> {
             );
             return Err(Error::input(text).help("make the run anew: what it was can no longer be looked at"));
         }
-        let spec = Spec::from_json(&record.spec)
-            .map_err(|e| Error::input(format!("the record's workload can't be read: {e}")))?;
+        let spec = spec_of(record)?;
         let cell = Cell {
             backend: Backend::Sim,
             machine: Arc::new(record.machine.clone()),
@@ -171,11 +179,8 @@ impl<'a> Rerun<'a> {
         Ok(Some(sink.finish(explain::run_of(self.record), metric, analyser, end, worst)))
     }
 
-    /// The stretches of the run, of which the `longest` are told with what was done about them; `None`: `stop` ended
+    /// The stretches of the run, of which the `longest` are listed with the attempts to end them; `None`: `stop` ended
     /// it.
-    ///
-    /// # Errors
-    /// As [`Rerun::chances`].
     pub fn idle_while_waiting(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaiting>> {
         let Some(found) = self.stretches(longest, stop)? else { return Ok(None) };
         let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
@@ -184,9 +189,6 @@ impl<'a> Rerun<'a> {
     }
 
     /// The stretches alone.
-    ///
-    /// # Errors
-    /// As [`Rerun::chances`].
     pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<Found>> {
         let mut sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
         let end = self.simulate(&mut sink, stop)?;
@@ -230,10 +232,7 @@ impl<'a> Rerun<'a> {
         World::new(self.cell.machine.topology.nr_cpus(), self.allowed.clone(), self.masks.clone())
     }
 
-    /// Makes the run and tells it to a sink; when it ended, or `None` where `stop` ended it.
-    ///
-    /// # Errors
-    /// As [`Rerun::chances`].
+    /// Makes the run and feeds it to a sink; returns its end, or `None` where `stop` ended it.
     pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
         let report = self.report(sink, stop)?;
         Ok((!report.stopped).then_some(report.end))

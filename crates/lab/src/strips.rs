@@ -32,8 +32,7 @@ pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Re
     let events = Events::kept(run, record)?;
     // A damaged time would make as many bins.
     let end = events.cast().end;
-    let mut events =
-        events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) }, false)?;
+    let mut events = events.within(schedlab_trace::Window { from: Ns::ZERO, until: end.max(Ns(1)) })?;
     let (cast, measured_from) = (events.cast(), events.measured_from());
     let cpus = cast.cpus.max(record.machine.topology.nr_cpus());
     let named = |a: &schedlab_trace::Actor| TaskName { name: a.name.clone(), background: a.background };
@@ -41,6 +40,6 @@ pub fn kept(run: &RunDir, record: &Record, room: usize, stop: &AtomicBool) -> Re
     let world = World::new(cpus, Vec::new(), Vec::new());
     let width = end.0.div_ceil(COUNTS).max(1);
     let mut sink = Gather::new(cpus, names, Follows::Points(world), width);
-    events.tell(&mut sink, stop)?;
+    events.feed(&mut sink, stop)?;
     Ok(sink.finish(measured_from, end).fitted(room, &windows(&record.found.waits)))
 }

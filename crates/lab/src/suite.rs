@@ -18,7 +18,7 @@ const QUICK: &str = " # quick: ";
 
 /// What a suite is made of.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct SuiteRequest<'a> {
     /// The variant that the others are compared with.
     pub baseline: &'a Variant,
     /// The others.
@@ -36,8 +36,8 @@ pub struct Wanted<'a> {
 /// # Errors
 /// When a variant is the baseline under another name, two variants have one name, or a machine or a name in a
 /// variant is unknown.
-pub fn experiment(wanted: &Wanted<'_>) -> Result<Experiment> {
-    let Wanted { baseline, variants, machines, quick, host_cpus } = wanted;
+pub fn experiment(wanted: &SuiteRequest<'_>) -> Result<Experiment> {
+    let SuiteRequest { baseline, variants, machines, quick, host_cpus } = wanted;
     variants.iter().try_for_each(|v| differs(v, baseline))?;
     let default = [DEFAULT_MACHINE.to_owned()];
     let machines = if machines.is_empty() { &default } else { *machines };
@@ -87,8 +87,8 @@ mod tests {
     fn first_idle() -> Variant {
         Variant { name: "first".into(), features: vec!["SIS_FIRST_IDLE".into()], ..Variant::plain("v6.5") }
     }
-    fn wanted<'a>(base: &'a Variant, others: &'a [Variant], machines: &'a [String]) -> Wanted<'a> {
-        Wanted { baseline: base, variants: others, machines, quick: false, host_cpus: 2 }
+    fn wanted<'a>(base: &'a Variant, others: &'a [Variant], machines: &'a [String]) -> SuiteRequest<'a> {
+        SuiteRequest { baseline: base, variants: others, machines, quick: false, host_cpus: 2 }
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
     fn a_quick_one_has_the_same_loads_but_less_of_each() {
         let (base, others) = (Variant::plain("v6.5"), [first_idle()]);
         let usual = experiment(&wanted(&base, &others, &[])).unwrap();
-        let quick = experiment(&Wanted { quick: true, ..wanted(&base, &others, &[]) }).unwrap();
+        let quick = experiment(&SuiteRequest { quick: true, ..wanted(&base, &others, &[]) }).unwrap();
         let names = |e: &Experiment| e.loads.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&usual), names(&quick));
         assert!(quick.runs < usual.runs && !quick.text.contains(QUICK));

@@ -57,7 +57,7 @@ impl Trial {
     /// patches add.
     ///
     /// # Errors
-    /// When a chosen feature is none that the patches add.
+    /// When the patches do not add a chosen feature.
     pub fn of(
         kernel: &str,
         words: &[String],

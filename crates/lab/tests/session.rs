@@ -338,7 +338,7 @@ struct Looking {
     asked: Vec<usize>,
 }
 
-impl schedlab_lab::budget::Lab for Looking {
+impl schedlab_lab::budget::LookRuns for Looking {
     fn make(&mut self, part: &Plan) -> schedlab_base::Result<schedlab_lab::Finished> {
         self.asked.push(part.runs.len());
         work(part, &Mock::default(), None, 1)

@@ -40,9 +40,6 @@ macro_rules! change_files {
 change_files! { "first-idle" "newidle" "idle-cfs-rq" "migration-cost" "fair-sleepers" }
 
 /// All cases of switched mechanisms that ship; `host_cpus` is the number of this host's CPUs.
-///
-/// # Errors
-/// For a case with an error, which a test would have found.
 pub fn changes(host_cpus: u64) -> Result<Vec<ChangeCase>> {
     let read = |(name, text): &(&str, &str)| {
         changes::parse(Path::new(&format!("cases/changes/{name}.toml")), text, host_cpus)
@@ -51,9 +48,6 @@ pub fn changes(host_cpus: u64) -> Result<Vec<ChangeCase>> {
 }
 
 /// All cases that ship.
-///
-/// # Errors
-/// For a case with an error, which a test would have found.
 pub fn all() -> Result<Vec<Case>> {
     CASES.iter().map(|(name, text)| case::parse(Path::new(&format!("cases/{name}.toml")), text)).collect()
 }

@@ -56,9 +56,6 @@ impl ClusterOptions {
         Ok(options)
     }
     /// The cluster that makes the runs of an experiment; `None` if they are made here.
-    ///
-    /// # Errors
-    /// As [`ClusterOptions::check`].
     pub fn cluster(
         &self,
         of_experiment: &SlurmOptions,

@@ -26,7 +26,7 @@ pub fn decide(choice: &str) {
         "never" => false,
         _ => wanted(std::io::stdout().is_terminal(), &|name| std::env::var_os(name)),
     };
-    // A process has one command line, so there is no second call.
+    // A process has one command line, so this is called once.
     let _ = ON.set(on);
 }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 /// Reads the value of `--for`; bare numbers are seconds.
 ///
 /// # Errors
-/// When it is no time, or 0.
+/// When it is not a time, or 0.
 pub fn length_of_time(text: &str) -> Result<Ns> {
     let length = Ns::parse(text, "s").map_err(|e| e.context("--for"))?;
     if length == Ns::ZERO {
@@ -38,7 +38,7 @@ pub fn cpus() -> u64 {
 /// folder.
 ///
 /// # Errors
-/// When there is no such machine or background, or a file is wrong.
+/// When the machine or background does not exist, or its file has an error.
 pub fn machine(name: &str, background: Option<&str>) -> Result<Machine> {
     let mut machine = Machine::load(name)?;
     if let Some(word) = background {
@@ -74,17 +74,11 @@ pub fn walk_every() -> Result<Option<u64>> {
 }
 
 /// How this process makes runs.
-///
-/// # Errors
-/// As [`walk_every`].
 pub fn run_options() -> Result<RunOptions> {
     Ok(RunOptions { walk_every: walk_every()?, clock: Some(&SIMULATED), ..RunOptions::default() })
 }
 
 /// The executor of a command; `keep_events_in` is the folder in which events are kept.
-///
-/// # Errors
-/// As [`walk_every`].
 pub fn backends(keep_events_in: Option<PathBuf>) -> Result<Backends> {
     Ok(Backends::new(RunOptions { keep_events_in, ..run_options()? }))
 }
@@ -149,7 +143,7 @@ impl WindowOptions {
     /// The window.
     ///
     /// # Errors
-    /// When a time is none, or the window is empty.
+    /// When a time can't be read, or the window is empty.
     pub fn window(&self) -> Result<Window> {
         let time = |option: &str, text: &Option<String>| {
             text.as_deref().map(|t| Ns::parse(t, "s")).transpose().map_err(|e| e.context(option))
@@ -227,10 +221,7 @@ pub fn print(comparison: &Comparison, options: &FormOptions, gate: &GateOptions)
     deliver(comparison, options, gate, show)
 }
 
-/// As [`print`]; a table on a terminal is shortened and says so.
-///
-/// # Errors
-/// As [`print`].
+/// As [`print`]; a table on a terminal is shortened, with a note.
 pub fn print_shortened(comparison: &Comparison, options: &FormOptions, gate: &GateOptions) -> Result<()> {
     deliver(comparison, options, gate, show_shortened)
 }
@@ -262,9 +253,10 @@ fn show_folded(
     show: fn(&Comparison, &Form) -> Result<()>,
 ) -> Result<()> {
     let form = options.form()?;
-    match form.name == "table" && !options.all_rows && few::is_hopeless(comparison) {
-        false => show(comparison, form),
-        true => output::result(|out| few::Short.export(comparison, out)),
+    if form.name == "table" && !options.all_rows && few::is_hopeless(comparison) {
+        output::result(|out| few::Short.export(comparison, out))
+    } else {
+        show(comparison, form)
     }
 }
 
@@ -283,9 +275,6 @@ fn show_shortened(comparison: &Comparison, form: &Form) -> Result<()> {
 }
 
 /// Prints a comparison in a form, with colours where they are wanted.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn show(comparison: &Comparison, form: &Form) -> Result<()> {
     output::painted(|out| form.exporter.export(comparison, out), |text| colour::verdicts(text, form.name))
 }

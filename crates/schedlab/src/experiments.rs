@@ -150,7 +150,7 @@ impl RunOptions {
     pub fn gate(&self) -> &GateOptions {
         &self.gate
     }
-    /// Takes the machines out: they are no part of an experiment, but what it is made for.
+    /// Takes the machines out: an experiment is made for machines and does not contain them.
     pub fn take_machines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.machine)
     }
@@ -222,9 +222,6 @@ impl RunOptions {
         asked.into_iter().find(|(_, asked)| *asked).map(|(option, _)| option)
     }
     /// The form of the result.
-    ///
-    /// # Errors
-    /// When it is unknown.
     pub fn form(&self) -> Result<&'static schedlab_report::Form> {
         self.form.form()
     }
@@ -246,9 +243,6 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
 }
 
 /// As [`conduct`], but without a check of the result; also gives the plan, its runs and the comparison.
-///
-/// # Errors
-/// As [`conduct`].
 pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>, Comparison)> {
     options.check()?;
     let request = options.request()?;
@@ -272,18 +266,12 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
 }
 
 /// The comparison of an experiment's runs, made or found; nothing is printed.
-///
-/// # Errors
-/// As [`conduct`].
 pub fn compared(experiment: Experiment, options: &RunOptions) -> Result<Comparison> {
     options.check()?;
     Ok(options.request()?.make(experiment)?.comparison)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.
-///
-/// # Errors
-/// As [`conduct`].
 pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Parcel>> {
     options.check()?;
     let request = options.request()?;
@@ -309,7 +297,7 @@ fn predictions(made: &Compared) -> Result<()> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for row in &made.comparison.comparisons {
         let pair = (row.baseline.clone(), row.variant.clone());
-        if row.backend.to_string() == "vm" && !pairs.contains(&pair) {
+        if row.backend == Backend::Vm && !pairs.contains(&pair) {
             pairs.push(pair);
         }
     }
@@ -325,7 +313,6 @@ fn predictions(made: &Compared) -> Result<()> {
 
 /// The runs of an experiment that are to be made.
 pub struct RunRequest<'a> {
-    /// Where.
     pub backend: Backend,
     /// The part of the experiment.
     pub part: Part,
@@ -337,7 +324,6 @@ pub struct RunRequest<'a> {
     pub guest: &'a GuestOptions,
     /// Runs side by side; `None`: one for each CPU.
     pub jobs: Option<u64>,
-    /// The store.
     pub out: &'a Path,
     /// Whether it is a trial: runs are made in deterministic guests, and simulations beside them are predictions.
     pub trial: bool,
@@ -349,7 +335,7 @@ pub struct RunRequest<'a> {
     pub how: Protocol,
     /// Makes the runs.
     pub backends: Backends,
-    /// Whether the simulator's speed is told.
+    /// Whether the simulator's speed is shown.
     pub timing: bool,
     /// Whether progress and notes are kept quiet.
     pub quiet: bool,
@@ -357,13 +343,10 @@ pub struct RunRequest<'a> {
 
 /// Runs that were made or found, compared.
 pub struct Compared {
-    /// The comparison.
     pub comparison: Comparison,
-    /// The plan.
     pub plan: Plan,
     /// The records in the plan's order.
     pub records: Vec<Record>,
-    /// Number of runs made.
     pub new: usize,
     /// Number of runs found in the store.
     pub found: usize,
@@ -371,9 +354,6 @@ pub struct Compared {
 
 impl<'a> RunRequest<'a> {
     /// All of an experiment on a backend, with what it says itself and nothing further.
-    ///
-    /// # Errors
-    /// As [`common::backends`].
     pub fn new(backend: Backend, guest: &'a GuestOptions, out: &'a Path) -> Result<RunRequest<'a>> {
         Ok(RunRequest {
             backend,
@@ -396,9 +376,6 @@ impl<'a> RunRequest<'a> {
 
 impl RunRequest<'_> {
     /// The plan of an experiment's part, and that part. Kernels are built first.
-    ///
-    /// # Errors
-    /// As [`conduct`].
     fn planned(&self, mut experiment: Experiment) -> Result<(Plan, Experiment)> {
         let backend = self.backend;
         if backend == Backend::Vm {
@@ -423,7 +400,7 @@ impl RunRequest<'_> {
                         let further = self.budget.map_or(Some(0), |budget| budget.further_runs(first));
                         forging::foretell(&builds, (first, further), self.jobs())?;
                     }
-                    guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
+                    guests.built = forging::build_all(&builds, &experiment.variants, self.quiet)?;
                 }
                 plan_in_guests(&experiment, &guests, self.wanted)?
             }
@@ -452,9 +429,6 @@ impl RunRequest<'_> {
     }
 
     /// Makes the runs, those that the store does not have, and compares them.
-    ///
-    /// # Errors
-    /// As [`conduct`].
     pub fn make(&self, experiment: Experiment) -> Result<Compared> {
         let (plan, experiment) = self.planned(experiment)?;
         let store = Store::create(self.out)?;
@@ -539,16 +513,17 @@ fn found_by_looks(plan: &Plan, store: &Store) -> Result<Option<Warning>> {
     Ok(folders_made_by_looks(runs.iter().map(|run| run.path.as_path())))
 }
 
-impl budget::Lab for Looking<'_> {
+impl budget::LookRuns for Looking<'_> {
     fn make(&mut self, part: &Plan) -> Result<Finished> {
         self.request.work(part, self.experiment, self.store, &self.question.looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
         // Beside a trial's runs the simulations are predictions, and no rows of its family.
         let of_guests = |r: &&Record| r.backend == Backend::Vm;
-        let rows = match self.request.trial {
-            true => Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>()),
-            false => Cow::Borrowed(records),
+        let rows = if self.request.trial {
+            Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>())
+        } else {
+            Cow::Borrowed(records)
         };
         let all: Vec<Warning> = self.by_looks.iter().chain(warnings).cloned().collect();
         compare(&rows, &self.question, &all)
@@ -586,7 +561,7 @@ fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
 /// The question asked of the records. It leaves out variants, and their published figures, that were not run, as on the
 /// live kernel, and metrics that only left-out loads have.
 pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
-    // With guests, the experiment's own variant names may be those of the simulated cells only.
+    // With guests, only simulated cells may have the experiment's own variant names.
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
     let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));

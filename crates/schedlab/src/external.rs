@@ -38,8 +38,7 @@ pub struct External {
 }
 
 /// A command as a workload, as the command line describes it.
-pub struct Wanted {
-    /// The workload.
+pub struct CommandWorkload {
     pub spec: Spec,
     /// Its load's name in records.
     pub load: Option<String>,
@@ -50,7 +49,7 @@ impl External {
     ///
     /// # Errors
     /// When it can't be read, and for options of commands without a command.
-    pub fn wanted(&self, cpus: u64) -> Result<Option<Wanted>> {
+    pub fn wanted(&self, cpus: u64) -> Result<Option<CommandWorkload>> {
         let mut template = match (&self.command, &self.tool) {
             (Some(line), _) => Template::run(one_word_or_line(line)?),
             (None, Some(name)) => {
@@ -61,7 +60,7 @@ impl External {
         };
         self.describe(&mut template.spec)?;
         let spec = Spec::Command(Box::new(template.resolve(self.load.as_deref(), cpus)?));
-        Ok(Some(Wanted { spec, load: self.load.as_ref().map(|l| format!("load={l}")) }))
+        Ok(Some(CommandWorkload { spec, load: self.load.as_ref().map(|l| format!("load={l}")) }))
     }
 
     fn describe(&self, spec: &mut CommandSpec) -> Result<()> {
@@ -97,12 +96,9 @@ impl External {
 }
 
 /// Prints the known tools.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn list(json: bool) -> Result<()> {
     #[derive(serde::Serialize)]
-    struct Row {
+    struct ToolRow {
         name: &'static str,
         about: &'static str,
         program: &'static str,
@@ -120,10 +116,10 @@ pub fn list(json: bool) -> Result<()> {
     }
     #[derive(serde::Serialize)]
     struct Tools {
-        tools: Vec<Row>,
+        tools: Vec<ToolRow>,
     }
     let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
-    let row = |t: &&'static Tool| Row {
+    let row = |t: &&'static Tool| ToolRow {
         name: t.name,
         about: t.about,
         program: t.program,
@@ -141,7 +137,7 @@ pub fn list(json: bool) -> Result<()> {
             })
             .collect(),
     };
-    let tools: Vec<Row> = TOOLS.iter().map(row).collect();
+    let tools: Vec<ToolRow> = TOOLS.iter().map(row).collect();
     if json {
         return output::json_as("schedlab/tools/1", &Tools { tools });
     }

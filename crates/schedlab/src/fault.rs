@@ -59,7 +59,7 @@ fn more(run: Option<UnderWay>) {
     let _ = writeln!(io::stderr(), "{}", printable::lines(&text));
 }
 
-/// The run, the command, and whom to tell.
+/// The run, the command, and where to report it.
 fn about(run: Option<&UnderWay>, words: &[String], options: &[String]) -> String {
     let mut text = String::new();
     if let Some(run) = run {
@@ -117,9 +117,10 @@ fn repeat(run: Option<&UnderWay>, words: &[String], options: &[String]) -> Vec<S
 /// A word as a shell reads it.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

@@ -8,7 +8,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernels::cache;
 use schedlab_kernels::forecast::{Forecast, Speed, forecast};
 use schedlab_kernels::{Listener, Made, Recipe, Setting, Step};
-use schedlab_lab::builds::{self, Wanted};
+use schedlab_lab::builds::{self, KernelOrder};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Listener for Teller {
     }
 }
 
-/// Seconds until the last object, from the speed so far and that of earlier builds.
+/// Seconds until the last object, from the speed so far and the speed of earlier builds.
 fn left_s(step: &Step, so_far_s: f64, object_s: f64) -> f64 {
     let each = (so_far_s + PRIOR * object_s) / (PRIOR + step.done as f64);
     each * step.of.saturating_sub(step.done) as f64
@@ -82,7 +82,7 @@ fn about(seconds: f64) -> String {
 ///
 /// # Errors
 /// As [`schedlab_kernels::build`] for sources and tools.
-pub fn foretell(wanted: &[Wanted], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
+pub fn foretell(wanted: &[KernelOrder], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
     let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
@@ -109,13 +109,14 @@ fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u
         let kernels = if count == 1 { "a kernel".to_owned() } else { format!("{count} kernels") };
         parts.push(format!("{kernels} to build ({objects} objects, {})", about(build_s)));
     }
-    // A budget of time gives no number of runs: then runs and time are those of the first look.
+    // A budget of time gives no number of runs, so the note gives the first look's runs and time.
     let (of_runs, of_time) = if further.is_some() { ("up to", "") } else { ("at least", "at least ") };
     parts.push(format!("{of_runs} {} in guests ({of_time}{})", counted(runs, "run"), about(runs_s)));
     format!("{of_time}{} in all: {}", about(build_s + runs_s), parts.join(", "))
 }
 
-/// Checks that this machine can boot kernels, and build them if `builds`; tells all that it lacks at once.
+/// Checks that this machine can boot kernels, and build them if `builds`; reports everything that is missing in one
+/// error.
 ///
 /// # Errors
 /// The missing tools, and the missing QEMU.
@@ -134,10 +135,7 @@ fn both(first: &Error, second: &Error) -> Error {
     Error::machine(format!("{}; {}", first.message(), second.message())).help(remedies.join("; "))
 }
 
-/// Builds one kernel, or finds it in the cache; tells moved hunks and the compiler's warnings about changed files.
-///
-/// # Errors
-/// As [`schedlab_kernels::build`].
+/// Builds one kernel, or finds it in the cache; reports moved hunks and the compiler's warnings about changed files.
 pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
     let mut teller = Teller::new(cache, quiet);
     let made = schedlab_kernels::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
@@ -152,14 +150,18 @@ pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
 ///
 /// # Errors
 /// As [`build`], and for features that neither the tables nor the patches have.
-pub fn all(wanted: &[Wanted], variants: &[Variant], quiet: bool) -> Result<BTreeMap<String, Image>> {
+pub fn build_all(
+    wanted: &[KernelOrder],
+    variants: &[Variant],
+    quiet: bool,
+) -> Result<BTreeMap<String, Image>> {
     let mut images = BTreeMap::new();
     if wanted.is_empty() {
         return Ok(images);
     }
     let cache = cache::folder(None)?;
-    // Patched kernels come first: a patch that does not apply is told before anything is compiled.
-    let mut wanted: Vec<&Wanted> = wanted.iter().collect();
+    // Patched kernels come first: a patch that does not apply is reported before anything is compiled.
+    let mut wanted: Vec<&KernelOrder> = wanted.iter().collect();
     wanted.sort_by_key(|w| w.recipe.patches.is_empty());
     for one in &wanted {
         let made = build(&one.recipe, &cache, quiet)

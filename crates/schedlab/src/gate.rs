@@ -43,9 +43,6 @@ impl GateOptions {
         self.check_all(std::iter::once(comparison))
     }
     /// As [`GateOptions::check`], over several results.
-    ///
-    /// # Errors
-    /// As [`GateOptions::check`].
     pub fn check_all<'a>(&self, comparisons: impl Iterator<Item = &'a Comparison>) -> Result<()> {
         let comparisons: Vec<&Comparison> = comparisons.collect();
         let rows: Vec<&Row> = comparisons.iter().flat_map(|c| &c.comparisons).collect();
@@ -56,9 +53,10 @@ impl GateOptions {
         let named = |r: &&&Row| self.fail_on.contains(&r.verdict);
         let mut failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
         // A gap is a row only where it is judged.
-        let gaps: Vec<Gap<'_>> = match self.fail_on.contains(&Verdict::Unclear) {
-            true => comparisons.iter().flat_map(|c| gaps(c)).collect(),
-            false => Vec::new(),
+        let gaps: Vec<Gap<'_>> = if self.fail_on.contains(&Verdict::Unclear) {
+            comparisons.iter().flat_map(|c| gaps(c)).collect()
+        } else {
+            Vec::new()
         };
         failed.extend(gaps.iter().map(gap_words));
         if failed.is_empty() {

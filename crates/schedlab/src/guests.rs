@@ -58,7 +58,7 @@ impl GuestOptions {
     /// The mode, `usual` when none is named.
     ///
     /// # Errors
-    /// When the word is no mode.
+    /// When the word is not a mode.
     pub fn mode(&self, usual: Mode) -> Result<Mode> {
         self.guest_mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--guest-mode"))
     }
@@ -66,7 +66,7 @@ impl GuestOptions {
     /// deterministic where QEMU can do it.
     ///
     /// # Errors
-    /// When there is no QEMU, it can't do the mode, or an image is not there.
+    /// When QEMU is missing or lacks the mode, or an image is missing.
     pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
         let qemu = find_qemu()?;
         let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
@@ -99,9 +99,6 @@ impl GuestOptions {
         Ok((if is_path { version } else { word.to_owned() }, image))
     }
     /// The default runtime of programs without an end of their own.
-    ///
-    /// # Errors
-    /// As [`GuestOptions::mode`].
     pub fn usual_runtime(&self, usual: Mode) -> Result<Option<Ns>> {
         let mode = self.mode(usual)?;
         Ok(USUAL_RUNTIME.iter().find(|(m, _)| *m == mode).map(|(_, time)| *time))

@@ -1,7 +1,20 @@
-//! The command line of schedlab: parse, call, print. It computes nothing itself.
+//! The command line of schedlab: parses words, calls the crates below, and prints.
 //!
-//! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold
-//! or the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
+//! Each command has a file in `commands/`: its options (a struct `...Args`), a `run` that turns them into calls, and
+//! its row of the table in [`commands`]. [`cli`] finds the command by that table; help, completions and man pages are
+//! made of it. Options that several commands share are structs of their own: [`common`], [`outlets`], [`gate`],
+//! [`guests`], [`cluster`], [`workloads`], [`variants`].
+//!
+//! `run`, `study`, `suite`, `try`, `hunt` and `bisect` meet in [`experiments`], which plans an experiment's runs, has
+//! the lab make them, and prints the comparison. [`several`] is the same for the cells of `bench`. [`forging`] builds
+//! kernels and shows their progress; [`reporting`] writes pages for a browser.
+//!
+//! Results go to standard output, progress and warnings to standard error. A result is made in memory and written at
+//! once ([`output`]). Errors are typed below and become one message here, with the place and the remedy; [`fault`] adds
+//! the command that repeats a run that failed by a fault of schedlab.
+//!
+//! Exit codes: 0 done, 1 a check did not hold or the work was interrupted, 2 bad input, 3 this machine can't do that,
+//! 4 a fault of schedlab.
 
 mod cases;
 mod cli;

@@ -21,33 +21,36 @@ struct Name {
 }
 
 /// A list of names.
-pub struct What {
+pub struct NameList {
     name: &'static str,
     about: &'static str,
     list: fn() -> Vec<Name>,
 }
 
-/// Every list.
-const LISTS: &[What] = &[
-    What { name: "keys", about: "the tables of an experiment and their keys", list: keys },
-    What {
+const LISTS: &[NameList] = &[
+    NameList { name: "keys", about: "the tables of an experiment and their keys", list: keys },
+    NameList {
         name: "workloads",
         about: "[workload] name = ...; parameters: schedlab bench NAME --help",
         list: workloads,
     },
-    What { name: "machines", about: "machine = ...; one of them: schedlab machine NAME", list: machines },
-    What { name: "kernels", about: "[[variant]] kernel = ...; images: schedlab kernel list", list: kernels },
-    What { name: "features", about: "[[variant]] features = [\"NAME\", \"NO_NAME\"]", list: features },
-    What { name: "tunables", about: "[[variant]] tunables = { NAME = VALUE }", list: tunables },
-    What { name: "metrics", about: "metrics = [...]; more about them: docs/metrics.md", list: metrics },
+    NameList { name: "machines", about: "machine = ...; one of them: schedlab machine NAME", list: machines },
+    NameList {
+        name: "kernels",
+        about: "[[variant]] kernel = ...; images: schedlab kernel list",
+        list: kernels,
+    },
+    NameList { name: "features", about: "[[variant]] features = [\"NAME\", \"NO_NAME\"]", list: features },
+    NameList { name: "tunables", about: "[[variant]] tunables = { NAME = VALUE }", list: tunables },
+    NameList { name: "metrics", about: "metrics = [...]; more about them: docs/metrics.md", list: metrics },
 ];
 
-impl What {
+impl NameList {
     /// The list of that name; `None`, the list of lists, for an empty name.
     ///
     /// # Errors
-    /// When there is no such list; the error offers the nearest name.
-    pub fn parse(word: &str) -> Result<Option<&'static What>> {
+    /// When the list does not exist; the error offers the nearest name.
+    pub fn parse(word: &str) -> Result<Option<&'static NameList>> {
         if word.is_empty() {
             return Ok(None);
         }
@@ -57,10 +60,7 @@ impl What {
 }
 
 /// Prints a list, or the list of lists.
-///
-/// # Errors
-/// When standard output can't be written.
-pub fn print(what: Option<&What>, json: bool) -> Result<()> {
+pub fn print(what: Option<&NameList>, json: bool) -> Result<()> {
     let (title, names) = match what {
         Some(what) => (what.name, (what.list)()),
         None => ("lists", LISTS.iter().map(|w| name(w.name, w.about)).collect()),
@@ -140,7 +140,7 @@ mod tests {
             assert!(what.name == "keys" || names.iter().all(once), "{}: a name stands twice", what.name);
             assert!(names.len() > 3 && names.iter().all(|n| !n.about.is_empty()), "{}", what.name);
         }
-        assert!(What::parse("featrues").is_err_and(|e| e.to_string().contains("'features'")));
-        assert!(What::parse("feature").is_ok_and(|w| w.is_some_and(|w| w.name == "features")));
+        assert!(NameList::parse("featrues").is_err_and(|e| e.to_string().contains("'features'")));
+        assert!(NameList::parse("feature").is_ok_and(|w| w.is_some_and(|w| w.name == "features")));
     }
 }

@@ -75,7 +75,7 @@ pub fn print(comparison: &Comparison, wanted: &str) -> Result<()> {
 /// Prints one number of a run.
 ///
 /// # Errors
-/// When there is no such metric, or it was not measured.
+/// When the metric does not exist or was not measured.
 pub fn print_of_run(record: &Record, metric: &str) -> Result<()> {
     let figures: Vec<String> = record.found.figures.keys().cloned().collect();
     let series: Vec<Declared> =

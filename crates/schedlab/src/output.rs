@@ -1,7 +1,7 @@
 //! Output: results go to standard output, everything else to standard error; and the exit code.
 //!
-//! A result is made whole in memory and written at once. A reader that has gone (`| head`) is no error; a full disk is
-//! one. A message that can't be written to standard error is lost: there is nowhere left to report it.
+//! A result is made whole in memory and written at once. A reader that has gone (`| head`) is not an error; a full disk
+//! is one. A message that can't be written to standard error is lost: there is nowhere left to report it.
 
 use crate::fault;
 use schedlab_base::{Error, Result, printable};
@@ -26,9 +26,6 @@ pub fn result(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()>
 }
 
 /// As [`result`]; `paint` adds colours to the text, after names have been escaped.
-///
-/// # Errors
-/// As [`result`].
 pub fn painted(
     make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     paint: impl FnOnce(String) -> String,
@@ -83,9 +80,6 @@ fn unwritable(e: &io::Error) -> Error {
 }
 
 /// Writes a value as indented JSON to standard output.
-///
-/// # Errors
-/// As [`result`].
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
     result(|out| {
         serde_json::to_writer_pretty(&mut *out, value)?;
@@ -94,9 +88,6 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
 }
 
 /// Prints a result as JSON under its schema's name (docs/formats.md).
-///
-/// # Errors
-/// As [`result`].
 pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()> {
     #[derive(serde::Serialize)]
     struct Tagged<'a, T> {
@@ -128,9 +119,10 @@ pub fn conclude(outcome: Result<()>) -> ExitCode {
 pub fn usage(e: &clap::Error) -> ExitCode {
     // clap passes the words of the command line on as they are, and these may be names of files.
     let acts = std::env::args_os().any(|word| word.to_string_lossy().contains(printable::acts));
-    let printed = match acts {
-        true => io::stderr().write_all(printable::lines(&e.render().to_string()).as_bytes()),
-        false => e.print(),
+    let printed = if acts {
+        io::stderr().write_all(printable::lines(&e.render().to_string()).as_bytes())
+    } else {
+        e.print()
     };
     match printed {
         Err(io) if e.exit_code() == 0 && io.kind() != ErrorKind::BrokenPipe => conclude(Err(unwritable(&io))),

@@ -33,7 +33,7 @@ impl Bar {
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }
-    /// Shows one simulated run of that length; its clock tells how far it is.
+    /// Shows one simulated run of that length; its clock is the progress.
     pub fn simulated(quiet: bool, length: Ns, clock: &'static AtomicU64) -> Bar {
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let done = Ns(clock.load(Relaxed)).as_secs_f64();
@@ -44,7 +44,7 @@ impl Bar {
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }
-    /// Shows work of which it is told how much is done, per mille.
+    /// Shows work whose progress arrives per mille.
     pub fn share(quiet: bool) -> Bar {
         let bar = Bar::new(quiet, style("{bar:30} {percent}%, {elapsed} so far, {eta} left  {wide_msg}"));
         bar.0.set_length(1000);
@@ -106,7 +106,7 @@ impl Progress for Bar {
         self.0.set_position(done as u64);
         self.message(words);
     }
-    fn tell(&self, text: &str) {
+    fn note(&self, text: &str) {
         if !self.1 {
             self.above(|| output::note(text));
         }

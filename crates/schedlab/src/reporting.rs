@@ -41,8 +41,8 @@ pub struct Subject {
 }
 
 /// How it is to be made.
-pub struct Asked {
-    /// The command line, to be told in the page.
+pub struct PageRequest {
+    /// The command line, which the page shows.
     pub command: String,
     /// The variants whose CPUs are shown over time, at most two; empty: chosen. `None`: none is shown.
     pub strips: Option<Vec<String>>,
@@ -93,7 +93,7 @@ pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>)
 ///
 /// # Errors
 /// A record that can't be read, runs that can't be compared, an interruption, or a file that can't be written.
-pub fn write(subject: Subject, asked: &Asked, file: &Path) -> Result<Written> {
+pub fn write(subject: Subject, asked: &PageRequest, file: &Path) -> Result<Written> {
     let (mut folders, mut dirs) = (Folders::default(), BTreeMap::new());
     let stored: Vec<RunDir> = subject.runs.iter().map(|named| named.run.clone()).collect();
     let records = outlines(&stored)?;
@@ -257,7 +257,7 @@ fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
         };
         return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
     }
-    // The load that changed most tells most; among equals the first.
+    // The load that changed most, among equals the first.
     let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
     let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
     let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);

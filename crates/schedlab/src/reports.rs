@@ -41,10 +41,10 @@ pub fn judged(names: &[String], options: &RunOptions) -> Result<Vec<JudgedReport
         return Err(Error::unknown("report", unknown, all.iter().map(|r| r.name.as_str())));
     }
     let wanted = all.iter().filter(|r| names.is_empty() || names.contains(&r.name));
-    wanted.map(|report| one(report, options)).collect()
+    wanted.map(|report| judge_report(report, options)).collect()
 }
 
-fn one(report: &Report, options: &RunOptions) -> Result<JudgedReport> {
+fn judge_report(report: &Report, options: &RunOptions) -> Result<JudgedReport> {
     let found = EXPERIMENTS.iter().find(|(name, _)| *name == report.name);
     let (name, text) =
         found.ok_or_else(|| Error::internal(format!("report {} has no experiment", report.name)))?;

@@ -32,9 +32,12 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
     }
     seeds.first()?;
     // `bench` makes one run by default, so one needs no option. An experiment, and drawn costs, have other defaults.
-    let runs = |n: usize| match n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
-        true => pair("runs", n).to_vec(),
-        false => Vec::new(),
+    let runs = |n: usize| {
+        if n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
+            pair("runs", n).to_vec()
+        } else {
+            Vec::new()
+        }
     };
     let live =
         record.backend != Backend::Sim && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
@@ -135,7 +138,7 @@ fn surroundings(record: &Record) -> Vec<String> {
 }
 
 fn workload(record: &Record) -> Option<Vec<String>> {
-    match Spec::from_json(&record.spec).ok()? {
+    match schedlab_lab::rerun::spec_of(record).ok()? {
         Spec::Bench { name, params } => benchmark(&name, &params),
         Spec::RtApp { file, runtime, .. } => {
             let runtime = runtime.into_iter().flat_map(|time| pair("runtime", format!("{}ns", time.0)));
@@ -226,7 +229,8 @@ fn kernel(record: &Record) -> Option<Vec<String>> {
     }
     let [policy, nice, slice] = &attributes;
     let attributes = [policy.as_ref(), nice.as_ref(), slice.as_ref()];
-    let made = variants::of(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
+    let made =
+        variants::with_changes(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
     // No option stands for groups of a variant, nor for changes of groups and tasks.
     let of_file = !v.groups.is_empty() || v.at.iter().any(|c| c.group.is_some() || c.task.is_some());
     (!of_file && (record.backend == Backend::Vm || made.is_ok_and(|made| made == *v))).then_some(words)

@@ -39,9 +39,6 @@ pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several<'_>, form: &For
 }
 
 /// The same; the comparison has these warnings, too.
-///
-/// # Errors
-/// As [`conduct`].
 pub fn conduct_told(
     cells: Vec<Cell>,
     store: &Store,

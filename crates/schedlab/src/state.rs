@@ -1,5 +1,5 @@
 //! The state folder of this user, which holds the probe of this machine and its noise floors. A folder that can't be
-//! read is a warning; runs and comparisons go on without its content.
+//! read is a warning; runs and comparisons continue without its content.
 
 use crate::output;
 use schedlab_compare::noise;

@@ -36,9 +36,6 @@ pub fn parse(text: &str) -> Result<Variant> {
 
 /// As [`parse`], and in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image: a
 /// series such as `6.1`, or the path of a bzImage, behind which changes stand after a colon only.
-///
-/// # Errors
-/// As [`parse`].
 pub fn in_short(text: &str) -> Result<Variant> {
     let colons = match text.split_once('+') {
         Some((kernel, changes)) if !text.contains(['/', ':']) => {
@@ -119,7 +116,7 @@ fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Resu
 ///
 /// # Errors
 /// As [`parse`], and when two have the same name.
-pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
+pub fn parse_all(texts: &[String]) -> Result<Vec<Variant>> {
     let mut all: Vec<Variant> = Vec::new();
     for text in texts {
         let variant = parse(text)?;
@@ -145,10 +142,7 @@ pub struct Changes<'a> {
 }
 
 /// A kernel with changes given one by one; the variant's name holds them.
-///
-/// # Errors
-/// As [`parse`].
-pub fn of(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
+pub fn with_changes(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
     if let Some(odd) = changes.tunables.iter().find(|t| !t.contains('=')) {
         return Err(no_tunable(odd));
     }
@@ -206,12 +200,9 @@ fn default_profile(machine: &str, running: Option<Version>) -> Version {
 }
 
 /// An image with changes given one by one; `word` names the image, and begins the variant's name.
-///
-/// # Errors
-/// As [`parse`].
 pub fn of_image(word: &str, changes: Changes<'_>) -> Result<Variant> {
     // A path may have any character, so it does not go through the parser.
-    let variant = of(RUNNING, changes)?;
+    let variant = with_changes(RUNNING, changes)?;
     let name = variant.name.replacen(RUNNING, word, 1);
     Ok(Variant { name, kernel: word.to_owned(), ..variant })
 }
@@ -229,7 +220,7 @@ mod tests {
         assert_eq!(parse("v4.5:NO_SIS_SKIP_TARGET").unwrap().name, "v4.5:NO_SIS_SKIP_TARGET");
         assert!(parse("v4.5").unwrap().is_plain());
         let features = &["NO_SIS_SKIP_TARGET".to_owned()];
-        let same = of("v4.5", Changes { features, ..Changes::default() }).unwrap();
+        let same = with_changes("v4.5", Changes { features, ..Changes::default() }).unwrap();
         assert_eq!(same, parse("v4.5:NO_SIS_SKIP_TARGET").unwrap());
     }
 
@@ -267,7 +258,7 @@ mod tests {
         assert_eq!((times, v.at[1].tunables["nr_migrate"]), (vec![5, 10], 8));
         let (batch, slice) = ("batch".to_owned(), "3ms".to_owned());
         let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
-        let v = of(RUNNING, changes).unwrap();
+        let v = with_changes(RUNNING, changes).unwrap();
         assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
     }
 
@@ -306,7 +297,7 @@ mod tests {
         assert!(error("v4.5:hz=1000@1s").contains("hz can't change"));
         assert!(error("v4.5:NO_LAST_BUDDY@soon").contains("soon"));
         assert!(error("=v4.5").contains("name is empty"));
-        let twice = all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
+        let twice = parse_all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
         assert!(twice.contains("two variants have the name 'v4.5'"));
     }
 }

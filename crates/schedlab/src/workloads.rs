@@ -25,7 +25,7 @@ pub const HEADING: &str = "Workload";
 
 /// Where a workload is run.
 #[derive(Args)]
-pub struct Place {
+pub struct RunPlace {
     /// Where it is run: host (the running kernel), sim (the simulator) or vm (a kernel in a guest) [default: host, with
     /// --machine sim]
     #[arg(long, global = true, value_name = "BACKEND")]
@@ -69,7 +69,7 @@ pub struct Place {
 /// The default mode of guests for a single workload, where a quick look is wanted.
 const USUAL_MODE: Mode = Mode::RealTime;
 
-impl Place {
+impl RunPlace {
     /// The backend.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Place {
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
         let one = |kernel: &String| match backend {
             Backend::Vm => variants::of_image(kernel, changes),
-            Backend::Sim | Backend::Host => variants::of(kernel, changes),
+            Backend::Sim | Backend::Host => variants::with_changes(kernel, changes),
         };
         match self.kernel.as_slice() {
             [] => {
@@ -125,7 +125,7 @@ impl Place {
     /// The default runtime there of a program without an end of its own; `None`: its own default.
     ///
     /// # Errors
-    /// As [`Place::backend`], and for an unknown mode.
+    /// As [`RunPlace::backend`], and for an unknown mode.
     pub fn usual_runtime(&self) -> Result<Option<Ns>> {
         if self.backend()? == Backend::Vm { self.guest.usual_runtime(USUAL_MODE) } else { Ok(None) }
     }
@@ -146,9 +146,6 @@ impl Place {
         Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
     /// What makes the runs; `store` is where they are stored, and their events, if that is asked for.
-    ///
-    /// # Errors
-    /// As [`common::backends`].
     pub fn backends(&self, store: &Path) -> Result<Backends> {
         common::backends(self.watch.keep_events.then(|| store.to_owned()))
     }

@@ -79,7 +79,7 @@ fn a_run_that_cannot_be_made_again_says_so() {
     let (_, err) = lab.run(&["explain", &folder, "--idle-while-waiting"], 2);
     assert!(err.contains("version 1 of the simulator's model") && err.contains("make the run anew"), "{err}");
     let text = lab.ok(&["explain", &folder, "--worst", "1"]);
-    assert!(text.contains("is not told"), "{text}");
+    assert!(text.contains("is not shown"), "{text}");
     let (_, err) = lab.run(&["explain", &folder, "--idle-while-waiting", "--vs", "v4.5"], 2);
     assert!(err.contains("--vs"), "{err}");
 }

@@ -120,7 +120,7 @@ fn wrong_options_are_refused_before_anything_is_measured() {
     for (words, said) in [
         (vec!["--migration-cost", "1ms"], "no migration cost"),
         (vec!["--pattern", "2006"], "2005"),
-        (vec!["--size", "many"], "is no size"),
+        (vec!["--size", "many"], "is not a size"),
         (vec!["--size", "1K"], "--size 1024"),
         (vec!["--size", "900G"], "bytes here"),
         (vec!["--plot", "map.gif"], ".svg or .png"),

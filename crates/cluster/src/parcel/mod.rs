@@ -1,4 +1,4 @@
-//! Parcels: runs that another process makes, on this machine or elsewhere, as a file.
+//! A parcel: a file of runs that another process makes, on this machine or elsewhere.
 //!
 //! A run is a pure function of its cell and its seed. A parcel holds cells as plain data, resolved to the last figure,
 //! and the runs of each of its tasks. So the worker ([`worker`]) needs no experiment, no machine file and no table of
@@ -6,8 +6,8 @@
 //! model included. The worker computes it again and refuses a cell with another hash.
 //!
 //! A task's runs are in blocks. The runs of a block are made in order. In a live task (`together`) a block is an
-//! interleaved round trip of the variants (A B B A); its runs are stored when all of them are made, so that all of
-//! it is from one node. A worker that is killed while it stores them leaves a part of the block.
+//! interleaved round trip of the variants (A B B A). Its runs are stored when all of them are made, so that all come
+//! from one node. A worker that is killed while it stores them leaves a part of the block.
 //! The next task makes the rest, maybe on another node.
 
 pub mod place;
@@ -46,9 +46,7 @@ pub struct Parcel {
     pub how: Protocol,
     /// Files kept beside every record.
     pub attach: Vec<Attached>,
-    /// The cells.
     pub cells: Vec<Packed>,
-    /// The tasks.
     pub tasks: Vec<Task>,
 }
 
@@ -100,9 +98,7 @@ pub struct Protocol {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attached {
-    /// Its name.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -155,9 +151,6 @@ struct PackedGuest {
 
 impl Packed {
     /// A cell as plain data.
-    ///
-    /// # Errors
-    /// As [`Cell::hash`].
     pub fn of(cell: &Cell) -> Result<Packed> {
         let guest = cell.guest.as_ref().map(|g| PackedGuest {
             image: std::path::absolute(&g.image.path).unwrap_or_else(|_| g.image.path.clone()),
@@ -242,9 +235,8 @@ impl PackedGuest {
     }
 }
 
-/// What runs on which cells: the cells of a plan that runs are left of, as a parcel has them.
+/// What a parcel holds beside the plan's cells.
 pub struct Contents<'a> {
-    /// The experiment's name.
     pub experiment: &'a str,
     /// How runs are made.
     pub how: Protocol,
@@ -254,9 +246,6 @@ pub struct Contents<'a> {
 
 impl Parcel {
     /// The parcel of a plan's runs, cut into tasks of indices into the plan's cells.
-    ///
-    /// # Errors
-    /// As [`Cell::hash`].
     pub fn of(plan: &Plan, tasks: Vec<Task>, contents: &Contents<'_>) -> Result<Parcel> {
         let mut at: Vec<Option<usize>> = vec![None; plan.cells.len()];
         let mut cells = Vec::new();
@@ -301,7 +290,7 @@ impl Parcel {
     /// Reads a parcel.
     ///
     /// # Errors
-    /// When it can't be read, is damaged or no parcel, or is of another version.
+    /// When it can't be read, is damaged, is not a parcel, or is of another version.
     pub fn read(file: &Path) -> Result<Parcel> {
         let parcel = Parcel::read_any(file)?;
         parcel.version.check("the parcel").map_err(|e| e.at(Spot::file(file)))?;
@@ -310,7 +299,7 @@ impl Parcel {
     /// Reads a parcel of any version of the model, to look at its tasks.
     ///
     /// # Errors
-    /// When it can't be read, or is damaged or no parcel.
+    /// When it can't be read, is damaged, or is not a parcel.
     pub fn read_any(file: &Path) -> Result<Parcel> {
         let text = input::text_up_to(file, MAX_MB)?;
         let wrong = |e: serde_json::Error| {
@@ -320,10 +309,10 @@ impl Parcel {
                 .at(spot)
         };
         #[derive(Deserialize)]
-        struct Head {
+        struct ParcelHead {
             schema: String,
         }
-        let head: Head = serde_json::from_str(&text).map_err(wrong)?;
+        let head: ParcelHead = serde_json::from_str(&text).map_err(wrong)?;
         if head.schema != SCHEMA {
             let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
             return Err(Error::input(text).help("'schedlab pack' writes parcels").at(Spot::file(file)));
@@ -357,10 +346,7 @@ impl Parcel {
     pub fn runs(&self) -> usize {
         self.tasks.iter().map(|t| t.runs().count()).sum()
     }
-    /// A plan of some of its runs. Cells without a run in it are not made, since this machine may be unable to.
-    ///
-    /// # Errors
-    /// As [`Packed::cell`].
+    /// A plan of some of its runs. Cells without such a run are not built: this machine may be unable to run them.
     pub fn plan(&self, runs: &[(usize, u64)]) -> Result<Plan> {
         let mut at: Vec<Option<usize>> = vec![None; self.cells.len()];
         let mut plan = Plan { cells: Vec::new(), runs: Vec::new(), warnings: Vec::new() };

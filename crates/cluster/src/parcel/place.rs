@@ -1,6 +1,6 @@
-//! The places of files that carry parcels and results: new ones, and those of earlier files of the same kind.
+//! Where parcels and results may be written: a new file, or over an earlier file of the same kind.
 //!
-//! An experiment, a machine file or a parcel is easily named where the result belongs, and would be gone.
+//! A user easily names an experiment, a machine file or a parcel as the output; it must not be overwritten.
 
 use schedlab_base::{Error, Result, temp};
 use std::fs::{self, File};

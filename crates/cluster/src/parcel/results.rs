@@ -1,4 +1,4 @@
-//! Results on their way: the runs of a parcel that a machine without the store has made, as one file.
+//! Results in transit: a parcel's runs, made on a machine without the store, as one file.
 //!
 //! The file is lines of JSON. The first says which versions made the runs and how many there are. Each further line is
 //! a run: cell, seed, and its files as base64 with a checksum each. [`unpack`] looks at everything before it stores
@@ -41,7 +41,7 @@ fn is_file_of_run(name: &str) -> bool {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+struct ResultsHead {
     schema: String,
     version: Maker,
     runs: usize,
@@ -49,7 +49,7 @@ struct Head {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ResultsLine {
     cell: String,
     seed: u64,
     files: Vec<Content>,
@@ -77,7 +77,7 @@ pub fn write(parcel: &Parcel, store: &Store, file: &Path) -> Result<usize> {
         .collect();
     let mut beside = Beside::create(file)?;
     let failed = |e: std::io::Error| Error::io(file, "write", &e);
-    let head = Head { schema: SCHEMA.to_owned(), version: parcel.version.clone(), runs: runs.len() };
+    let head = ResultsHead { schema: SCHEMA.to_owned(), version: parcel.version.clone(), runs: runs.len() };
     let mut out = BufWriter::new(&mut beside.file);
     line(&mut out, &head).map_err(failed)?;
     for (hash, run) in &runs {
@@ -94,7 +94,7 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     writeln!(out)
 }
 
-fn of_run(store: &Store, hash: &str, seed: u64) -> Result<Line> {
+fn of_run(store: &Store, hash: &str, seed: u64) -> Result<ResultsLine> {
     let gone = || Error::input(format!("run {hash}/{seed} has gone while it was read"));
     let run = store.get(hash, seed).ok_or_else(gone)?;
     let mut names: Vec<String> = Vec::new();
@@ -108,7 +108,11 @@ fn of_run(store: &Store, hash: &str, seed: u64) -> Result<Line> {
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
         Ok(Content { name, sum: content_hash(&bytes), base64: BASE64_STANDARD.encode(&bytes) })
     };
-    Ok(Line { cell: hash.to_owned(), seed, files: names.into_iter().map(content).collect::<Result<_>>()? })
+    Ok(ResultsLine {
+        cell: hash.to_owned(),
+        seed,
+        files: names.into_iter().map(content).collect::<Result<_>>()?,
+    })
 }
 
 /// The outcome of unpacking.
@@ -122,11 +126,11 @@ pub struct Unpacked {
     pub other: usize,
 }
 
-/// Puts the runs of a file of results into a store. Everything is checked first.
+/// Puts the runs of a file of results into a store, after checking all of them.
 ///
 /// # Errors
-/// A file that is not whole or not ours, results of another version, a checksum, cell or seed that is not that of the
-/// record, and a store that can't take a run.
+/// A file that is cut off or is not a file of results, results of another version, a checksum, cell or seed that
+/// differs from the record, and a store that can't take a run.
 pub fn unpack(file: &Path, store: &Store) -> Result<Unpacked> {
     let mut source = opened(file)?;
     each(file, &source, &mut |_, _| Ok(()))?;
@@ -200,7 +204,11 @@ fn spot(file: &Path, nr: usize) -> Spot {
 }
 
 /// Calls `take` for each run of a file, checked.
-fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Result<()>) -> Result<()> {
+fn each(
+    file: &Path,
+    source: &File,
+    take: &mut dyn FnMut(&ResultsLine, &Checked) -> Result<()>,
+) -> Result<()> {
     let limit_mb = input::limit_mb(MAX_RECORD_MB)?;
     let mut lines = Lines { file, source: BufReader::new(source), nr: 0 };
     let at = |e: Error, nr: usize| e.at(spot(file, nr));
@@ -215,7 +223,7 @@ fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Res
     let Some((_, first)) = lines.next(MAX_HEAD, long)? else {
         return Err(damaged("the file is empty".to_owned()).at(Spot::file(file)));
     };
-    let head: Head = serde_json::from_slice(&first).map_err(|e| at(other(e.to_string()), 0))?;
+    let head: ResultsHead = serde_json::from_slice(&first).map_err(|e| at(other(e.to_string()), 0))?;
     if head.schema != SCHEMA {
         let text = format!("schema is '{}', and '{SCHEMA}' was expected", head.schema);
         return Err(at(Error::input(text).help("use the same schedlab on both sides"), 0));
@@ -228,7 +236,7 @@ fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Res
     };
     let mut runs = 0;
     while let Some((nr, text)) = lines.next(limit_mb << 20, long)? {
-        let line: Line =
+        let line: ResultsLine =
             serde_json::from_slice(&text).map_err(|e| at(damaged(format!("not a whole run: {e}")), nr))?;
         let run = checked(&line).map_err(|text| at(damaged(text), nr))?;
         take(&line, &run)?;
@@ -247,7 +255,7 @@ fn each(file: &Path, source: &File, take: &mut dyn FnMut(&Line, &Checked) -> Res
 }
 
 /// The run of a line, if its files are what the line says and what its record says.
-fn checked(line: &Line) -> std::result::Result<Checked, String> {
+fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
     let name = format!("run {}/{}", line.cell, line.seed);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for content in &line.files {

@@ -1,6 +1,6 @@
-//! The worker: makes a parcel's runs, those of one task or all, into a store.
+//! The worker: makes a parcel's runs, of one task or of all, into a store.
 //!
-//! A run that the store has is not made again, so a task that is started twice continues where it ended.
+//! A run that the store has is not made again. So a task that is started twice continues where it stopped.
 
 use super::{Parcel, Protocol, Task};
 use schedlab_base::{Error, Result};
@@ -49,7 +49,7 @@ impl Worker<'_> {
     /// Makes the runs of one of the parcel's tasks, or of all.
     ///
     /// # Errors
-    /// When there is no such task, this machine can't make a run, or the store can't take it.
+    /// When the task does not exist, this machine can't make a run, or the store can't take it.
     pub fn work(&self, parcel: &Parcel, task: Option<usize>) -> Result<Worked> {
         let tasks: Vec<&Task> = match task {
             None => parcel.tasks.iter().collect(),
@@ -143,7 +143,7 @@ impl Worker<'_> {
     }
 }
 
-/// A block's runs, each once. The store has no more of them, and finds them only once they are stored.
+/// A block's runs without repetition.
 fn once(parcel: &Parcel, runs: &[(usize, u64)]) -> Vec<(usize, u64)> {
     let mut seen = BTreeSet::new();
     runs.iter().copied().filter(|(cell, seed)| seen.insert((&parcel.cells[*cell].hash, *seed))).collect()

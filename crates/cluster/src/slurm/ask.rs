@@ -1,10 +1,10 @@
 //! Slurm's programs: sbatch, squeue, sacct, scontrol and scancel, and what they print.
 //!
-//! squeue knows jobs until some minutes after their end, sacct knows them for ever where the cluster keeps accounts.
+//! squeue lists a job until some minutes after its end. sacct lists it for ever where the cluster keeps accounts.
 //! Both are asked for named fields.
 //!
-//! A program may be slow: the controller is busy, or away. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop flag
-//! is set. What has not ended by then counts as a Slurm that does not answer.
+//! A program may be slow because the controller is busy or down. It gets [`LIMIT`], and [`LIMIT_STOPPED`] once the stop
+//! flag is set. What has not ended by then counts as a Slurm that does not answer.
 
 use schedlab_base::{Error, ErrorKind, Result, own_uid};
 use std::io::Read;
@@ -18,29 +18,29 @@ use std::time::{Duration, Instant};
 const SQUEUE: &str = "ArrayJobID:|,ArrayTaskID:|,State:|,exit_code:|,NodeList:|,Reason:|,RestartCnt:|";
 /// Fields of sacct, in the order of [`parse_sacct`].
 const SACCT: &str = "JobID,State,ExitCode,NodeList";
-/// Tasks of an array, where a cluster does not tell its limit.
+/// Most tasks of an array where the cluster does not report its limit.
 const USUAL_ARRAY: usize = 1000;
 /// A program that has not ended after this time does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The same once the stop flag is set, from then on.
 const LIMIT_STOPPED: Duration = Duration::from_secs(3);
-/// The output of a program that has ended is waited for so long: a process that it left behind may hold the pipe.
+/// How long to wait for the output of a program that has ended: a process that it left behind may hold the pipe.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
 /// The longest output that is read: a million tasks take less. A program that writes more does not answer.
 const MOST_BYTES: u64 = 64 << 20;
 /// The largest number of a job: Slurm keeps it in 32 bits.
 const MOST_JOB: u64 = u32::MAX as u64 - 2;
-/// Between two looks whether a program has ended.
+/// How often a program is checked for its end.
 const NAP: Duration = Duration::from_millis(10);
 /// Variables of a job around this command, which sbatch would hand to our jobs; and one that would have sbatch wait for
 /// the job's end, with the journal's lock held.
 const KEPT_FROM_SLURM: [&str; 2] = ["SLURM_RESTART_COUNT", "SBATCH_WAIT"];
 /// What to do when Slurm does not answer.
-const PING: &str = "'scontrol ping' tells whether the cluster's controller answers";
+const PING: &str = "'scontrol ping' shows whether the cluster's controller answers";
 
-/// What Slurm says of a task.
+/// A task as Slurm reports it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Row {
+pub struct SlurmTask {
     /// The array's job.
     pub job: u64,
     /// The task.
@@ -53,7 +53,6 @@ pub struct Row {
     pub signal: u8,
     /// The user that cancelled it, if Slurm names one.
     pub cancelled_by: Option<u32>,
-    /// Its node.
     pub node: String,
     /// Why it waits, or ended.
     pub reason: String,
@@ -61,8 +60,8 @@ pub struct Row {
     pub restarts: u32,
 }
 
-/// Reads what squeue prints in the fields that it is asked for. Lines of other forms are left out.
-pub fn parse_squeue(text: &str) -> Vec<Row> {
+/// Parses squeue's output. Lines of another form are skipped.
+pub fn parse_squeue(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
         let mut next = || fields.next();
@@ -72,14 +71,14 @@ pub fn parse_squeue(text: &str) -> Vec<Row> {
         let (node, reason) = (next()?.to_owned(), next()?.to_owned());
         let restarts = next()?.parse().unwrap_or(0);
         let (code, signal) = ((status >> 8 & 0xff) as u8, (status & 0x7f) as u8);
-        Some(Row { job, task, state, code, signal, cancelled_by: None, node, reason, restarts })
+        Some(SlurmTask { job, task, state, code, signal, cancelled_by: None, node, reason, restarts })
     };
     text.lines().filter_map(row).collect()
 }
 
-/// Reads what sacct prints in the fields that it is asked for. Tasks that are not begun stand as ranges there, and are
-/// left out.
-pub fn parse_sacct(text: &str) -> Vec<Row> {
+/// Parses sacct's output. Array tasks that have not begun appear as ranges and are
+/// skipped.
+pub fn parse_sacct(text: &str) -> Vec<SlurmTask> {
     let row = |line: &str| {
         let mut fields = line.split('|').map(str::trim);
         let mut next = || fields.next();
@@ -87,7 +86,7 @@ pub fn parse_sacct(text: &str) -> Vec<Row> {
         let words = next()?;
         let (state, by) = words.split_once(" by ").map_or((words, None), |(s, by)| (s, by.parse().ok()));
         let (code, signal) = next()?.split_once(':')?;
-        Some(Row {
+        Some(SlurmTask {
             job: job_number(job)?,
             task: task.parse().ok()?,
             state: state.to_owned(),
@@ -95,7 +94,7 @@ pub fn parse_sacct(text: &str) -> Vec<Row> {
             signal: signal.parse().ok()?,
             cancelled_by: by,
             node: next()?.to_owned(),
-            ..Row::default()
+            ..SlurmTask::default()
         })
     };
     text.lines().filter_map(row).collect()
@@ -109,15 +108,15 @@ pub fn parse_max_array(config: &str) -> usize {
     size.unwrap_or(USUAL_ARRAY).max(1)
 }
 
-/// What a program said.
-struct Said {
+/// A program's exit status and output.
+struct ProgramOutput {
     /// How it ended; `None` if it was too slow.
     status: Option<ExitStatus>,
     out: String,
     err: String,
 }
 
-impl Said {
+impl ProgramOutput {
     fn ok(&self) -> bool {
         self.status.is_some_and(|s| s.success())
     }
@@ -130,7 +129,7 @@ impl Said {
             "Connection timed out",
             "Zero Bytes were",
         ];
-        // A program without an exit code was killed, so what it did is not known either.
+        // A program without an exit code was killed. What it did is unknown, too.
         self.status.is_none_or(|s| s.code().is_none()) || WORDS.iter().any(|words| self.err.contains(words))
     }
     fn complaint(&self) -> String {
@@ -138,7 +137,7 @@ impl Said {
     }
 }
 
-/// What a sbatch that gave no number did.
+/// How a call of sbatch without a job number ended.
 pub struct NotTaken {
     /// Its error.
     pub error: Error,
@@ -185,10 +184,10 @@ fn drained(pipe: Option<impl Read + Send + 'static>) -> Receiver<Output> {
 }
 
 /// The answer of a program that writes without an end.
-fn endless(program: &str) -> Said {
+fn endless(program: &str) -> ProgramOutput {
     let err =
         format!("{program} writes more than {} MB, and no answer of Slurm's is so long", MOST_BYTES >> 20);
-    Said { status: None, out: String::new(), err }
+    ProgramOutput { status: None, out: String::new(), err }
 }
 
 /// Slurm, as its programs give access to it.
@@ -205,7 +204,7 @@ impl Slurm<'_> {
         Slurm { stop, limit: LIMIT }
     }
 
-    fn call(&self, program: &str, args: &[String]) -> Result<Said> {
+    fn call(&self, program: &str, args: &[String]) -> Result<ProgramOutput> {
         let mut command = Command::new(program);
         KEPT_FROM_SLURM.iter().for_each(|name| _ = command.env_remove(name));
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -236,7 +235,7 @@ impl Slurm<'_> {
                     });
                 }
                 return Ok(match texts.map(Option::flatten) {
-                    [Some(out), Some(err)] => Said { status: Some(status), out, err },
+                    [Some(out), Some(err)] => ProgramOutput { status: Some(status), out, err },
                     _ => endless(program),
                 });
             }
@@ -256,7 +255,7 @@ impl Slurm<'_> {
                 let _ = child.kill();
                 let _ = child.wait();
                 let err = format!("{program} gives no answer within {}s", began.elapsed().as_secs());
-                return Ok(Said { status: None, out: String::new(), err });
+                return Ok(ProgramOutput { status: None, out: String::new(), err });
             }
             std::thread::sleep(NAP);
         }
@@ -265,7 +264,7 @@ impl Slurm<'_> {
     /// Submits a job; its number.
     ///
     /// # Errors
-    /// When there is no sbatch, or it refuses, with Slurm's words; and when it does not say what Slurm did.
+    /// When sbatch is missing, when it refuses (with Slurm's words), and when it does not report what Slurm did.
     pub fn submit(&self, args: &[String]) -> std::result::Result<u64, NotTaken> {
         let said = self.call("sbatch", args).map_err(|error| NotTaken { error, sure: true })?;
         if !said.ok() && !said.is_away() {
@@ -280,15 +279,16 @@ impl Slurm<'_> {
         }
     }
     /// The error of a sbatch after which a job may be there or not.
-    fn unsure(&self, said: &Said) -> Error {
+    fn unsure(&self, said: &ProgramOutput) -> Error {
         let help = format!("{PING}; the same command looks for the job before it submits another");
         if said.status.is_none() && self.stop.load(Ordering::Relaxed) {
             let text = "interrupted before Slurm said whether it took the job";
             return Error::new(ErrorKind::CheckFailed, text).help(help);
         }
-        let words = match said.ok() {
-            true => format!("sbatch printed '{}' and not one job's number", shown(&said.out)),
-            false => said.complaint(),
+        let words = if said.ok() {
+            format!("sbatch printed '{}' and not one job's number", shown(&said.out))
+        } else {
+            said.complaint()
         };
         Error::machine(format!("Slurm may or may not have taken the job: {words}")).help(help)
     }
@@ -296,7 +296,7 @@ impl Slurm<'_> {
     /// The most tasks of an array here.
     ///
     /// # Errors
-    /// When there is no Slurm, or it can't be reached.
+    /// When Slurm is missing or can't be reached.
     pub fn max_array(&self) -> Result<usize> {
         let said = self.call("scontrol", &["show".to_owned(), "config".to_owned()])?;
         if !said.ok() {
@@ -308,8 +308,8 @@ impl Slurm<'_> {
     /// The tasks of these jobs that squeue knows; `Err` with its words if Slurm can't be reached.
     ///
     /// # Errors
-    /// When there is no squeue, or it refuses.
-    pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<Row>, String>> {
+    /// When squeue is missing or refuses.
+    pub fn queued(&self, jobs: &[u64]) -> Result<std::result::Result<Vec<SlurmTask>, String>> {
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let args = ["--noheader", "--array", "--states=all"].map(str::to_owned);
         let which = [format!("--jobs={}", numbers.join(",")), format!("--Format={SQUEUE}")];
@@ -327,7 +327,7 @@ impl Slurm<'_> {
     }
 
     /// The tasks of these jobs in the cluster's accounts; `None` if it keeps none.
-    pub fn accounted(&self, jobs: &[u64]) -> Option<Vec<Row>> {
+    pub fn accounted(&self, jobs: &[u64]) -> Option<Vec<SlurmTask>> {
         let numbers: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let args = ["--noheader", "--parsable2", "--allocations"].map(str::to_owned);
         let which = [format!("--jobs={}", numbers.join(",")), format!("--format={SACCT}")];
@@ -354,7 +354,7 @@ impl Slurm<'_> {
         }
         let args = ["--noheader", "--parsable2", "--allocations", "--format=JobID", "--starttime=now-7days"];
         let args: Vec<String> = args.map(str::to_owned).into_iter().chain(which).collect();
-        let said = self.call("sacct", &args).ok().filter(Said::ok);
+        let said = self.call("sacct", &args).ok().filter(ProgramOutput::ok);
         Ok(said.and_then(|s| parse_job(&s.out)))
     }
 

@@ -1,4 +1,4 @@
-//! From runs to tasks, so many in each that a task takes minutes; and the estimate of a run's wall time.
+//! Cuts runs into tasks of some minutes each, and estimates the wall time of a run.
 //!
 //! Runs of live cells stay in blocks: two rounds of one load on one machine, in which the variants come forwards and
 //! backwards (A B B A). A block is never cut.
@@ -10,19 +10,19 @@ use schedlab_lab::plan::Plan;
 use std::collections::BTreeMap;
 
 /// Wall time by the hash of a cell: number of runs, and their sum in seconds.
-pub type Known = BTreeMap<String, (u64, f64)>;
+pub type WallTimes = BTreeMap<String, (u64, f64)>;
 
 /// What a live run takes beside its workload, in seconds: the start of an agent, or the boot of a guest.
 const AROUND_LIVE_S: f64 = 2.0;
 const AROUND_GUEST_S: f64 = 20.0;
-/// A run of which nothing is known.
+/// The estimate where nothing is known.
 pub const GUESS_S: f64 = 60.0;
 
-/// Seconds that each cell's runs are expected to take; `None` for those of which nothing is known.
+/// The expected seconds of each cell's run; `None` where nothing is known.
 ///
 /// # Errors
 /// When a workload can't be built.
-pub fn expected_s(cells: &[Cell], hashes: &[String], known: &Known) -> Result<Vec<Option<f64>>> {
+pub fn expected_s(cells: &[Cell], hashes: &[String], known: &WallTimes) -> Result<Vec<Option<f64>>> {
     let mean = |hash: &String| known.get(hash).filter(|(runs, _)| *runs > 0).map(|(n, s)| s / *n as f64);
     // What is known of other simulations is carried over by their size.
     let (mut seconds, mut sizes) = (0.0, 0.0);
@@ -99,9 +99,10 @@ fn task(plan: &Plan, live: bool, blocks: Vec<Vec<usize>>) -> Task {
     let run = |r: usize| (plan.runs[r].cell, plan.runs[r].seed);
     let blocks: Vec<Vec<(usize, u64)>> =
         blocks.into_iter().map(|b| b.into_iter().map(run).collect()).collect();
-    match live {
-        true => Task { together: true, blocks },
-        false => Task { together: false, blocks: vec![blocks.into_iter().flatten().collect()] },
+    if live {
+        Task { together: true, blocks }
+    } else {
+        Task { together: false, blocks: vec![blocks.into_iter().flatten().collect()] }
     }
 }
 
@@ -186,8 +187,8 @@ mod tests {
     fn what_is_known_of_one_simulation_is_carried_over_to_larger_ones() {
         let plan = plan(1);
         let hashes: Vec<String> = plan.cells.iter().map(|c| c.hash().unwrap()).collect();
-        assert_eq!(expected_s(&plan.cells, &hashes, &Known::new()).unwrap(), [None; 4]);
-        let known = Known::from([(hashes[0].clone(), (2, 3.0))]);
+        assert_eq!(expected_s(&plan.cells, &hashes, &WallTimes::new()).unwrap(), [None; 4]);
+        let known = WallTimes::from([(hashes[0].clone(), (2, 3.0))]);
         let told = expected_s(&plan.cells, &hashes, &known).unwrap();
         assert_eq!(told[0], Some(1.5));
         assert!(told.iter().all(|s| s.is_some_and(|s| (s - 1.5).abs() < 1e-9)), "the same size: {told:?}");

@@ -35,7 +35,6 @@ pub const PLAN_FILE: &str = "plan.json";
 const ENTRY_FILE: &str = "submission.json";
 const SCRIPT_FILE: &str = "job.sh";
 
-/// A submission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
@@ -45,7 +44,6 @@ pub struct Submission {
     pub name: String,
     /// The place of its journal ([`Journal::place`]). Jobs of a journal that was copied here bring no runs here.
     pub place: String,
-    /// The experiment's name.
     pub experiment: String,
     /// Number of tasks.
     pub tasks: usize,
@@ -111,7 +109,7 @@ impl Job {
     }
 }
 
-/// What a task says at its begin, before it has made a run, and again at its end.
+/// A task's report: written when it begins, before its first run, and again when it ends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -119,7 +117,6 @@ pub struct Report {
     pub schema: String,
     /// The array's job.
     pub job: u64,
-    /// The node.
     pub node: String,
     /// How often Slurm had queued the task again before this begin of it.
     #[serde(default)]
@@ -136,9 +133,7 @@ pub struct Report {
 pub struct Failure {
     /// The exit code of its kind.
     pub code: u8,
-    /// Its message.
     pub message: String,
-    /// Its remedy.
     pub help: Option<String>,
 }
 
@@ -152,7 +147,6 @@ impl Failure {
             help: e.remedy().map(str::to_owned),
         }
     }
-    /// The error.
     pub fn error(&self) -> Error {
         let kind = match self.code {
             1 => ErrorKind::CheckFailed,
@@ -174,14 +168,14 @@ pub struct Journal {
     folder: PathBuf,
 }
 
-/// The right to submit; gone when dropped.
+/// The right to submit; dropping it gives it back.
 pub struct Lock(#[allow(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl Journal {
     /// The journal of the store in `out`, which is made if it does not exist.
     ///
     /// # Errors
-    /// When it can't be made, or has a path that Slurm can't take.
+    /// When it can't be made, or Slurm can't take its path.
     pub fn create(out: &Path) -> Result<Journal> {
         let folder = out.join(FOLDER);
         // Nodes know it by this path, whatever folder they are in.
@@ -245,7 +239,7 @@ impl Journal {
     pub fn report_of(&self, name: &str, task: usize) -> PathBuf {
         self.folder_of(name).join("tasks").join(format!("{task}.json"))
     }
-    /// What a task said last in that job, if it has.
+    /// A task's last report in that job.
     pub fn report(&self, name: &str, task: usize, job: u64) -> Option<Report> {
         let text = fs::read_to_string(self.report_of(name, task)).ok()?;
         serde_json::from_str::<Report>(&text).ok().filter(|r| r.job == job)
@@ -279,7 +273,7 @@ impl Journal {
     /// The entry in a folder, if there is one. The folder gives its name.
     fn entry(&self, folder: &Path) -> Result<Option<Submission>> {
         #[derive(Deserialize)]
-        struct Head {
+        struct EntryHead {
             schema: String,
         }
         let file = folder.join(ENTRY_FILE);
@@ -289,7 +283,7 @@ impl Journal {
                 .help("if its jobs have ended, take its folder away")
                 .at(Spot::file(&file))
         };
-        let head: Head = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let head: EntryHead = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         if head.schema != SCHEMA {
             return Err(wrong(format!("schema is '{}', and '{SCHEMA}' was expected", head.schema)));
         }
@@ -328,18 +322,12 @@ impl Journal {
         Err(Error::input(text).help("if its jobs have ended, take its folder away").at(Spot::file(&file)))
     }
     /// Writes an entry.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn save(&self, submission: &Submission) -> Result<()> {
         let text = serde_json::to_string_pretty(submission)
             .map_err(|e| Error::internal(format!("an entry can't be written as JSON: {e}")))?;
         write_whole(&self.folder_of(&submission.name).join(ENTRY_FILE), text.as_bytes())
     }
     /// Makes the folder of a new submission with its parcel and script; its name.
-    ///
-    /// # Errors
-    /// When the disk does not take it.
     pub fn begin(&self, parcel: &Parcel, schedlab: &Path) -> Result<String> {
         let text = parcel.text()?;
         let hash = &Parcel::name(&text)[..16];
@@ -387,7 +375,7 @@ impl Journal {
         }
         Ok(number)
     }
-    /// A job's script. Slurm carries it to the node, so it can tell that the folder is not there. The store is named by
+    /// A job's script. Slurm copies it to the node, so it can report a missing folder. The store is named by
     /// its own path: the journal's folder may be a link to elsewhere.
     fn script(&self, name: &str, schedlab: &Path) -> String {
         let (folder, schedlab) = (quoted(&self.folder_of(name)), quoted(schedlab));

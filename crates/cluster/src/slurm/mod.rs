@@ -1,7 +1,7 @@
 //! The engine of a cluster: the missing runs of a plan as job arrays of Slurm.
 //!
 //! Slurm queues, starts, requeues and accounts. This room cuts runs into tasks ([`cut`]), submits them with a journal
-//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Nothing but the store says that a run
+//! in the store ([`journal`]), and waits until the store has the runs ([`wait`]). Only the store decides that a run
 //! is done: a run is a folder that is renamed into its place, so commands that wait, tasks that are started twice and
 //! commands at the same time need no protocol beside it. A run that a task under way has is never submitted again.
 
@@ -11,16 +11,16 @@ pub mod journal;
 mod verdict;
 mod wait;
 
-pub use wait::{Shown, TaskState, Told, told};
+pub use wait::{Shown, SubmissionState, TaskState, submission_states};
 
 use self::ask::Slurm;
 use crate::parcel::{Contents, Parcel, Protocol, Task};
-use cut::{GUESS_S, Known, cut, expected_s};
+use cut::{GUESS_S, WallTimes, cut, expected_s};
 use journal::{Journal, SCHEMA, Submission};
 use schedlab_base::{Backend, Error, Result, utc};
 use schedlab_guest::Mode;
 use schedlab_lab::cell::Cell;
-use schedlab_lab::exec::{Engine, Executor, Session, Wanted};
+use schedlab_lab::exec::{Engine, Executor, MissingRuns, Session};
 use schedlab_lab::experiment::SlurmOptions;
 use schedlab_lab::plan::{Plan, Run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,6 @@ const MEASURED_FOR: Duration = Duration::from_secs(10);
 pub struct Cluster {
     /// What is asked of Slurm.
     pub options: SlurmOptions,
-    /// The experiment's name.
     pub experiment: String,
     /// How runs are made.
     pub how: Protocol,
@@ -52,7 +51,7 @@ fn is_live(cell: &Cell) -> bool {
 }
 
 impl Engine for Cluster {
-    fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool> {
+    fn make(&self, wanted: &MissingRuns<'_>, session: &Session<'_>) -> Result<bool> {
         if wanted.missing.is_empty() {
             return Ok(true);
         }
@@ -82,7 +81,7 @@ impl Engine for Cluster {
                     .map(|n| n.to_string())
                     .collect();
                 let runs = claims.runs.len();
-                session.progress.tell(&format!(
+                session.progress.note(&format!(
                     "{} {} in jobs submitted before: {}",
                     schedlab_base::counted(runs, "run"),
                     schedlab_base::one_or(runs, "is", "are"),
@@ -128,7 +127,7 @@ pub fn uncut(plan: &Plan, runs: &[usize]) -> Vec<Task> {
     of(&others, false).into_iter().chain(of(&live, true)).collect()
 }
 
-fn is_stored(wanted: &Wanted<'_>, run: usize) -> bool {
+fn is_stored(wanted: &MissingRuns<'_>, run: usize) -> bool {
     let Run { cell, seed } = wanted.plan.runs[run];
     wanted.store.get(&wanted.hashes[cell], seed).is_some()
 }
@@ -139,7 +138,7 @@ struct Claims {
     submissions: BTreeSet<String>,
 }
 
-fn claimed(journal: &Journal, all: &[Submission], wanted: &Wanted<'_>) -> Result<Claims> {
+fn claimed(journal: &Journal, all: &[Submission], wanted: &MissingRuns<'_>) -> Result<Claims> {
     let missing: BTreeMap<(&str, u64), usize> = wanted
         .missing
         .iter()
@@ -168,7 +167,7 @@ struct Submitting<'a> {
     cluster: &'a Cluster,
     journal: &'a Journal,
     slurm: Slurm<'a>,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a MissingRuns<'a>,
     session: &'a Session<'a>,
     schedlab: &'a Path,
     most: usize,
@@ -192,20 +191,20 @@ impl Submitting<'_> {
         if guessed {
             let text =
                 format!("how long runs take is not known: {GUESS_S:.0}s is assumed where nothing else is");
-            self.session.progress.tell(&text);
+            self.session.progress.note(&text);
         }
         let live = |r: &usize| is_live(&plan.cells[plan.runs[*r].cell]);
         let (live, others): (Vec<usize>, Vec<usize>) = runs.into_iter().partition(live);
         let mut names = Vec::new();
         for (runs, live) in [(others, false), (live, true)] {
             if !runs.is_empty() {
-                names.push(self.one(&runs, live, &expected)?);
+                names.push(self.submit_job(&runs, live, &expected)?);
             }
         }
         Ok(names)
     }
 
-    fn one(&self, runs: &[usize], live: bool, expected: &[f64]) -> Result<String> {
+    fn submit_job(&self, runs: &[usize], live: bool, expected: &[f64]) -> Result<String> {
         let (plan, options) = (self.wanted.plan, &self.cluster.options);
         let target = options.task_time.as_secs_f64();
         let tasks = cut(plan, runs, live, expected, (target, options.cpus, self.most));
@@ -238,7 +237,7 @@ impl Submitting<'_> {
         let job = submitted?;
         let all: f64 = runs.iter().map(|r| expected[plan.runs[*r].cell]).sum();
         let each = all / nr as f64 / if live { 1.0 } else { f64::from(options.cpus) };
-        self.session.progress.tell(&format!(
+        self.session.progress.note(&format!(
             "job {job}: {} in {} of about {}; 'schedlab jobs' shows them",
             schedlab_base::counted(runs.len(), "run"),
             schedlab_base::counted(nr, "task"),
@@ -247,10 +246,10 @@ impl Submitting<'_> {
         Ok(name)
     }
 
-    /// What is known of the wall time of runs: from the reports of earlier tasks, or else from one simulation that is
+    /// The wall time of runs, from the reports of earlier tasks, or else from one simulation that is
     /// made here, and kept.
-    fn known(&self, runs: &mut Vec<usize>) -> Result<Known> {
-        let mut known = Known::new();
+    fn known(&self, runs: &mut Vec<usize>) -> Result<WallTimes> {
+        let mut known = WallTimes::new();
         for submission in self.journal.all()? {
             for task in submission.submitted() {
                 let report = submission
@@ -278,14 +277,14 @@ impl Submitting<'_> {
             runs.retain(|r| *r != first);
             self.session
                 .progress
-                .tell(&format!("one run took {took:.2}s here; the others are estimated by it"));
+                .note(&format!("one run took {took:.2}s here; the others are estimated by it"));
         } else {
             self.session
                 .progress
-                .tell(&format!("one run is not done after {}s here", MEASURED_FOR.as_secs()));
+                .note(&format!("one run is not done after {}s here", MEASURED_FOR.as_secs()));
         }
         let hash = self.wanted.hashes[cell].clone();
-        // What was given up is taken to be half way.
+        // A run that was given up is assumed to be half done.
         known.insert(hash, (1, if runs.contains(&first) { took * 2.0 } else { took }));
         Ok(known)
     }

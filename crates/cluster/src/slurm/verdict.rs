@@ -1,17 +1,16 @@
-//! What becomes of a task, from what Slurm and the task's own report say: pure rules.
+//! The fate of a task, by pure rules from Slurm's state and the task's own report.
 //!
-//! A task that the cluster lost is made again. A task that failed by bad input or our fault would fail again, so it is
-//! not repeated. A failure before the first run, on a node that lacks the folder or the executable, would meet every
-//! task.
+//! A task that the cluster lost is submitted again. A task that failed on bad input or a fault of schedlab would fail
+//! again: it is not repeated. A node that lacks the folder or the executable would fail every task.
 
-use super::ask::Row;
+use super::ask::SlurmTask;
 
 /// Exit code of the job's script where the node does not have the folder.
 pub const NO_FOLDER: u8 = 66;
 
-/// The end of a task, or that it has none yet.
+/// How a task ended, or that it has not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum TaskFate {
     /// It waits or runs.
     Going,
     /// It ended well.
@@ -47,47 +46,47 @@ const LOST: &[&str] = &["NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED", "LAUNC
 const FROM_OUTSIDE: &[u8] = &[1, 9, 15];
 
 /// Judges a task of this user by Slurm's row.
-pub fn of_row(row: &Row, own_uid: u32) -> Verdict {
+pub fn of_row(row: &SlurmTask, own_uid: u32) -> TaskFate {
     let on = if row.node.is_empty() { String::new() } else { format!(" on {}", row.node) };
     let state = row.state.as_str();
     match state {
         "PENDING" if row.reason.contains("launch") || row.reason.contains("Launch") => {
-            Verdict::Barred(format!("the node could not start it: {}", row.reason))
+            TaskFate::Barred(format!("the node could not start it: {}", row.reason))
         }
-        going if GOING.contains(&going) => Verdict::Going,
-        "COMPLETED" => Verdict::Done,
-        lost if LOST.contains(&lost) => Verdict::Lost(format!("{lost}{on}")),
+        going if GOING.contains(&going) => TaskFate::Going,
+        "COMPLETED" => TaskFate::Done,
+        lost if LOST.contains(&lost) => TaskFate::Lost(format!("{lost}{on}")),
         "CANCELLED" => match row.cancelled_by {
-            Some(other) if other != own_uid => Verdict::Lost(format!("cancelled by user {other}{on}")),
-            _ => Verdict::Failed("cancelled".to_owned()),
+            Some(other) if other != own_uid => TaskFate::Lost(format!("cancelled by user {other}{on}")),
+            _ => TaskFate::Failed("cancelled".to_owned()),
         },
-        "TIMEOUT" => Verdict::Failed(format!(
+        "TIMEOUT" => TaskFate::Failed(format!(
             "its time was over{on}: --slurm time=TIME gives more, --slurm task_time=TIME makes tasks shorter"
         )),
-        "OUT_OF_MEMORY" => Verdict::Failed(format!("out of memory{on}: --slurm mem=SIZE gives more")),
+        "OUT_OF_MEMORY" => TaskFate::Failed(format!("out of memory{on}: --slurm mem=SIZE gives more")),
         "FAILED" if row.reason == "JobLaunchFailure" => {
-            Verdict::Barred(format!("Slurm could not start it{on}; the folder may not be there"))
+            TaskFate::Barred(format!("Slurm could not start it{on}; the folder may not be there"))
         }
         "FAILED" => failed(row, &on),
-        other => Verdict::Failed(format!("{other}{on}")),
+        other => TaskFate::Failed(format!("{other}{on}")),
     }
 }
 
-fn failed(row: &Row, on: &str) -> Verdict {
+fn failed(row: &SlurmTask, on: &str) -> TaskFate {
     match (row.code, row.signal) {
-        (NO_FOLDER, _) => Verdict::Barred(format!("the folder is not there{on}")),
+        (NO_FOLDER, _) => TaskFate::Barred(format!("the folder is not there{on}")),
         (126 | 127, _) => {
             let text =
                 format!("schedlab could not be started{on}: --slurm schedlab=PATH names it on the nodes");
-            Verdict::Barred(text)
+            TaskFate::Barred(text)
         }
         (_, signal) if FROM_OUTSIDE.contains(&signal) => {
-            Verdict::Lost(format!("killed by signal {signal}{on}"))
+            TaskFate::Lost(format!("killed by signal {signal}{on}"))
         }
-        // A worker that is asked to stop ends so, and shells tell a killed child so.
-        (1 | 129 | 137 | 143, 0) => Verdict::Lost(format!("stopped{on}, exit code {}", row.code)),
-        (code, 0) => Verdict::Failed(format!("exit code {code}{on}")),
-        (_, signal) => Verdict::Failed(format!("signal {signal}{on}")),
+        // A worker that is asked to stop ends with this code, and shells report a killed child with it.
+        (1 | 129 | 137 | 143, 0) => TaskFate::Lost(format!("stopped{on}, exit code {}", row.code)),
+        (code, 0) => TaskFate::Failed(format!("exit code {code}{on}")),
+        (_, signal) => TaskFate::Failed(format!("signal {signal}{on}")),
     }
 }
 
@@ -95,15 +94,15 @@ fn failed(row: &Row, on: &str) -> Verdict {
 mod tests {
     use super::*;
 
-    fn judged(state: &str, code: u8, signal: u8, by: Option<u32>, reason: &str) -> Verdict {
-        let row = Row {
+    fn judged(state: &str, code: u8, signal: u8, by: Option<u32>, reason: &str) -> TaskFate {
+        let row = SlurmTask {
             state: state.to_owned(),
             code,
             signal,
             cancelled_by: by,
             node: "n1".to_owned(),
             reason: reason.to_owned(),
-            ..Row::default()
+            ..SlurmTask::default()
         };
         of_row(&row, 1000)
     }
@@ -120,7 +119,7 @@ mod tests {
             judged("FAILED", 143, 0, None, "NonZeroExitCode"),
         ];
         for one in lost {
-            assert!(matches!(&one, Verdict::Lost(why) if why.contains("n1")), "{one:?}");
+            assert!(matches!(&one, TaskFate::Lost(why) if why.contains("n1")), "{one:?}");
         }
     }
 
@@ -137,7 +136,7 @@ mod tests {
             judged("DEADLINE", 0, 0, None, ""),
             judged("A_NEW_STATE", 0, 0, None, ""),
         ] {
-            assert!(matches!(one, Verdict::Failed(_)), "{one:?}");
+            assert!(matches!(one, TaskFate::Failed(_)), "{one:?}");
         }
     }
 
@@ -149,11 +148,11 @@ mod tests {
             judged("FAILED", 15, 53, None, "JobLaunchFailure"),
             judged("PENDING", 0, 0, None, "launch failed requeued held"),
         ] {
-            assert!(matches!(one, Verdict::Barred(_)), "{one:?}");
+            assert!(matches!(one, TaskFate::Barred(_)), "{one:?}");
         }
         for going in ["PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED"] {
-            assert_eq!(judged(going, 0, 0, None, "Priority"), Verdict::Going);
+            assert_eq!(judged(going, 0, 0, None, "Priority"), TaskFate::Going);
         }
-        assert_eq!(judged("COMPLETED", 0, 0, None, ""), Verdict::Done);
+        assert_eq!(judged("COMPLETED", 0, 0, None, ""), TaskFate::Done);
     }
 }

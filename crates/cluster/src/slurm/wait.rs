@@ -4,13 +4,13 @@
 //! task that the cluster lost is submitted again, under the journal's lock, so that of two commands that wait one does
 //! it. A task that failed is given up, and the error is reported when nothing else runs.
 
-use super::ask::{Row, Slurm, user};
+use super::ask::{Slurm, SlurmTask, user};
 use super::journal::{Journal, Submission};
 use super::now_s;
-use super::verdict::{Verdict, of_row};
+use super::verdict::{TaskFate, of_row};
 use schedlab_base::{Error, Result};
+use schedlab_lab::exec::MissingRuns;
 use schedlab_lab::exec::Session;
-use schedlab_lab::exec::Wanted;
 use schedlab_lab::plan::Run;
 use schedlab_record::Store;
 use serde::Serialize;
@@ -34,7 +34,7 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 pub(super) fn until_stored(
     journal: &Journal,
     watched: &BTreeSet<String>,
-    wanted: &Wanted<'_>,
+    wanted: &MissingRuns<'_>,
     session: &Session<'_>,
 ) -> Result<bool> {
     let mut waiting = Waiting {
@@ -60,7 +60,7 @@ pub(super) fn until_stored(
         }
         if session.stop.load(Ordering::Relaxed) {
             let left = waiting.pending.len();
-            session.progress.tell(&format!(
+            session.progress.note(&format!(
                 "{} {} left to the jobs, which continue: the same command collects what they make, 'schedlab jobs' shows \
                  them, scancel ends them",
                 schedlab_base::counted(left, "run"),
@@ -91,7 +91,7 @@ type TaskId = (String, usize);
 fn tasks_of(
     journal: &Journal,
     watched: &BTreeSet<String>,
-    wanted: &Wanted<'_>,
+    wanted: &MissingRuns<'_>,
 ) -> Result<BTreeMap<TaskId, Vec<usize>>> {
     let key = |r: &usize| {
         let Run { cell, seed } = wanted.plan.runs[*r];
@@ -117,7 +117,7 @@ fn tasks_of(
 /// The state of the waiting.
 struct Waiting<'a> {
     journal: &'a Journal,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a MissingRuns<'a>,
     session: &'a Session<'a>,
     tasks: BTreeMap<TaskId, Vec<usize>>,
     /// Runs that the store does not have yet.
@@ -224,7 +224,7 @@ impl Waiting<'_> {
     }
 
     /// What Slurm says of these tasks; `None` while it can't be reached.
-    fn rows(&mut self, asked: &BTreeSet<(u64, u64)>) -> Result<Option<BTreeMap<(u64, u64), Row>>> {
+    fn rows(&mut self, asked: &BTreeSet<(u64, u64)>) -> Result<Option<BTreeMap<(u64, u64), SlurmTask>>> {
         match rows_of(Slurm::new(self.session.stop), asked)? {
             Ok(rows) => {
                 self.away = false;
@@ -239,11 +239,11 @@ impl Waiting<'_> {
 
     fn tell_away(&mut self, words: &str) {
         if !std::mem::replace(&mut self.away, true) {
-            self.session.progress.tell(&format!("Slurm does not answer, waiting for it: {words}"));
+            self.session.progress.note(&format!("Slurm does not answer, waiting for it: {words}"));
         }
     }
 
-    fn fate(&mut self, id: &TaskId, job: u64, tries: u32, most: u32, row: Option<&Row>) -> Fate {
+    fn fate(&mut self, id: &TaskId, job: u64, tries: u32, most: u32, row: Option<&SlurmTask>) -> Fate {
         let journal = self.journal;
         let failed = || journal.report(&id.0, id.1, job).and_then(|r| r.failed).filter(|f| f.code != 1);
         let odd = |waiting: &mut BTreeMap<(TaskId, u64), Instant>, bound: Duration| {
@@ -251,30 +251,30 @@ impl Waiting<'_> {
         };
         let verdict = match row {
             Some(row) => of_row(row, user()),
-            None if !odd(&mut self.odd_since, KNOWN_WITHIN) => Verdict::Going,
-            None => Verdict::Lost("Slurm does not know it any more".to_owned()),
+            None if !odd(&mut self.odd_since, KNOWN_WITHIN) => TaskFate::Going,
+            None => TaskFate::Lost("Slurm does not know it any more".to_owned()),
         };
         match verdict {
-            Verdict::Going => {
+            TaskFate::Going => {
                 if let Some(row) = row {
                     self.odd_since.remove(&(id.clone(), job));
                     self.tell_restarts(id, job, row.restarts);
                 }
                 Fate::Going
             }
-            Verdict::Done if !odd(&mut self.odd_since, VISIBLE_WITHIN) => Fate::Going,
-            Verdict::Done => {
+            TaskFate::Done if !odd(&mut self.odd_since, VISIBLE_WITHIN) => Fate::Going,
+            TaskFate::Done => {
                 let folder = self.wanted.store.root().display();
                 let why = format!("it ended well, but its runs do not appear in {folder}");
                 Fate::GiveUp(why, None)
             }
-            Verdict::Barred(why) => Fate::Bar(why),
-            Verdict::Lost(why) => match failed() {
+            TaskFate::Barred(why) => Fate::Bar(why),
+            TaskFate::Lost(why) => match failed() {
                 Some(failure) => Fate::GiveUp(failure.message.clone(), Some(failure.error())),
                 None if tries < most => Fate::RepeatDisturbed(why),
                 None => Fate::GiveUp(format!("lost {tries} times, at last: {why}"), None),
             },
-            Verdict::Failed(why) => {
+            TaskFate::Failed(why) => {
                 let error = failed();
                 Fate::GiveUp(error.as_ref().map_or(why, |f| f.message.clone()), error.map(|f| f.error()))
             }
@@ -285,7 +285,7 @@ impl Waiting<'_> {
         let known = self.restarts.entry((id.clone(), job)).or_insert(0);
         if *known < times {
             *known = times;
-            self.session.progress.tell(&format!(
+            self.session.progress.note(&format!(
                 "task {} of job {job}: Slurm has queued it again ({times} times so far)",
                 id.1
             ));
@@ -337,7 +337,7 @@ impl Waiting<'_> {
         };
         for (task, job, why) in lost {
             let (_, tries) = submission.last_of(*task).unwrap_or((0, 0));
-            self.session.progress.tell(&format!(
+            self.session.progress.note(&format!(
                 "task {task} of job {job} was lost ({why}): made again as job {number}, try {tries} of {}",
                 submission.most_tries
             ));
@@ -354,7 +354,7 @@ impl Waiting<'_> {
                 log.display()
             ))
         });
-        self.session.progress.tell(&format!("task {} of job {job} failed: {why}", id.1));
+        self.session.progress.note(&format!("task {} of job {job} failed: {why}", id.1));
         self.fail(id, error.context(format!("task {} of job {job}", id.1)));
         Ok(())
     }
@@ -433,7 +433,7 @@ fn listed(root: &std::path::Path, hash: &str) -> BTreeSet<u64> {
 }
 
 /// Rows by job and task, or Slurm's words if it can't be reached.
-type Rows = std::result::Result<BTreeMap<(u64, u64), Row>, String>;
+type Rows = std::result::Result<BTreeMap<(u64, u64), SlurmTask>, String>;
 
 /// What squeue and the accounts say of tasks, each a job and an index.
 fn rows_of(slurm: Slurm<'_>, asked: &BTreeSet<(u64, u64)>) -> Result<Rows> {
@@ -445,7 +445,7 @@ fn rows_of(slurm: Slurm<'_>, asked: &BTreeSet<(u64, u64)>) -> Result<Rows> {
         Ok(rows) => rows,
         Err(words) => return Ok(Err(words)),
     };
-    let mut rows: BTreeMap<(u64, u64), Row> =
+    let mut rows: BTreeMap<(u64, u64), SlurmTask> =
         queued.into_iter().map(|row| ((row.job, row.task), row)).collect();
     // The accounts know who cancelled a task, and tasks that ended long ago.
     let open = |task: &(u64, u64)| rows.get(task).is_none_or(|row| row.state == "CANCELLED");
@@ -478,8 +478,7 @@ pub enum TaskState {
 
 /// A submission as `schedlab jobs` shows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Told {
-    /// The experiment's name.
+pub struct SubmissionState {
     pub experiment: String,
     /// Numbers of its jobs.
     pub jobs: Vec<u64>,
@@ -503,7 +502,7 @@ pub struct Told {
 #[derive(Debug, Default)]
 pub struct Shown {
     /// The oldest first.
-    pub submissions: Vec<Told>,
+    pub submissions: Vec<SubmissionState>,
     /// Slurm's words, if it could not be asked.
     pub silent: Option<String>,
     /// What is wrong with entries that can't be shown.
@@ -514,7 +513,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// When the journal's folder can't be read.
-pub fn told(journal: &Journal, store: &Store) -> Result<Shown> {
+pub fn submission_states(journal: &Journal, store: &Store) -> Result<Shown> {
     let (entries, mut damaged) = journal.readable()?;
     let (mut all, mut counted) = (Vec::new(), Vec::new());
     for submission in entries {
@@ -548,7 +547,7 @@ pub fn told(journal: &Journal, store: &Store) -> Result<Shown> {
         let runs_left: usize = left.iter().sum();
         let tries = |n: usize| s.last_of(n).map(|(_, tries)| (n, tries));
         let open = |n: &usize| left.get(*n).is_some_and(|l| *l > 0);
-        Told {
+        SubmissionState {
             experiment: s.experiment.clone(),
             jobs: s.numbers(),
             submitted_s: s.jobs.first().map_or(0, |j| j.submitted_s),
@@ -563,15 +562,15 @@ pub fn told(journal: &Journal, store: &Store) -> Result<Shown> {
     Ok(Shown { submissions: all.iter().zip(&counted).map(one).collect(), silent, damaged })
 }
 
-fn state(s: &Submission, task: usize, left: usize, rows: &BTreeMap<(u64, u64), Row>) -> TaskState {
+fn state(s: &Submission, task: usize, left: usize, rows: &BTreeMap<(u64, u64), SlurmTask>) -> TaskState {
     let row = || rows.get(&(s.last_of(task)?.0, task as u64));
     match row() {
         _ if left == 0 => TaskState::Done,
         _ if s.given_up.contains_key(&task) => TaskState::Failed,
         None => TaskState::Unknown,
         Some(row) => match of_row(row, u32::MAX) {
-            Verdict::Going if row.state == "RUNNING" => TaskState::Running,
-            Verdict::Going => TaskState::Waiting,
+            TaskFate::Going if row.state == "RUNNING" => TaskState::Running,
+            TaskFate::Going => TaskState::Waiting,
             _ => TaskState::Ended,
         },
     }

@@ -43,18 +43,18 @@ impl Meter for Script {
         let level = if at >= self.moved { 110.0 } else { 100.0 };
         Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * self.noise).collect())
     }
-    fn told(&mut self, step: &Step, _: usize) {
+    fn report_step(&mut self, step: &MeasuredCommit, _: usize) {
         assert_eq!(step.side.is_none(), step.why.is_some());
     }
 }
 
-fn found(n: usize, moved: usize, broken: &[usize]) -> (Result<Found>, Script) {
+fn found(n: usize, moved: usize, broken: &[usize]) -> (Result<Bisected>, Script) {
     found_with(n, moved, broken, ErrorKind::Input)
 }
 
 const SIX: Measure = Measure { runs: 6, min_effect_pct: 2.0 };
 
-fn found_with(n: usize, moved: usize, broken: &[usize], kind: ErrorKind) -> (Result<Found>, Script) {
+fn found_with(n: usize, moved: usize, broken: &[usize], kind: ErrorKind) -> (Result<Bisected>, Script) {
     let folder = tempfile::tempdir().unwrap();
     let commits = repository(folder.path(), n);
     let mut script = Script { moved, broken: broken.to_vec(), noise: 0.2, kind, measured: Vec::new() };
@@ -84,7 +84,7 @@ fn commits_that_do_not_build_are_passed_over_and_named() {
 
 #[test]
 fn a_kernel_that_does_not_come_up_is_passed_over_and_a_fault_of_the_host_ends_it() {
-    let first = |found: Found| found.first.into_iter().map(|c| c.subject).collect::<Vec<_>>();
+    let first = |found: Bisected| found.first.into_iter().map(|c| c.subject).collect::<Vec<_>>();
     let dead = found_with(8, 4, &[3, 4], ErrorKind::Guest).0.unwrap();
     assert_eq!(first(dead).last().map(String::as_str), Some("5"));
     let e = found_with(8, 4, &[3, 4], ErrorKind::Machine).0.unwrap_err();
@@ -118,7 +118,7 @@ impl Meter for Given {
         let all = &self.0[at];
         Ok((0..runs as usize).map(|i| all[i % all.len()]).collect())
     }
-    fn told(&mut self, _: &Step, _: usize) {}
+    fn report_step(&mut self, _: &MeasuredCommit, _: usize) {}
 }
 
 #[test]

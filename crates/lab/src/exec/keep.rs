@@ -23,9 +23,6 @@ pub(super) fn name(folder: &Path) -> PathBuf {
 }
 
 /// Writes a whole file into a folder; its place.
-///
-/// # Errors
-/// When it can't be written.
 pub(super) fn whole(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let path = name(folder);
     let left = Left::at(path.clone());
@@ -55,9 +52,6 @@ impl Drop for Left {
 
 impl Kept {
     /// Begins a file in that folder.
-    ///
-    /// # Errors
-    /// When it can't be written.
     pub(super) fn create(folder: &Path) -> Result<Kept> {
         let path = name(folder);
         let failed = |e| Error::io(&path, "write", &e);

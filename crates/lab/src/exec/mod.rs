@@ -1,4 +1,4 @@
-//! Executors: from a cell and a seed to a record; and the loop that works off a plan.
+//! Executors make a record of a cell and a seed; a session makes all runs of a plan.
 //!
 //! A run that is in the store already is not made again: cell and seed decide a simulated run. Runs are
 //! stored as they end, so that an interruption loses only those under way. Records come back in the plan's
@@ -29,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// The record.
     pub record: Record,
     /// Files kept beside it: name and content.
     pub files: Vec<(&'static str, Vec<u8>)>,
@@ -39,15 +38,12 @@ pub struct Made {
 
 impl Made {
     /// Stores the run, with further files (name, content) beside its record.
-    ///
-    /// # Errors
-    /// As [`Store::put`].
     pub fn put(&self, store: &Store, hash: &str, seed: u64, attach: &[(&str, &[u8])]) -> Result<Stored> {
         let own = self.files.iter().map(|(name, content)| (*name, content.as_slice()));
         let files: Vec<(&str, &[u8])> = attach.iter().copied().chain(own).collect();
         let events = self.events.as_deref().map(|path| (EVENTS_FILE, path));
         let stored = store.put_with(hash, seed, &self.record, &files, events);
-        // If it was not moved, nobody wants it.
+        // A store that already has the run does not move it.
         let _ = self.events.as_deref().map(std::fs::remove_file);
         stored
     }
@@ -98,8 +94,8 @@ pub trait Progress: Sync {
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
     /// So many runs are done while others make them; `words` say how these are.
     fn waiting(&self, _done: usize, _words: &str) {}
-    /// Something that the reader must know at once.
-    fn tell(&self, _text: &str) {}
+    /// Shows a message at once.
+    fn note(&self, _text: &str) {}
 }
 
 /// No progress shown.
@@ -126,7 +122,7 @@ pub struct Session<'a> {
     pub stop: &'a AtomicBool,
     /// Makes missing runs elsewhere; `None`: this process makes them.
     pub engine: Option<&'a dyn Engine>,
-    /// Of runs that are in the store, only outlines stay in memory ([`schedlab_record::RunDir::outline`]): whole
+    /// Stored runs stay in memory as outlines only ([`schedlab_record::RunDir::outline`]): whole
     /// records of 10,000 runs would take 10 GB.
     pub outlines: bool,
 }
@@ -137,18 +133,16 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// When the engine can't be reached, refuses, or a run fails.
-    fn make(&self, wanted: &Wanted<'_>, session: &Session<'_>) -> Result<bool>;
+    fn make(&self, wanted: &MissingRuns<'_>, session: &Session<'_>) -> Result<bool>;
 }
 
 /// The runs of a plan that a store lacks, as an engine gets them.
-pub struct Wanted<'a> {
-    /// The plan.
+pub struct MissingRuns<'a> {
     pub plan: &'a Plan,
     /// The names of its cells.
     pub hashes: &'a [String],
     /// Indices into the plan's runs.
     pub missing: Vec<usize>,
-    /// The store.
     pub store: &'a Store,
 }
 
@@ -189,7 +183,7 @@ impl Session<'_> {
             if self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let outcome = self.one(&plan.cells[run.cell], &hashes[run.cell], run.seed);
+            let outcome = self.find_or_make(&plan.cells[run.cell], &hashes[run.cell], run.seed);
             if outcome.is_err() {
                 failed.fetch_min(at, Ordering::Relaxed);
             }
@@ -218,7 +212,7 @@ impl Session<'_> {
         let no_store = || Error::internal("runs that are made elsewhere are kept in a store");
         let store = self.store.ok_or_else(no_store)?;
         let made: BTreeSet<usize> = missing.iter().copied().collect();
-        let whole = engine.make(&Wanted { plan, hashes, missing, store }, self)?;
+        let whole = engine.make(&MissingRuns { plan, hashes, missing, store }, self)?;
         self.progress.start(plan.runs.len());
         let read = |(at, run): (usize, &Run)| {
             let cell = &plan.cells[run.cell];
@@ -248,7 +242,7 @@ impl Session<'_> {
         if self.outlines { run.outline_of(cell) } else { run.record_of(cell) }
     }
 
-    fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
+    fn find_or_make(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
             Ok(Some((record, true))) => self.progress.done(cell, seed, Done::Found(record)),

@@ -1,4 +1,4 @@
-//! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
+//! Runs in the simulator: builds the workload, simulates it under the analyser, and writes the record.
 
 use super::keep::Kept;
 use super::{Made, RunOptions, guessed};
@@ -19,7 +19,7 @@ use schedlab_workload::{Built, Guest, gathered};
 use schedlab_workload::{Later, later};
 use std::sync::atomic::AtomicBool;
 
-/// The warning about a change that the run did not live to see, as a live run gives it.
+/// The warning about a change after the run's end, as a live run gives it.
 fn missed(at: Ns) -> Warning {
     Warning::new("settings.missed", format!("the run was over before its change at {at} was made"))
 }

@@ -10,15 +10,10 @@ use std::sync::{Mutex, PoisonError};
 pub struct UnderWay {
     /// The cell in a few words.
     pub title: String,
-    /// The load's name.
     pub load: String,
-    /// The machine's.
     pub machine: String,
-    /// The variant's.
     pub variant: String,
-    /// The backend's.
     pub backend: &'static str,
-    /// The seed.
     pub seed: u64,
 }
 
@@ -28,10 +23,7 @@ thread_local! {
 /// The first run that ended in a fault which came back as an error.
 static FAILED: Mutex<Option<UnderWay>> = Mutex::new(None);
 
-/// Makes a run of the cell by `make`, and says so meanwhile.
-///
-/// # Errors
-/// Those of `make`.
+/// Makes a run of the cell by `make`, which [`current`] names meanwhile.
 pub fn making<T>(cell: &Cell, seed: u64, make: impl FnOnce() -> Result<T>) -> Result<T> {
     let run = UnderWay {
         title: cell.title(),

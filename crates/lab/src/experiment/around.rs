@@ -1,5 +1,5 @@
-//! What is around an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines behind a
-//! link. Each may be for some loads only.
+//! The surroundings of an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines
+//! behind a link. Each may be for some loads only.
 
 use super::keys;
 use super::loads::{self, Workload};
@@ -16,14 +16,14 @@ const DELAY: Ns = Ns::us(50);
 
 /// The `[[beside]]`, `[[group]]`, `[[nested]]` and `[[remote]]` of an experiment.
 pub struct Around<'t> {
-    beside: Vec<For<'t, Other>>,
+    beside: Vec<For<'t, Neighbour>>,
     groups: Vec<For<'t, GroupSpec>>,
     nested: Vec<For<'t, NestedSpec>>,
     remotes: Vec<For<'t, RemoteSpec>>,
 }
 
 /// What runs beside a workload.
-enum Other {
+enum Neighbour {
     /// A benchmark with its parameters.
     Bench(Workload),
     /// An rt-app text, by its name.
@@ -152,8 +152,8 @@ impl<'t> Around<'t> {
     }
 }
 
-/// Reads what a `[[beside]]` has.
-fn other(table: &Table<'_>, folder: &Path) -> Result<Other> {
+/// Reads a `[[beside]]`.
+fn other(table: &Table<'_>, folder: &Path) -> Result<Neighbour> {
     table.label("called")?;
     if let Some((name, text)) = loads::rtapp_beside(table, folder)? {
         let own = ["rtapp", "rtapp_text", "called", "loads"];
@@ -162,25 +162,25 @@ fn other(table: &Table<'_>, folder: &Path) -> Result<Other> {
                 format!("an rt-app text beside a workload has no '{key}': its length is the workload's");
             return Err(table.error_at(key, text).help("called = \"...\" names its tasks"));
         }
-        return Ok(Other::RtApp(name, text));
+        return Ok(Neighbour::RtApp(name, text));
     }
     let name = table.required("name", table.string("name")?)?;
     let bench = spec::find(name).map_err(|e| table.place("name", e))?;
     let params: Vec<&str> = bench.params.iter().map(|p| p.name).collect();
     keys::BESIDE.check(table, &format!("{} parameter", bench.name), &params)?;
-    Ok(Other::Bench(Workload::of_bench(table, bench)?))
+    Ok(Neighbour::Bench(Workload::of_bench(table, bench)?))
 }
 
-impl Other {
+impl Neighbour {
     /// Its part of the workload `base` on a machine with `cpus` CPUs.
     fn beside(&self, table: &Table<'_>, base: &Spec, cpus: u64) -> Result<Beside> {
         let called = table.string("called")?.map(str::to_owned);
         let workload = match self {
-            Other::RtApp(name, text) => {
+            Neighbour::RtApp(name, text) => {
                 let (name, rtapp) = (name.clone(), Some(text.clone()));
                 return Ok(Beside { name, params: Params::default(), rtapp, called });
             }
-            Other::Bench(workload) => workload,
+            Neighbour::Bench(workload) => workload,
         };
         let mut made = workload.loads(None, cpus)?;
         let (Some((_, Spec::Bench { name, mut params })), true) = (made.pop(), made.is_empty()) else {
@@ -233,7 +233,6 @@ fn behind_a_link(table: &Table<'_>) -> Result<RemoteSpec> {
     })
 }
 
-/// A task group.
 fn group(table: &Table<'_>) -> Result<GroupSpec> {
     let path = table.required("path", table.string("path")?)?;
     group::find_or_declare(&mut vec![schedlab_workload::GroupDecl::root()], path)
@@ -264,7 +263,6 @@ fn group(table: &Table<'_>) -> Result<GroupSpec> {
     Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, cpus, tasks })
 }
 
-/// A virtual machine.
 fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
     let periodic_tick = match table.string("tick")? {
         None | Some("nohz") => false,

@@ -18,11 +18,9 @@ const WIDTH: usize = 100;
 /// The parts of a draft.
 #[derive(Clone)]
 pub struct Draft {
-    /// The experiment's name.
     pub name: String,
     /// The file as it is named on command lines.
     pub file: String,
-    /// The workload.
     pub subject: Subject,
     /// The machines, one at least.
     pub machines: Vec<String>,
@@ -79,7 +77,6 @@ impl Draft {
         let all: Vec<&str> = self.kernels.iter().filter(series).map(String::as_str).collect();
         (!all.is_empty()).then(|| format!("schedlab kernel fetch {}", all.join(" ")))
     }
-    /// The text.
     pub fn text(&self) -> String {
         let mut text = Lines::default();
         self.top(&mut text);

@@ -11,10 +11,8 @@ use schedlab_machine::reader::Table;
 use schedlab_workload::BENCHMARKS;
 use serde::Serialize;
 
-/// A key.
 #[derive(Debug, Serialize)]
 pub struct Key {
-    /// Its name.
     pub name: &'static str,
     /// A value it may have, as TOML.
     pub example: &'static str,
@@ -27,9 +25,7 @@ pub struct Key {
 pub struct Section {
     /// Its header, "" for the keys above all tables.
     pub header: &'static str,
-    /// Its meaning.
     pub about: &'static str,
-    /// Its keys.
     pub keys: &'static [Key],
 }
 
@@ -153,7 +149,7 @@ pub const NESTED: Section = Section {
         key(
             "tick",
             r#""periodic""#,
-            "\"periodic\" or \"nohz\": whether an idle vCPU's tick goes on; default nohz. Kernels before 2.6.21 always have a periodic one",
+            "\"periodic\" or \"nohz\": whether an idle vCPU's tick continues; default nohz. Kernels before 2.6.21 always have a periodic one",
         ),
         key(
             "halt_poll",
@@ -310,7 +306,7 @@ pub const VM: Section = Section {
         key("load", "", "[[vm.load]], as [[load]]"),
         key("variant", "", "[[vm.variant]]: of real kernels"),
         key("at", "", "[[vm.at]], as [[at]]"),
-        key("left_out", r#""first-idle is of no release""#, "what is not run, told with the result"),
+        key("left_out", r#""first-idle is of no release""#, "what is not run, shown with the result"),
     ],
 };
 
@@ -371,7 +367,6 @@ pub const CHANGE: Section = Section {
     ],
 };
 
-/// All of them.
 pub const SECTIONS: &[&Section] = &[
     &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
     &PUBLISHED, &SLURM, &CHANGE,

@@ -29,7 +29,6 @@ pub struct Setting {
 /// The name of a workload whose rt-app text stands in the experiment or the case.
 const INLINE: &str = "rt-app";
 
-/// A `[workload]`.
 pub enum Workload {
     /// A benchmark and the parameters that all loads share.
     Bench(&'static Benchmark, Vec<Setting>),

@@ -65,7 +65,7 @@ impl<'f> Machines<'f> {
         Ok((machines, shared))
     }
 
-    /// The machines of a name: those of a `[[machine]]`, or else a preset, a size or a file.
+    /// The machines of a name: a `[[machine]]`'s, or else a preset, a size or a file.
     pub fn named(&mut self, name: &str) -> Result<Vec<usize>> {
         if let Some((_, all)) = self.families.iter().find(|(n, _)| n == name) {
             return Ok(all.clone());
@@ -82,7 +82,6 @@ impl<'f> Machines<'f> {
     pub fn at(&self, index: usize) -> &Machine {
         &self.all[index].1
     }
-    /// All of them.
     pub fn into_all(self) -> Vec<Machine> {
         self.all.into_iter().map(|(_, m)| m).collect()
     }

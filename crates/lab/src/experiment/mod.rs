@@ -67,7 +67,6 @@ impl Load {
 /// An experiment, read and checked.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its name.
     pub name: String,
     /// Its question, for people.
     pub about: String,

@@ -17,11 +17,8 @@ const LISTED: usize = 10;
 pub struct Part {
     /// Loads, each as NAME, WORKLOAD or "WORKLOAD NAME", with or without @MACHINE.
     pub loads: Vec<String>,
-    /// Machines.
     pub machines: Vec<String>,
-    /// Workloads.
     pub workloads: Vec<String>,
-    /// Variants.
     pub variants: Vec<String>,
     /// Metrics, of the experiment or not.
     pub metrics: Vec<String>,
@@ -48,9 +45,10 @@ impl Experiment {
             Backend::Sim | Backend::Vm => &self.loads,
         };
         let all: Vec<(Load, String)> = all.iter().map(|l| (l.clone(), of(l))).collect();
-        let metrics = match part.metrics.is_empty() {
-            true => Vec::new(),
-            false => Known::of(all.iter().map(|(l, _)| &l.spec))?.spelled_out(&part.metrics),
+        let metrics = if part.metrics.is_empty() {
+            Vec::new()
+        } else {
+            Known::of(all.iter().map(|(l, _)| &l.spec))?.spelled_out(&part.metrics)
         };
         let left = shown(chosen(&all, part)?, &all, &metrics)?;
         match backend {

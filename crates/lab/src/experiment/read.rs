@@ -61,7 +61,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         published: published(&top, &variants, &shown)?,
         about: top.string("about")?.unwrap_or_default().to_owned(),
         file: file.to_owned(),
-        // A copy beside a run may be read again: its looks are not those of the runs that are made now.
+        // A copy beside a run may be read again. Its looks are the earlier command's, so they don't apply.
         text: without_looks(text).to_owned(),
         name,
         runs,
@@ -182,9 +182,10 @@ fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
             .error_at("workload", text)
             .help(format!("[workload] and below it name = \"{name}\"")));
     }
-    let tables = match value.get_ref().is_array() {
-        true => top.open_tables("workload")?,
-        false => top.open_table("workload")?.into_iter().collect(),
+    let tables = if value.get_ref().is_array() {
+        top.open_tables("workload")?
+    } else {
+        top.open_table("workload")?.into_iter().collect()
     };
     tables.iter().map(|t| Workload::read(t, folder)).collect()
 }
@@ -235,7 +236,7 @@ fn load_tables<'t, 'w>(
     Ok(all)
 }
 
-/// The loads of `top` on their own machines, or on those of `machines`.
+/// The loads of `top` on their own machines, or on `machines`.
 fn simulated_loads(
     machines: &Table<'_>,
     top: &Table<'_>,
@@ -349,7 +350,7 @@ fn check_narrowed(
     Ok(())
 }
 
-/// Refuses two loads that a table could not tell apart.
+/// Refuses two loads that look the same in a table.
 fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
     let same =
         |a: &Load, b: &Load| a.name == b.name && a.machine == b.machine && a.spec.name() == b.spec.name();

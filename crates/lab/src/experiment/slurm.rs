@@ -1,4 +1,4 @@
-//! What is asked of Slurm: the keys of `[slurm]`, which are options of the command line, too.
+//! Requests to Slurm: the keys of `[slurm]`, which are options of the command line, too.
 //!
 //! [`keys::SLURM`] is the table of names. The experiment's table and `--slurm KEY=VALUE` of the command line set a
 //! value by its text with [`SlurmOptions::set`]. The command line's comes last.
@@ -49,7 +49,7 @@ impl SlurmOptions {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// A key that the table does not have, and a value that is none.
+    /// A key that the table does not have, and an invalid value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let known = keys::SLURM.keys.iter().find(|k| k.name == key);
         let Some(known) = known else {

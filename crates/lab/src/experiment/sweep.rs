@@ -7,7 +7,7 @@ use schedlab_machine::reader::{Table, Value};
 /// A value as text, with its place.
 pub type Item<'t> = (String, &'t Value<'t>);
 
-/// The values a key takes: one, or those of a sweep.
+/// The values a key takes: one, or a sweep's.
 pub fn values<'t>(table: &Table<'t>, name: &str, value: &'t Value<'t>) -> Result<Vec<Item<'t>>> {
     if let Some(text) = scalar(value) {
         return Ok(vec![(text, value)]);
@@ -64,7 +64,7 @@ fn exact(ns: i64) -> String {
     format!("{}{unit}", ns / size)
 }
 
-/// A value that is no list and no table, as it is written.
+/// A value that is neither a list nor a table, as it is written.
 pub fn scalar(value: &Value<'_>) -> Option<String> {
     let v = value.get_ref();
     v.as_str()

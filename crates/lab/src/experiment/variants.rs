@@ -56,7 +56,7 @@ pub struct Family<'t> {
 }
 
 /// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`. Kernels that are images need
-/// no profile: those of `real` variants, and those that can only be images.
+/// no profile: the kernels of `real` variants, and words that can only be images.
 pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     let mut all: Vec<Family<'t>> = Vec::new();
     for table in top.open_tables("variant")? {
@@ -78,7 +78,7 @@ pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     Ok(all)
 }
 
-/// The variants of a name: one, or those of a family.
+/// The variants of a name: one, or all of a family.
 pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
     let all = || families.iter().flat_map(|f| &f.variants);
     match all().find(|v| v.name == name) {
@@ -201,7 +201,7 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     let patch: Vec<String> = strings(&table, "patch")?.into_iter().map(|(text, _)| text.to_owned()).collect();
     let config = table.label("config")?.map(str::to_owned);
     let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
-    // A patch may bring features of its own; the build tells whether it does.
+    // A patch may bring features of its own; the build checks that.
     let open = !patch.is_empty();
     let mut dials = features(&table, "features", open, |v| &mut v.features)?;
     dials.extend(tunables(&table, "", |v| &mut v.tunables)?);
@@ -339,7 +339,7 @@ fn attributes<'t>(table: &Table<'t>, before: &str, group: &'t str) -> Result<Vec
 /// Sets one attribute from its text; the command line uses the same words.
 ///
 /// # Errors
-/// When the key is no attribute, or it can't have the value.
+/// When the key is not an attribute, or it can't have the value.
 pub fn set_attribute(change: &mut AttrChange, key: &str, text: &str) -> Result<()> {
     match key {
         "policy" => change.policy = Some(Policy::parse(text)?),
@@ -406,7 +406,7 @@ pub const MIGRATION: [&str; 2] = [COST, FACTOR];
 /// Sets one key of [`MIGRATION`] from its text; the command line uses the same words.
 ///
 /// # Errors
-/// When the text is no list of numbers or `auto`, and for numbers out of range.
+/// When the text is neither a list of numbers nor `auto`, and for numbers out of range.
 pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()> {
     match (key, text) {
         (FACTOR, text) => {

@@ -1,7 +1,7 @@
 //! Changes of specimens: mutation of one and crossing of two, by keyed draws.
 
 use super::space::Space;
-use super::specimen::{Dice, Kind, Rest, Specimen};
+use super::specimen::{Dice, Rest, Specimen, TaskKind};
 
 /// A specimen with one to three changes.
 pub fn mutated(of: &Specimen, dice: Dice, space: &Space) -> Specimen {
@@ -14,7 +14,7 @@ pub fn mutated(of: &Specimen, dice: Dice, space: &Space) -> Specimen {
 
 fn change(specimen: &mut Specimen, dice: Dice, space: &Space) {
     let cpus = space.cpus(specimen.machine);
-    let fresh = Kind::draw(dice.of("fresh"), cpus, space.groups);
+    let fresh = TaskKind::draw(dice.of("fresh"), cpus, space.groups);
     let at = dice.below("kind", specimen.kinds.len());
     match dice.below("what", 20) {
         0 => specimen.machine = dice.below("machine", space.machines.len()),
@@ -25,7 +25,7 @@ fn change(specimen: &mut Specimen, dice: Dice, space: &Space) {
 }
 
 /// One attribute of a kind; most come from a freshly drawn one.
-fn of_kind(kind: &mut Kind, fresh: Kind, what: usize, dice: Dice) {
+fn of_kind(kind: &mut TaskKind, fresh: TaskKind, what: usize, dice: Dice) {
     let scaled = |us: u32| (u64::from(us) * dice.pick("scale", &[50, 70, 140, 200]) / 100).max(10) as u32;
     match what {
         4 | 5 => kind.count = fresh.count,
@@ -52,7 +52,7 @@ fn of_kind(kind: &mut Kind, fresh: Kind, what: usize, dice: Dice) {
 
 /// Kinds of both, on the machine of the first.
 pub fn crossed(one: &Specimen, other: &Specimen, dice: Dice, space: &Space) -> Specimen {
-    let mut kinds: Vec<Kind> = Vec::new();
+    let mut kinds: Vec<TaskKind> = Vec::new();
     for (n, kind) in one.kinds.iter().chain(&other.kinds).enumerate() {
         if dice.number(n as u64).chance("kept", 60) {
             kinds.push(kind.clone());

@@ -17,7 +17,6 @@ pub struct Fault {
 /// The nice value whose tasks do not preempt.
 const NICE: i8 = -5;
 
-/// Every fault.
 pub const FAULTS: &[Fault] = &[Fault {
     name: "nice-preemption",
     about: "woken tasks of nice -5 never preempt, as if they were SCHED_BATCH",
@@ -33,9 +32,6 @@ pub const FAULTS: &[Fault] = &[Fault {
 
 impl Fault {
     /// The fault of that name.
-    ///
-    /// # Errors
-    /// When there is none.
     pub fn find(name: &str) -> Result<&'static Fault> {
         let found = FAULTS.iter().find(|f| f.name == name);
         found.ok_or_else(|| Error::unknown("fault", name, FAULTS.iter().map(|f| f.name)).context("--wrong"))

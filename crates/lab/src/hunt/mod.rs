@@ -105,12 +105,10 @@ fn judged<T: Sync, U: Send>(
 
 /// A workload that shows a loss.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LosingWorkload {
     /// The class of the loss, which names its files.
     pub class: Class,
-    /// The workload.
     pub specimen: Specimen,
-    /// The loss.
     pub loss: Loss,
     /// The loss of the workload from which it was shrunk.
     pub before: Loss,
@@ -130,15 +128,12 @@ pub struct Hunt {
     /// Losses that a slight change of their workload made go away.
     pub fragile: u64,
     /// One workload of each class that shows a loss, in the order of [`Class::ALL`].
-    pub found: Vec<Found>,
+    pub found: Vec<LosingWorkload>,
     /// Whether `stop` ended it.
     pub interrupted: bool,
 }
 
-/// Hunts. `progress` is told the number of specimens judged and the largest losses so far.
-///
-/// # Errors
-/// When a run fails.
+/// Hunts. `progress` gets the number of specimens judged and the largest losses so far.
 pub fn hunt(
     judge: &Judge,
     seed: u64,
@@ -189,7 +184,7 @@ pub fn hunt(
         {
             (shrunk.specimen, shrunk.loss, shrunk.whole) = (worst.clone(), before.clone(), false);
         }
-        hunt.found.push(Found {
+        hunt.found.push(LosingWorkload {
             class,
             specimen: shrunk.specimen,
             loss: shrunk.loss,
@@ -231,7 +226,7 @@ fn final_of(
     Ok((None, fragile))
 }
 
-impl Found {
+impl LosingWorkload {
     /// The name of its files, without their endings.
     pub fn name(&self) -> &'static str {
         self.class.name()

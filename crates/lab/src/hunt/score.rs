@@ -28,9 +28,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them.
     pub const ALL: [Class; 3] = [Class::Throughput, Class::Latency, Class::Share];
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Class::Throughput => "throughput",
@@ -48,7 +46,7 @@ impl Class {
     }
 }
 
-/// Latencies below this count as this, ns: twice of next to nothing is no loss.
+/// Floor of latencies, ns: twice a tiny latency is not a loss.
 const LEAST_LATENCY_NS: f64 = 100_000.0;
 /// CPU time of a kind below this counts as this, ns.
 const LEAST_SHARE_NS: f64 = 5_000_000.0;
@@ -62,13 +60,12 @@ const WORTH_A_LOOK: f64 = 0.2;
 pub struct Loss {
     /// Its class.
     pub class: Class,
-    /// The metric.
     pub metric: String,
     /// Typical ratio of the variant to the baseline, above 1 if the variant is worse.
     pub ratio: f64,
     /// Ratio between the baseline's largest and smallest run.
     pub spread: f64,
-    /// The part of the loss beyond the spread, in units of the class; negative if there is none.
+    /// The part of the loss beyond the spread, in units of the class; negative if it is within.
     pub units: f64,
 }
 
@@ -95,9 +92,6 @@ impl Score {
 }
 
 /// Simulates a specimen and scores it; `None` if `stop` ended a run.
-///
-/// # Errors
-/// When a run fails.
 pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Option<Score>> {
     let cells = cells(specimen, judge)?;
     let mut pairs: Vec<[Record; 2]> = Vec::new();
@@ -112,7 +106,7 @@ pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Op
         if pairs.len() == 1 && judge.seeds.len() > 1 {
             let mut one = losses(specimen, &pairs);
             if one.0.first().is_none_or(|l| l.units < WORTH_A_LOOK) {
-                // One pair has no spread, so this is no loss yet.
+                // One pair has no spread, so this is not a loss yet.
                 one.0.iter_mut().for_each(|l| l.units = l.units.min(0.0));
                 return Ok(Some(one));
             }

@@ -24,7 +24,6 @@ const TRIES: u64 = 8;
 /// A specimen with its score.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judged {
-    /// The specimen.
     pub specimen: Specimen,
     /// Its losses.
     pub score: Score,
@@ -53,9 +52,6 @@ impl<'a> Search<'a> {
 
     /// Judges the next batch, of `most` specimens at most. Returns whether it was finished before `stop`; an unfinished
     /// batch leaves no trace.
-    ///
-    /// # Errors
-    /// When a run fails.
     pub fn batch(&mut self, most: u64, jobs: usize, stop: &AtomicBool) -> Result<bool> {
         let mut candidates: Vec<Specimen> = Vec::new();
         for i in self.drawn..self.drawn + BATCH.min(most) {

@@ -28,10 +28,7 @@ pub struct Shrunk {
     pub whole: bool,
 }
 
-/// Shrinks a specimen while it shows its loss, until `over` says that there is no more time.
-///
-/// # Errors
-/// When a run fails.
+/// Shrinks a specimen while it shows its loss, until `over` returns that the time is used.
 pub fn shrunk(
     first: &Specimen,
     loss: &Loss,
@@ -74,7 +71,7 @@ pub fn is_same(a: &Loss, b: &Loss) -> bool {
 
 /// The simplest comes first: machine, kinds, tasks, attributes, and how many digits times have.
 fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
-    let attributes = |k: &super::specimen::Kind| {
+    let attributes = |k: &super::specimen::TaskKind| {
         [
             k.locked_us > 0,
             k.woken_by.is_some(),
@@ -93,7 +90,7 @@ fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
                 Rest::Timer(_) => 2,
             }
     };
-    let times = |k: &super::specimen::Kind| {
+    let times = |k: &super::specimen::TaskKind| {
         let rest = match k.rest {
             Rest::None => 0,
             Rest::Sleep(us) | Rest::Timer(us) => us,
@@ -130,7 +127,7 @@ fn simpler(of: &Specimen, judge: &Judge) -> Vec<Specimen> {
         all.extend((0..of.kinds.len()).map(|gone| of.without(gone)));
     }
     all.extend((0..of.machine).map(|machine| Specimen { machine, ..of.clone() }));
-    let edits: &[fn(&mut super::specimen::Kind)] = &[
+    let edits: &[fn(&mut super::specimen::TaskKind)] = &[
         |k| k.count = k.count.div_ceil(2),
         |k| k.count = (k.count - 1).max(1),
         |k| k.locked_us = 0,

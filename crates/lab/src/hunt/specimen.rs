@@ -83,7 +83,7 @@ pub enum Cpus {
 
 /// Tasks of one program.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Kind {
+pub struct TaskKind {
     /// Number of tasks.
     pub count: u32,
     /// Computing before each rest.
@@ -111,11 +111,10 @@ pub struct Kind {
 pub struct Specimen {
     /// Index into the space's machines.
     pub machine: usize,
-    /// The tasks.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TaskKind>,
 }
 
-/// The name of a kind's tasks; letters, because numbers at the end tell a kind's tasks apart.
+/// The name of a kind's tasks; letters, because numbers at the end distinguish a kind's tasks.
 pub fn name(kind: usize) -> String {
     char::from(b'a' + kind as u8).to_string()
 }
@@ -128,9 +127,9 @@ fn time_us(dice: Dice, what: &str, low: u32, high: u32) -> u32 {
     dice.pick(what, &within)
 }
 
-impl Kind {
+impl TaskKind {
     /// A kind for a machine of `cpus` CPUs.
-    pub fn draw(dice: Dice, cpus: u32, groups: bool) -> Kind {
+    pub fn draw(dice: Dice, cpus: u32, groups: bool) -> TaskKind {
         let counts = [1, 1, 2, cpus / 4, cpus / 2, cpus / 2, cpus - 1, cpus, cpus + 1, 2 * cpus];
         let run_us = time_us(dice, "run", RUN_US.0, RUN_US.1);
         let rest = match dice.below("rest", 10) {
@@ -138,7 +137,7 @@ impl Kind {
             2..=5 => Rest::Sleep(time_us(dice, "sleep", 10, 50_000)),
             _ => Rest::Timer(run_us.saturating_mul(dice.pick("part", &[2, 2, 3, 4, 8, 20])).min(200_000)),
         };
-        Kind {
+        TaskKind {
             count: dice.pick("count", &counts).max(1),
             run_us,
             locked_us: if dice.chance("lock", 15) { time_us(dice, "locked", 10, 500) } else { 0 },
@@ -166,7 +165,8 @@ impl Specimen {
         let machine = dice.below("machine", space.machines.len());
         let cpus = space.cpus(machine);
         let many = dice.pick("kinds", &[1, 1, 2, 2, 2, 3, 3, 4]);
-        let kinds = (0..many).map(|i| Kind::draw(dice.of("kind").number(i), cpus, space.groups)).collect();
+        let kinds =
+            (0..many).map(|i| TaskKind::draw(dice.of("kind").number(i), cpus, space.groups)).collect();
         Specimen { machine, kinds }.mended(space)
     }
     /// The same with the invariants restored.
@@ -216,7 +216,7 @@ impl Specimen {
     }
 }
 
-impl Kind {
+impl TaskKind {
     fn words(&self) -> String {
         let us = |us: u32| schedlab_base::Ns::us(u64::from(us)).to_string();
         let mut all = vec![format!("{} {}", self.count, if self.count == 1 { "task" } else { "tasks" })];

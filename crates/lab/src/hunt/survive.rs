@@ -49,9 +49,6 @@ pub fn neighbour(of: &Specimen, n: u64, space: &Space) -> Specimen {
 }
 
 /// Whether most neighbours of a specimen show its loss; `None`: `stop` ended that.
-///
-/// # Errors
-/// When a run fails.
 pub fn survives(
     specimen: &Specimen,
     loss: &Loss,

@@ -1,6 +1,6 @@
 //! Specimens that the reader takes, hunts that repeat, and a seeded fault that is found.
 
-use super::specimen::{Dice, Kind, Policy, Rest};
+use super::specimen::{Dice, Policy, Rest, TaskKind};
 use super::*;
 use crate::exec::{Backends, Executor};
 use proptest::prelude::*;
@@ -76,7 +76,7 @@ fn a_seeded_fault_is_found_and_shrunk_to_a_task_of_that_nice_value() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
     // Not every seed will do: a smallest workload that a slight change undoes is given up for the first one.
-    let faulty = |k: &Kind| k.nice == -5 && k.policy == Policy::Other;
+    let faulty = |k: &TaskKind| k.nice == -5 && k.policy == Policy::Other;
     let is_small = |s: &Specimen| s.kinds.iter().any(faulty) && s.kinds.len() <= 2 && s.tasks() <= 8;
     let latency = (1..=12).find_map(|seed| {
         let found = hunted(&judge, seed, 400, 2).found;
@@ -98,7 +98,7 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
     let wrong = Some(Fault::find("nice-preemption").unwrap());
     let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2"]);
     let (pool, stop) = (2, AtomicBool::new(false));
-    let hog = Kind {
+    let hog = TaskKind {
         count: 2,
         run_us: 5_000,
         locked_us: 0,
@@ -108,7 +108,7 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
         ..waker()
     };
     // Under the fault it waits for the hogs' slices to end, and has a part of its CPU time.
-    let woken = Kind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
+    let woken = TaskKind { count: 4, run_us: 100, nice: -5, rest: Rest::Sleep(600), ..hog.clone() };
     let specimen = Specimen { machine: 0, kinds: vec![hog.clone(), woken] };
     let shown = score::score(&specimen, &judge, &stop).unwrap().unwrap();
     let loss = shown.of(Class::Share).filter(|l| l.units > 0.0).expect("the fault's own loss");
@@ -130,7 +130,7 @@ fn a_loss_survives_if_neighbours_of_its_workload_show_it() {
 fn a_found_workload_runs_as_an_ordinary_experiment() {
     let judge = judge(first_idle(), Some(Fault::find("nice-preemption").unwrap()), &["smp-4"]);
     let specimen =
-        Specimen { machine: 0, kinds: vec![waker(), Kind { woken_by: Some(0), nice: -5, ..waker() }] };
+        Specimen { machine: 0, kinds: vec![waker(), TaskKind { woken_by: Some(0), nice: -5, ..waker() }] };
     let loss = Loss {
         class: Class::Latency,
         metric: "wakeup_delay.p99".into(),
@@ -138,8 +138,14 @@ fn a_found_workload_runs_as_an_ordinary_experiment() {
         spread: 1.1,
         units: 1.2,
     };
-    let found =
-        Found { class: Class::Latency, specimen, before: loss.clone(), loss, tasks_before: 9, whole: true };
+    let found = LosingWorkload {
+        class: Class::Latency,
+        specimen,
+        before: loss.clone(),
+        loss,
+        tasks_before: 9,
+        whole: true,
+    };
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latency.json"), found.rtapp(&judge)).unwrap();
     let experiment = found.experiment(&judge, folder.path()).unwrap();
@@ -151,8 +157,8 @@ fn a_found_workload_runs_as_an_ordinary_experiment() {
     assert!(Backends::default().run(&cells[1], 5, &AtomicBool::new(false)).unwrap().is_some());
 }
 
-fn waker() -> Kind {
-    Kind {
+fn waker() -> TaskKind {
+    TaskKind {
         count: 2,
         run_us: 200,
         locked_us: 50,

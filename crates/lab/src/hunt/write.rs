@@ -1,7 +1,7 @@
 //! A specimen as an rt-app file, and the experiment that runs it.
 
 use super::space::Space;
-use super::specimen::{Cpus, Kind, Policy, Rest, Specimen, name};
+use super::specimen::{Cpus, Policy, Rest, Specimen, TaskKind, name};
 use crate::experiment::write;
 use schedlab_base::Ns;
 use schedlab_kernel::Variant;
@@ -26,7 +26,7 @@ pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
 }
 
 /// The properties and events of a kind.
-fn task(i: usize, kind: &Kind, wakes: bool, cpus: u32) -> Vec<String> {
+fn task(i: usize, kind: &TaskKind, wakes: bool, cpus: u32) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |key: &str, value: String| all.push(format!("\"{key}\" : {value}"));
     add("instance", kind.count.to_string());

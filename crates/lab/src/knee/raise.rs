@@ -13,17 +13,16 @@ const MOST_LOAD: u64 = 10_000;
 /// A workload whose load can be raised.
 #[derive(Clone)]
 pub struct Raised {
-    /// The workload's name.
     pub workload: String,
     /// A parameter's name, "copies" or "load".
     pub parameter: &'static str,
     /// The smallest and the largest that can be tried.
     pub range: (u64, u64),
-    how: How,
+    how: RaisedBy,
 }
 
 #[derive(Clone)]
-enum How {
+enum RaisedBy {
     Parameter(&'static Benchmark, Spec),
     Copies { file: String, text: String, runtime: Option<Ns> },
     Tool(Box<Template>, u64),
@@ -39,14 +38,14 @@ impl Raised {
             Spec::Bench { name, .. } => {
                 let bench = spec::find(name)?;
                 let range = bench.param(bench.load_param)?.range;
-                let how = How::Parameter(bench, workload.clone());
+                let how = RaisedBy::Parameter(bench, workload.clone());
                 Ok(Raised { workload: name.clone(), parameter: bench.load_param, range, how })
             }
             Spec::RtApp { file, text, runtime } => Ok(Raised {
                 workload: workload.name().to_owned(),
                 parameter: "copies",
                 range: (1, MOST_COPIES),
-                how: How::Copies { file: file.clone(), text: text.clone(), runtime: *runtime },
+                how: RaisedBy::Copies { file: file.clone(), text: text.clone(), runtime: *runtime },
             }),
             Spec::Replay { .. } => {
                 let text =
@@ -79,7 +78,7 @@ impl Raised {
             workload,
             parameter: "load",
             range: (1, MOST_LOAD),
-            how: How::Tool(Box::new(template), cpus),
+            how: RaisedBy::Tool(Box::new(template), cpus),
         })
     }
     /// The workload with that load.
@@ -88,20 +87,20 @@ impl Raised {
     /// When the workload can't have that load.
     pub fn with(&self, load: u64) -> Result<Spec> {
         match &self.how {
-            How::Parameter(bench, workload) => {
+            RaisedBy::Parameter(bench, workload) => {
                 let Spec::Bench { name, params } = workload else {
-                    return Err(Error::internal("a parameter of what is no benchmark"));
+                    return Err(Error::internal("the raised workload is not a benchmark"));
                 };
                 let mut params = params.clone();
                 params.0.insert(bench.load_param.to_owned(), load);
                 Spec::bench(name, &params)
             }
-            How::Copies { file, text, runtime } => {
+            RaisedBy::Copies { file, text, runtime } => {
                 let text = rtapp::copies(file, text, load)?;
                 let spec = Spec::RtApp { file: file.clone(), text, runtime: *runtime };
                 spec.build(0).map_err(|e| e.context(format!("{load} copies"))).map(|_| spec)
             }
-            How::Tool(template, cpus) => {
+            RaisedBy::Tool(template, cpus) => {
                 Ok(Spec::Command(Box::new(template.resolve(Some(&load.to_string()), *cpus)?)))
             }
         }
@@ -112,9 +111,9 @@ impl Raised {
     /// When it is a tool, whose figures have no usual limit.
     pub fn usual_limit(&self) -> Result<&'static str> {
         match &self.how {
-            How::Parameter(bench, _) => Ok(schedlab_compare::knees::Limit::usual(bench)),
-            How::Copies { .. } => Ok("p99 < 2ms"),
-            How::Tool(template, _) => {
+            RaisedBy::Parameter(bench, _) => Ok(schedlab_compare::knees::Limit::usual(bench)),
+            RaisedBy::Copies { .. } => Ok("p99 < 2ms"),
+            RaisedBy::Tool(template, _) => {
                 let figures = tools::headline(&template.spec).join(", ");
                 Err(Error::input(format!("no limit is given for {}", self.workload))
                     .help(format!("--limit \"METRIC < VALUE\", of {figures} or another metric")))
@@ -127,9 +126,9 @@ impl Raised {
     /// When the metric does not exist.
     pub fn named(&self, limit: &schedlab_compare::knees::Limit) -> Result<schedlab_compare::knees::Limit> {
         match &self.how {
-            How::Parameter(bench, _) => limit.for_workload(bench),
-            How::Copies { .. } => self.of_rtapp(limit),
-            How::Tool(template, _) => {
+            RaisedBy::Parameter(bench, _) => limit.for_workload(bench),
+            RaisedBy::Copies { .. } => self.of_rtapp(limit),
+            RaisedBy::Tool(template, _) => {
                 let figures = tools::declared(&template.spec)?;
                 let series = tools::declared_series(&template.spec)?;
                 schedlab_compare::metrics::check(&limit.metric, &series, &figures).map(|()| limit.clone())
@@ -154,7 +153,7 @@ impl Raised {
     }
 }
 
-/// How late a thread ran after its timer: the series by which an rt-app file is judged.
+/// RaisedBy late a thread ran after its timer: the series by which an rt-app file is judged.
 const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]

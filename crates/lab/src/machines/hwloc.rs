@@ -4,7 +4,7 @@
 //! Only tags and their attributes count. A node's CPUs are those of its `cpuset`: version 2 has nodes beside the units
 //! that they serve, not around them. Nodes that hold only memory have the CPUs near them as their `cpuset`, too.
 
-use super::{Place, Read};
+use super::{CpuUnits, Read};
 use schedlab_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,7 +153,7 @@ fn node_of(mut nodes: Vec<(u64, Vec<u64>)>) -> BTreeMap<u64, u64> {
 }
 
 /// A thread's place: the objects around it, each named by where its tag stands.
-fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
+fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<CpuUnits> {
     let cpu = pu.number("os_index").ok_or_else(|| Error::input("a PU of the XML has no os_index"))?;
     let around = |is: &dyn Fn(&Tag<'_>) -> bool| {
         open.iter().rev().copied().find(|at| is(&tags[*at])).map(|at| at as u64)
@@ -169,7 +169,7 @@ fn place(tags: &[Tag<'_>], open: &[usize], pu: &Tag<'_>) -> Result<Place> {
     let llc = open.iter().find(shared).map_or(package, |at| *at as u64);
     let l2 = around(&|tag| cache_level(tag) == Some(2));
     let cluster = l2.filter(|l2| *l2 != llc).unwrap_or(core);
-    Ok(Place { cpu, package, node: 0, llc, cluster, core })
+    Ok(CpuUnits { cpu, package, node: 0, llc, cluster, core })
 }
 
 /// Distances of the nodes with CPUs in the order of their numbers, if they are the firmware's: 10 on the diagonal.

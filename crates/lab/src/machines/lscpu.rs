@@ -1,6 +1,6 @@
 //! What `lscpu -J` and `lscpu -e -J` print. The first counts units, the second has a row for each CPU.
 
-use super::{Place, Read};
+use super::{CpuUnits, Read};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use schedlab_machine::Topology;
 use schedlab_machine::shape::{Numbering, Shape};
@@ -41,9 +41,9 @@ fn of_rows(rows: &[Value]) -> Result<Read> {
         let node = number(&row["node"]).unwrap_or(0);
         let (l2, last) = caches(row);
         let llc = last.unwrap_or(package);
-        Ok(Place { cpu, package, node, llc, cluster: l2.unwrap_or(core), core })
+        Ok(CpuUnits { cpu, package, node, llc, cluster: l2.unwrap_or(core), core })
     });
-    let mut places = places.collect::<Result<Vec<Place>>>()?;
+    let mut places = places.collect::<Result<Vec<CpuUnits>>>()?;
     let l2_is_last = rows.iter().all(|row| caches(row).0 == caches(row).1);
     if l2_is_last {
         places.iter_mut().for_each(|p| p.cluster = p.core);
@@ -154,7 +154,7 @@ fn of_summary(fields: &[Value]) -> Result<Read> {
     let orders = [Numbering::SiblingsLast, Numbering::Adjacent, Numbering::Alternating];
     let made = orders.into_iter().map(|n| shape(n).topology()).collect::<Result<Vec<_>>>()?;
     let topology = with_nodes(made, &with_cpus)?;
-    let place = |(cpu, c): (usize, &schedlab_machine::Cpu)| Place {
+    let place = |(cpu, c): (usize, &schedlab_machine::Cpu)| CpuUnits {
         cpu: cpu as u64,
         package: c.package.into(),
         node: c.node.into(),

@@ -1,7 +1,7 @@
 //! Machines from what people have of a computer: the output of `lscpu -J` or `lscpu -e -J`, hwloc's XML (`lstopo
 //! box.xml`), a copy of /sys/devices/system; and machines of a size.
 //!
-//! Such a text tells the topology. Costs, idle states and background are those of a machine of no make; a copy of sysfs
+//! Such a text gives the topology. Costs, idle states and background are a generic machine's; a copy of sysfs
 //! also has the idle states.
 
 mod hwloc;
@@ -17,12 +17,12 @@ use std::path::Path;
 
 /// Distance of nodes where none is known, as the kernel assumes.
 const REMOTE: u32 = 20;
-/// A machine of no make, for its costs.
+/// The generic machine, for its costs.
 const NO_MAKE: &str = "smp-1";
 
 /// A CPU and the units it belongs to, each named by a number that its CPUs have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct CpuUnits {
     /// The kernel's number of the CPU.
     cpu: u64,
     package: u64,
@@ -32,9 +32,9 @@ struct Place {
     core: u64,
 }
 
-/// What a text says of a machine.
+/// A machine as a text describes it.
 struct Read {
-    places: Vec<Place>,
+    places: Vec<CpuUnits>,
     /// Distances of the nodes, in the order of their numbers; empty: not known.
     distances: Vec<Vec<u32>>,
     /// The model of its CPUs; "" if it is not known.
@@ -46,15 +46,16 @@ struct Read {
 /// The machine that a file or folder describes, under the file's name.
 ///
 /// # Errors
-/// When it can't be read, is none of the known forms, or makes no sense.
+/// When it can't be read, has an unknown form, or contradicts itself.
 pub fn import(path: &Path) -> Result<Machine> {
     let name = path.file_stem().map_or_else(|| "imported".to_owned(), |s| s.to_string_lossy().into_owned());
     if path.is_dir() {
         return of_sysfs(path).map(|machine| Machine { name, ..machine });
     }
-    let text = match path == Path::new("-") {
-        true => std::io::read_to_string(std::io::stdin()).map_err(|e| Error::io(path, "read", &e))?,
-        false => input::text(path)?,
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).map_err(|e| Error::io(path, "read", &e))?
+    } else {
+        input::text(path)?
     };
     let at = |e: Error| e.at(Spot::file(path));
     let read = match text.trim_start().chars().next() {
@@ -140,9 +141,10 @@ fn of_read(name: &str, read: &Read) -> Result<Machine> {
     }
     let nodes = distinct(&places, |p| p.node);
     let distance = |a: usize, b: usize| if a == b { 10 } else { REMOTE };
-    let node_distance = match read.distances.len() == nodes.len() {
-        true => read.distances.clone(),
-        false => (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| distance(a, b)).collect()).collect(),
+    let node_distance = if read.distances.len() == nodes.len() {
+        read.distances.clone()
+    } else {
+        (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| distance(a, b)).collect()).collect()
     };
     let topology = Topology::plain(dense(&places, &nodes), node_distance);
     topology.check()?;
@@ -159,7 +161,7 @@ fn with_topology(name: &str, about: String, source: String, topology: Topology) 
     Ok(Machine { name: name.to_owned(), about, topology, ..machine })
 }
 
-fn distinct(places: &[Place], unit: impl Fn(&Place) -> u64) -> Vec<u64> {
+fn distinct(places: &[CpuUnits], unit: impl Fn(&CpuUnits) -> u64) -> Vec<u64> {
     let mut all: Vec<u64> = places.iter().map(unit).collect();
     all.sort_unstable();
     all.dedup();
@@ -167,10 +169,10 @@ fn distinct(places: &[Place], unit: impl Fn(&Place) -> u64) -> Vec<u64> {
 }
 
 /// Units with numbers from 0 in the order of their CPUs; nodes keep the order of their numbers.
-fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
-    fn ids(places: &[Place], key: impl Fn(&Place) -> (u64, u64)) -> Vec<u32> {
+fn dense(places: &[CpuUnits], nodes: &[u64]) -> Vec<Cpu> {
+    fn ids(places: &[CpuUnits], key: impl Fn(&CpuUnits) -> (u64, u64)) -> Vec<u32> {
         let mut known = BTreeMap::new();
-        let id = |p: &Place| {
+        let id = |p: &CpuUnits| {
             let next = known.len() as u32;
             *known.entry(key(p)).or_insert(next)
         };
@@ -181,7 +183,7 @@ fn dense(places: &[Place], nodes: &[u64]) -> Vec<Cpu> {
     let llc = ids(places, |p| (p.llc, p.node));
     let (cluster, core) = (ids(places, |p| (p.cluster, p.node)), ids(places, |p| (p.core, p.package)));
     let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
-    let one = |(at, place): (usize, &Place)| {
+    let one = |(at, place): (usize, &CpuUnits)| {
         let thread = threads.entry(core[at]).or_insert(0);
         *thread += 1;
         Cpu {

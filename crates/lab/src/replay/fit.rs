@@ -4,7 +4,7 @@
 //! Recorded bursts hold the kernel's own work. The machine of the replay adds the work of its own switches and
 //! wakeups, which would then count twice. A first simulation without prices shows how much it adds for each wakeup and
 //! sleep that it makes; that is taken off the bursts for each that was recorded. Nothing else is fitted. A replay that
-//! sleeps more often than the recording therefore takes more CPU time, which is told and not hidden.
+//! sleeps more often than the recording therefore takes more CPU time, which is reported.
 
 use super::lower::{Lower, Lowered};
 use crate::cell::Cell;
@@ -56,7 +56,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The recording as a record beside that of its replay.
+    /// The recording as a record, beside its replay's.
     fn beside(&self, run: &Record) -> Record {
         Record { found: self.found.clone(), ..run.clone() }
     }
@@ -76,7 +76,7 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
         analyser = analyser.on(&machine.topology);
     }
     let mut lower = Lower::on(machine);
-    if !events.tell(&mut Both(&mut analyser, &mut lower), stop)? {
+    if !events.feed(&mut Both(&mut analyser, &mut lower), stop)? {
         return Ok(None);
     }
     let mut found = Findings { duration: cast.end, ..analyser.finish(cast.end) };
@@ -101,7 +101,6 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
 
 /// A fitted replay.
 pub struct Fitted {
-    /// The workload.
     pub spec: Spec,
     /// Its prices.
     pub prices: Prices,
@@ -171,7 +170,6 @@ fn wakeups(found: &Findings) -> i128 {
 /// A metric of the recording and of its replay: how far the replay is off.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Off {
-    /// The metric.
     pub metric: String,
     /// Its unit.
     pub unit: String,
@@ -209,7 +207,7 @@ pub struct Worse {
     pub limit_pct: f64,
     /// How far it is off, per cent.
     pub off_pct: f64,
-    /// The likely reason, as far as the two tell it.
+    /// The likely reason, as far as the two records show it.
     pub why: String,
 }
 

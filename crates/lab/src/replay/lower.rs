@@ -84,7 +84,7 @@ impl Stretch {
 
 /// A task while its events are read.
 #[derive(Clone, Default)]
-pub struct Seen {
+pub struct TaskSoFar {
     /// Its steps but bursts, which are the work between them.
     pub marks: Vec<Mark>,
     /// When it ran.
@@ -109,7 +109,7 @@ pub struct Seen {
     ended: bool,
 }
 
-impl Seen {
+impl TaskSoFar {
     /// Adds the work up to `at`.
     fn account(&mut self, at: Ns) {
         if let Some(since) = self.on_since {
@@ -136,7 +136,7 @@ impl Seen {
 /// Reads events into a schedule.
 #[derive(Default)]
 pub struct Lower {
-    seen: Vec<Seen>,
+    seen: Vec<TaskSoFar>,
     last: Ns,
     running: Vec<Option<TaskId>>,
     /// Since when each CPU's events are whole: the recording's beginning, or the last loss.
@@ -191,7 +191,7 @@ impl Lower {
         let speed = self.speed(cpu.index());
         if let Some(next) = next {
             let since = self.whole_since(cpu);
-            let seen = self.of(next);
+            let seen = self.task_so_far(next);
             if seen.start.is_none() {
                 seen.came_first = Some(at);
             }
@@ -209,14 +209,14 @@ impl Lower {
             let sibling = self.siblings[cpu.index()][at_sibling];
             let Some(task) = self.running.get(sibling).copied().flatten() else { continue };
             let speed = self.speed(sibling);
-            let seen = self.of(task);
+            let seen = self.task_so_far(task);
             seen.account(at);
             seen.speed = speed;
         }
     }
-    fn of(&mut self, task: TaskId) -> &mut Seen {
+    fn task_so_far(&mut self, task: TaskId) -> &mut TaskSoFar {
         if self.seen.len() <= task.index() {
-            self.seen.resize_with(task.index() + 1, Seen::default);
+            self.seen.resize_with(task.index() + 1, TaskSoFar::default);
         }
         &mut self.seen[task.index()]
     }
@@ -227,7 +227,7 @@ impl Lower {
 
     /// The task's switch away from its CPU is not in the recording: how long it stayed is not known.
     fn vanish(&mut self, task: TaskId) {
-        let seen = self.of(task);
+        let seen = self.task_so_far(task);
         if seen.on_since.take().is_some() {
             seen.early = None;
             let cpu = seen.cpu.index();
@@ -238,11 +238,11 @@ impl Lower {
     }
 
     fn left(&mut self, at: Ns, cpu: CpuId, task: TaskId, why: SwitchReason) {
-        if self.of(task).cpu != cpu {
+        if self.task_so_far(task).cpu != cpu {
             self.vanish(task);
         }
         let (since, whole) = (self.whole_since(cpu), 100 * self.capacity(cpu.index()));
-        let seen = self.of(task);
+        let seen = self.task_so_far(task);
         // A task on a CPU since before its events.
         if seen.on_since.is_none() && seen.start.is_none() {
             seen.begins(Start::At(since), since);
@@ -266,8 +266,8 @@ impl Lower {
     fn woken(&mut self, at: Ns, task: TaskId, waker: Option<TaskId>) {
         self.has_wakeups = true;
         // A waker that is on no CPU, or a task that wakes itself, is an interrupt's doing.
-        let waker = waker.filter(|w| *w != task && self.of(*w).on_since.is_some());
-        let seen = self.of(task);
+        let waker = waker.filter(|w| *w != task && self.task_so_far(*w).on_since.is_some());
+        let seen = self.task_so_far(task);
         if seen.on_since.is_some() {
             seen.early = Some(waker);
         } else {
@@ -285,7 +285,7 @@ impl Lower {
             );
         }
         if let Some(waker) = waker {
-            self.of(waker).mark(at, Action::Step(Step::Wake(task.index())));
+            self.task_so_far(waker).mark(at, Action::Step(Step::Wake(task.index())));
         }
     }
 
@@ -306,14 +306,14 @@ impl Lower {
     }
 
     fn forked(&mut self, at: Ns, task: TaskId, parent: Option<TaskId>) {
-        let parent = parent.filter(|p| self.of(*p).on_since.is_some());
-        let seen = self.of(task);
+        let parent = parent.filter(|p| self.task_so_far(*p).on_since.is_some());
+        let seen = self.task_so_far(task);
         if seen.start.is_some() {
             return;
         }
         seen.begins(parent.map_or(Start::At(at), |p| Start::By(p.index())), at);
         if let Some(parent) = parent {
-            self.of(parent).mark(at, Action::Step(Step::Start(task.index())));
+            self.task_so_far(parent).mark(at, Action::Step(Step::Start(task.index())));
         }
     }
 
@@ -356,7 +356,7 @@ pub struct Lowered {
 }
 
 /// A task's part of the schedule; `place` is the place of a kept task in it.
-fn part(seen: &Seen, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<usize>) -> Part {
+fn part(seen: &TaskSoFar, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<usize>) -> Part {
     let actor = cast.of(task);
     let start = match seen.start {
         Some(Start::By(parent)) => place(parent).map_or(Start::At(seen.first), Start::By),
@@ -378,7 +378,7 @@ fn part(seen: &Seen, task: TaskId, cast: &Cast, place: impl Fn(usize) -> Option<
 }
 
 /// The steps of a task, with the work between them.
-fn steps(seen: &Seen, background: bool, place: impl Fn(usize) -> Option<usize>) -> Vec<Step> {
+fn steps(seen: &TaskSoFar, background: bool, place: impl Fn(usize) -> Option<usize>) -> Vec<Step> {
     let step = |action: Action| match action {
         Action::Awaits { waker, slept } => {
             Some(place(waker.index()).map_or(Step::Sleep(slept), |_| Step::Await))
@@ -397,7 +397,7 @@ fn steps(seen: &Seen, background: bool, place: impl Fn(usize) -> Option<usize>) 
         }
         steps.push(step);
     }
-    // A task of the machine that has not ended its burst goes on: for how long is not known, so for as long as it has
+    // A task of the machine that has not ended its burst continues: for how long is not known, so for as long as it has
     // had.
     let goes_on = background && !seen.ended && seen.asleep_since.is_none();
     let slept = seen.marks.iter().rev().find(|m| m.sleeps()).map_or(0, |m| m.work);

@@ -17,7 +17,7 @@
 //! A burst has at most [`MOST_UNITS`] units, and a schedule at most [`MOST_IN_ALL`]: where a recording would have more,
 //! several are given as one.
 
-use super::lower::{Action, Mark, Seen, Stretch};
+use super::lower::{Action, Mark, Stretch, TaskSoFar};
 use schedlab_base::{Ns, TaskId};
 use schedlab_workload::replay::Step;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ struct Burst {
 
 /// Adds steps that give and need to the marks of the kept tasks. Returns the number of bursts that have fewer units
 /// than were given; `None`: `stop` ended it.
-pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool) -> Option<u64> {
+pub fn add(seen: &mut [TaskSoFar], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool) -> Option<u64> {
     let mut more: Vec<(usize, Mark)> = Vec::new();
     let (mut coarse, mut left) = (0, MOST_IN_ALL);
     for task in (0..seen.len()).filter(|t| keeps(TaskId::from(*t))) {
@@ -72,7 +72,7 @@ pub fn add(seen: &mut [Seen], keeps: impl Fn(TaskId) -> bool, stop: &AtomicBool)
 }
 
 /// The tasks that ended a sleep of this one.
-fn wakers(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
+fn wakers(task: &TaskSoFar, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
     let of = |m: &Mark| match m.action {
         Action::Awaits { waker, .. } if keeps(waker) => Some(waker.index()),
         _ => None,
@@ -83,7 +83,7 @@ fn wakers(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<usize> {
     all
 }
 
-fn bursts(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<Burst> {
+fn bursts(task: &TaskSoFar, keeps: &impl Fn(TaskId) -> bool) -> Vec<Burst> {
     let mut all = Vec::new();
     let mut begun: Option<(Ns, u64)> = None;
     let end = Mark { work: task.work, at: Ns::MAX, action: Action::Step(Step::Sleep(Ns::ZERO)) };
@@ -105,19 +105,25 @@ fn bursts(task: &Seen, keeps: &impl Fn(TaskId) -> bool) -> Vec<Burst> {
 }
 
 /// The stretches of a task in a time.
-fn within(task: &Seen, from: Ns, to: Ns) -> impl Iterator<Item = Stretch> {
+fn within(task: &TaskSoFar, from: Ns, to: Ns) -> impl Iterator<Item = Stretch> {
     let first = task.stretches.partition_point(|s| s.to <= from);
     task.stretches[first..].iter().take_while(move |s| s.from < to).copied()
 }
 
 /// When a task had done so much work.
-fn time_of(task: &Seen, work: u64) -> Ns {
+fn time_of(task: &TaskSoFar, work: u64) -> Ns {
     let at = task.stretches.partition_point(|s| s.end_work() <= work);
     task.stretches.get(at).or(task.stretches.last()).map_or(Ns::ZERO, |s| s.time_of(work))
 }
 
 /// The work that one wakeup gives a task: the median of the bursts that had least time to be given more.
-fn unit(bursts: &[Burst], task: &Seen, wakers: &[usize], seen: &[Seen], stop: &AtomicBool) -> Option<u64> {
+fn unit(
+    bursts: &[Burst],
+    task: &TaskSoFar,
+    wakers: &[usize],
+    seen: &[TaskSoFar],
+    stop: &AtomicBool,
+) -> Option<u64> {
     let waited = |b: &Burst| {
         if stop.load(Ordering::Relaxed) {
             return 0;
@@ -145,7 +151,7 @@ fn cut(
     burst: &Burst,
     units: u64,
     wakers: &[usize],
-    seen: &[Seen],
+    seen: &[TaskSoFar],
     more: &mut Vec<(usize, Mark)>,
 ) {
     let length = burst.to - burst.from;

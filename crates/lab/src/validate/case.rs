@@ -89,7 +89,6 @@ pub struct Control {
 /// A case, read and checked.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name.
     pub name: String,
     /// Its subject, for people.
     pub about: String,

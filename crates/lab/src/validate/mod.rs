@@ -34,7 +34,7 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
     let warnings = warnings
         .into_iter()
         .chain(drifted(case, simulated, real))
-        .chain(repeat_disturbed::told(real))
+        .chain(repeat_disturbed::warning(real))
         .chain(probing::missing(real))
         .collect();
     let control = case.control.as_ref().map(|c| c.why.as_str());

@@ -31,7 +31,7 @@ impl Executor for Probing<'_> {
         let costs = measure(Effort::GLANCE);
         let Some(mut made) = self.0.run(cell, seed, stop)? else { return Ok(None) };
         match costs {
-            Ok(probed) => made.record.found.environment.extend(probed.measured.iter().map(told)),
+            Ok(probed) => made.record.found.environment.extend(probed.measured.iter().map(cost_words)),
             Err(e) => _ = made.record.found.environment.insert(FAILED.to_owned(), e.message().to_owned()),
         }
         Ok(Some(made))
@@ -42,7 +42,7 @@ impl Executor for Probing<'_> {
 }
 
 /// A cost as the environment has it: value, and its range's ends.
-fn told(cost: &Measured) -> (String, String) {
+fn cost_words(cost: &Measured) -> (String, String) {
     (format!("{PREFIX}{}", cost.name), format!("{} {} {}", cost.value, cost.range.0, cost.range.1))
 }
 
@@ -78,7 +78,7 @@ mod tests {
     fn beside(costs: &[(&str, u64)]) -> Record {
         let measured = |(name, value): &(&str, u64)| {
             let (name, how) = ((*name).to_owned(), String::new());
-            told(&Measured { name, value: *value, range: (value / 2, value * 2), how })
+            cost_words(&Measured { name, value: *value, range: (value / 2, value * 2), how })
         };
         let mut run = record(&[]);
         run.found.environment.extend(costs.iter().map(measured));

@@ -1,6 +1,6 @@
 //! Repeats of live runs that other processes disturbed.
 //!
-//! The use by others is their time on the CPUs while the workload was measured, if events tell it; else it is
+//! The use by others is their time on the CPUs while the workload was measured, if events show it; else it is
 //! the count of /proc/stat around the run, which errs by some ticks. The number of tries is kept in the
 //! record.
 
@@ -42,7 +42,7 @@ impl Executor for RepeatDisturbed<'_> {
     }
 }
 
-/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too little to be told.
+/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too small to be reported.
 fn others_permille(record: &Record) -> Option<u64> {
     let own = record.found.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
     let around =
@@ -56,7 +56,7 @@ fn is_disturbed(record: &Record) -> bool {
 }
 
 /// The warning about runs that were made again.
-pub fn told(real: &[Record]) -> Option<Warning> {
+pub fn warning(real: &[Record]) -> Option<Warning> {
     let tries = |r: &Record| r.found.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
     let again: Vec<&Record> = real.iter().filter(|r| tries(r).is_some()).collect();
     let repeats: u64 = again.iter().filter_map(|r| tries(r)).map(|n| n.saturating_sub(1)).sum();
@@ -123,7 +123,7 @@ mod tests {
         let kept =
             RepeatDisturbed(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
         let others = kept.found.counters["background.cpu_time"] / 1_000_000;
-        (script.made.into_inner(), others, told(&[kept]).map(|w| w.message))
+        (script.made.into_inner(), others, warning(&[kept]).map(|w| w.message))
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
     }
 }
 
-/// The warning about a guest in real time: it is no counterpart of a simulated machine.
+/// The warning about a guest in real time, which is not a counterpart of a simulated machine.
 fn unlike(mode: Mode) -> Option<Warning> {
     let text = "like is not compared with like: a guest in real time is as slow as its CPUs' emulation and whatever else \
                 runs on this host make it, the simulated machine is neither. Only mode = \"deterministic\" has a \
@@ -123,7 +123,7 @@ fn unlike(mode: Mode) -> Option<Warning> {
     (mode == Mode::RealTime).then(|| Warning::new("validate.real_time", text))
 }
 
-/// The case's image. A missing image is an error of this machine, not of the case, so that other cases go on.
+/// The case's image. A missing image is an error of this machine, not of the case, so that other cases are run.
 fn image(word: &str) -> Result<Image> {
     Image::find(word).map_err(|e| {
         let lacking = Error::machine(e.message());

@@ -1,4 +1,4 @@
-//! Deliberately wrong schedulers: which metrics of a case could tell them from the right one?
+//! Deliberately wrong schedulers: which metrics of a case distinguish them from the right one?
 //!
 //! Some metrics agree because the workload decides them: CPU time, or the wakeups of a timer. They say nothing for the
 //! simulator. So each case is simulated once more by each row of [`WRONG`], with the seeds of the real runs, and judged
@@ -25,12 +25,12 @@ use std::sync::Arc;
 enum Fault {
     /// By another variant of the kernel.
     Kernel(fn(&Cell, &mut Variant)),
-    /// By another machine; `None`: there is no other one of that size.
+    /// By another machine; `None` where no other has that size.
     Machine(fn(&Topology) -> Option<Topology>),
 }
 
 /// A wrong scheduler.
-struct Row {
+struct WrongScheduler {
     name: &'static str,
     about: &'static str,
     fault: Fault,
@@ -41,19 +41,23 @@ const SLICE_TIMES: u64 = 20;
 /// A task that ran within this time counts as cache hot, ns.
 const ALWAYS_HOT_NS: u64 = 1_000_000_000;
 
-const WRONG: &[Row] = &[
-    Row { name: "slices", about: "slices twenty times as long", fault: Fault::Kernel(long_slices) },
-    Row {
+const WRONG: &[WrongScheduler] = &[
+    WrongScheduler {
+        name: "slices",
+        about: "slices twenty times as long",
+        fault: Fault::Kernel(long_slices),
+    },
+    WrongScheduler {
         name: "wakeups",
         about: "woken tasks take the idle CPU with the lowest number, and never move to the waker's",
         fault: Fault::Kernel(first_idle),
     },
-    Row {
+    WrongScheduler {
         name: "balance",
         about: "tasks count as cache hot for a second, and are balanced one at a time",
         fault: Fault::Kernel(hot),
     },
-    Row {
+    WrongScheduler {
         name: "machine",
         about: "the same number of CPUs in another structure: flat instead of SMT, caches and nodes, or the reverse",
         fault: Fault::Machine(other),
@@ -97,7 +101,7 @@ fn other(topology: &Topology) -> Option<Topology> {
 }
 
 /// The cells of a case's wrong schedulers, made from its simulated cell.
-fn cells(simulated: &Cell) -> Result<Vec<(&'static Row, Cell)>> {
+fn cells(simulated: &Cell) -> Result<Vec<(&'static WrongScheduler, Cell)>> {
     let mut all = Vec::new();
     for row in WRONG {
         let (mut variant, mut machine) = (simulated.variant.clone(), simulated.machine.clone());

@@ -48,13 +48,13 @@ pub fn command() -> Command {
 /// # Errors
 /// When events can't be recorded here, after Ctrl-C, and when the file can't be written.
 pub fn run(matches: &clap::ArgMatches) -> Result<()> {
-    let own = BackgroundArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(path) = &own.output {
+    let args = BackgroundArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(path) = &args.output {
         check(path)?;
     }
     let stop = interrupt::stop_flag()?;
-    output::note(&format!("watching this machine for {} s; keep it idle", own.seconds));
-    let watched = watch(Ns::secs(own.seconds), stop)?;
+    output::note(&format!("watching this machine for {} s; keep it idle", args.seconds));
+    let watched = watch(Ns::secs(args.seconds), stop)?;
     let result = Measured::of(&watched);
     if watched.lost > 0 {
         let text = format!(
@@ -65,12 +65,12 @@ pub fn run(matches: &clap::ArgMatches) -> Result<()> {
         );
         common::warn(&[Warning::new("events.lost", text)]);
     }
-    let stem = own.output.as_deref().and_then(Path::file_stem).map(|s| s.to_string_lossy().into_owned());
+    let stem = args.output.as_deref().and_then(Path::file_stem).map(|s| s.to_string_lossy().into_owned());
     let name = printable::name(stem.as_deref().unwrap_or(NAMELESS)).into_owned();
     let about = result.about();
     let named = (name.as_str(), about.as_str());
-    let (rows, left_out) = file(named, &result.groups, result.cpus, result.window, own.kernel_only);
-    if let Some(path) = &own.output {
+    let (rows, left_out) = file(named, &result.groups, result.cpus, result.window, args.kernel_only);
+    if let Some(path) = &args.output {
         temp::write_whole(path, rows.text(&result.comment()).as_bytes())?;
         output::note(&format!(
             "{} {} in {}",
@@ -79,7 +79,7 @@ pub fn run(matches: &clap::ArgMatches) -> Result<()> {
             path.display()
         ));
     }
-    if own.json {
+    if args.json {
         let left_out: Vec<_> =
             left_out.iter().map(|(name, why)| json!({ "name": name, "why": why })).collect();
         return output::json_as(
@@ -109,7 +109,7 @@ struct Measured {
     cpus: usize,
     window: Ns,
     kernel: String,
-    /// Whether it runs under a hypervisor; `None` where the CPU does not tell.
+    /// Whether it runs under a hypervisor; `None` where the CPU does not report it.
     is_virtual: Option<bool>,
 }
 

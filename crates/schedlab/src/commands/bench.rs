@@ -7,7 +7,7 @@ use crate::external::{self, External};
 use crate::progress::Bar;
 use crate::several::{self, Several};
 use crate::timing::Timed;
-use crate::workloads::{self, Place};
+use crate::workloads::{self, RunPlace};
 use crate::{common, interrupt, outlets, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
@@ -36,7 +36,7 @@ const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice"];
 #[derive(Args)]
 struct BenchArgs {
     #[command(flatten)]
-    place: Place,
+    place: RunPlace,
     /// Runs of each kernel, in A B B A order; several print means and spreads [default: 1, with --uncertainty 40]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: Option<u64>,
@@ -85,10 +85,10 @@ fn auto(bench: &Benchmark) -> Arg {
 fn run(matches: &ArgMatches) -> Result<()> {
     let chosen = workloads::chosen(matches)?;
     // Options that all workloads have may stand before or after the workload's name.
-    let own = BenchArgs::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
-    let own = own.map_err(|e| Error::internal(e.to_string()))?;
-    let form = common::form_of(own.json, &own.format)?;
-    if !own.json && !FORMS.contains(&form) {
+    let args = BenchArgs::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
+    let args = args.map_err(|e| Error::internal(e.to_string()))?;
+    let form = common::form_of(args.json, &args.format)?;
+    if !args.json && !FORMS.contains(&form) {
         return Err(Error::unknown("format", form, FORMS.iter().copied()));
     }
     let asked = External::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
@@ -97,48 +97,48 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let wanted = asked.wanted(common::cpus())?;
     let spec = match (chosen, matches.get_one::<String>(FILE)) {
-        (None, None) if wanted.is_some() => return once_a_command(&own, wanted, form),
+        (None, None) if wanted.is_some() => return once_a_command(&args, wanted, form),
         _ if wanted.is_some() => {
             return Err(Error::input("a command and another workload").help("run one, then the other"));
         }
         (Some((bench, sub)), _) => {
             workloads::no_file_options(bench, matches)?;
-            workloads::described(bench, sub, own.place.usual_runtime()?)?
+            workloads::described(bench, sub, args.place.usual_runtime()?)?
         }
         (None, Some(file)) => workloads::in_file(file, matches)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
     };
     if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {
         let raised = Raised::of(&spec)?;
-        let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
-        let search = knee::Wanted {
+        let usual = if args.place.uncertainty { DEFAULT_DRAWS } else { 1 };
+        let search = knee::KneeSearch {
             limit: Limit::usual(bench).to_owned(),
-            runs: own.runs.unwrap_or(usual),
+            runs: args.runs.unwrap_or(usual),
             max_load: None,
             json: form == "json",
             plot: None,
-            quiet: own.quiet,
+            quiet: args.quiet,
             raised,
             spec,
         };
-        let variants = own.place.variants(own.quiet)?;
-        return knee::search_and_print(&own.place, variants, search, own.seed.unwrap_or(1));
+        let variants = args.place.variants(args.quiet)?;
+        return knee::search_and_print(&args.place, variants, search, args.seed.unwrap_or(1));
     }
-    once(&own, spec, form)
+    once(&args, spec, form)
 }
 
-fn once(own: &BenchArgs, spec: Spec, form: &str) -> Result<()> {
-    let all = own.place.variants(own.quiet)?.into_iter().map(|v| own.place.cell(spec.clone(), v));
+fn once(args: &BenchArgs, spec: Spec, form: &str) -> Result<()> {
+    let all = args.place.variants(args.quiet)?.into_iter().map(|v| args.place.cell(spec.clone(), v));
     let mut all = all.collect::<Result<Vec<_>>>()?;
-    if all.len() > 1 && own.place.backend()? == Backend::Vm {
-        let twins = twins(own, &all)?;
+    if all.len() > 1 && args.place.backend()? == Backend::Vm {
+        let twins = twins(args, &all)?;
         all.extend(twins);
     }
-    run_cells(own, &all, form)
+    run_cells(args, &all, form)
 }
 
 /// The simulations beside several kernels in guests; images of one series share a simulation.
-fn twins(own: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
+fn twins(args: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
     let (mut twins, mut known) = (Vec::new(), Vec::new());
     for cell in guests {
         match guests::twin(cell) {
@@ -147,7 +147,7 @@ fn twins(own: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
                 known.push(twin.hash()?);
                 twins.push(twin);
             }
-            Err(e) if own.quiet || e.kind() != ErrorKind::Input => {}
+            Err(e) if args.quiet || e.kind() != ErrorKind::Input => {}
             Err(e) => {
                 output::note(&format!("{} is not simulated as well: {}", cell.variant.name, e.message()))
             }
@@ -156,17 +156,17 @@ fn twins(own: &BenchArgs, guests: &[Cell]) -> Result<Vec<Cell>> {
     Ok(twins)
 }
 
-fn once_a_command(own: &BenchArgs, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
-    let Some(external::Wanted { spec, load }) = wanted else { return Ok(()) };
-    if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
+fn once_a_command(args: &BenchArgs, wanted: Option<external::CommandWorkload>, form: &str) -> Result<()> {
+    let Some(external::CommandWorkload { spec, load }) = wanted else { return Ok(()) };
+    if let (Backend::Host, Spec::Command(command)) = (args.place.backend()?, &spec) {
         check_installed(command)?;
     }
     let one = |variant| {
-        let cell = own.place.cell(spec.clone(), variant)?;
+        let cell = args.place.cell(spec.clone(), variant)?;
         Ok(Cell { load: load.clone().unwrap_or(cell.load), ..cell })
     };
-    let all = own.place.variants(own.quiet)?.into_iter().map(one);
-    run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
+    let all = args.place.variants(args.quiet)?.into_iter().map(one);
+    run_cells(args, &all.collect::<Result<Vec<_>>>()?, form)
 }
 
 /// Refuses a form that can't show the workload, before the run is made.
@@ -181,55 +181,56 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
 }
 
 /// Makes the runs of the cells; several kernels are compared side by side.
-fn run_cells(own: &BenchArgs, cells: &[Cell], form: &str) -> Result<()> {
-    let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
-    let runs = own.runs.unwrap_or(usual);
-    if own.print.is_some() && (runs > 1 || cells.len() > 1) {
+fn run_cells(args: &BenchArgs, cells: &[Cell], form: &str) -> Result<()> {
+    let usual = if args.place.uncertainty { DEFAULT_DRAWS } else { 1 };
+    let runs = args.runs.unwrap_or(usual);
+    if args.print.is_some() && (runs > 1 || cells.len() > 1) {
         return Err(Error::input("--print prints the number of one run of one kernel")
             .help("schedlab run and schedlab compare have --print, too, for means over runs"));
     }
-    if own.place.uncertainty || runs > 1 {
-        return many(own, cells, runs, form);
+    if args.place.uncertainty || runs > 1 {
+        return many(args, cells, runs, form);
     }
-    let store = Store::create(&own.out)?;
-    let backends = own.place.backends(store.root())?;
+    let store = Store::create(&args.out)?;
+    let backends = args.place.backends(store.root())?;
     if let [cell] = cells {
         check_form(form, cell.spec.name())?;
-        let (record, stored) = run_cell(own, cell, &store, &backends)?;
-        match &own.print {
+        let (record, stored) = run_cell(args, cell, &store, &backends)?;
+        match &args.print {
             Some(metric) => outlets::print_of_run(&record, metric)?,
             None => print(&record, form)?,
         }
-        return tell(own, cell, record.seed, &stored);
+        return print_place(args, cell, record.seed, &stored);
     }
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and there are {} kernels", cells.len());
         return Err(Error::input(text).help("--format table or --json sets them side by side"));
     }
-    let made = cells.iter().map(|cell| run_cell(own, cell, &store, &backends)).collect::<Result<Vec<_>>>()?;
+    let made =
+        cells.iter().map(|cell| run_cell(args, cell, &store, &backends)).collect::<Result<Vec<_>>>()?;
     let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
     let folders = folders(cells, store.root())?;
     let question = Question { metrics: overview(&records), ..Question::default() }.kept_in(folders);
     common::show(&compare(&records, &question, &[])?, schedlab_report::form(form)?)?;
     let all = cells.iter().zip(&records).zip(&stored);
-    all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
+    all.into_iter().try_for_each(|((cell, record), stored)| print_place(args, cell, record.seed, stored))
 }
 
-fn run_cell(own: &BenchArgs, cell: &Cell, store: &Store, backends: &Backends) -> Result<(Record, Stored)> {
-    let seed = seed(own.seed, std::slice::from_ref(cell), 1, store)?;
-    let made = make(own, cell, seed, backends)?;
+fn run_cell(args: &BenchArgs, cell: &Cell, store: &Store, backends: &Backends) -> Result<(Record, Stored)> {
+    let seed = seed(args.seed, std::slice::from_ref(cell), 1, store)?;
+    let made = make(args, cell, seed, backends)?;
     let stored = made.put(store, &cell.hash()?, seed, &[])?;
     Ok((made.record, stored))
 }
 
 /// Says where the run is kept.
-fn tell(own: &BenchArgs, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
+fn print_place(args: &BenchArgs, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
     match stored {
         Stored::Kept(run) if !repeats(cell) => {
             let text = format!("a run with seed {seed} was in {} before and is kept", run.path.display());
             output::note(&format!("warning: {text}; this one is not stored"));
         }
-        stored if !own.quiet => output::note(&format!("the run is kept in {}", stored.run().path.display())),
+        stored if !args.quiet => output::note(&format!("the run is kept in {}", stored.run().path.display())),
         _ => {}
     }
     Ok(())
@@ -245,15 +246,15 @@ fn repeats(cell: &Cell) -> bool {
 }
 
 /// Makes several runs of each cell, and prints a comparison.
-fn many(own: &BenchArgs, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
+fn many(args: &BenchArgs, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and {runs} are asked for");
         return Err(Error::input(text).help("--format table or --json"));
     }
-    let store = Store::create(&own.out)?;
-    let backends = own.place.backends(store.root())?;
-    let seed = seed(own.seed, cells, runs, &store)?;
-    let several = Several { backends: &backends, runs, seed, timing: own.timing, quiet: own.quiet };
+    let store = Store::create(&args.out)?;
+    let backends = args.place.backends(store.root())?;
+    let seed = seed(args.seed, cells, runs, &store)?;
+    let several = Several { backends: &backends, runs, seed, timing: args.timing, quiet: args.quiet };
     several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)
 }
 
@@ -269,19 +270,19 @@ fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<
     first.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
 }
 
-fn make(own: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
+fn make(args: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result<Made> {
     let stop = interrupt::stop_flag()?;
     let executor = Timed::new(backends);
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
     let bar = match (cell.backend, &cell.spec) {
-        (_, Spec::Command(_)) | (Backend::Vm, _) => Bar::steps(own.quiet),
-        (Backend::Host, _) => Bar::countdown(own.quiet, length()?),
-        (Backend::Sim, _) => Bar::simulated(own.quiet, length()?, &common::SIMULATED),
+        (_, Spec::Command(_)) | (Backend::Vm, _) => Bar::steps(args.quiet),
+        (Backend::Host, _) => Bar::countdown(args.quiet, length()?),
+        (Backend::Sim, _) => Bar::simulated(args.quiet, length()?, &common::SIMULATED),
     };
     bar.say(cell.title());
     let made = executor.run(cell, seed, stop)?;
     drop(bar);
-    if own.timing {
+    if args.timing {
         executor.table().lines().for_each(output::note);
     }
     made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: nothing of this run is kept"))

@@ -10,7 +10,7 @@ use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
 use schedlab_compare::metrics::evaluate;
 use schedlab_kernels::cache;
 use schedlab_kernels::{Recipe, Source};
-use schedlab_lab::bisect::{Commit, Found, Measure, Meter, Repository, Side, Step, bisect};
+use schedlab_lab::bisect::{Bisected, Commit, Measure, MeasuredCommit, Meter, Repository, Side, bisect};
 use schedlab_lab::experiment::Part;
 use schedlab_lab::{Options, builds, trial};
 use schedlab_record::{Value, content_hash};
@@ -66,32 +66,32 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = BisectArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if !(0.0..=100.0).contains(&own.min_effect) {
-        return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
+    let args = BisectArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if !(0.0..=100.0).contains(&args.min_effect) {
+        return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", args.min_effect)));
     }
-    common::machine(&own.machine, None).map_err(|e| e.context("--machine"))?;
-    let repository = Repository(&own.linux);
+    common::machine(&args.machine, None).map_err(|e| e.context("--machine"))?;
+    let repository = Repository(&args.linux);
     let (good, bad) = (
-        repository.commit(&own.good).map_err(|e| e.context("--good"))?,
-        repository.commit(&own.bad).map_err(|e| e.context("--bad"))?,
+        repository.commit(&args.good).map_err(|e| e.context("--good"))?,
+        repository.commit(&args.bad).map_err(|e| e.context("--bad"))?,
     );
     // An unknown load or metric is reported before anything is built.
-    trial::alone("good", Path::new("/vmlinuz"), &own.machine, common::cpus())?
-        .narrow(Backend::Vm, &own.part())?;
+    trial::alone("good", Path::new("/vmlinuz"), &args.machine, common::cpus())?
+        .narrow(Backend::Vm, &args.part())?;
     forging::ready(true)?;
-    let mut lab = Lab::of(&own, repository)?;
-    let measure = Measure { runs: own.runs, min_effect_pct: own.min_effect };
+    let mut lab = CommitRuns::of(&args, repository)?;
+    let measure = Measure { runs: args.runs, min_effect_pct: args.min_effect };
     let found = bisect(repository, &good, &bad, measure, &mut lab)?;
-    if own.keep.json {
+    if args.keep.json {
         return output::json_as("schedlab/bisection/1", &found);
     }
-    output::result(|out| print(out, &found, &own))
+    output::result(|out| print(out, &found, &args))
 }
 
 /// Builds commits and measures them.
-struct Lab<'a> {
-    own: &'a BisectArgs,
+struct CommitRuns<'a> {
+    args: &'a BisectArgs,
     repository: Repository<'a>,
     /// The files of the commit that is being measured.
     checkout: PathBuf,
@@ -103,8 +103,8 @@ struct Lab<'a> {
     _lock: File,
 }
 
-impl<'a> Lab<'a> {
-    fn of(own: &'a BisectArgs, repository: Repository<'a>) -> Result<Lab<'a>> {
+impl<'a> CommitRuns<'a> {
+    fn of(args: &'a BisectArgs, repository: Repository<'a>) -> Result<CommitRuns<'a>> {
         let cache = cache::folder(None)?;
         let git = repository.folder()?;
         let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
@@ -120,11 +120,11 @@ impl<'a> Lab<'a> {
             Error::machine("another bisection of this repository is under way")
                 .help("wait until it has ended")
         })?;
-        let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
+        let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;
         let compiler = schedlab_kernels::compiler()?;
-        Ok(Lab { own, repository, checkout, cache, fragment, compiler, _lock: lock })
+        Ok(CommitRuns { args, repository, checkout, cache, fragment, compiler, _lock: lock })
     }
-    /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
+    /// The kernel of a commit, from the cache or built now. A note in the cache maps the commit to its build.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
         let (config, compiler) = (schedlab_kernels::GUEST_CONFIG, &self.compiler);
         let key =
@@ -135,47 +135,47 @@ impl<'a> Lab<'a> {
         {
             return Ok(path);
         }
-        // A disk that does not take the files is no fault of the commit.
+        // A full disk is not the commit's fault.
         let index = self.checkout.with_file_name("index");
         let failed =
             |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
         self.repository.check_out(commit, &self.checkout, &index).map_err(failed)?;
         let source = Source::parse(&self.checkout.to_string_lossy())?;
         let recipe = Recipe { source, patches: Vec::new(), fragment: self.fragment.clone() };
-        let made = forging::build(&recipe, &self.cache, self.own.keep.quiet)?;
+        let made = forging::build(&recipe, &self.cache, self.args.keep.quiet)?;
         let path = made.built.image.path;
         temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
         Ok(path)
     }
 }
 
-impl Meter for Lab<'_> {
+impl Meter for CommitRuns<'_> {
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
         let image = self.image(commit)?;
         let name = &commit.hash[..12];
-        let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
+        let experiment = trial::alone(name, &image, &self.args.machine, common::cpus())?;
         let request = RunRequest {
-            part: self.own.part(),
+            part: self.args.part(),
             wanted: Options { runs: Some(runs), ..Options::default() },
             trial: true,
-            quiet: self.own.keep.quiet,
-            ..RunRequest::new(Backend::Vm, &self.own.keep.guest, &self.own.keep.out)?
+            quiet: self.args.keep.quiet,
+            ..RunRequest::new(Backend::Vm, &self.args.keep.guest, &self.args.keep.out)?
         };
         let made = request.make(experiment)?;
-        let value = |record| match evaluate(record, &self.own.metric).value {
+        let value = |record| match evaluate(record, &self.args.metric).value {
             Value::Number(n) => Ok(n),
-            Value::Missing(why) => Err(Error::input(format!("{}: {why}", self.own.metric))),
+            Value::Missing(why) => Err(Error::input(format!("{}: {why}", self.args.metric))),
         };
         made.records.iter().map(value).collect()
     }
-    fn told(&mut self, step: &Step, left: usize) {
-        if !self.own.keep.quiet {
+    fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
+        if !self.args.keep.quiet {
             output::note(&format!("{} ({} left)", words(step), counted(left, "commit")));
         }
     }
 }
 
-fn words(step: &Step) -> String {
+fn words(step: &MeasuredCommit) -> String {
     let state = match step.side {
         Some(Side::Old) => "old",
         Some(Side::New) => "new",
@@ -200,10 +200,10 @@ fn in_one_line(why: &str) -> String {
     }
 }
 
-fn print(out: &mut dyn std::io::Write, found: &Found, own: &BisectArgs) -> std::io::Result<()> {
+fn print(out: &mut dyn std::io::Write, found: &Bisected, args: &BisectArgs) -> std::io::Result<()> {
     let (good, bad) = (number::three(found.good), number::three(found.bad));
-    let on = Path::new(&own.machine).display();
-    writeln!(out, "{} of {} on {on}: {good} before, {bad} after\n", own.metric, own.load)?;
+    let on = Path::new(&args.machine).display();
+    writeln!(out, "{} of {} on {on}: {good} before, {bad} after\n", args.metric, args.load)?;
     found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step)))?;
     match found.first.as_slice() {
         [one] => writeln!(out, "\nThe first new commit is {}", one.words()),

@@ -72,48 +72,48 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let mut own = CompareArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.form.form()?;
-    if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
+    let mut args = CompareArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.form.form()?;
+    if let Some(pct) = args.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
-    let from = match (&own.from, own.wanted()?) {
+    let from = match (&args.from, args.wanted()?) {
         (Some(name), _) => Some(tools::reader(name)?),
         (None, wanted) if wanted.is_empty() => None,
         (None, wanted) => Some(Reader::Text(wanted)),
     };
-    let (runs, rest, question) = sources(&own)?;
-    let (_, saved) = match rest.is_empty() {
-        true => Default::default(),
-        false => tools::saved::sources(&rest, from.as_ref())?,
-    };
+    let (runs, rest, question) = sources(&args)?;
+    let (_, saved) =
+        if rest.is_empty() { Default::default() } else { tools::saved::sources(&rest, from.as_ref())? };
     let question = Question {
-        min_effect_pct: own.min_effect.unwrap_or(question.min_effect_pct),
+        min_effect_pct: args.min_effect.unwrap_or(question.min_effect_pct),
         floors: stored_floors()?,
-        all: own.all,
+        all: args.all,
         ..question
     };
-    let wanted = own.form.outlets.with_metrics(&own.metric);
-    let question = match wanted.is_empty() {
-        true => question,
-        false => Question { metrics: wanted, of_load: Default::default(), ..question },
+    let wanted = args.form.outlets.with_metrics(&args.metric);
+    let question = if wanted.is_empty() {
+        question
+    } else {
+        Question { metrics: wanted, of_load: Default::default(), ..question }
     };
-    let comparison = compare_named(&runs, saved, &question.against(own.baseline))?;
-    own.form.all_rows |= own.all;
-    match own.form.all_rows {
-        true => common::print(&comparison, &own.form, &own.gate)?,
-        false => common::print_shortened(&comparison, &own.form, &own.gate)?,
+    let comparison = compare_named(&runs, saved, &question.against(args.baseline))?;
+    args.form.all_rows |= args.all;
+    if args.form.all_rows {
+        common::print(&comparison, &args.form, &args.gate)?
+    } else {
+        common::print_shortened(&comparison, &args.form, &args.gate)?
     }
-    own.gate.check(&comparison)
+    args.gate.check(&comparison)
 }
 
 /// The stored runs that are named, the sources that are saved outputs, and the question of the experiment that is named
 /// alone.
-fn sources(own: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
-    if let [only] = &own.sources[..]
+fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
+    if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = named::of_experiment(&experiment, &own.choice)?;
+        let runs = named::of_experiment(&experiment, &args.choice)?;
         // Not all of it need be stored: the question is about the loads and variants that are.
         let planned = reporting::planned(&experiment, &runs)?;
         let subject = reporting::of_experiment(&experiment, &planned, runs)?;
@@ -122,15 +122,15 @@ fn sources(own: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     let (mut runs, mut rest) = (Vec::new(), Vec::new());
     // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
     let is_output = |name: &str| !Path::new(name).exists() && name.contains('=') && !is_title(name);
-    let names: Vec<&str> = own.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
-    let mut stored = named::stored(&names, &own.choice)?.into_iter();
-    for (source, name) in own.sources.iter().enumerate() {
+    let names: Vec<&str> = args.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
+    let mut stored = named::stored(&names, &args.choice)?.into_iter();
+    for (source, name) in args.sources.iter().enumerate() {
         match if is_output(name) { None } else { stored.next().flatten() } {
             Some(some) => runs.extend(some.into_iter().map(|run| Named { source, run })),
             None => rest.push(name.clone()),
         }
     }
-    if let Some(saved) = rest.first().filter(|_| !own.choice.filter().is_empty()) {
+    if let Some(saved) = rest.first().filter(|_| !args.choice.filter().is_empty()) {
         let text =
             format!("--load, --variant and the like choose among stored runs, and {saved} is a saved output");
         return Err(Error::input(text).help("leave out the filters, or the saved outputs"));

@@ -62,39 +62,39 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ExecArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let args = ExecArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     // clap's `requires` does not ask for --pid when the command, which excludes it, is given.
-    if own.pid.is_none() && (own.children || own.length.is_some()) {
-        let option = if own.children { "--children" } else { "--for" };
+    if args.pid.is_none() && (args.children || args.length.is_some()) {
+        let option = if args.children { "--children" } else { "--for" };
         return Err(Error::input(format!("{option} needs --pid")).help(
             "leave it out: a command's children inherit its attributes, and a command ends by itself",
         ));
     }
-    let attributes = attributes(&own)?;
-    let pairs = own.set.iter().map(|text| pair(text)).collect::<Result<Vec<_>>>()?;
-    match own.pid {
-        Some(pid) => live(&own, pid, &attributes, &pairs),
-        None if own.words.is_empty() => {
+    let attributes = attributes(&args)?;
+    let pairs = args.set.iter().map(|text| pair(text)).collect::<Result<Vec<_>>>()?;
+    match args.pid {
+        Some(pid) => live(&args, pid, &attributes, &pairs),
+        None if args.words.is_empty() => {
             Err(Error::input("no command and no --pid").help("schedlab exec --policy batch -- make"))
         }
         None if pairs.is_empty() => {
-            say(&own, &format!("this process becomes {}", own.words.join(" ")));
-            Err(exec::replace(&own.words, &attributes))
+            say(&args, &format!("this process becomes {}", args.words.join(" ")));
+            Err(exec::replace(&args.words, &attributes))
         }
-        None => with_settings(&own, &attributes, &pairs),
+        None => with_settings(&args, &attributes, &pairs),
     }
 }
 
-fn say(own: &ExecArgs, text: &str) {
-    if own.verbose {
+fn say(args: &ExecArgs, text: &str) {
+    if args.verbose {
         output::note(text);
     }
 }
 
-fn attributes(own: &ExecArgs) -> Result<Attributes> {
-    let policy = own.policy.as_deref().map(Policy::parse).transpose().map_err(|e| e.context("--policy"))?;
+fn attributes(args: &ExecArgs) -> Result<Attributes> {
+    let policy = args.policy.as_deref().map(Policy::parse).transpose().map_err(|e| e.context("--policy"))?;
     let slice =
-        own.slice.as_deref().map(|t| Ns::parse(t, "")).transpose().map_err(|e| e.context("--slice"))?;
+        args.slice.as_deref().map(|t| Ns::parse(t, "")).transpose().map_err(|e| e.context("--slice"))?;
     if let Some(slice) = slice.filter(|s| !SLICES.contains(s)) {
         let text = format!("--slice: {slice} is not {} to {}", SLICES.start(), SLICES.end());
         return Err(Error::input(text));
@@ -102,29 +102,29 @@ fn attributes(own: &ExecArgs) -> Result<Attributes> {
     if let (Some(policy), Some(_)) = (policy.filter(|p| !p.is_fair()), slice) {
         return Err(Error::input(format!("--slice: tasks of policy {policy} have no slice")));
     }
-    if own.priority.is_some() && policy.is_none_or(Policy::is_fair) {
+    if args.priority.is_some() && policy.is_none_or(Policy::is_fair) {
         return Err(
             Error::input("--priority needs the policy fifo or rr").help("write --policy fifo --priority 5")
         );
     }
-    let cpus = own.cpus.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpus"))?;
+    let cpus = args.cpus.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpus"))?;
     if cpus.as_ref().is_some_and(CpuSet::is_empty) {
         return Err(Error::input("--cpus: no CPU is named").help("write CPU lists as 0-3,8,10-11"));
     }
     if slice.is_some() {
-        tell_old_kernels(own);
+        tell_old_kernels(args);
     }
-    let change = AttrChange { policy, nice: own.nice, slice };
-    Ok(Attributes { change, priority: own.priority, cpus })
+    let change = AttrChange { policy, nice: args.nice, slice };
+    Ok(Attributes { change, priority: args.priority, cpus })
 }
 
-fn tell_old_kernels(own: &ExecArgs) {
+fn tell_old_kernels(args: &ExecArgs) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = schedlab_base::Version::parse(text.trim());
     if version.is_ok_and(|v| v < SLICES_SINCE) {
         output::note(&format!("warning: this kernel ignores --slice, which needs {SLICES_SINCE} or later"));
     }
-    say(own, "the slice is asked for with sched_setattr");
+    say(args, "the slice is asked for with sched_setattr");
 }
 
 fn pair(text: &str) -> Result<(String, String)> {
@@ -137,26 +137,26 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 /// Applies the settings, and reports them and the settings of killed runs that were put back before.
-fn apply(own: &ExecArgs, pairs: &[(String, String)]) -> Result<settings::Applied> {
+fn apply(args: &ExecArgs, pairs: &[(String, String)]) -> Result<settings::Applied> {
     let applied = Plan::of_pairs(pairs)?.apply()?;
     applied.recovered.iter().for_each(|r| output::note(&format!("left by a killed run: {}", r.said)));
-    applied.told.iter().for_each(|(name, value)| say(own, &format!("{name} = {value}")));
+    applied.told.iter().for_each(|(name, value)| say(args, &format!("{name} = {value}")));
     Ok(applied)
 }
 
-fn with_settings(own: &ExecArgs, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+fn with_settings(args: &ExecArgs, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
     let supervisor = Supervisor::new()?;
-    let applied = apply(own, pairs)?;
-    let ended = supervisor.run(&own.words, attributes);
+    let applied = apply(args, pairs)?;
+    let ended = supervisor.run(&args.words, attributes);
     applied.put_back().iter().for_each(|w| output::note(&format!("warning: {}", w.message)));
     let code = ended?;
-    say(own, &format!("exit code {code}; the settings are back"));
+    say(args, &format!("exit code {code}; the settings are back"));
     std::process::exit(code)
 }
 
-fn live(own: &ExecArgs, pid: u32, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+fn live(args: &ExecArgs, pid: u32, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
     let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--for"));
-    let length = own.length.as_deref().map(parse).transpose()?;
+    let length = args.length.as_deref().map(parse).transpose()?;
     if attributes.is_empty() && pairs.is_empty() {
         return Err(Error::input("nothing is to be changed").help("give --policy, --nice, --slice or --cpus"));
     }
@@ -164,8 +164,8 @@ fn live(own: &ExecArgs, pid: u32, attributes: &Attributes, pairs: &[(String, Str
         return Err(Error::input("--set with --pid needs --for").help("--for 10s says how long it holds"));
     }
     let stop = interrupt::stop_flag()?;
-    let _applied = if pairs.is_empty() { None } else { Some(apply(own, pairs)?) };
-    let changed = exec::change_live(pid, own.children, attributes)?;
+    let _applied = if pairs.is_empty() { None } else { Some(apply(args, pairs)?) };
+    let changed = exec::change_live(pid, args.children, attributes)?;
     let (threads, processes) = changed.counts();
     let counted = format!(
         "{} of {}",
@@ -178,13 +178,13 @@ fn live(own: &ExecArgs, pid: u32, attributes: &Attributes, pairs: &[(String, Str
         ));
         return Ok(());
     };
-    say(own, &format!("{counted} changed for {length}"));
+    say(args, &format!("{counted} changed for {length}"));
     let (began, wanted) = (Instant::now(), Duration::from_nanos(length.0));
     while began.elapsed() < wanted && !stop.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK_EVERY.min(wanted.saturating_sub(began.elapsed())));
     }
     match changed.put_back() {
-        0 => say(own, "put back"),
+        0 => say(args, "put back"),
         n => output::note(&format!(
             "warning: {} could not be put back; raising a priority needs CAP_SYS_NICE",
             schedlab_base::counted(n, "thread")

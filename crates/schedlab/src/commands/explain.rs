@@ -40,13 +40,13 @@ pub(super) struct OneRun {
 
 impl OneRun {
     /// The choice, for the name of a run.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed }
+    pub(super) fn wanted(&self) -> RunChoice<'_> {
+        RunChoice { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed }
     }
     /// The run.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// When no run matches, or several do.
     pub(super) fn find(&self) -> Result<RunDir> {
         self.wanted().find(&self.source)
     }
@@ -84,24 +84,24 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ExplainArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let wanted = own.one.wanted();
-    let one = wanted.find(&own.one.source)?;
-    if own.idle_while_waiting {
-        let found = explain_again::idle_while_waiting(&one.record()?, own.worst)?;
-        if own.json {
+    let args = ExplainArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let wanted = args.one.wanted();
+    let one = wanted.find(&args.one.source)?;
+    if args.idle_while_waiting {
+        let found = explain_again::idle_while_waiting(&one.record()?, args.worst)?;
+        if args.json {
             return output::json_as("schedlab/idle-while-waiting/1", &found);
         }
         return output::result(|out| out.write_all(idle_while_waiting_text(&found).as_bytes()));
     }
-    let (series, stat) = own.metric.as_deref().map_or((WAITS, TAIL), split);
+    let (series, stat) = args.metric.as_deref().map_or((WAITS, TAIL), split);
     if series != WAITS {
         if !is_tail(stat) {
             return Err(Error::input(format!("--metric: nothing lies beyond {series}.{stat}"))
                 .help("name a percentile or max"));
         }
-        let tail = explain_again::samples(&one.record()?, (series, stat), own.worst)?;
-        if own.json {
+        let tail = explain_again::samples(&one.record()?, (series, stat), args.worst)?;
+        if args.json {
             return output::json_as("schedlab/explanation-of-samples/1", &tail);
         }
         return output::result(|out| out.write_all(samples_text(&tail).as_bytes()));
@@ -110,21 +110,22 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(Error::input(format!("--metric: nothing lies beyond {WAITS}.{stat}"))
             .help("name a percentile, the mean or max: wakeup_delay.p99.9"));
     }
-    let record = told(&one)?;
-    let Some(other) = &own.vs else {
-        let mut explanation = explain_beyond(&record, stat, own.worst);
-        if record.backend == Backend::Sim && !own.stored {
-            explain_again::tell(&record, &mut explanation)?;
+    let record = record_with_waits(&one)?;
+    let Some(other) = &args.vs else {
+        let mut explanation = explain_beyond(&record, stat, args.worst);
+        if record.backend == Backend::Sim && !args.stored {
+            explain_again::add_idle_cpus(&record, &mut explanation)?;
         }
-        if own.json {
+        if args.json {
             return output::json_as("schedlab/explanation/1", &explanation);
         }
         return output::result(|out| out.write_all(explain_text(&explanation).as_bytes()));
     };
-    let other =
-        told(&beside(&wanted, &own.one.source, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
+    let other = record_with_waits(
+        &beside(&wanted, &args.one.source, &one, &record, other).map_err(|e| e.context("--vs"))?,
+    )?;
     let both = versus(&record, &other);
-    if own.json {
+    if args.json {
         return output::json_as("schedlab/explanations/1", &both);
     }
     output::result(|out| out.write_all(versus_text(&both).as_bytes()))
@@ -148,7 +149,7 @@ fn is_tail(stat: &str) -> bool {
 }
 
 /// The record of a run, if it knows why its waits were long.
-fn told(run: &RunDir) -> Result<Record> {
+fn record_with_waits(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
     if record.backend == Backend::Sim || !record.found.waits.is_empty() {
         return Ok(record);
@@ -173,7 +174,7 @@ pub(super) fn unless_recording(path: &Path, e: Error) -> Error {
 
 /// The choice of a run among many.
 #[derive(Clone)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RunChoice<'a> {
     /// Where the runs of experiments are stored.
     pub(super) store: &'a Path,
     /// Which of their cells.
@@ -182,7 +183,7 @@ pub(super) struct Wanted<'a> {
     pub(super) seed: Option<u64>,
 }
 
-impl Wanted<'_> {
+impl RunChoice<'_> {
     /// The run that a name means.
     pub(super) fn find(&self, name: &str) -> Result<RunDir> {
         let path = Path::new(name);
@@ -212,7 +213,7 @@ impl Wanted<'_> {
                     return Err(Error::input(format!("{name} is the run of seed {named}, and --seed is {asked}"))
                         .help("leave one of them out"));
                 }
-                let wanted = Wanted { seed: self.seed.or(chosen.seed), ..self.clone() };
+                let wanted = RunChoice { seed: self.seed.or(chosen.seed), ..self.clone() };
                 wanted.among(vec![chosen.cell], name)
             }
             // For a name that looks like a cell or a run, the store's error is the better one.
@@ -262,21 +263,22 @@ impl Wanted<'_> {
     pub(super) fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
-        let own = |c: &ListedCell| {
+        let args = |c: &ListedCell| {
             let made =
                 c.experiments.contains(&e.name) && c.of.as_ref().is_some_and(|of| of.backend != Backend::Sim);
             names.contains(&c.held.name) || made
         };
         let none = || {
-            let again = match studies::STUDIES.iter().any(|(name, text)| *name == e.name && *text == e.text) {
-                true => format!("schedlab study {}", e.name),
-                false => format!("schedlab run {}", e.file.display()),
+            let again = if studies::STUDIES.iter().any(|(name, text)| *name == e.name && *text == e.text) {
+                format!("schedlab study {}", e.name)
+            } else {
+                format!("schedlab run {}", e.file.display())
             };
             Error::input(format!("no run of {} is stored in {}", e.name, self.store.display()))
                 .help(format!("'{again}' makes them; --out names another store"))
         };
         let cells = runs::list(self.store).map_err(|_| none())?;
-        let cells: Vec<ListedCell> = cells.into_iter().filter(own).collect();
+        let cells: Vec<ListedCell> = cells.into_iter().filter(args).collect();
         if cells.is_empty() { Err(none()) } else { Ok(cells) }
     }
 
@@ -325,7 +327,7 @@ pub(super) fn experiment_of(name: &str) -> Result<Option<Experiment>> {
 /// Takes one word of a cell's identity.
 type Word = fn(&Of) -> &str;
 
-/// The error for several cells: it lists the options that tell them apart.
+/// The error for several cells: it lists the options that distinguish them.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
@@ -347,9 +349,10 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
             options.push(format!("--{name} {}", values.join("|")));
         }
     }
-    let help = match options.is_empty() {
-        true => "name one by its first digits: 'schedlab runs' lists them".to_owned(),
-        false => options.join("  "),
+    let help = if options.is_empty() {
+        "name one by its first digits: 'schedlab runs' lists them".to_owned()
+    } else {
+        options.join("  ")
     };
     Error::input(format!("{of} has {} cells, and this takes one", cells.len())).help(help)
 }
@@ -358,19 +361,19 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
 /// the first run is of an experiment, the variant is the experiment's as it is now; an edited experiment may
 /// have older cells beside it.
 pub(super) fn beside(
-    wanted: &Wanted<'_>,
+    wanted: &RunChoice<'_>,
     source: &str,
     one: &RunDir,
     record: &Record,
     name: &str,
 ) -> Result<RunDir> {
-    let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
+    let plain = RunChoice { store: wanted.store, filter: Filter::default(), seed: None };
     if Path::new(name).exists() {
         // In a store or an experiment the options choose a run; a single run needs no choice.
         let whole = Path::new(name).join(RECORD_FILE).is_file() || Path::new(name).is_file();
         return if whole { plain.find(name) } else { wanted.find(name) };
     }
-    // Inside a cell's folder a run may be named `1`; then only its absolute path tells the store.
+    // Inside a cell's folder a run may be named `1`; then only its absolute path leads to the store.
     let whole = one.path.canonicalize().unwrap_or_else(|_| one.path.clone());
     let root = whole.parent().and_then(Path::parent).map(PathBuf::from);
     let root = root.filter(|r| !r.as_os_str().is_empty()).unwrap_or_else(|| ".".into());
@@ -389,7 +392,7 @@ pub(super) fn beside(
         let is_named = |c: &&ListedCell| c.of.as_ref().is_some_and(|o| o.variant == name);
         let named: Vec<ListedCell> = cells.iter().filter(alike).filter(is_named).cloned().collect();
         if !named.is_empty() {
-            return Wanted { seed: Some(record.seed), ..plain }.among(named, name);
+            return RunChoice { seed: Some(record.seed), ..plain }.among(named, name);
         }
     }
     let alike: Vec<ListedCell> = cells.iter().filter(alike).cloned().collect();

@@ -1,4 +1,4 @@
-//! What only a run made again can tell: which CPUs were idle while a task waited, and why none of them took it.
+//! What only a run made again can show: which CPUs were idle while a task waited, and why none of them took it.
 
 use crate::progress::Bar;
 use crate::{common, interrupt};
@@ -8,19 +8,19 @@ use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::explain::samples::SampleTail;
 use schedlab_record::{Explanation, Record, Value, evaluate};
 
-/// Adds to an explanation what there was for each of its waits. A run that this build can't make again says so in a
+/// Adds the idle CPUs to each wait of an explanation. A run that this build can't make again gets a
 /// note.
 ///
 /// # Errors
 /// An interruption, and what the simulator finds wrong.
-pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
+pub fn add_idle_cpus(record: &Record, explanation: &mut Explanation) -> Result<()> {
     if explanation.worst.is_empty() {
         return Ok(());
     }
     let again = match Rerun::of(record) {
         Ok(again) => again.clocked(&common::SIMULATED),
         Err(e) => {
-            explanation.notes.push(format!("which CPUs were idle meanwhile is not told: {}", e.message()));
+            explanation.notes.push(format!("which CPUs were idle meanwhile is not shown: {}", e.message()));
             return Ok(());
         }
     };

@@ -1,7 +1,7 @@
 //! A recording of another tool, or the events of a stored run, for commands that list tasks: the one is read, the other
 //! comes from its kept events or is simulated again.
 
-use super::explain::{Wanted, experiment_of};
+use super::explain::{RunChoice, experiment_of};
 use super::import::Source;
 use super::named::has_runs;
 use super::runs::Choice;
@@ -27,20 +27,20 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Tells all events to an audience, and returns what the reader must know.
+    /// Feeds all events to an audience, and returns the warnings about them.
     ///
     /// # Errors
-    /// When there is no such recording or run, it is damaged, or an interruption.
-    pub fn tell(&self, audience: &mut impl Audience) -> Result<Vec<Warning>> {
+    /// When the recording or run is missing or damaged, and on an interruption.
+    pub fn feed(&self, audience: &mut impl Audience) -> Result<Vec<Warning>> {
         let window = self.source.window()?;
         let Some(name) = stored_name(&self.source.file)? else {
             let imported = read_part(&self.source.recording()?, window, false, audience)?;
             return Ok(imported.warnings());
         };
-        let wanted = Wanted { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
+        let wanted = RunChoice { store: &self.choice.out, filter: self.choice.filter(), seed: self.seed };
         let run = wanted.find(name)?;
         let record = run.record()?;
-        let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window, false)?;
+        let mut events = Events::of(&run, &record)?.clocked(&common::SIMULATED).within(window)?;
         let bar = events.are_simulated().then(|| {
             let bar = Bar::simulated(false, events.cast().end, &common::SIMULATED);
             bar.say("the run is simulated again".to_owned());
@@ -49,7 +49,7 @@ impl Heard {
         audience.opens(0);
         let actors = events.cast().tasks.clone();
         actors.iter().enumerate().for_each(|(at, actor)| audience.meet(TaskId(at as u32), actor));
-        let whole = events.tell(&mut Only(audience), interrupt::stop_flag()?)?;
+        let whole = events.feed(&mut Only(audience), interrupt::stop_flag()?)?;
         drop(bar);
         if whole { Ok(Vec::new()) } else { Err(Error::new(ErrorKind::CheckFailed, "interrupted")) }
     }

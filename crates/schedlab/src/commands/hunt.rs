@@ -11,7 +11,7 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::Row;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
-use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, hunt};
+use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
 use schedlab_lab::{Backend, builds};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
@@ -86,7 +86,7 @@ fn command() -> Command {
 
 /// A workload that was found, with its confirmations.
 #[derive(Serialize)]
-struct Told {
+struct HuntFinding {
     class: &'static str,
     metric: String,
     machine: String,
@@ -101,41 +101,41 @@ struct Told {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.guest.check(if own.vm { Backend::Vm } else { Backend::Sim })?;
-    let fault = own.wrong.as_deref().map(Fault::find).transpose()?;
-    let (mut baseline, mut variant) = of_words(&own, fault)?;
+    let args = HuntArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.guest.check(if args.vm { Backend::Vm } else { Backend::Sim })?;
+    let fault = args.wrong.as_deref().map(Fault::find).transpose()?;
+    let (mut baseline, mut variant) = of_words(&args, fault)?;
     // The experiments stand in another folder than this one.
     for one in [&mut baseline, &mut variant] {
         one.patch.iter_mut().chain(&mut one.config).for_each(whole_path);
     }
-    let mut machines = own.machine.clone();
+    let mut machines = args.machine.clone();
     machines.iter_mut().for_each(whole_path);
     let judge = Judge::new(baseline, variant, fault, &machines, RUNTIME)?;
-    let budget = match own.evals {
+    let budget = match args.evals {
         Some(n) => Budget::Evals(n),
         None => {
-            let time = Ns::parse(&own.budget, "s").map_err(|e| e.context("--budget"))?;
+            let time = Ns::parse(&args.budget, "s").map_err(|e| e.context("--budget"))?;
             Budget::Time(Duration::from_nanos(time.0))
         }
     };
-    if own.vm {
+    if args.vm {
         // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
         let both = [judge.baseline.clone(), judge.variant.clone()];
         forging::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
     }
-    fs::create_dir_all(&own.out).map_err(|e| Error::io(&own.out, "make", &e))?;
-    let mut found = search(&judge, budget, &own)?;
+    fs::create_dir_all(&args.out).map_err(|e| Error::io(&args.out, "make", &e))?;
+    let mut found = search(&judge, budget, &args)?;
     let stop = interrupt::stop_flag()?;
-    found.found.iter().try_for_each(|one| keep(one, &judge, &own.out))?;
+    found.found.iter().try_for_each(|one| keep(one, &judge, &args.out))?;
     let mut told = Vec::new();
     for one in &found.found {
-        let mut told_one = tell(one, &judge, &own.out);
-        for backend in own.backends() {
+        let mut told_one = finding(one, &judge, &args.out);
+        for backend in args.backends() {
             if found.interrupted || stop.load(Ordering::Relaxed) {
                 break;
             }
-            match confirm(one, &judge, &own, *backend) {
+            match confirm(one, &judge, &args, *backend) {
                 Ok(row) => told_one.confirmed.extend(row),
                 Err(e) => {
                     output::note(&format!("{} is not confirmed on {}: {e}", told_one.class, backend.name()));
@@ -145,7 +145,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         told.push(told_one);
     }
     found.interrupted |= stop.load(Ordering::Relaxed);
-    print(&found, &told, &judge, &own)?;
+    print(&found, &told, &judge, &args)?;
     if found.interrupted {
         let kept = match told.len() {
             0 => "no loss was found until then".to_owned(),
@@ -153,7 +153,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
                 "{} with a loss {} kept in {}",
                 schedlab_base::counted(n, "workload"),
                 schedlab_base::one_or(n, "is", "are"),
-                own.out.display()
+                args.out.display()
             ),
         };
         return Err(Error::new(ErrorKind::CheckFailed, format!("interrupted: {kept}")));
@@ -173,20 +173,20 @@ fn whole_path(word: &mut String) {
 
 /// Baseline and variant. A fault needs no other change.
 fn of_words(
-    own: &HuntArgs,
+    args: &HuntArgs,
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
     if fault.is_some() {
-        let variant = crate::variants::in_short(&own.wanted)?;
-        let baseline = own.baseline.as_deref().map(crate::variants::in_short).transpose()?;
+        let variant = crate::variants::in_short(&args.wanted)?;
+        let baseline = args.baseline.as_deref().map(crate::variants::in_short).transpose()?;
         return Ok((baseline.unwrap_or_else(|| variant.clone()), variant));
     }
-    let (baseline, mut others) = compared(own.baseline.as_deref(), std::slice::from_ref(&own.wanted))?;
+    let (baseline, mut others) = compared(args.baseline.as_deref(), std::slice::from_ref(&args.wanted))?;
     Ok((baseline, others.remove(0)))
 }
 
-fn search(judge: &Judge, budget: Budget, own: &HuntArgs) -> Result<Hunt> {
-    let bar = Bar::share(own.quiet);
+fn search(judge: &Judge, budget: Budget, args: &HuntArgs) -> Result<Hunt> {
+    let bar = Bar::share(args.quiet);
     let began = Instant::now();
     let progress = |evals: u64, losses: &[&Loss]| {
         let part = match budget {
@@ -199,12 +199,12 @@ fn search(judge: &Judge, budget: Budget, own: &HuntArgs) -> Result<Hunt> {
             format!("{}: {}", schedlab_base::counted(evals, "workload"), worst.join("; ")),
         );
     };
-    let jobs = own.jobs.unwrap_or_else(common::cpus) as usize;
-    hunt(judge, own.seed, budget, jobs, &progress, interrupt::stop_flag()?)
+    let jobs = args.jobs.unwrap_or_else(common::cpus) as usize;
+    hunt(judge, args.seed, budget, jobs, &progress, interrupt::stop_flag()?)
 }
 
 /// Writes the rt-app file and the experiment.
-fn keep(found: &Found, judge: &Judge, folder: &Path) -> Result<()> {
+fn keep(found: &LosingWorkload, judge: &Judge, folder: &Path) -> Result<()> {
     let write = |ending: &str, text: String| {
         schedlab_base::temp::write_whole(&folder.join(format!("{}.{ending}", found.name())), text.as_bytes())
     };
@@ -212,8 +212,8 @@ fn keep(found: &Found, judge: &Judge, folder: &Path) -> Result<()> {
     write("toml", found.experiment_text(judge))
 }
 
-fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
-    Told {
+fn finding(found: &LosingWorkload, judge: &Judge, folder: &Path) -> HuntFinding {
+    HuntFinding {
         class: found.class.name(),
         metric: found.loss.metric.clone(),
         machine: judge.space.machines[found.specimen.machine].0.clone(),
@@ -229,22 +229,22 @@ fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
 }
 
 /// Runs a found workload with other seeds; returns the row of its metric on the backend.
-fn confirm(found: &Found, judge: &Judge, own: &HuntArgs, backend: Backend) -> Result<Option<Row>> {
-    let out = own.out.join("runs");
+fn confirm(found: &LosingWorkload, judge: &Judge, args: &HuntArgs, backend: Backend) -> Result<Option<Row>> {
+    let out = args.out.join("runs");
     let request =
-        RunRequest { jobs: own.jobs, quiet: own.quiet, ..RunRequest::new(backend, &own.guest, &out)? };
-    let made = request.make(found.experiment(judge, &own.out)?)?;
+        RunRequest { jobs: args.jobs, quiet: args.quiet, ..RunRequest::new(backend, &args.guest, &out)? };
+    let made = request.make(found.experiment(judge, &args.out)?)?;
     // Beside guests there are simulations, which are confirmed by themselves.
-    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend.to_string() == backend.name();
+    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 
-fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &HuntArgs) -> Result<()> {
-    if own.json {
+fn print(hunt: &Hunt, told: &[HuntFinding], judge: &Judge, args: &HuntArgs) -> Result<()> {
+    if args.json {
         return output::json_as(
             "schedlab/hunt/1",
             &serde_json::json!({
-                "variant": judge.variant.name, "baseline": judge.baseline.name, "seed": own.seed,
+                "variant": judge.variant.name, "baseline": judge.baseline.name, "seed": args.seed,
                 "evals": hunt.evals, "shrink_evals": hunt.shrink_evals, "fragile": hunt.fragile, "interrupted": hunt.interrupted,
                 "found": told,
             }),
@@ -276,7 +276,7 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &HuntArgs) -> Result<()
     })
 }
 
-fn of_one(one: &Told, found: &Found, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+fn of_one(one: &HuntFinding, found: &LosingWorkload, out: &mut dyn std::io::Write) -> std::io::Result<()> {
     let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
     writeln!(out, "\n{}: {} on {}", one.class, found.loss.words(), one.machine)?;
     writeln!(

@@ -41,7 +41,7 @@ impl Source {
     /// The recording.
     ///
     /// # Errors
-    /// When there is no such form.
+    /// When the form is unknown.
     pub fn recording(&self) -> Result<Recording> {
         let named = self.format.as_deref().filter(|word| *word != "auto");
         let form = named.map(Form::parse).transpose().map_err(|e| e.context("--format"))?;
@@ -50,7 +50,7 @@ impl Source {
     /// The part of it.
     ///
     /// # Errors
-    /// When a time is none, or the part is empty.
+    /// When a time can't be read, or the part is empty.
     pub fn window(&self) -> Result<Window> {
         self.window.window()
     }
@@ -94,22 +94,22 @@ fn command() -> Command {
     ImportArgs::augment_args(Command::new("import"))
         .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat, Perfetto or CTF")
         .after_help(
-            "With --task or --pid the other tasks count as the machine's own. \
+            "With --task or --pid the other tasks count as the machine's args. \
              'schedlab explain', 'compare' and 'runs' take the run as any other.",
         )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ImportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let (variant, workload, kernel) = (own.variant.as_ref(), own.workload.as_ref(), own.kernel.as_ref());
+    let args = ImportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let (variant, workload, kernel) = (args.variant.as_ref(), args.workload.as_ref(), args.kernel.as_ref());
     common::check_names(&[("--variant", variant), ("--workload", workload), ("--kernel", kernel)])?;
-    let store = Store::create(&own.out)?;
+    let store = Store::create(&args.out)?;
     let machine =
-        own.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
+        args.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
     // A recording is stored once: its bytes make its seed.
-    let recording = Recording { hashed: true, kernel: own.kernel.clone(), ..own.source.recording()? };
-    let chosen = own.source.chosen();
-    let place = own.out.join(EVENTS_FILE);
+    let recording = Recording { hashed: true, kernel: args.kernel.clone(), ..args.source.recording()? };
+    let chosen = args.source.chosen();
+    let place = args.out.join(EVENTS_FILE);
     let kept = Beside::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
@@ -117,7 +117,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         watch: RunBuilder::new(chosen.clone(), machine.as_ref()),
         kept: Writer::new(file).map_err(|e| failed(&e))?,
     };
-    let mut imported = read_part(&recording, own.source.window()?, true, &mut hears)?;
+    let mut imported = read_part(&recording, args.source.window()?, true, &mut hears)?;
     let Hears { watch, kept: writer } = hears;
     if let Some(machine) = &machine
         && imported.cast.cpus > machine.topology.nr_cpus()
@@ -136,11 +136,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
             .help("'schedlab latency FILE' lists its tasks; NAME* takes all names that begin so"));
     }
     let about = Labels {
-        variant: own.variant.clone().unwrap_or_else(|| own.source.stem()),
-        workload: own.workload.clone(),
-        kernel: own.kernel.clone(),
+        variant: args.variant.clone().unwrap_or_else(|| args.source.stem()),
+        workload: args.workload.clone(),
+        kernel: args.kernel.clone(),
         machine,
-        file: Some(printable::name(&own.source.file.display().to_string()).into_owned()),
+        file: Some(printable::name(&args.source.file.display().to_string()).into_owned()),
     };
     let record = record(about, &chosen, &imported, found)?;
     writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
@@ -149,7 +149,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let folder = stored.run().path.display().to_string();
     let was_there = matches!(stored, Stored::Kept(_));
     let shown = one_run::Run::of(&record);
-    if own.json {
+    if args.json {
         let value = serde_json::json!({
             "folder": folder, "was_there": was_there, "events": imported.records, "other_events": imported.others,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,

@@ -5,7 +5,7 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, utc};
 use schedlab_cluster::slurm::journal::Journal;
-use schedlab_cluster::slurm::{Shown, TaskState, Told, told};
+use schedlab_cluster::slurm::{Shown, SubmissionState, TaskState, submission_states};
 use schedlab_lab::experiment::load;
 use schedlab_record::Store;
 use schedlab_report::text::wrap;
@@ -32,18 +32,16 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = JobsArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let store = Store::open(&own.out)?;
-    let shown = Journal::find(&own.out).map_or(Ok(Shown::default()), |journal| told(&journal, &store))?;
+    let args = JobsArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let store = Store::open(&args.out)?;
+    let shown = Journal::find(&args.out)
+        .map_or(Ok(Shown::default()), |journal| submission_states(&journal, &store))?;
     let mut all = shown.submissions;
     for error in &shown.damaged {
         output::note(&format!("warning: an entry is left out: {error}"));
     }
-    if let Some(word) = &own.experiment {
-        let name = match Path::new(word).is_file() {
-            true => load(Path::new(word))?.name,
-            false => word.clone(),
-        };
+    if let Some(word) = &args.experiment {
+        let name = if Path::new(word).is_file() { load(Path::new(word))?.name } else { word.clone() };
         if !all.iter().any(|t| t.experiment == name) && !all.is_empty() {
             let known = all.iter().map(|t| t.experiment.as_str());
             return Err(Error::unknown("experiment of these jobs", &name, known));
@@ -53,18 +51,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(words) = &shown.silent {
         output::note(&format!("warning: Slurm was not asked: {words}"));
     }
-    if own.json {
+    if args.json {
         return output::json_as("schedlab/jobs/1", &serde_json::json!({ "submissions": all }));
     }
     output::result(|out| {
         if all.is_empty() {
-            return writeln!(out, "no jobs were submitted from {}", own.out.display());
+            return writeln!(out, "no jobs were submitted from {}", args.out.display());
         }
         all.iter().try_for_each(|one| show(one, out))
     })
 }
 
-fn show(one: &Told, out: &mut dyn Write) -> io::Result<()> {
+fn show(one: &SubmissionState, out: &mut dyn Write) -> io::Result<()> {
     let jobs: Vec<String> = one.jobs.iter().map(u64::to_string).collect();
     let (done, left) = (one.runs_done, one.runs_left);
     let when = utc::minute(one.submitted_s);

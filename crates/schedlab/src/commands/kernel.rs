@@ -99,11 +99,11 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     match KernelArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
-        KernelArgs::List(own) => list(&own),
-        KernelArgs::Fetch(own) => fetch(&own),
-        KernelArgs::Build(own) => kernel_build::run(&own),
-        KernelArgs::Features(own) => features(&own),
-        KernelArgs::History(own) => chronology(&own),
+        KernelArgs::List(args) => list(&args),
+        KernelArgs::Fetch(args) => fetch(&args),
+        KernelArgs::Build(args) => kernel_build::run(&args),
+        KernelArgs::Features(args) => features(&args),
+        KernelArgs::History(args) => chronology(&args),
     }
 }
 
@@ -113,12 +113,12 @@ fn is_version(text: &str) -> bool {
     text.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn chronology(own: &Chronology) -> Result<()> {
+fn chronology(args: &Chronology) -> Result<()> {
     const SCHEMA: &str = "schedlab/history/1";
-    match own.what.as_deref() {
+    match args.what.as_deref() {
         Some(text) if is_version(text) => {
             let version = Kernel::profile(text)?.version;
-            if !own.json {
+            if !args.json {
                 return output::result(|out| chronicle::profile(version, out));
             }
             let concern = HISTORY.iter().filter(|m| m.concerns(version));
@@ -131,19 +131,20 @@ fn chronology(own: &Chronology) -> Result<()> {
         }
         Some(words) if history::find(words).is_err() && !history::search(words).is_empty() => {
             let found = history::search(words);
-            match own.json {
-                true => output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found })),
-                false => output::result(|out| chronicle::found(&printable::name(words), &found, out)),
+            if args.json {
+                output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found }))
+            } else {
+                output::result(|out| chronicle::found(&printable::name(words), &found, out))
             }
         }
         Some(name) => {
             let one = history::find(name)?;
-            if !own.json {
+            if !args.json {
                 return output::result(|out| chronicle::one(one, out));
             }
             output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": [one] }))
         }
-        None if own.json => {
+        None if args.json => {
             output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": HISTORY, "not_modelled": UNMODELLED }))
         }
         None => output::result(chronicle::all),
@@ -164,14 +165,14 @@ struct InVersion {
     because: String,
 }
 
-fn features(own: &Features) -> Result<()> {
+fn features(args: &Features) -> Result<()> {
     const SCHEMA: &str = "schedlab/features/1";
-    let name = own.feature.as_ref().or(own.what.as_ref());
-    let version = own.what.as_deref().filter(|text| is_version(text));
+    let name = args.feature.as_ref().or(args.what.as_ref());
+    let version = args.what.as_deref().filter(|text| is_version(text));
     if let Some(text) = version {
         let version = Kernel::profile(text)?.version;
         let entries = reference::of(version);
-        if !own.json {
+        if !args.json {
             return output::result(|out| report::profile(version, &entries, out));
         }
         let rows: Vec<_> = entries.iter().map(|e| Valued { entry: e, value: e.value(version) }).collect();
@@ -181,7 +182,7 @@ fn features(own: &Features) -> Result<()> {
         Some(name) => vec![reference::find(name)?],
         None => reference::all(),
     };
-    if own.json {
+    if args.json {
         return output::json_as(SCHEMA, &serde_json::json!({ "entries": entries }));
     }
     match (name, &entries[..]) {
@@ -198,12 +199,12 @@ struct Valued<'a> {
     value: Option<Setting>,
 }
 
-fn fetch(own: &Fetch) -> Result<()> {
-    let cache = cache::folder(own.cache.as_deref())?;
+fn fetch(args: &Fetch) -> Result<()> {
+    let cache = cache::folder(args.cache.as_deref())?;
     let usual = || fetch::USUAL.iter().map(|w| (*w).to_owned()).collect();
-    let words = if own.words.is_empty() { usual() } else { own.words.clone() };
-    let all = fetch::fetch(&words, &cache, own.refresh, &mut output::note)?;
-    if own.json {
+    let words = if args.words.is_empty() { usual() } else { args.words.clone() };
+    let all = fetch::fetch(&words, &cache, args.refresh, &mut output::note)?;
+    if args.json {
         return output::json_as("schedlab/fetched/1", &serde_json::json!({ "fetched": all }));
     }
     output::result(|out| {
@@ -214,15 +215,15 @@ fn fetch(own: &Fetch) -> Result<()> {
     })
 }
 
-fn list(own: &List) -> Result<()> {
-    let cache = cache::folder(own.cache.as_deref())?;
-    let mut all = images::list(&own.images, &cache);
-    // The user asked for this file, so it is an error if it is no image, not a row of the list.
+fn list(args: &List) -> Result<()> {
+    let cache = cache::folder(args.cache.as_deref())?;
+    let mut all = images::list(&args.images, &cache);
+    // The user asked for this file, so a file that is not an image is an error, not a row of the list.
     if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
         return all.swap_remove(at).image.map(|_| ());
     }
     let built = catalog::all(&cache);
-    if own.json {
+    if args.json {
         let rows: Vec<_> = all.iter().map(as_json).collect();
         let builds: Vec<_> = built.iter().map(built_as_json).collect();
         return output::json_as(

@@ -35,16 +35,13 @@ pub struct Build {
 }
 
 /// Builds the kernel and prints what it is.
-///
-/// # Errors
-/// As [`schedlab_kernels::build`].
-pub fn run(own: &Build) -> Result<()> {
-    let cache = cache::folder(own.cache.as_deref())?;
-    let fragment = builds::fragment(own.config.as_deref(), Path::new(""))?;
-    let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
-    let recipe = Recipe { source: Source::parse(&own.source)?, patches, fragment };
-    let made = forging::build(&recipe, &cache, own.quiet)?;
-    if own.json {
+pub fn run(args: &Build) -> Result<()> {
+    let cache = cache::folder(args.cache.as_deref())?;
+    let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;
+    let patches = builds::patches(&args.patch, &args.source, Path::new(""))?;
+    let recipe = Recipe { source: Source::parse(&args.source)?, patches, fragment };
+    let made = forging::build(&recipe, &cache, args.quiet)?;
+    if args.json {
         return output::json_as("schedlab/built/1", &as_json(&made));
     }
     output::result(|out| as_text(out, &made))

@@ -2,7 +2,7 @@
 
 use crate::cli::Entry;
 use crate::progress::Bar;
-use crate::workloads::{self, Place};
+use crate::workloads::{self, RunPlace};
 use crate::{common, interrupt, output, variants};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, temp};
@@ -27,7 +27,7 @@ const FILE: &str = "file";
 #[derive(Args)]
 struct KneeArgs {
     #[command(flatten)]
-    place: Place,
+    place: RunPlace,
     /// The limit, e.g. "run_delay.p50 < 100us" [default: p99 < 2ms, or mean < 2ms for a metric with one value a run]
     #[arg(long, global = true, value_name = "LIMIT")]
     limit: Option<String>,
@@ -67,14 +67,13 @@ struct Outside {
 }
 
 /// The search, and how its result is printed.
-pub struct Wanted {
+pub struct KneeSearch {
     /// The parameter that is raised.
     pub raised: Raised,
     /// The workload; its load is replaced.
     pub spec: Spec,
     /// The limit as written.
     pub limit: String,
-    /// Seeds.
     pub runs: u64,
     /// The largest load tried.
     pub max_load: Option<u64>,
@@ -100,14 +99,14 @@ fn command() -> Command {
 }
 
 /// The workload with its parameter to raise.
-fn raised(matches: &ArgMatches, own: &KneeArgs) -> Result<(Spec, Raised)> {
+fn raised(matches: &ArgMatches, args: &KneeArgs) -> Result<(Spec, Raised)> {
     let outside = Outside::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(name) = &outside.tool {
-        let args = outside.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
-        let template = Template::tool(tools::find(name)?, args.transpose()?.unwrap_or_default());
+        let line = outside.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
+        let template = Template::tool(tools::find(name)?, line.transpose()?.unwrap_or_default());
         let raised = Raised::tool(template, common::cpus())?;
         let spec = raised.with(raised.range.0)?;
-        if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
+        if let (Backend::Host, Spec::Command(command)) = (args.place.backend()?, &spec) {
             check_installed(command)?;
         }
         return Ok((spec, raised));
@@ -115,7 +114,7 @@ fn raised(matches: &ArgMatches, own: &KneeArgs) -> Result<(Spec, Raised)> {
     let spec = match (workloads::chosen(matches)?, matches.get_one::<String>(FILE)) {
         (Some((bench, sub)), _) => {
             workloads::no_file_options(bench, matches)?;
-            workloads::described(bench, sub, own.place.usual_runtime()?)?
+            workloads::described(bench, sub, args.place.usual_runtime()?)?
         }
         (None, Some(file)) => workloads::in_file(file, matches)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab knee --help lists them")),
@@ -125,32 +124,37 @@ fn raised(matches: &ArgMatches, own: &KneeArgs) -> Result<(Spec, Raised)> {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     // Options that all workloads have may stand before or after the workload's name.
-    let own = KneeArgs::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
-    let own = own.map_err(|e| Error::internal(e.to_string()))?;
-    own.plot.as_deref().map_or(Ok(()), common::check_plot)?;
-    let (spec, raised) = raised(matches, &own)?;
-    let variants = match own.variant.as_slice() {
-        [] => own.place.variants(own.quiet)?,
-        named => variants::all(named)?,
+    let args = KneeArgs::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
+    let args = args.map_err(|e| Error::internal(e.to_string()))?;
+    args.plot.as_deref().map_or(Ok(()), common::check_plot)?;
+    let (spec, raised) = raised(matches, &args)?;
+    let variants = match args.variant.as_slice() {
+        [] => args.place.variants(args.quiet)?,
+        named => variants::parse_all(named)?,
     };
-    let wanted = Wanted {
-        limit: own.limit.map_or_else(|| raised.usual_limit().map(str::to_owned), Ok)?,
-        runs: own.runs.unwrap_or(if own.place.uncertainty { DEFAULT_DRAWS } else { DEFAULT_RUNS }),
-        max_load: own.max_load,
-        json: own.json,
-        plot: own.plot,
-        quiet: own.quiet,
+    let wanted = KneeSearch {
+        limit: args.limit.map_or_else(|| raised.usual_limit().map(str::to_owned), Ok)?,
+        runs: args.runs.unwrap_or(if args.place.uncertainty { DEFAULT_DRAWS } else { DEFAULT_RUNS }),
+        max_load: args.max_load,
+        json: args.json,
+        plot: args.plot,
+        quiet: args.quiet,
         raised,
         spec,
     };
-    search_and_print(&own.place, variants, wanted, own.seed)
+    search_and_print(&args.place, variants, wanted, args.seed)
 }
 
 /// Searches and prints.
 ///
 /// # Errors
 /// For a limit that can't be read, a place that can't run the workload, a run that fails, and an interruption.
-pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, seed: u64) -> Result<()> {
+pub fn search_and_print(
+    place: &RunPlace,
+    variants: Vec<Variant>,
+    wanted: KneeSearch,
+    seed: u64,
+) -> Result<()> {
     let limit = wanted.raised.named(&Limit::parse(&wanted.limit)?)?;
     let (lo, hi) = wanted.raised.range;
     let last =

@@ -51,15 +51,15 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = LatencyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let only = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
-    let order = ORDERS.iter().find(|(word, _)| *word == own.sort);
+    let args = LatencyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let only = args.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
+    let order = ORDERS.iter().find(|(word, _)| *word == args.sort);
     let (_, key) = order
-        .ok_or_else(|| Error::unknown("order", &own.sort, ORDERS.map(|(word, _)| word)).context("--sort"))?;
-    let chosen = own.heard.source.chosen();
+        .ok_or_else(|| Error::unknown("order", &args.sort, ORDERS.map(|(word, _)| word)).context("--sort"))?;
+    let chosen = args.heard.source.chosen();
     let mut latency = Latency::default();
     latency.only = only;
-    let warnings = own.heard.tell(&mut latency)?;
+    let warnings = args.heard.feed(&mut latency)?;
     let wanted = |row: &&Row| {
         chosen.is_all()
             || chosen.has(&Actor {
@@ -72,9 +72,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
             })
     };
     let rows = latency.rows().iter().filter(|r| r.switches > 0 || r.run > Ns::ZERO).filter(wanted);
-    let mut rows = if own.threads { rows.cloned().collect() } else { Latency::by_name(rows) };
+    let mut rows = if args.threads { rows.cloned().collect() } else { Latency::by_name(rows) };
     rows.sort_by_key(|r| Reverse(key(r)));
-    if own.json {
+    if args.json {
         let value = json(&rows, latency.opened_ns, &warnings);
         return output::json_as("schedlab/latency/1", &value);
     }

@@ -78,50 +78,50 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some((_, sub)) => return probe::run(sub),
         None => {}
     }
-    let own = MachineArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let Some(name) = &own.name else {
-        return match own.background {
+    let args = MachineArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let Some(name) = &args.name else {
+        return match args.background {
             Some(_) => Err(Error::input("--background without a machine")
                 .help("schedlab machine smp-2 --background FILE")),
-            None => list(own.json),
+            None => list(args.json),
         };
     };
     if name == "host" {
         state::warn_if_unreadable();
     }
-    let machine = common::machine(name, own.background.as_deref())?;
-    let kernel = match &own.kernel {
+    let machine = common::machine(name, args.background.as_deref())?;
+    let kernel = match &args.kernel {
         Some(text) => Version::parse(text)?,
         None => usual_kernel(name),
     };
     let machine = machine.under(kernel);
     let cpus = machine.topology.nr_cpus();
-    if own.cpu as usize >= cpus {
-        let e = Error::input(format!("{} has no CPU {}", machine.name, own.cpu));
+    if args.cpu as usize >= cpus {
+        let e = Error::input(format!("{} has no CPU {}", machine.name, args.cpu));
         return Err(e.help(format!("its CPUs are 0 to {}", cpus - 1)));
     }
-    if own.json {
+    if args.json {
         return output::json_as("schedlab/machine/1", &Shown::new(&machine, kernel));
     }
-    output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(own.cpu))).as_bytes()))
+    output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(args.cpu))).as_bytes()))
 }
 
 /// Prints a machine file made of another tool's text.
 fn import(matches: &ArgMatches) -> Result<()> {
-    let own = Import::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let machine = machines::import(&own.path)?;
+    let args = Import::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let machine = machines::import(&args.path)?;
     print(
         &machine,
-        own.name.as_deref(),
-        &format!("Made of {} by schedlab machine import.", own.path.display()),
+        args.name.as_deref(),
+        &format!("Made of {} by schedlab machine import.", args.path.display()),
     )
 }
 
 /// Prints the machine file of a size.
 fn sized(matches: &ArgMatches) -> Result<()> {
-    let own = Sized::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let machine = machines::sized(&own.size, own.smt)?;
-    print(&machine, own.name.as_deref(), "Made by schedlab machine new.")
+    let args = Sized::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let machine = machines::sized(&args.size, args.smt)?;
+    print(&machine, args.name.as_deref(), "Made by schedlab machine new.")
 }
 
 fn print(machine: &Machine, name: Option<&str>, made: &str) -> Result<()> {

@@ -106,7 +106,9 @@ fn bytes(text: &str) -> Result<u64> {
         _ => (trimmed, 0),
     };
     let number = digits.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
-    number.ok_or_else(|| Error::input(format!("--size: '{text}' is no size")).help("write 512K, 8M or bytes"))
+    number.ok_or_else(|| {
+        Error::input(format!("--size: '{text}' is not a size")).help("write 512K, 8M or bytes")
+    })
 }
 
 fn command() -> Command {
@@ -119,22 +121,22 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = MigrationCostArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(file) = &own.plot {
+    let args = MigrationCostArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(file) = &args.plot {
         common::check_plot(file)?;
     }
-    if let Some(name) = own.simulated() {
-        return simulate(&own, name);
+    if let Some(name) = args.simulated() {
+        return simulate(&args, name);
     }
-    let ask = own.ask(Overrides::default())?;
-    let (host, distances) = host_distances(own.kernel()?)?;
-    let found = measured(&own, &ask, &host, &distances)?;
-    if let Some(file) = &own.plot {
+    let ask = args.ask(Overrides::default())?;
+    let (host, distances) = host_distances(args.kernel()?)?;
+    let found = measured(&args, &ask, &host, &distances)?;
+    if let Some(file) = &args.plot {
         let drawn = heat(&found, &distances).plot(Kind::of(file)?)?;
         temp::write_whole(file, &drawn)?;
     }
-    let proposal = own.apply.then(|| Proposal::of(&found, &host, &distances)).transpose()?;
-    if own.json {
+    let proposal = args.apply.then(|| Proposal::of(&found, &host, &distances)).transpose()?;
+    if args.json {
         let classes: Vec<_> = distances.classes.iter().map(|class| class.name).collect();
         let proposal =
             proposal.as_ref().map(|p| json!({ "setting": SETTING, "value_ns": p.value_ns, "now": p.now }));
@@ -145,45 +147,45 @@ fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         output::result(|out| {
             show::text(&found, &distances, mhz(), out)?;
-            proposal.as_ref().map_or(Ok(()), |p| p.print(own.yes, out))
+            proposal.as_ref().map_or(Ok(()), |p| p.print(args.yes, out))
         })?;
     }
     match proposal {
-        Some(proposal) if own.yes => proposal.apply(),
+        Some(proposal) if args.yes => proposal.apply(),
         _ => Ok(()),
     }
 }
 
 /// Runs the procedure on a machine's simulated caches.
-fn simulate(own: &MigrationCostArgs, name: &str) -> Result<()> {
+fn simulate(args: &MigrationCostArgs, name: &str) -> Result<()> {
     let machine = common::machine(name, None)?;
-    let ask = own.ask(machine.migration.clone().unwrap_or_default())?;
-    let found = Simulated::measure(machine, own.kernel()?, &ask)?;
-    if let Some(file) = &own.plot {
+    let ask = args.ask(machine.migration.clone().unwrap_or_default())?;
+    let found = Simulated::measure(machine, args.kernel()?, &ask)?;
+    if let Some(file) = &args.plot {
         let (cpus, ms) = found.ms();
         let about = format!("{name}, simulated");
         let drawn = Heat { title: TITLE.into(), about, cpus, ms }.plot(Kind::of(file)?)?;
         temp::write_whole(file, &drawn)?;
     }
-    if own.json { found.json() } else { found.print() }
+    if args.json { found.json() } else { found.print() }
 }
 
 /// Calibrates under a progress bar.
 fn measured(
-    own: &MigrationCostArgs,
+    args: &MigrationCostArgs,
     ask: &Ask,
     host: &Machine,
     distances: &Distances,
 ) -> Result<Calibration> {
     let stop = interrupt::stop_flag()?;
-    let bar = Bar::share(own.quiet);
+    let bar = Bar::share(args.quiet);
     let mut watch = |step: Step| {
         if stop.load(Relaxed) {
             return Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is kept"));
         }
         match step {
             Step::Caches => bar.at(0, "looking for the size of the largest cache".into()),
-            Step::Ahead(ahead) if !own.quiet => announce(&ahead, own.all_pairs),
+            Step::Ahead(ahead) if !args.quiet => announce(&ahead, args.all_pairs),
             Step::Ahead(_) => {}
             Step::Done(share, words) => bar.at(share, words),
         }
@@ -203,7 +205,7 @@ fn announce(ahead: &Ahead, all_pairs: bool) {
     output::note(&format!("{curves} of {} sizes and {} other pairs: about {time}", ahead.sizes, ahead.pairs));
 }
 
-/// The clock of the first CPU, MHz, as /proc tells it.
+/// The clock of the first CPU by /proc/cpuinfo, MHz.
 fn mhz() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("cpu MHz"))?;

@@ -18,18 +18,12 @@ pub struct Simulated {
 
 impl Simulated {
     /// Runs the procedure on `machine` under the domains of `kernel`.
-    ///
-    /// # Errors
-    /// As [`survey`].
     pub fn measure(machine: Machine, kernel: Version, ask: &Ask) -> Result<Simulated> {
         let distances = Distances::new(&machine.topology, kernel);
         let found = survey(&machine, &distances, ask.pattern, &ask.overrides, ask.largest)?;
         Ok(Simulated { machine, distances, found })
     }
     /// Prints matrix and curves.
-    ///
-    /// # Errors
-    /// When standard output can't be written.
     pub fn print(&self) -> Result<()> {
         let cpus = self.machine.topology.nr_cpus();
         output::result(|out| {
@@ -56,9 +50,6 @@ impl Simulated {
         })
     }
     /// Prints it as JSON.
-    ///
-    /// # Errors
-    /// When standard output can't be written.
     pub fn json(&self) -> Result<()> {
         let curve = |(distance, found): &(usize, PairResult)| {
             let points: Vec<_> =

@@ -1,7 +1,7 @@
 //! Stored runs by the names that commands take: a store or a folder in it, a cell's first digits (with a seed behind
 //! them: one run), an experiment's file, a study, or the words by which progress and lists name a run.
 
-use super::explain::{Wanted, experiment_of};
+use super::explain::{RunChoice, experiment_of};
 use super::runs::Choice;
 use schedlab_base::{Error, Result};
 use schedlab_compare::runs::{self, Filter, ListedCell};
@@ -133,11 +133,11 @@ pub fn of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<Run
 }
 
 fn cells_of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<ListedCell>> {
-    let wanted = Wanted { store: &choice.out, filter: Filter::default(), seed: None };
+    let wanted = RunChoice { store: &choice.out, filter: Filter::default(), seed: None };
     wanted.cells_of(experiment)
 }
 
-/// The folders of the cells' runs, or of those of one seed.
+/// The folders of the cells' runs, of all seeds or of one.
 fn dirs(cells: Vec<ListedCell>, seed: Option<u64>) -> Vec<RunDir> {
     let all = cells.into_iter().flat_map(|c| c.held.runs);
     all.filter(|held| seed.is_none_or(|seed| held.seed == seed)).map(|held| held.run).collect()

@@ -1,7 +1,7 @@
 //! `schedlab new`: writes an experiment, commented and ready to run, and lists the names that fit in one.
 
 use crate::cli::Entry;
-use crate::names::{self, What};
+use crate::names::{self, NameList};
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -64,32 +64,32 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = NewArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    match (&own.list, &own.file) {
-        (Some(what), _) => names::print(What::parse(what)?, own.json),
+    let args = NewArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    match (&args.list, &args.file) {
+        (Some(what), _) => names::print(NameList::parse(what)?, args.json),
         (None, Some(word)) if word == LIST => {
-            names::print(What::parse(own.what.as_deref().unwrap_or_default())?, own.json)
+            names::print(NameList::parse(args.what.as_deref().unwrap_or_default())?, args.json)
         }
-        (None, Some(_)) if own.what.is_some() => {
-            let strange = own.what.unwrap_or_default();
+        (None, Some(_)) if args.what.is_some() => {
+            let strange = args.what.unwrap_or_default();
             Err(Error::input(format!("'{strange}' is one word too many"))
                 .help("schedlab new mine.toml --workload NAME"))
         }
-        (None, Some(file)) => create(file, &own),
+        (None, Some(file)) => create(file, &args),
         (None, None) => Err(Error::input("no file is named").help("schedlab new mine.toml")),
     }
 }
 
-fn create(file: &str, own: &NewArgs) -> Result<()> {
+fn create(file: &str, args: &NewArgs) -> Result<()> {
     let path = Path::new(file);
     check_name(file, path)?;
-    let draft = drafted(file, path, own)?;
+    let draft = drafted(file, path, args)?;
     let text = draft.text();
     let experiment = parse(path, &text, crate::common::cpus())?;
     write(path, &text)?;
     let variants: Vec<&str> = experiment.variants.iter().map(|v| v.name.as_str()).collect();
     let workload = experiment.loads.first().map_or("", |l| l.spec.name());
-    if own.json {
+    if args.json {
         let what = serde_json::json!({
             "file": file, "workload": workload, "loads": experiment.loads.len(), "runs": experiment.runs,
             "machines": draft.machines, "variants": variants, "next": draft.command(),
@@ -133,7 +133,7 @@ fn tell_of_two_places(kernels: &[String]) {
     ));
 }
 
-/// Refuses an empty name, one that is a workload's, or that of an existing file, or no file's name.
+/// Refuses a name that is empty, a workload's, an existing file's, or not a file name.
 fn check_name(file: &str, path: &Path) -> Result<()> {
     if file.trim().is_empty() {
         return Err(Error::input("the file's name is empty").help("schedlab new mine.toml"));
@@ -142,7 +142,7 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
         let text = format!("'{file}' is a workload; the file to write comes first");
         return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));
     }
-    if names::What::parse(file).is_ok() {
+    if names::NameList::parse(file).is_ok() {
         let text = format!("'{file}' is the name of a list; the file to write is named here");
         return Err(Error::input(text).help(format!("schedlab new list {file}, or schedlab new {file}.toml")));
     }
@@ -161,8 +161,8 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn drafted(file: &str, path: &Path, own: &NewArgs) -> Result<Draft> {
-    let workload = own.workload.as_deref().unwrap_or(WORKLOAD);
+fn drafted(file: &str, path: &Path, args: &NewArgs) -> Result<Draft> {
+    let workload = args.workload.as_deref().unwrap_or(WORKLOAD);
     let subject = if workload.ends_with(".json") {
         Spec::rtapp_file(Path::new(workload), None)?;
         Subject::RtApp(seen_from(path, workload))
@@ -173,14 +173,14 @@ fn drafted(file: &str, path: &Path, own: &NewArgs) -> Result<Draft> {
             e.help(help)
         })?)
     };
-    let mut machines = once(&own.machine, MACHINE);
+    let mut machines = once(&args.machine, MACHINE);
     for machine in &mut machines {
         Machine::load(machine)?;
         if machine.contains('/') || machine.ends_with(".toml") {
             *machine = seen_from(path, machine);
         }
     }
-    let mut kernels = once(&own.kernel, &DEFAULT_PROFILE.to_string());
+    let mut kernels = once(&args.kernel, &DEFAULT_PROFILE.to_string());
     for kernel in &mut kernels {
         draft::check_kernel(kernel)?;
         if Path::new(kernel).is_file() {
@@ -221,7 +221,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
-        // Half an experiment is of no use.
+        // A file that was cut off would be taken for an experiment.
         let _ = std::fs::remove_file(path);
         wrong(&e)
     })

@@ -35,28 +35,28 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = PackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.options.check()?;
-    if own.options.on_cluster() {
+    let args = PackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.options.check()?;
+    if args.options.on_cluster() {
         return Err(Error::input("pack has no engine: another machine makes the runs with 'schedlab work'")
             .help("leave --engine out"));
     }
-    place::check(&own.parcel, parcel::SCHEMA, &own.file).map_err(|e| e.context("--parcel"))?;
-    let name = own.file.to_str().filter(|name| STUDIES.iter().any(|(study, _)| study == name));
-    let experiment = match name.filter(|_| !own.file.exists()) {
+    place::check(&args.parcel, parcel::SCHEMA, &args.file).map_err(|e| e.context("--parcel"))?;
+    let name = args.file.to_str().filter(|name| STUDIES.iter().any(|(study, _)| study == name));
+    let experiment = match name.filter(|_| !args.file.exists()) {
         Some(study) => studies::find(study)?,
-        None => load(&own.file)?,
+        None => load(&args.file)?,
     };
-    let Some(parcel) = experiments::parcel(experiment, &own.options)? else {
-        if !own.options.quiet() {
-            let out = own.options.out().display();
+    let Some(parcel) = experiments::parcel(experiment, &args.options)? else {
+        if !args.options.quiet() {
+            let out = args.options.out().display();
             output::note(&format!("{out} has all runs of it: there is nothing to pack"));
         }
         return Ok(());
     };
-    temp::write_whole(&own.parcel, parcel.text()?.as_bytes())?;
-    if !own.options.quiet() {
-        let file = own.parcel.display();
+    temp::write_whole(&args.parcel, parcel.text()?.as_bytes())?;
+    if !args.options.quiet() {
+        let file = args.parcel.display();
         output::note(&format!(
             "{} in {file}: 'schedlab work {file} --results FILE' makes them, 'schedlab unpack FILE' brings them back",
             schedlab_base::counted(parcel.runs(), "run")

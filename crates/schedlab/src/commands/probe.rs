@@ -47,49 +47,49 @@ pub fn command() -> Command {
 /// # Errors
 /// With fewer than two CPUs, after Ctrl-C, and when a file can't be written.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ProbeArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(file) = &own.write {
+    let args = ProbeArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(file) = &args.write {
         check(file)?;
         // An irregular topology is refused before the work.
         written(&Probed::here(Vec::new()), None, file)?;
     }
     let before = Busy::now();
     let probed = probe::measure(Effort::FULL)?;
-    let moves = if own.migration { Some(moves(own.quiet)?) } else { None };
+    let moves = if args.migration { Some(moves(args.quiet)?) } else { None };
     if let Some(others_pct) = Busy::now().zip(before).and_then(|(now, before)| now.others_pct(before)) {
-        busy(&own, others_pct)?;
+        busy(&args, others_pct)?;
     }
     let kept = probed.keep()?;
-    if let Some(file) = &own.write {
+    if let Some(file) = &args.write {
         temp::write_whole(file, written(&probed, moves.as_ref(), file)?.as_bytes())?;
     }
-    if own.json {
+    if args.json {
         let moves = serde_json::json!({ "probe": probed, "migration": moves });
-        return if own.migration {
+        return if args.migration {
             output::json_as("schedlab/probe-migration/1", &moves)
         } else {
             output::json_as("schedlab/probe/1", &probed)
         };
     }
     show(&probed, moves.as_ref())?;
-    if own.quiet {
+    if args.quiet {
         return Ok(());
     }
     output::note(&format!("kept in {}; 'schedlab machine host' shows the machine", kept.display()));
-    if let Some(file) = &own.write {
+    if let Some(file) = &args.write {
         output::note(&format!("written to {0}; --machine {0} simulates it", file.display()));
     }
     Ok(())
 }
 
 /// Refuses to keep what was measured while other programs ran: all later simulations of this machine would have it.
-fn busy(own: &ProbeArgs, others_pct: f64) -> Result<()> {
+fn busy(args: &ProbeArgs, others_pct: f64) -> Result<()> {
     if others_pct <= MOST_OTHERS_PCT {
         return Ok(());
     }
     let disturbed =
         format!("other programs had {others_pct:.0}% of the CPUs meanwhile, so the costs are too high");
-    if own.even_if_busy {
+    if args.even_if_busy {
         output::note(&format!("warning: {disturbed}"));
         return Ok(());
     }

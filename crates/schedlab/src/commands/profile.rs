@@ -52,30 +52,30 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ProfileArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if own.symbols.iter().any(|name| name.trim().is_empty()) {
+    let args = ProfileArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if args.symbols.iter().any(|name| name.trim().is_empty()) {
         return Err(Error::input("--symbols: a name is empty")
             .help("write --symbols newidle_balance,update_sd_lb_stats"));
     }
     let stop = interrupt::stop_flag()?;
-    let ask = Ask { rate: own.freq, chains: own.folded };
-    let sampled = if own.command.is_empty() {
-        if !own.all_cpus {
+    let ask = Ask { rate: args.freq, chains: args.folded };
+    let sampled = if args.command.is_empty() {
+        if !args.all_cpus {
             return Err(Error::input("no command").help("schedlab profile -- COMMAND..., or -a --for 10s"));
         }
-        let length = own.length.as_deref().map(common::length_of_time);
+        let length = args.length.as_deref().map(common::length_of_time);
         profile::system(length.transpose()?, ask, stop)?
     } else {
-        let output = if own.json || own.folded { Output::Aside } else { Output::Kept };
-        let how = WatchOptions { system: own.all_cpus, output };
-        profile::command(&own.command, how, ask, stop)?
+        let output = if args.json || args.folded { Output::Aside } else { Output::Kept };
+        let how = WatchOptions { system: args.all_cpus, output };
+        profile::command(&args.command, how, ask, stop)?
     };
-    let line = one_line(&own.command);
-    let shares = profile::shares(&sampled, &line, own.all_cpus, own.freq, &own.symbols);
-    let top = if own.symbols.is_empty() { own.top } else { own.symbols.len() };
-    if own.json {
+    let line = one_line(&args.command);
+    let shares = profile::shares(&sampled, &line, args.all_cpus, args.freq, &args.symbols);
+    let top = if args.symbols.is_empty() { args.top } else { args.symbols.len() };
+    if args.json {
         output::json(&shares)?;
-    } else if own.folded {
+    } else if args.folded {
         common::warn(&shares.warnings);
         output::result(|out| show::folded(&sampled.profile.stacks, out))?;
     } else {

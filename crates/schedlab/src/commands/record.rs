@@ -62,19 +62,20 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = RecordArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    common::check_names(&[("--variant", own.variant.as_ref()), ("--workload", own.workload.as_ref())])?;
-    let length = own.length()?;
+    let args = RecordArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    common::check_names(&[("--variant", args.variant.as_ref()), ("--workload", args.workload.as_ref())])?;
+    let length = args.length()?;
     let stop = interrupt::stop_flag()?;
-    let store = Store::create(&own.out)?;
+    let store = Store::create(&args.out)?;
     let machine = Machine::load("host").ok();
-    let (recorded, command) = watch(&own, length, stop)?;
-    let described = ChosenTasks { pids: own.pid.clone(), names: own.task.clone(), ..ChosenTasks::default() };
+    let (recorded, command) = watch(&args, length, stop)?;
+    let described =
+        ChosenTasks { pids: args.pid.clone(), names: args.task.clone(), ..ChosenTasks::default() };
     let mut chosen = ChosenTasks { but: Some(std::process::id()), ..described.clone() };
     if let Some((process, _)) = command.filter(|_| described.is_all()) {
         (chosen.pids, chosen.descendants) = (vec![process], true);
     }
-    let place = own.out.join(EVENTS_FILE);
+    let place = args.out.join(EVENTS_FILE);
     let kept = Beside::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
@@ -101,10 +102,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut found = watch.finish(&mut imported);
     found.environment = environment::capture();
     found.warnings.extend(warnings);
-    let program = own.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
+    let program = args.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
     let about = Labels {
-        variant: own.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
-        workload: own
+        variant: args.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
+        workload: args
             .workload
             .clone()
             .or_else(|| program.map(|name| printable::name(&name.to_string_lossy()).into_owned())),
@@ -113,16 +114,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
         file: None,
     };
     let mut record = record(about, &described, &imported, found)?;
-    if !own.command.is_empty() {
+    if !args.command.is_empty() {
         // Recordings around other commands are other cells.
-        record.spec["params"]["command"] = one_line(&own.command).into();
+        record.spec["params"]["command"] = one_line(&args.command).into();
     }
     writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
     let events = Some((EVENTS_FILE, kept.path()));
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();
     let shown = one_run::Run::of(&record);
-    if own.json {
+    if args.json {
         let value = serde_json::json!({
             "folder": folder, "events": imported.records, "duration_ns": length,
             "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
@@ -162,13 +163,13 @@ impl RecordArgs {
 }
 
 /// Records; the command's process and its exit code, if there is one.
-fn watch(own: &RecordArgs, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
-    let mut recorder = Recorder::begin(&own.out)?;
-    let command = if own.command.is_empty() {
+fn watch(args: &RecordArgs, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
+    let mut recorder = Recorder::begin(&args.out)?;
+    let command = if args.command.is_empty() {
         recorder.for_a_while(length, stop);
         None
     } else {
-        Some(recorder.around(&own.command, own.json, stop)?)
+        Some(recorder.around(&args.command, args.json, stop)?)
     };
     Ok((recorder.end()?, command))
 }

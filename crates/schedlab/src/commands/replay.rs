@@ -73,28 +73,28 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ReplayArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let form = schedlab_report::form(common::form_of(own.json, &own.format)?)?;
-    let under: Vec<Variant> = own
+    let args = ReplayArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = schedlab_report::form(common::form_of(args.json, &args.format)?)?;
+    let under: Vec<Variant> = args
         .under
         .iter()
         .map(|text| variants::in_short(text))
         .collect::<Result<_>>()
         .map_err(|e| e.context("--under"))?;
-    let one = own.recorded.find()?;
+    let one = args.recorded.find()?;
     let record = one.record()?;
     let events = Events::of(&one, &record)?.clocked(&common::SIMULATED);
-    let mut events = events.within(own.window.window()?, true)?;
+    let mut events = events.moved_to(args.window.window()?)?;
     let there = recorded_machine(&record, &mut events)?;
-    let recorded = recorded_kernel(&own, &record, events.cast())?;
-    let recording = read(&own, &mut events, &there)?;
-    let machine = Arc::new(machine(&own, there)?);
-    write_files(&own, &recording)?;
+    let recorded = recorded_kernel(&args, &record, events.cast())?;
+    let recording = read(&args, &mut events, &there)?;
+    let machine = Arc::new(machine(&args, there)?);
+    write_files(&args, &recording)?;
     let name = format!("{} replayed", record.workload);
     let fitted = fit::fit(&name, &recording, &machine, &recorded, 1, interrupt::stop_flag()?)?
         .ok_or_else(|| interrupted("nothing was replayed"))?;
     let fidelity = Fidelity::of(&record, &recording, &fitted);
-    tell(&own, !under.is_empty(), &fidelity)?;
+    print_fidelity(&args, !under.is_empty(), &fidelity)?;
     if under.is_empty() {
         return Ok(());
     }
@@ -102,11 +102,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let cells = all
         .map(|v| Cell::simulated(&machine, v, fitted.spec.clone(), "replay".to_owned()))
         .collect::<Result<Vec<_>>>()?;
-    let store = Store::create(&own.recorded.choice.out)?;
+    let store = Store::create(&args.recorded.choice.out)?;
     let backends = common::backends(None)?;
-    let several = Several { backends: &backends, runs: own.runs, seed: 1, timing: false, quiet: own.quiet };
+    let several = Several { backends: &backends, runs: args.runs, seed: 1, timing: false, quiet: args.quiet };
     several::conduct_told(cells, &store, several, form, fidelity.warnings())?;
-    if own.format == "csv" {
+    if args.format == "csv" {
         return output::result(|out| out.write_all(fidelity.csv().as_bytes()));
     }
     Ok(())
@@ -117,12 +117,12 @@ fn interrupted(what: &str) -> Error {
 }
 
 /// Writes the files that were asked for. A schedule that is too long to be simulated is written, too.
-fn write_files(own: &ReplayArgs, recording: &Recording) -> Result<()> {
+fn write_files(args: &ReplayArgs, recording: &Recording) -> Result<()> {
     let text = recording.schedule.text();
-    if let Some(path) = &own.schedule {
+    if let Some(path) = &args.schedule {
         write_whole(path, text.as_bytes())?;
     }
-    if let Some(path) = &own.rtapp {
+    if let Some(path) = &args.rtapp {
         write_whole(path, rtapp(&recording.schedule).as_bytes())?;
     }
     if text.len() as u64 > MAX_FILE_MB << 20 {
@@ -134,9 +134,9 @@ fn write_files(own: &ReplayArgs, recording: &Recording) -> Result<()> {
 
 /// Tells how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
 /// one; the error then goes to standard error.
-fn tell(own: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
-    let for_people = !own.json && ["table", "detail", "lkml", "markdown"].contains(&own.format.as_str());
-    if own.json && !compares {
+fn print_fidelity(args: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
+    let for_people = !args.json && ["table", "detail", "lkml", "markdown"].contains(&args.format.as_str());
+    if args.json && !compares {
         return output::json_as("schedlab/replay/1", fidelity);
     }
     if for_people || !compares {
@@ -147,8 +147,8 @@ fn tell(own: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()>
 }
 
 /// The machine of the replay.
-fn machine(own: &ReplayArgs, recorded: Machine) -> Result<Machine> {
-    let mut machine = match &own.on {
+fn machine(args: &ReplayArgs, recorded: Machine) -> Result<Machine> {
+    let mut machine = match &args.on {
         Some(name) => common::machine(name, None).map_err(|e| e.context("--on"))?,
         None => recorded,
     };
@@ -160,7 +160,7 @@ fn machine(own: &ReplayArgs, recorded: Machine) -> Result<Machine> {
 /// The machine that was recorded.
 fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine> {
     match &record.guest {
-        // A recording by itself tells which CPUs there are, and not how they are connected.
+        // A recording shows which CPUs exist, but not how they are connected.
         _ if record.machine.topology.nr_cpus() == 0 => {
             common::machine(&format!("{}cpu", used(events)?.max(1)), None)
         }
@@ -180,7 +180,7 @@ fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine>
 /// The number of CPUs on which something happened. Numbers may have gaps: CPUs that are offline or were not recorded.
 fn used(events: &mut Events<'_>) -> Result<usize> {
     let mut used = Used::default();
-    events.tell(&mut used, interrupt::stop_flag()?)?;
+    events.feed(&mut used, interrupt::stop_flag()?)?;
     Ok(used.0.len())
 }
 
@@ -195,9 +195,9 @@ impl Sink for Used {
 }
 
 /// The variant of the simulator that stands for the recorded kernel.
-fn recorded_kernel(own: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
+fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
     let name = "as recorded".to_owned();
-    if let Some(kernel) = &own.as_kernel {
+    if let Some(kernel) = &args.as_kernel {
         return Ok(Variant { name, ..variants::in_short(kernel).map_err(|e| e.context("--as-kernel"))? });
     }
     if record.backend == Backend::Sim {
@@ -216,8 +216,8 @@ fn recorded_kernel(own: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Var
 }
 
 /// Reads the recorded events.
-fn read(own: &ReplayArgs, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
-    let bar = Bar::steps(own.quiet);
+fn read(args: &ReplayArgs, events: &mut Events<'_>, machine: &Machine) -> Result<Recording> {
+    let bar = Bar::steps(args.quiet);
     bar.say("reading the recording".to_owned());
     let recording = fit::read(events, machine, interrupt::stop_flag()?);
     drop(bar);
@@ -236,7 +236,7 @@ struct Fidelity<'a> {
     prices: Prices,
     metrics: Vec<Off>,
     worse: Vec<Worse>,
-    /// The recording's warnings, and those of its schedule.
+    /// The warnings of the recording and its schedule.
     #[serde(skip)]
     recorded: Vec<&'a Warning>,
 }
@@ -267,7 +267,7 @@ impl<'a> Fidelity<'a> {
         let worse = self.worse.iter().map(|w| Warning::new("replay.worse", Fidelity::worse_line(w)));
         std::iter::once(Warning::new("replay.off", text)).chain(worse).chain(self.losses().cloned()).collect()
     }
-    /// What the recording has lost or repaired, and what its schedule does not say as it does.
+    /// What the recording lost or had repaired, and where its schedule deviates from it.
     fn losses(&self) -> impl Iterator<Item = &Warning> {
         let is = |w: &Warning| ["recording.", "replay.", "trace.gaps"].iter().any(|c| w.code.starts_with(c));
         self.recorded.iter().copied().filter(move |w| is(w))

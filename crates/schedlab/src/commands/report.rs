@@ -6,7 +6,7 @@ use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
 use crate::output;
-use crate::reporting::{self, Asked, Subject};
+use crate::reporting::{self, PageRequest, Subject};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Question;
@@ -53,47 +53,47 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ReportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(pct) = own.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
+    let args = ReportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(pct) = args.min_effect.filter(|pct| !(0.0..=100.0).contains(pct)) {
         return Err(Error::input(format!("--min-effect {pct} is not 0 to 100 percent")));
     }
-    if own.strips.len() > 2 {
-        return Err(Error::input(format!("--strips names {} variants", own.strips.len()))
+    if args.strips.len() > 2 {
+        return Err(Error::input(format!("--strips names {} variants", args.strips.len()))
             .help("name one or two: they stand above each other"));
     }
-    temp::check_place(&own.page).map_err(|e| e.context("-o"))?;
-    let mut subject = subject(&own)?;
+    temp::check_place(&args.page).map_err(|e| e.context("-o"))?;
+    let mut subject = subject(&args)?;
     let question = &mut subject.question;
-    question.min_effect_pct = own.min_effect.unwrap_or(question.min_effect_pct);
-    if !own.metric.is_empty() {
-        (question.metrics, question.of_load) = (own.metric, Default::default());
+    question.min_effect_pct = args.min_effect.unwrap_or(question.min_effect_pct);
+    if !args.metric.is_empty() {
+        (question.metrics, question.of_load) = (args.metric, Default::default());
     }
-    subject.question = subject.question.against(own.baseline);
-    let asked = Asked {
+    subject.question = subject.question.against(args.baseline);
+    let asked = PageRequest {
         command: reporting::command_line(),
-        strips: (!own.no_strips).then_some(own.strips),
-        quiet: own.quiet,
+        strips: (!args.no_strips).then_some(args.strips),
+        quiet: args.quiet,
     };
-    let written = reporting::write(subject, &asked, &own.page)?;
-    if !own.quiet {
-        output::note(&format!("{}: {}", own.page.display(), written.words));
+    let written = reporting::write(subject, &asked, &args.page)?;
+    if !args.quiet {
+        output::note(&format!("{}: {}", args.page.display(), written.words));
     }
     Ok(())
 }
 
 /// The runs that are named, and what is asked of them.
-fn subject(own: &ReportArgs) -> Result<Subject> {
-    if let [only] = &own.sources[..]
+fn subject(args: &ReportArgs) -> Result<Subject> {
+    if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = named::of_experiment(&experiment, &own.choice)?;
+        let runs = named::of_experiment(&experiment, &args.choice)?;
         // Not all of it need be stored: the question is about the loads and variants that are.
         let planned = reporting::planned(&experiment, &runs)?;
         return reporting::of_experiment(&experiment, &planned, runs);
     }
     let mut all = Vec::new();
-    let names: Vec<&str> = own.sources.iter().map(String::as_str).collect();
-    for (source, stored) in named::stored(&names, &own.choice)?.into_iter().enumerate() {
+    let names: Vec<&str> = args.sources.iter().map(String::as_str).collect();
+    for (source, stored) in named::stored(&names, &args.choice)?.into_iter().enumerate() {
         let runs = stored.map_or_else(|| no_runs(names[source]), Ok)?;
         all.extend(runs.into_iter().map(|run| Named { source, run }));
     }
@@ -103,7 +103,7 @@ fn subject(own: &ReportArgs) -> Result<Subject> {
         );
     }
     let question = Question { floors: stored_floors()?, ..Question::default() };
-    Ok(Subject { title: title(&own.sources), about: String::new(), runs: all, question })
+    Ok(Subject { title: title(&args.sources), about: String::new(), runs: all, question })
 }
 
 /// The error of the store's reader for a name without runs.

@@ -21,9 +21,9 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = RestoreArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let args = RestoreArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let done = settings::put_back_left()?;
-    if own.json {
+    if args.json {
         output::json_as("schedlab/restore/1", &serde_json::json!({ "settings": done }))?;
     } else {
         output::result(|out| {

@@ -25,13 +25,13 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = RunArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.options.check()?;
-    let experiment = load(&own.file).map_err(|e| match instead(&own.file) {
-        Some(help) if !own.file.is_file() => e.help(help),
+    let args = RunArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.options.check()?;
+    let experiment = load(&args.file).map_err(|e| match instead(&args.file) {
+        Some(help) if !args.file.is_file() => e.help(help),
         _ => e,
     })?;
-    experiments::conduct(experiment, &own.options)
+    experiments::conduct(experiment, &args.options)
 }
 
 /// A guess at what was meant by a file that is not there.

@@ -123,34 +123,34 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let (word, inner) = matches.subcommand().unwrap_or(("ls", matches));
-    let own = RunsArgs::from_arg_matches(inner).map_err(|e| Error::internal(e.to_string()))?;
+    let args = RunsArgs::from_arg_matches(inner).map_err(|e| Error::internal(e.to_string()))?;
     let names = || inner.get_many::<String>(NAMES).into_iter().flatten().cloned().collect::<Vec<_>>();
     match word {
-        "show" => show(&own, names().first().map(String::as_str)),
-        "rm" => rm(&own, &names(), inner.get_flag(YES)),
-        "gc" => gc(&own, inner.get_flag(LIVE), inner.get_flag(YES)),
-        "index" => index(&own, inner.get_flag(CHECK)),
-        _ => ls(&own),
+        "show" => show(&args, names().first().map(String::as_str)),
+        "rm" => rm(&args, &names(), inner.get_flag(YES)),
+        "gc" => gc(&args, inner.get_flag(LIVE), inner.get_flag(YES)),
+        "index" => index(&args, inner.get_flag(CHECK)),
+        _ => ls(&args),
     }
 }
 
 /// Makes the index of a store, or checks it. Filters do not choose: the index is of all runs.
-fn index(own: &RunsArgs, check: bool) -> Result<()> {
-    let root = &own.choice.out;
-    if !own.choice.filter().is_empty() {
+fn index(args: &RunsArgs, check: bool) -> Result<()> {
+    let root = &args.choice.out;
+    if !args.choice.filter().is_empty() {
         return Err(Error::input("an index is of a whole store").help("leave the filters out"));
     }
     let cells = holdings(root)?;
     let runs: Vec<RunDir> = cells.into_iter().flat_map(|c| c.runs).map(|held| held.run).collect();
     if !check {
         let rows = stored::rebuild(root, &runs)?;
-        if own.json {
+        if args.json {
             return output::json_as("schedlab/indexed/1", &serde_json::json!({ "rows": rows }));
         }
         return output::result(|out| writeln!(out, "{}: {} indexed", root.display(), counted(rows, "run")));
     }
     let Checked { right, missing, wrong } = stored::check(root, &runs)?;
-    if own.json {
+    if args.json {
         let told = serde_json::json!({ "right": right, "missing": missing, "wrong": wrong });
         output::json_as("schedlab/index-check/1", &told)?;
     } else {
@@ -177,18 +177,18 @@ fn index(own: &RunsArgs, check: bool) -> Result<()> {
     }
 }
 
-fn ls(own: &RunsArgs) -> Result<()> {
-    let cells = own.choice.cells()?;
-    if own.json {
-        let store = own.choice.out.display().to_string();
+fn ls(args: &RunsArgs) -> Result<()> {
+    let cells = args.choice.cells()?;
+    if args.json {
+        let store = args.choice.out.display().to_string();
         return output::json_as("schedlab/runs/1", &serde_json::json!({ "store": store, "cells": cells }));
     }
     output::result(|out| list(&cells, out))
 }
 
 /// The cell that a name means, or the only one that passes the filters.
-fn chosen(own: &RunsArgs, name: Option<&str>) -> Result<Chosen> {
-    let cells = own.choice.cells()?;
+fn chosen(args: &RunsArgs, name: Option<&str>) -> Result<Chosen> {
+    let cells = args.choice.cells()?;
     match (name, &cells[..]) {
         (Some(name), _) => runs::find(&cells, name),
         (None, [cell]) => Ok(Chosen { cell: cell.clone(), seed: None }),
@@ -216,8 +216,8 @@ struct Shown {
     metrics: std::collections::BTreeMap<String, schedlab_compare::comparison::Stat>,
 }
 
-fn show(own: &RunsArgs, name: Option<&str>) -> Result<()> {
-    let Chosen { cell, seed } = chosen(own, name)?;
+fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
+    let Chosen { cell, seed } = chosen(args, name)?;
     let held: Vec<&HeldRun> = cell.held.runs.iter().filter(|r| seed.is_none_or(|s| s == r.seed)).collect();
     let records = held.iter().map(|r| r.run.record()).collect::<Result<Vec<Record>>>()?;
     let (Some(first), Some(run)) = (records.first(), held.first()) else {
@@ -228,7 +228,7 @@ fn show(own: &RunsArgs, name: Option<&str>) -> Result<()> {
         compare(&records, &Question { metrics: overview(&records), ..Question::default() }, &[])?;
     let seeds: Vec<u64> = held.iter().map(|r| r.seed).collect();
     let again = rerun_command::line(first, &run.run, &seeds);
-    if own.json {
+    if args.json {
         let shown = Shown {
             seed,
             model: first.model,
@@ -273,7 +273,7 @@ fn head(
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }
     // A spec of another version may have another form; the record's own figures do not depend on it.
-    let spec = schedlab_workload::Spec::from_json(&first.spec);
+    let spec = schedlab_lab::rerun::spec_of(first);
     for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
         write!(out, "{}", wrap("  ", &line))?;
     }
@@ -281,9 +281,10 @@ fn head(
     if !changes.is_empty() {
         write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;
     }
-    let made = match cell.experiments.is_empty() {
-        true => String::new(),
-        false => format!("made by experiment {}, ", cell.experiments.join(" and ")),
+    let made = if cell.experiments.is_empty() {
+        String::new()
+    } else {
+        format!("made by experiment {}, ", cell.experiments.join(" and "))
     };
     let watched = first.watched().map_or_else(String::new, |how| format!(", watched by {}", how.name()));
     let text = format!("{made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));
@@ -309,10 +310,10 @@ struct Going {
     bytes: u64,
     why: String,
     #[serde(skip)]
-    what: What,
+    what: Leftover,
 }
 
-enum What {
+enum Leftover {
     Run(HeldRun),
     Unfinished(PathBuf),
 }
@@ -320,7 +321,7 @@ enum What {
 impl Going {
     fn run(run: &HeldRun, why: &str) -> Going {
         let (folder, why) = (run.run.path.display().to_string(), why.to_owned());
-        Going { folder, bytes: run.bytes, why, what: What::Run(run.clone()) }
+        Going { folder, bytes: run.bytes, why, what: Leftover::Run(run.clone()) }
     }
     fn unfinished(folder: &Path) -> Going {
         let why = "it was never finished".to_owned();
@@ -328,23 +329,23 @@ impl Going {
             folder: folder.display().to_string(),
             bytes: 0,
             why,
-            what: What::Unfinished(folder.to_owned()),
+            what: Leftover::Unfinished(folder.to_owned()),
         }
     }
     fn remove(&self) -> Result<()> {
         match &self.what {
-            What::Run(run) => remove_run(run),
-            What::Unfinished(folder) => remove_unfinished(folder),
+            Leftover::Run(run) => remove_run(run),
+            Leftover::Unfinished(folder) => remove_unfinished(folder),
         }
     }
 }
 
-fn rm(own: &RunsArgs, names: &[String], yes: bool) -> Result<()> {
-    if names.is_empty() && own.choice.filter().is_empty() {
+fn rm(args: &RunsArgs, names: &[String], yes: bool) -> Result<()> {
+    if names.is_empty() && args.choice.filter().is_empty() {
         return Err(Error::input("nothing is named to be removed")
             .help("name cells by their first digits ('schedlab runs' lists them), or choose with --load, --variant, --machine, --workload or --backend"));
     }
-    let cells = own.choice.cells()?;
+    let cells = args.choice.cells()?;
     let mut chosen: Vec<Chosen> = names.iter().map(|n| runs::find(&cells, n)).collect::<Result<_>>()?;
     if names.is_empty() {
         chosen = cells.into_iter().map(|cell| Chosen { cell, seed: None }).collect();
@@ -360,7 +361,7 @@ fn rm(own: &RunsArgs, names: &[String], yes: bool) -> Result<()> {
             }
         }
     }
-    remove(own, going, &Left::default(), yes)
+    remove(args, going, &Left::default(), yes)
 }
 
 /// Numbers of runs that this version would not find again, but that `gc` keeps.
@@ -373,7 +374,7 @@ struct Left {
 }
 
 impl Left {
-    fn tell(&self, out: &mut dyn Write) -> std::io::Result<()> {
+    fn print(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let runs = |n: usize| counted(n, "run");
         if self.newer > 0 {
             writeln!(out, "kept: {} of a newer version", runs(self.newer))?;
@@ -385,9 +386,9 @@ impl Left {
     }
 }
 
-fn gc(own: &RunsArgs, live: bool, yes: bool) -> Result<()> {
+fn gc(args: &RunsArgs, live: bool, yes: bool) -> Result<()> {
     let (mut going, mut left) = (Vec::new(), Left::default());
-    for cell in own.choice.cells()? {
+    for cell in args.choice.cells()? {
         for run in &cell.held.runs {
             // A run with an unreadable record stays: it may be of any version.
             let Ok(head) = Head::of(&run.run) else { continue };
@@ -403,19 +404,19 @@ fn gc(own: &RunsArgs, live: bool, yes: bool) -> Result<()> {
         }
         going.extend(cell.held.abandoned.iter().map(|f| Going::unfinished(f)));
     }
-    remove(own, going, &left, yes)
+    remove(args, going, &left, yes)
 }
 
 /// Prints the runs to remove; with `yes` it removes them first. A run that can't be removed stays and is reported; the
 /// others are removed.
-fn remove(own: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
+fn remove(args: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
     let all = going.len();
     let mut stayed: Vec<Error> = Vec::new();
     if yes {
         going.retain(|g| g.remove().map_err(|e| stayed.push(e)).is_ok());
     }
     let bytes: u64 = going.iter().map(|g| g.bytes).sum();
-    if own.json {
+    if args.json {
         let kept: Vec<String> = stayed.iter().map(Error::to_string).collect();
         let removed = yes && !going.is_empty();
         let told = serde_json::json!({
@@ -427,9 +428,9 @@ fn remove(own: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Resu
         output::result(|out| {
             match all {
                 0 => writeln!(out, "nothing to remove")?,
-                _ => tell(&going, bytes, yes, out)?,
+                _ => print_going(&going, bytes, yes, out)?,
             }
-            left.tell(out)
+            left.print(out)
         })?;
     }
     stayed.iter().for_each(|e| output::note(&format!("not removed: {e}")));
@@ -439,7 +440,7 @@ fn remove(own: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Resu
     }
 }
 
-fn tell(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_going(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io::Result<()> {
     // Runs of one cell with the same reason share a line.
     for some in going
         .chunk_by(|a, b| a.why == b.why && Path::new(&a.folder).parent() == Path::new(&b.folder).parent())

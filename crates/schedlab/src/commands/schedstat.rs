@@ -1,6 +1,6 @@
 //! `schedlab schedstat`: the scheduler's own counters, live over an interval, from saved files, or of a simulated run.
 
-use super::explain::{Wanted, experiment_of};
+use super::explain::{RunChoice, experiment_of};
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::{common, interrupt, output};
@@ -70,8 +70,8 @@ fn command() -> Command {
         .about("Show the scheduler's own counters: live, from saved files, or of a simulated run")
 }
 
-/// Counters, their source, and how far they may be off because CPUs went on counting while they were read.
-struct Counted {
+/// Counters, their source, and how far they may be off because CPUs continued counting while they were read.
+struct CounterReading {
     stat: Schedstat,
     source: String,
     slack: u64,
@@ -79,33 +79,33 @@ struct Counted {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = SchedstatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let view = view(&own)?;
-    let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
-    let mut counted = counted(&own)?;
+    let args = SchedstatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let view = view(&args)?;
+    let cpus = args.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
+    let mut counted = counted(&args)?;
     if let Some(cpus) = cpus.filter(|c| !c.is_empty()) {
         counted.stat = counted.stat.of_cpus(&cpus).map_err(|e| e.context("--cpu"))?;
     }
     check_levels(&counted.stat, &view.domains)?;
-    let Counted { stat, source, slack, warnings } = counted;
-    if let Some(version) = own.print_version {
-        let text = stat.print(Layout { version, sg_scan: own.sg_scan })?;
+    let CounterReading { stat, source, slack, warnings } = counted;
+    if let Some(version) = args.print_version {
+        let text = stat.print(Layout { version, sg_scan: args.sg_scan })?;
         return output::result(|out| out.write_all(text.as_bytes()));
     }
     let violations = schedstat::identities_within(&stat, slack);
-    if own.json {
+    if args.json {
         let value = show::to_json(&stat, &view, &source, &violations, &warnings);
         return output::json_as("schedlab/schedstat/1", &value);
     }
     common::warn(&warnings);
-    tell(&violations);
-    let text = if own.lines { show::lines(&stat, &view) } else { show::table(&stat, &view) };
+    print_violations(&violations);
+    let text = if args.lines { show::lines(&stat, &view) } else { show::table(&stat, &view) };
     output::result(|out| out.write_all(text.as_bytes()))
 }
 
-fn view(own: &SchedstatArgs) -> Result<show::View> {
-    let types = own.types.iter().map(|t| IdleType::parse(t)).collect::<Result<Vec<_>>>()?;
-    Ok(show::View { domains: own.domain.clone(), types, all: own.all, per_cpu: own.per_cpu })
+fn view(args: &SchedstatArgs) -> Result<show::View> {
+    let types = args.types.iter().map(|t| IdleType::parse(t)).collect::<Result<Vec<_>>>()?;
+    Ok(show::View { domains: args.domain.clone(), types, all: args.all, per_cpu: args.per_cpu })
 }
 
 fn check_levels(stat: &Schedstat, wanted: &[usize]) -> Result<()> {
@@ -120,7 +120,7 @@ fn check_levels(stat: &Schedstat, wanted: &[usize]) -> Result<()> {
     }
 }
 
-fn tell(violations: &[String]) {
+fn print_violations(violations: &[String]) {
     for v in violations.iter().take(TOLD) {
         output::note(&format!("the counters contradict each other: {v}"));
     }
@@ -129,18 +129,18 @@ fn tell(violations: &[String]) {
     }
 }
 
-fn counted(own: &SchedstatArgs) -> Result<Counted> {
+fn counted(args: &SchedstatArgs) -> Result<CounterReading> {
     let shown = |path: &Path| path.display().to_string();
-    match own.paths.as_slice() {
-        [] => live(own.interval.as_deref()),
+    match args.paths.as_slice() {
+        [] => live(args.interval.as_deref()),
         [path] if path.is_dir() || !path.exists() || experiment_of(&shown(path))?.is_some() => {
-            let wanted = Wanted { store: &own.choice.out, filter: own.choice.filter(), seed: own.seed };
+            let wanted = RunChoice { store: &args.choice.out, filter: args.choice.filter(), seed: args.seed };
             of_run(&wanted.find(&shown(path))?.path)
         }
         [path] if is_run(path) => of_run(path),
         [path] => {
             let stat = schedstat::load(path)?;
-            Ok(Counted { stat, source: shown(path), slack: 1, warnings: Vec::new() })
+            Ok(CounterReading { stat, source: shown(path), slack: 1, warnings: Vec::new() })
         }
         [before, after, ..] => {
             if let Some(run) = [before, after].into_iter().find(|p| is_run(p)) {
@@ -149,7 +149,12 @@ fn counted(own: &SchedstatArgs) -> Result<Counted> {
             }
             let (first, second) = (schedstat::load(before)?, schedstat::load(after)?);
             let (stat, warnings) = schedstat::delta(&first, &second).map_err(|e| e.at(Spot::file(after)))?;
-            Ok(Counted { stat, source: format!("{} to {}", shown(before), shown(after)), slack: 1, warnings })
+            Ok(CounterReading {
+                stat,
+                source: format!("{} to {}", shown(before), shown(after)),
+                slack: 1,
+                warnings,
+            })
         }
     }
 }
@@ -163,7 +168,7 @@ fn is_run(path: &Path) -> bool {
             && File::open(path).and_then(|mut f| f.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
 }
 
-fn of_run(path: &Path) -> Result<Counted> {
+fn of_run(path: &Path) -> Result<CounterReading> {
     let record = store::load(path)?;
     let Some(stat) = record.found.schedstat else {
         let help = match record.backend.made_by() {
@@ -175,10 +180,10 @@ fn of_run(path: &Path) -> Result<Counted> {
         return Err(Error::input(format!("the run in {} has no schedstat", path.display())).help(help));
     };
     let slack = u64::from(record.backend != Backend::Sim);
-    Ok(Counted { stat, source: path.display().to_string(), slack, warnings: Vec::new() })
+    Ok(CounterReading { stat, source: path.display().to_string(), slack, warnings: Vec::new() })
 }
 
-fn live(interval: Option<&str>) -> Result<Counted> {
+fn live(interval: Option<&str>) -> Result<CounterReading> {
     let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--interval"));
     let interval = interval.map(parse).transpose()?;
     let before = schedstat::read_live()?;
@@ -195,5 +200,5 @@ fn live(interval: Option<&str>) -> Result<Counted> {
         std::thread::sleep(left.min(LOOK_EVERY));
     }
     let (stat, warnings) = schedstat::delta(&before, &schedstat::read_live()?)?;
-    Ok(Counted { stat, source: schedstat::PROC_FILE.to_owned(), slack: 1, warnings })
+    Ok(CounterReading { stat, source: schedstat::PROC_FILE.to_owned(), slack: 1, warnings })
 }

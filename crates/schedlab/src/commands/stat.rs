@@ -77,34 +77,34 @@ struct Plan {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = StatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let form = own.form.form()?;
+    let args = StatArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = args.form.form()?;
     let json = form.name == "json";
-    if own.vs.is_none() && !json && form.name != "table" {
+    if args.vs.is_none() && !json && form.name != "table" {
         return Err(Error::input(format!("--format {} is for --vs", form.name))
             .help("without --vs use table or json"));
     }
-    if own.vs.is_none() && (own.form.plots() || own.form.outlets.asked()) {
+    if args.vs.is_none() && (args.form.plots() || args.form.outlets.asked()) {
         let text = "--plot, --junit and --print are for --vs: one command alone is not a comparison";
         return Err(Error::input(text));
     }
     let stop = interrupt::stop_flag()?;
-    if own.command.is_empty() {
-        return whole_system(&own, json, stop);
+    if args.command.is_empty() {
+        return whole_system(&args, json, stop);
     }
-    if own.command[0].is_empty() {
+    if args.command[0].is_empty() {
         return Err(Error::input("the command is empty").help("schedlab stat -- COMMAND..."));
     }
-    let mut commands = vec![("A".to_owned(), own.command.clone())];
-    if let Some(line) = &own.vs {
+    let mut commands = vec![("A".to_owned(), args.command.clone())];
+    if let Some(line) = &args.vs {
         commands.push(("B".to_owned(), one_word_or_line(line).map_err(|e| e.context("--vs"))?));
     }
     let two = commands.len() > 1;
     let plan = Plan {
         commands,
-        how: WatchOptions { system: own.all_cpus, output: output_of(two, json) },
-        runs: own.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
-        repeat_order: own.repeat_order,
+        how: WatchOptions { system: args.all_cpus, output: output_of(two, json) },
+        runs: args.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
+        repeat_order: args.repeat_order,
     };
     let (records, code) = work(&plan, stop)?;
     let wanted = plan.commands.len() as u64 * plan.runs;
@@ -113,15 +113,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let question = Question {
             metrics: counted(&records),
             baseline: Some("A".to_owned()),
-            min_effect_pct: own.min_effect,
+            min_effect_pct: args.min_effect,
             ..Question::default()
         };
         let cut =
             format!("interrupted: {} of {} finished", records.len(), schedlab_base::counted(wanted, "run"));
         let cut = interrupted.then(|| Warning::new("run.interrupted", cut));
-        common::print(&compare(&records, &question, cut.as_slice())?, &own.form, &GateOptions::default())?;
+        common::print(&compare(&records, &question, cut.as_slice())?, &args.form, &GateOptions::default())?;
     } else {
-        print(&Stat::of(&records, &one_line(&own.command), own.all_cpus), json)?;
+        print(&Stat::of(&records, &one_line(&args.command), args.all_cpus), json)?;
     }
     if interrupted {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: not all runs were made"));
@@ -148,19 +148,20 @@ fn work(plan: &Plan, stop: &AtomicBool) -> Result<(Vec<Record>, u8)> {
         code = seen.code();
         records.push(stat::record(seen, &lines, name, run.seed)?);
     }
-    match records.is_empty() {
-        true => Err(Error::new(ErrorKind::CheckFailed, "interrupted: no run was finished")),
-        false => Ok((records, code)),
+    if records.is_empty() {
+        Err(Error::new(ErrorKind::CheckFailed, "interrupted: no run was finished"))
+    } else {
+        Ok((records, code))
     }
 }
 
-fn whole_system(own: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
-    if !own.all_cpus {
+fn whole_system(args: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
+    if !args.all_cpus {
         return Err(Error::input("no command").help("schedlab stat -- COMMAND..., or -a --for 10s"));
     }
-    let length = own.length.as_deref().map(common::length_of_time);
+    let length = args.length.as_deref().map(common::length_of_time);
     let length = length.transpose()?;
-    let runs = own.runs.unwrap_or(1);
+    let runs = args.runs.unwrap_or(1);
     let mut records = Vec::new();
     for run in stat::order(1, runs, false)? {
         let seen: Watched = stat::system(length, stop)?;

@@ -1,7 +1,7 @@
 //! `schedlab study`: lists or runs the experiments that ship with schedlab.
 
 use crate::experiments::{self, RunOptions};
-use crate::reporting::{self, Asked};
+use crate::reporting::{self, PageRequest};
 use crate::{cli, output, reports, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
@@ -35,58 +35,58 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = StudyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.options.check()?;
-    if own.name.as_deref() == Some(reports::NAME) {
-        return judge_reports(&own);
+    let args = StudyArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.options.check()?;
+    if args.name.as_deref() == Some(reports::NAME) {
+        return judge_reports(&args);
     }
-    if let Some(odd) = own.reports.first() {
+    if let Some(odd) = args.reports.first() {
         return Err(
             Error::input(format!("'{odd}' after the study's name")).help("only 'reports' takes names")
         );
     }
-    let names: Vec<&str> = match &own.name {
+    let names: Vec<&str> = match &args.name {
         Some(name) => vec![name],
-        None if own.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
+        None if args.all => studies::STUDIES.iter().map(|(name, _)| *name).collect(),
         None => return list(matches.get_flag("json")),
     };
-    if names.len() > 1 && own.options.has_outlet() {
+    if names.len() > 1 && args.options.has_outlet() {
         return Err(Error::input("--junit and --print are for one comparison, and --all makes several")
             .help("give the study's name"));
     }
-    let Some(folder) = &own.report else {
-        let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &own.options)?.2);
+    let Some(folder) = &args.report else {
+        let one = |name: &&str| Ok(experiments::conducted(studies::find(name)?, &args.options)?.2);
         let results = names.iter().map(one).collect::<Result<Vec<_>>>()?;
-        return own.options.gate().check_all(results.iter());
+        return args.options.gate().check_all(results.iter());
     };
     std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create", &e))?;
     let pages: Vec<(Entry, Comparison)> =
-        names.iter().map(|name| page(name, &own.options, folder)).collect::<Result<_>>()?;
+        names.iter().map(|name| page(name, &args.options, folder)).collect::<Result<_>>()?;
     let (entries, results): (Vec<Entry>, Vec<Comparison>) = pages.into_iter().unzip();
     let command = reporting::command_line();
     let page = index("Studies of schedlab", &command, env!("CARGO_PKG_VERSION"), &entries);
     temp::write_whole(&folder.join("index.html"), page.as_bytes())?;
-    if !own.options.quiet() {
+    if !args.options.quiet() {
         output::note(&format!("pages and an index in {}", folder.display()));
     }
-    own.options.gate().check_all(results.iter())
+    args.options.gate().check_all(results.iter())
 }
 
 /// Runs the experiments of all public reports, and says which of them the simulator reproduces.
-fn judge_reports(own: &StudyArgs) -> Result<()> {
-    let options = &own.options;
+fn judge_reports(args: &StudyArgs) -> Result<()> {
+    let options = &args.options;
     let form = options.form()?.name;
     if !["table", "markdown", "json"].contains(&form) {
         return Err(Error::input(format!("reports have no form '{form}'")).help("table, markdown or json"));
     }
-    if own.report.is_some() {
+    if args.report.is_some() {
         return Err(Error::input("--report is for studies whose runs are compared").help("leave it out"));
     }
     if let Some(option) = options.beyond_claims() {
         let text = format!("{option} does not go with reports: their claims are about all cells, simulated");
         return Err(Error::input(text).help("'schedlab study reports NAME' runs one report"));
     }
-    let all = reports::judged(&own.reports, options)?;
+    let all = reports::judged(&args.reports, options)?;
     match form {
         "json" => output::json_as("schedlab/reports/1", &serde_json::json!({ "reports": all })),
         "markdown" => output::result(|out| schedlab_report::reports::markdown(&all, out)),
@@ -100,7 +100,7 @@ fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<(Entry, Compa
     let subject = reporting::of_experiment(&studies::find(name)?, &planned, runs)?;
     let (title, about, file) = (subject.title.clone(), subject.about.clone(), format!("{name}.html"));
     let asked =
-        Asked { command: reporting::command_line(), strips: Some(Vec::new()), quiet: options.quiet() };
+        PageRequest { command: reporting::command_line(), strips: Some(Vec::new()), quiet: options.quiet() };
     let outcome = reporting::write(subject, &asked, &folder.join(&file))?.outcome;
     Ok((Entry { title, about, file, outcome }, comparison))
 }

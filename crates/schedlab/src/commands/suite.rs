@@ -45,27 +45,27 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let mut own = SuiteArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.options.check()?;
-    let (baseline, others) = compared(own.baseline.as_deref(), &own.wanted)?;
-    let machines = if own.options.on_host() { Vec::new() } else { own.options.take_machines() };
+    let mut args = SuiteArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.options.check()?;
+    let (baseline, others) = compared(args.baseline.as_deref(), &args.wanted)?;
+    let machines = if args.options.on_host() { Vec::new() } else { args.options.take_machines() };
     for name in &machines {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
-    let experiment = suite::experiment(&suite::Wanted {
+    let experiment = suite::experiment(&suite::SuiteRequest {
         baseline: &baseline,
         variants: &others,
         machines: &machines,
-        quick: own.quick,
+        quick: args.quick,
         host_cpus: common::cpus(),
     })?;
-    experiments::conduct(experiment, &own.options)
+    experiments::conduct(experiment, &args.options)
 }
 
 /// The baseline and the variants that are compared with it, from their words.
 ///
 /// # Errors
-/// When a word is no variant, or a variant is its own baseline.
+/// When a word is not a variant, or a variant is its own baseline.
 pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
     let others = wanted.iter().map(|text| variants::in_short(text)).collect::<Result<Vec<_>>>()?;
     let first = others.first().ok_or_else(|| Error::internal("no variant"))?;

@@ -36,14 +36,14 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = TimehistArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
-    let chosen = own.heard.source.chosen();
+    let args = TimehistArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let cpus = args.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
+    let chosen = args.heard.source.chosen();
     let on = |cpu: CpuId| cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
     let mut out = Out::new();
-    if own.summary {
+    if args.summary {
         let mut hist = Timehist::new(|_| {}).only(&on);
-        let warnings = own.heard.tell(&mut hist)?;
+        let warnings = args.heard.feed(&mut hist)?;
         summary(&hist, &chosen, &on, &mut out);
         common::warn(&warnings);
         return out.finish();
@@ -56,7 +56,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
     })
     .only(&on);
-    let warnings = own.heard.tell(&mut hist)?;
+    let warnings = args.heard.feed(&mut hist)?;
     common::warn(&warnings);
     out.finish()
 }
@@ -143,7 +143,7 @@ fn summary<F: FnMut(Row<'_>)>(
     }
 }
 
-/// Standard output, written as rows come. A reader that has gone is no error.
+/// Standard output, written as rows come. A reader that has gone is not an error.
 pub struct Out {
     to: BufWriter<io::Stdout>,
     /// Written before the first row, or at the end: a recording that can't be read has no heading.

@@ -9,7 +9,7 @@ pub const NAME: usize = 30;
 const TIME: usize = 10;
 
 /// A task's name in its column, and what it was made of.
-struct Known {
+struct TaskCell {
     name: String,
     process: u32,
     cell: Vec<u8>,
@@ -19,7 +19,7 @@ struct Known {
 #[derive(Default)]
 pub struct RowText {
     pub row: Row,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, TaskCell>,
 }
 
 impl RowText {
@@ -35,14 +35,14 @@ impl RowText {
     }
     /// A task's name in its column; `make` is asked when it is not known, or has changed.
     pub fn task(&mut self, tid: u32, name: &str, process: u32, make: impl FnOnce() -> String) {
-        let known = self.known.entry(tid).or_insert_with(|| Known {
+        let known = self.known.entry(tid).or_insert_with(|| TaskCell {
             name: String::new(),
             process: 0,
             cell: Vec::new(),
         });
         if known.cell.is_empty() || known.process != process || known.name != name {
             let cell = format!("{:<NAME$}", make()).into_bytes();
-            *known = Known { name: name.to_owned(), process, cell };
+            *known = TaskCell { name: name.to_owned(), process, cell };
         }
         self.row.text(&known.cell);
     }

@@ -48,7 +48,7 @@ struct TraceArgs {
     /// Tracks of these counters, with commas between them: load, of each CPU; vruntime (CFS), lag (EEVDF) and what is
     /// left of the slice, of each task; of Perfetto traces of simulated runs, which are simulated again for it
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    counters: Vec<Counted>,
+    counters: Vec<CounterTrack>,
     /// Only what a kernel's own tracepoints say: nothing that tells reasons; of texts and CTF
     #[arg(long)]
     plain: bool,
@@ -65,20 +65,20 @@ enum Form {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Counted {
+enum CounterTrack {
     Load,
     Vruntime,
     Lag,
     Slice,
 }
 
-impl Counted {
+impl CounterTrack {
     fn kind(self) -> CounterKind {
         match self {
-            Counted::Load => CounterKind::Load,
-            Counted::Vruntime => CounterKind::Vruntime,
-            Counted::Lag => CounterKind::Lag,
-            Counted::Slice => CounterKind::Slice,
+            CounterTrack::Load => CounterKind::Load,
+            CounterTrack::Vruntime => CounterKind::Vruntime,
+            CounterTrack::Lag => CounterKind::Lag,
+            CounterTrack::Slice => CounterKind::Slice,
         }
     }
 }
@@ -100,32 +100,32 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = TraceArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.check()?;
-    let wanted = own.one.wanted();
-    let one = wanted.find(&own.one.source)?;
+    let args = TraceArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.check()?;
+    let wanted = args.one.wanted();
+    let one = wanted.find(&args.one.source)?;
     let record = one.record()?;
-    let other = own.vs.as_ref().map(|name| {
-        let run = beside(&wanted, &own.one.source, &one, &record, name).map_err(|e| e.context("--vs"))?;
+    let other = args.vs.as_ref().map(|name| {
+        let run = beside(&wanted, &args.one.source, &one, &record, name).map_err(|e| e.context("--vs"))?;
         let record = run.record().map_err(|e| e.context("--vs"))?;
         Ok::<(RunDir, Record), Error>((run, record))
     });
     let other = other.transpose()?;
-    let mut first = events(&own, &one, &record)?;
-    let mut second = other.as_ref().map(|(run, record)| events(&own, run, record)).transpose()?;
-    let mut of = Of { own: &own, record: &record, other: other.as_ref().map(|(_, r)| r) };
-    let path = match &own.output {
+    let mut first = events(&args, &one, &record)?;
+    let mut second = other.as_ref().map(|(run, record)| events(&args, run, record)).transpose()?;
+    let mut of = Of { args: &args, record: &record, other: other.as_ref().map(|(_, r)| r) };
+    let path = match &args.output {
         Some(path) if path == Path::new("-") => {
-            if own.format == Form::Text {
+            if args.format == Form::Text {
                 return of.write(output::shown(), &mut first, None);
             }
             let out = std::io::stdout().lock();
             return of.write(out, &mut first, second.as_mut());
         }
         Some(path) => path.clone(),
-        None => default_name(&record, of.other, own.format),
+        None => default_name(&record, of.other, args.format),
     };
-    if own.format == Form::Ctf {
+    if args.format == Form::Ctf {
         of.write_folder(&path, &mut first)?;
     } else {
         let file = Beside::create(&path)?;
@@ -133,8 +133,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         of.write(clone, &mut first, second.as_mut())?;
         file.put()?;
     }
-    if !own.quiet {
-        tell(&own, &path);
+    if !args.quiet {
+        print_place(&args, &path);
     }
     Ok(())
 }
@@ -166,9 +166,9 @@ impl TraceArgs {
 }
 
 /// Says where the file is, and what shows it.
-fn tell(own: &TraceArgs, path: &Path) {
+fn print_place(args: &TraceArgs, path: &Path) {
     let size_of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
-    let bytes = match own.format {
+    let bytes = match args.format {
         Form::Ctf => {
             std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| size_of(&e.path())).sum()
         }
@@ -178,7 +178,7 @@ fn tell(own: &TraceArgs, path: &Path) {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
         _ => format!("{} MB", bytes.div_ceil(1_000_000)),
     };
-    let shown = match own.format {
+    let shown = match args.format {
         Form::Perfetto => "open it in ui.perfetto.dev",
         Form::Ctf => "babeltrace2 and viewers of LTTng's traces read it",
         Form::Text => "it is ftrace text",
@@ -186,10 +186,10 @@ fn tell(own: &TraceArgs, path: &Path) {
     output::note(&format!("{} ({size}): {shown}", path.display()));
 }
 
-fn events<'a>(own: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-    let told = own.details || own.counters().any();
+fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
+    let told = args.details || args.counters().any();
     let events = if told { Events::simulated(record) } else { Events::of(run, record) };
-    events?.clocked(&common::SIMULATED).within(own.window.window()?, false)
+    events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }
 
 /// The name of a file that was not named.
@@ -205,7 +205,7 @@ fn default_name(record: &Record, other: Option<&Record>, form: Form) -> PathBuf 
 
 /// What is written.
 struct Of<'a> {
-    own: &'a TraceArgs,
+    args: &'a TraceArgs,
     record: &'a Record,
     other: Option<&'a Record>,
 }
@@ -218,15 +218,15 @@ impl Of<'_> {
         second: Option<&mut Events<'_>>,
     ) -> Result<()> {
         let cast = first.cast().clone();
-        if self.own.format == Form::Text {
+        if self.args.format == Form::Text {
             let mut text = Text::new(out, &cast);
-            if self.own.plain {
+            if self.args.plain {
                 text = text.without_marks();
             }
-            if self.own.details {
+            if self.args.details {
                 text = text.detailed();
             }
-            self.tell(first, &mut text)?;
+            self.feed(first, &mut text)?;
             return written(text.finish());
         }
         let below = second.as_ref().map(|second| second.cast().clone());
@@ -261,44 +261,45 @@ impl Of<'_> {
         let folder = Folder::create(parent, ".schedlab-ctf-", 0o777)?;
         let cast = events.cast().clone();
         let mut ctf = Ctf::new(&folder.path, &cast);
-        if self.own.plain {
+        if self.args.plain {
             ctf = ctf.without_marks();
         }
-        if self.own.details {
+        if self.args.details {
             ctf = ctf.detailed();
         }
-        self.tell(events, &mut ctf)?;
+        self.feed(events, &mut ctf)?;
         written(ctf.finish())?;
         folder.rename_to(path).map_err(|e| Error::io(path, "make the folder", &e))
     }
 
     fn perfetto<W: Write>(&self, file: &mut Perfetto<W>, side: Side, events: &mut Events<'_>) -> Result<()> {
         let cast = events.cast().clone();
-        let mut run = Run::new(file, &cast, side, events.measured_from()).counting(self.own.counters());
-        if self.own.details {
+        let mut run = Run::new(file, &cast, side, events.measured_from()).counting(self.args.counters());
+        if self.args.details {
             run = run.detailed();
         }
-        self.tell(events, &mut run)?;
+        self.feed(events, &mut run)?;
         run.finish();
         Ok(())
     }
 
-    fn tell<S: Sink>(&self, events: &mut Events<'_>, sink: &mut S) -> Result<()> {
+    fn feed<S: Sink>(&self, events: &mut Events<'_>, sink: &mut S) -> Result<()> {
         let bar = events.are_simulated().then(|| {
-            let bar = Bar::simulated(self.own.quiet, events.cast().end, &common::SIMULATED);
+            let bar = Bar::simulated(self.args.quiet, events.cast().end, &common::SIMULATED);
             bar.say("the run is simulated again".to_owned());
             bar
         });
-        let whole = events.tell(sink, interrupt::stop_flag()?)?;
+        let whole = events.feed(sink, interrupt::stop_flag()?)?;
         drop(bar);
-        match whole {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is written")),
+        if whole {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::CheckFailed, "interrupted: nothing is written"))
         }
     }
 }
 
-/// What became of a file; a reader that has gone (`| head`) is no error.
+/// What became of a file; a reader that has gone (`| head`) is not an error.
 fn written<W>(ended: std::io::Result<W>) -> Result<()> {
     match ended {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -314,9 +315,9 @@ fn processes(record: &Record, cast: &schedlab_trace::Cast) -> BTreeMap<u32, Stri
     if record.backend.made_by().is_none() {
         return BTreeMap::new();
     }
-    let own: Vec<u32> = cast.tasks.iter().filter(|a| !a.background).map(|a| a.process).collect();
-    let first = own.iter().copied().find(|p| *p != 0);
-    let shared = first.filter(|first| own.iter().filter(|p| *p == first).count() > 1);
+    let args: Vec<u32> = cast.tasks.iter().filter(|a| !a.background).map(|a| a.process).collect();
+    let first = args.iter().copied().find(|p| *p != 0);
+    let shared = first.filter(|first| args.iter().filter(|p| *p == first).count() > 1);
     let name = format!("{} ({})", record.workload, record.variant.name);
     shared.map(|process| (process, name)).into_iter().collect()
 }

@@ -102,45 +102,44 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = TryArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    own.outlets.check()?;
-    let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
-    let trial = Trial::of(&own.source, &own.patch, patches, own.config.as_deref(), &own.feature)?;
-    for name in &own.machine {
+    let args = TryArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    args.outlets.check()?;
+    let patches = builds::patches(&args.patch, &args.source, Path::new(""))?;
+    let trial = Trial::of(&args.source, &args.patch, patches, args.config.as_deref(), &args.feature)?;
+    for name in &args.machine {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
-    let experiment = trial.experiment(&own.machine, common::cpus())?;
+    let experiment = trial.experiment(&args.machine, common::cpus())?;
     forging::ready(true)?;
     let request = RunRequest {
         part: Part {
-            loads: own.load.clone(),
-            metrics: own.outlets.with_metrics(&own.metric),
+            loads: args.load.clone(),
+            metrics: args.outlets.with_metrics(&args.metric),
             ..Part::default()
         },
-        wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
-        jobs: own.jobs,
+        wanted: Options { runs: args.runs, seed: args.seed, observe: Observe::Accounts, uncertainty: false },
+        jobs: args.jobs,
         trial: true,
-        budget: own.budget(),
-        quiet: own.keep.quiet,
-        ..RunRequest::new(Backend::Vm, &own.keep.guest, &own.keep.out)?
+        budget: args.budget(),
+        quiet: args.keep.quiet,
+        ..RunRequest::new(Backend::Vm, &args.keep.guest, &args.keep.out)?
     };
     let made = request.make(experiment)?;
-    if let Some(file) = &own.outlets.junit {
-        outlets::junit(&made.comparison, own.gate.failing(), file)?;
+    if let Some(file) = &args.outlets.junit {
+        outlets::junit(&made.comparison, args.gate.failing(), file)?;
     }
-    if let Some(metric) = &own.outlets.print {
+    if let Some(metric) = &args.outlets.print {
         outlets::print(&made.comparison, metric)?;
-        return judged(&own, &made.comparison);
+        return judged(&args, &made.comparison);
     }
     let options = options(&made, &trial);
     let costs = trial::costs(&made.records, &trial);
-    let [base, patched] = functions(&made, &trial, &own.keep.out)?;
+    let [base, patched] = functions(&made, &trial, &args.keep.out)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
-    let source =
-        made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
-    let source = source.unwrap_or_else(|| own.source.clone());
-    if own.keep.json {
+    let source = made.comparison.cells.iter().find(|c| c.backend == Backend::Vm).map(|c| c.kernel.clone());
+    let source = source.unwrap_or_else(|| args.source.clone());
+    if args.keep.json {
         let tried = Tried {
             source: &source,
             features: &trial.features,
@@ -152,7 +151,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             predicted: &predicted,
         };
         output::json_as("schedlab/trial/1", &tried)?;
-        return judged(&own, &made.comparison);
+        return judged(&args, &made.comparison);
     }
     let brought: Vec<String> = options.iter().map(Setting::words).collect();
     let of = Page {
@@ -163,26 +162,26 @@ fn run(matches: &ArgMatches) -> Result<()> {
         costs: &costs,
         moved: &moved,
         predicted: &predicted,
-        all: own.all,
+        all: args.all,
     };
     output::result(|out| page(&of, out))?;
-    if !own.keep.quiet {
-        let out = own.keep.out.display();
+    if !args.keep.quiet {
+        let out = args.keep.out.display();
         output::note(&format!(
             "{} made, {} found; kept in {out}",
             schedlab_base::counted(made.new, "run"),
             made.found
         ));
     }
-    judged(&own, &made.comparison)
+    judged(&args, &made.comparison)
 }
 
 /// What was asked to be judged, after the result is shown.
-fn judged(own: &TryArgs, comparison: &Comparison) -> Result<()> {
-    if own.outlets.junit.is_some() {
+fn judged(args: &TryArgs, comparison: &Comparison) -> Result<()> {
+    if args.outlets.junit.is_some() {
         gate::some_row("--junit", &[comparison])?;
     }
-    own.gate.check(comparison)
+    args.gate.check(comparison)
 }
 
 /// The options of the configuration that the patches bring or change, as the patched kernel has them.

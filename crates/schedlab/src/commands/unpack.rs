@@ -28,13 +28,13 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = UnpackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let store = Store::create(&own.out)?;
+    let args = UnpackArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let store = Store::create(&args.out)?;
     let mut other = 0;
-    for file in &own.files {
+    for file in &args.files {
         let done = unpack(file, &store)?;
         other += done.other;
-        if !own.quiet {
+        if !args.quiet {
             let (file, out) = (file.display(), store.root().display());
             output::note(&format!(
                 "{file}: {} put into {out}, {} {} there",

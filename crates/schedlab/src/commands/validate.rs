@@ -106,25 +106,25 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = ValidateArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let form = own.form()?;
-    own.cluster.check()?;
-    if own.cluster.is_slurm() && (own.changes || own.jobs.is_some()) {
-        let option = if own.changes { "--changes" } else { "--jobs" };
+    let args = ValidateArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = args.form()?;
+    args.cluster.check()?;
+    if args.cluster.is_slurm() && (args.changes || args.jobs.is_some()) {
+        let option = if args.changes { "--changes" } else { "--jobs" };
         let text = format!("{option} is for runs that are made here, and --engine slurm makes none here");
         return Err(Error::input(text).help("leave one of them out"));
     }
-    if own.changes {
-        return validate_changes::run(&own, form);
+    if args.changes {
+        return validate_changes::run(&args, form);
     }
-    let chosen = own.cases()?;
-    if own.list {
-        return list(&own, &chosen, form == "json");
+    let chosen = args.cases()?;
+    if args.list {
+        return list(&args, &chosen, form == "json");
     }
-    if let Some(folder) = &own.write {
+    if let Some(folder) = &args.write {
         return write(folder, &chosen);
     }
-    let found = all(&own, &chosen)?;
+    let found = run_cases(&args, &chosen)?;
     match form {
         "json" => output::json(&found)?,
         "markdown" => output::result(|out| validation::markdown(&found, out))?,
@@ -141,20 +141,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as well as it must"))
 }
 
-fn list(own: &ValidateArgs, chosen: &[Case], json: bool) -> Result<()> {
-    let left_out = if own.draw.is_some() { NOT_DRAWN } else { &[] };
+fn list(args: &ValidateArgs, chosen: &[Case], json: bool) -> Result<()> {
+    let left_out = if args.draw.is_some() { NOT_DRAWN } else { &[] };
     if json {
         let row = |c: &Case| {
             let mut row = serde_json::json!({ "name": c.name, "about": c.about, "backend": c.real.backend(),
                 "machine": c.machine, "simulated": c.simulated, "image": c.image, "control": c.control.is_some() });
-            if own.draw.is_some() {
+            if args.draw.is_some() {
                 row["text"] = c.text.clone().into();
             }
             row
         };
         let rows: Vec<_> = chosen.iter().map(row).collect();
         let mut all = serde_json::json!({ "cases": rows });
-        if own.draw.is_some() {
+        if args.draw.is_some() {
             let row = |(what, why): &(&str, &str)| serde_json::json!({ "what": what, "why": why });
             all["not_drawn"] = left_out.iter().map(row).collect();
         }
@@ -189,14 +189,14 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
 
 /// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run. A
 /// case with an error stops the command before any case is run.
-fn all(own: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
+fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let planned: Vec<_> =
-        chosen.iter().map(|case| lacking(own, case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
-    let store = Store::create(&own.out)?;
+        chosen.iter().map(|case| lacking(args, case, sides::plan(case, args.runs))).collect::<Result<_>>()?;
+    let store = Store::create(&args.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
     for (case, sides) in chosen.iter().zip(planned) {
         let done = match sides {
-            Ok(sides) => lacking(own, case, one(own, case, sides, &store))?,
+            Ok(sides) => lacking(args, case, judge_case(args, case, sides, &store))?,
             Err(not_run) => Err(not_run),
         };
         match done {
@@ -209,8 +209,8 @@ fn all(own: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
 
 /// Turns the error of a case that this machine can't run into a row of the table ([`reason`]). A drawn case that a side
 /// refuses is such a row, too. Other errors stay errors.
-fn lacking<T>(own: &ValidateArgs, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
-    let refused = |e: &Error| own.draw.is_some() && e.kind() == ErrorKind::Input;
+fn lacking<T>(args: &ValidateArgs, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
+    let refused = |e: &Error| args.draw.is_some() && e.kind() == ErrorKind::Input;
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest) || refused(&e) => {
@@ -230,26 +230,26 @@ pub(super) fn reason(name: &str, e: &Error) -> String {
 }
 
 /// Runs both sides and judges them.
-fn one(own: &ValidateArgs, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
+fn judge_case(args: &ValidateArgs, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
     let backends = common::backends(None)?;
-    run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store, &backends))
+    run_and_judge(case, sides, args.runs.is_some(), |plan| work(args, case, plan, store, &backends))
 }
 
 fn work(
-    own: &ValidateArgs,
+    args: &ValidateArgs,
     case: &Case,
     plan: &Plan,
     store: &Store,
     backends: &Backends,
 ) -> Result<Finished> {
-    let bar = Bar::runs(own.quiet);
+    let bar = Bar::runs(args.quiet);
     let how = Protocol { events: false, validation: true };
-    let cluster = own.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
+    let cluster = args.cluster.cluster(&SlurmOptions::default(), &case.name, how)?;
     let session = Session {
         executor: &RepeatDisturbed(&Probing(backends)),
         store: Some(store),
         attach: &[(CASE_FILE, case.text.as_bytes())],
-        jobs: own.jobs.unwrap_or_else(common::cpus) as usize,
+        jobs: args.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
         stop: interrupt::stop_flag()?,
         engine: cluster.as_ref().map(|c| c as &dyn Engine),

@@ -1,6 +1,6 @@
 //! `schedlab validate --changes`: whether switches move the real kernel as they move the simulation.
 //!
-//! A case is an experiment. Its runs share boots, as those of `schedlab try` do: a change is small beside the spread of
+//! A case is an experiment. Its runs share boots, as in `schedlab try`: a change is small beside the spread of
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{ValidateArgs, reason};
@@ -19,16 +19,16 @@ use schedlab_report::text::wrap;
 /// # Errors
 /// For an error in a case, when a run fails for another reason than that this machine can't make it, and when a case
 /// does not pass.
-pub fn run(own: &ValidateArgs, form: &str) -> Result<()> {
-    let all = match own.files.as_slice() {
+pub fn run(args: &ValidateArgs, form: &str) -> Result<()> {
+    let all = match args.files.as_slice() {
         [] => cases::changes(common::cpus())?,
         files => files.iter().map(|f| changes::load(f, common::cpus())).collect::<Result<_>>()?,
     };
-    let chosen = cases::named(all, &own.case, |c| &c.experiment.name)?;
-    if own.list {
+    let chosen = cases::named(all, &args.case, |c| &c.experiment.name)?;
+    if args.list {
         return list(&chosen, form == "json");
     }
-    let found = all_of(own, &chosen)?;
+    let found = all_of(args, &chosen)?;
     match form {
         "json" => output::json_as("schedlab/changes/1", &found)?,
         "markdown" => output::result(|out| schedlab_report::changes::markdown(&found, out))?,
@@ -64,12 +64,12 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
 }
 
 /// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from it.
-fn all_of(own: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
+fn all_of(args: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
     let guest = GuestOptions::deterministic();
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
     for case in chosen {
         let name = &case.experiment.name;
-        match one(own, case, &guest) {
+        match judge_change(args, case, &guest) {
             Ok(result) => done.push(result),
             Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest | ErrorKind::Input) => {
                 let why = reason(name, &e);
@@ -81,13 +81,13 @@ fn all_of(own: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
     Ok(Changes::of(done, not_run))
 }
 
-fn one(own: &ValidateArgs, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
+fn judge_change(args: &ValidateArgs, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
     let request = RunRequest {
-        wanted: Options { runs: own.runs, ..Options::default() },
-        jobs: own.jobs,
+        wanted: Options { runs: args.runs, ..Options::default() },
+        jobs: args.jobs,
         trial: true,
-        quiet: own.quiet,
-        ..RunRequest::new(Backend::Vm, guest, &own.out)?
+        quiet: args.quiet,
+        ..RunRequest::new(Backend::Vm, guest, &args.out)?
     };
     let made = request.make(case.experiment.clone())?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();

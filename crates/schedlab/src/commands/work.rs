@@ -45,20 +45,20 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = WorkArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(report) = &own.report {
+    let args = WorkArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(report) = &args.report {
         // That of a try before is not this one's. Where this one can't be written, the one at the end is an error.
         let _ = std::fs::remove_file(report);
         let _ = write(report, Worked::default(), None);
     }
-    if let Some(file) = &own.results {
-        place::check(file, results::SCHEMA, &own.file).map_err(|e| e.context("--results"))?;
+    if let Some(file) = &args.results {
+        place::check(file, results::SCHEMA, &args.file).map_err(|e| e.context("--results"))?;
     }
-    let worked = work(&own);
-    if let Some(report) = &own.report {
+    let worked = work(&args);
+    if let Some(report) = &args.report {
         let did = worked.as_ref().map(|(_, _, did)| did.clone()).unwrap_or_default();
         let written = write(report, did, worked.as_ref().err().map(Failure::of));
-        // The error that the report would tell is the one to end with.
+        // The command ends with the error of the work, not with the report's.
         if worked.is_ok() {
             written?;
         }
@@ -72,9 +72,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command continues from there"));
     }
-    if let Some(file) = &own.results {
+    if let Some(file) = &args.results {
         let runs = results::write(&parcel, &store, file)?;
-        if !own.quiet {
+        if !args.quiet {
             output::note(&format!(
                 "{} in {}: schedlab unpack puts them into a store",
                 schedlab_base::counted(runs, "run"),
@@ -82,7 +82,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             ));
         }
     }
-    if !own.quiet {
+    if !args.quiet {
         output::note(&format!(
             "{} made, {} found; kept in {}",
             schedlab_base::counted(worked.made, "run"),
@@ -93,18 +93,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-fn work(own: &WorkArgs) -> Result<(Parcel, Store, Worked)> {
-    let parcel = Parcel::read(&own.file)?;
-    let store = Store::create(&own.out)?;
-    let bar = Bar::runs(own.quiet);
+fn work(args: &WorkArgs) -> Result<(Parcel, Store, Worked)> {
+    let parcel = Parcel::read(&args.file)?;
+    let store = Store::create(&args.out)?;
+    let bar = Bar::runs(args.quiet);
     let worker = Worker {
         options: common::run_options()?,
         store: &store,
-        jobs: own.jobs.or_else(of_slurm).unwrap_or_else(common::cpus) as usize,
+        jobs: args.jobs.or_else(of_slurm).unwrap_or_else(common::cpus) as usize,
         progress: &bar as &dyn Progress,
         stop: interrupt::stop_flag()?,
     };
-    let worked = worker.work(&parcel, own.task)?;
+    let worked = worker.work(&parcel, args.task)?;
     drop(bar);
     Ok((parcel, store, worked))
 }
@@ -131,7 +131,7 @@ fn write(file: &Path, worked: Worked, failed: Option<Failure>) -> Result<()> {
     temp::write_whole(file, text.as_bytes())
 }
 
-/// A number that Slurm tells a task.
+/// A number in a task's environment, set by Slurm.
 fn of_env<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }

@@ -8,7 +8,7 @@ use schedlab_compare::trial::{Cost, Moved};
 use schedlab_kernels::diff::Added;
 use schedlab_kernels::fetch::Fetched;
 use schedlab_kernels::{SetBy, Setting};
-use schedlab_lab::bisect::{Commit, Found, Side, Step};
+use schedlab_lab::bisect::{Bisected, Commit, MeasuredCommit, Side};
 use schedlab_lab::trial::Tried;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,9 +31,9 @@ fn named(form: &str, value: &impl Serialize) -> Value {
     value
 }
 
-fn bisection() -> Found {
+fn bisection() -> Bisected {
     let commit = || Commit { hash: "0123abcd".to_owned(), subject: "sched: a change".to_owned() };
-    let step = |side: Option<Side>, mean: Option<f64>, why: Option<&str>| Step {
+    let step = |side: Option<Side>, mean: Option<f64>, why: Option<&str>| MeasuredCommit {
         commit: commit(),
         side,
         mean,
@@ -42,7 +42,7 @@ fn bisection() -> Found {
         why: why.map(str::to_owned),
     };
     let steps = vec![step(Some(Side::Old), Some(1.5), None), step(None, None, Some("it does not build"))];
-    Found { first: vec![commit()], steps, good: 1.5, bad: 2.5 }
+    Bisected { first: vec![commit()], steps, good: 1.5, bad: 2.5 }
 }
 
 fn predictions() -> Predictions {

@@ -4,10 +4,8 @@ use super::Dice;
 
 /// A kernel of which guests have an image, and whose costs in guests were counted.
 #[derive(Debug)]
-pub struct Row {
-    /// The profile.
+pub struct CountedKernel {
     pub simulated: &'static str,
-    /// The image.
     pub image: &'static str,
     /// Whether tasks may ask for a slice (6.12 and later).
     pub slices: bool,
@@ -17,8 +15,8 @@ pub struct Row {
 }
 
 /// The kernels.
-pub const KERNELS: &[Row] = &[
-    Row {
+pub const KERNELS: &[CountedKernel] = &[
+    CountedKernel {
         simulated: "v6.1",
         image: "6.1",
         slices: false,
@@ -40,7 +38,7 @@ pub const KERNELS: &[Row] = &[
             "NO_NI_RANDOM",
         ],
     },
-    Row {
+    CountedKernel {
         simulated: "v7.3",
         image: "7.3",
         slices: true,
@@ -70,9 +68,7 @@ pub const KERNELS: &[Row] = &[
 /// A kernel as a case has it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The profile.
     pub simulated: &'static str,
-    /// The image.
     pub image: &'static str,
     /// Whether tasks may ask for a slice.
     pub slices: bool,

@@ -71,11 +71,11 @@ impl Drawn {
 
 /// The first `n` cases of a seed.
 pub fn draw(seed: u64, n: u64) -> Vec<Drawn> {
-    (1..=n).map(|number| one(seed, number)).collect()
+    (1..=n).map(|number| draw_case(seed, number)).collect()
 }
 
 /// Case `number` of a seed.
-fn one(seed: u64, number: u64) -> Drawn {
+fn draw_case(seed: u64, number: u64) -> Drawn {
     let dice = Dice(Stream::new(seed).purpose("validate.draw").number(number));
     let shape = Shape::draw(dice.of("machine"));
     let kernel = Chosen::draw(dice.of("kernel"));

@@ -9,7 +9,7 @@ pub use noise::stored as stored_floors;
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use rows::{Found, Here, State};
+use rows::{CheckedRow, Here, Presence};
 use schedlab_base::{Error, Result};
 use schedlab_native::settings::{self, Access, SettingState, System, journal};
 use schedlab_report::text::wrap;
@@ -44,15 +44,15 @@ fn command() -> Command {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    let own = DoctorArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    if let Some(workloads) = &own.noise {
-        return noise::measure(workloads, own.runs, own.json, own.quiet);
+    let args = DoctorArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(workloads) = &args.noise {
+        return noise::measure(workloads, args.runs, args.json, args.quiet);
     }
     let system = System::live();
     let (left, seen) = (journal::pending(&system)?, settings::survey(&system));
     let floors = noise::stored()?;
     let found = Here::look(floors.clone()).rows();
-    if own.json {
+    if args.json {
         let value = serde_json::json!({
             "to_restore": left, "machine": found, "settings": seen, "noise": floors.floors,
         });
@@ -75,15 +75,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-fn row(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
+fn row(found: &CheckedRow, out: &mut dyn Write) -> std::io::Result<()> {
     let state = match found.state {
-        State::Yes => "yes",
-        State::Partly => "partly",
-        State::No => "no",
+        Presence::Yes => "yes",
+        Presence::Partly => "partly",
+        Presence::No => "no",
     };
     write!(out, "{}", wrap(&format!("  {:<16} {state:<6} ", found.name), &found.said))?;
     // A missing thing is shown with its use, so that the reader can judge whether it matters.
-    if found.state != State::Yes {
+    if found.state != Presence::Yes {
         write!(out, "{}", wrap(&format!("{:<26}for: ", ""), found.needed_for))?;
     }
     found.mend.iter().try_for_each(|mend| write!(out, "{}", wrap(&format!("{:<26}mend: ", ""), mend)))
@@ -129,8 +129,8 @@ fn by_remedy<'a>(all: &[&'a SettingState]) -> Vec<(Option<&'a str>, Vec<&'a Sett
     let mut groups: Vec<(Option<&str>, Vec<&SettingState>)> = Vec::new();
     for seen in all {
         let help = seen.remedy.as_deref().and_then(|r| r.split_once(HELP)).map(|(_, help)| help);
-        let own = help.map(|h| h.strip_suffix(settings::INSTEAD).unwrap_or(h).trim_end_matches("; "));
-        let mend = own.filter(|h| !h.is_empty());
+        let args = help.map(|h| h.strip_suffix(settings::INSTEAD).unwrap_or(h).trim_end_matches("; "));
+        let mend = args.filter(|h| !h.is_empty());
         match groups.iter_mut().find(|(known, _)| *known == mend) {
             Some((_, group)) => group.push(seen),
             None => groups.push((mend, vec![seen])),

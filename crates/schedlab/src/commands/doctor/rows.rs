@@ -16,7 +16,7 @@ use std::path::Path;
 /// Whether the machine has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Presence {
     /// The machine has it.
     Yes,
     /// It has a part of it, or this user may not use it.
@@ -27,11 +27,10 @@ pub enum State {
 
 /// A row with its state on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Found {
-    /// The row's name.
+pub struct CheckedRow {
     pub name: &'static str,
     /// Whether it is there.
-    pub state: State,
+    pub state: Presence,
     /// The finding, or the reason why it is missing.
     pub said: String,
     /// Its use.
@@ -42,13 +41,12 @@ pub struct Found {
 }
 
 /// The result of a row's function: state, words, remedy.
-type Seen = (State, String, Option<String>);
+type RowResult = (Presence, String, Option<String>);
 
-/// A row.
-pub struct Row {
+pub struct DoctorRow {
     name: &'static str,
     needed_for: &'static str,
-    look: fn(&Here) -> Seen,
+    look: fn(&Here) -> RowResult,
 }
 
 /// The machine that is examined.
@@ -63,19 +61,19 @@ pub struct Here {
 }
 
 #[rustfmt::skip]
-pub const ROWS: &[Row] = &[
-    Row { name: "software events", needed_for: "switches, migrations and CPU time of live runs", look: software },
-    Row { name: "hardware events", needed_for: "cycles, instructions and cache misses ('stat', 'profile', live runs)", look: hardware },
-    Row { name: "perf limit", needed_for: "events of the kernel, and of other users' tasks", look: paranoid },
-    Row { name: "tracepoints", needed_for: "each wakeup, switch and migration of live runs (sched tracepoints)", look: tracepoints },
-    Row { name: "sched/features", needed_for: "variants with features on the running kernel", look: features },
-    Row { name: "schedstat", needed_for: "balance counters of the running kernel ('schedstat', validation)", look: schedstat },
-    Row { name: "control groups", needed_for: "[[group]] of live runs: weights and limits", look: cgroup },
-    Row { name: "sched_ext", needed_for: "BPF policies on the running kernel", look: sched_ext },
-    Row { name: "QEMU", needed_for: "--backend vm; its deterministic mode needs 8.1 or later", look: qemu },
-    Row { name: "KVM", needed_for: "guests in real time at the CPUs' own speed", look: kvm_row },
-    Row { name: "kernel images", needed_for: "--backend vm", look: kernels },
-    Row { name: "noise floor", needed_for: "knowing which changes this machine can show", look: noise },
+pub const ROWS: &[DoctorRow] = &[
+    DoctorRow { name: "software events", needed_for: "switches, migrations and CPU time of live runs", look: software },
+    DoctorRow { name: "hardware events", needed_for: "cycles, instructions and cache misses ('stat', 'profile', live runs)", look: hardware },
+    DoctorRow { name: "perf limit", needed_for: "events of the kernel, and of other users' tasks", look: paranoid },
+    DoctorRow { name: "tracepoints", needed_for: "each wakeup, switch and migration of live runs (sched tracepoints)", look: tracepoints },
+    DoctorRow { name: "sched/features", needed_for: "variants with features on the running kernel", look: features },
+    DoctorRow { name: "schedstat", needed_for: "balance counters of the running kernel ('schedstat', validation)", look: schedstat },
+    DoctorRow { name: "control groups", needed_for: "[[group]] of live runs: weights and limits", look: cgroup },
+    DoctorRow { name: "sched_ext", needed_for: "BPF policies on the running kernel", look: sched_ext },
+    DoctorRow { name: "QEMU", needed_for: "--backend vm; its deterministic mode needs 8.1 or later", look: qemu },
+    DoctorRow { name: "KVM", needed_for: "guests in real time at the CPUs' own speed", look: kvm_row },
+    DoctorRow { name: "kernel images", needed_for: "--backend vm", look: kernels },
+    DoctorRow { name: "noise floor", needed_for: "knowing which changes this machine can show", look: noise },
 ];
 
 impl Here {
@@ -86,13 +84,12 @@ impl Here {
         let blind = tracepoints::blind_cpus();
         Here { system, counters, qemu: find_qemu(), images, floors, blind }
     }
-    /// Every row.
-    pub fn rows(&self) -> Vec<Found> {
+    pub fn rows(&self) -> Vec<CheckedRow> {
         ROWS.iter().map(|row| self.row(row)).collect()
     }
-    fn row(&self, row: &Row) -> Found {
+    fn row(&self, row: &DoctorRow) -> CheckedRow {
         let (state, said, mend) = (row.look)(self);
-        Found { name: row.name, state, said, needed_for: row.needed_for, mend }
+        CheckedRow { name: row.name, state, said, needed_for: row.needed_for, mend }
     }
     fn read(&self, path: &str) -> std::io::Result<String> {
         self.system.read(&self.system.place(path)).map(|t| t.trim().to_owned())
@@ -102,47 +99,51 @@ impl Here {
     }
 }
 
-fn yes(said: impl Into<String>) -> Seen {
-    (State::Yes, said.into(), None)
+fn yes(said: impl Into<String>) -> RowResult {
+    (Presence::Yes, said.into(), None)
 }
-fn not(state: State, said: impl Into<String>, mend: &str) -> Seen {
+fn not(state: Presence, said: impl Into<String>, mend: &str) -> RowResult {
     (state, said.into(), (!mend.is_empty()).then(|| mend.to_owned()))
 }
 
-fn software(here: &Here) -> Seen {
+fn software(here: &Here) -> RowResult {
     match here.counters.why("perf.context_switches").or(here.counters.why("perf.task_clock")) {
         None => yes("the kernel counts them for this user"),
-        Some(why) => not(State::No, why, "sudo sysctl kernel.perf_event_paranoid=1"),
+        Some(why) => not(Presence::No, why, "sudo sysctl kernel.perf_event_paranoid=1"),
     }
 }
 
-fn hardware(here: &Here) -> Seen {
+fn hardware(here: &Here) -> RowResult {
     let absent = |name: &&str| here.counters.why(name).is_some();
     let missing: Vec<&str> =
         ["perf.cycles", "perf.instructions", "perf.cache_misses"].into_iter().filter(absent).collect();
     match missing.first().and_then(|name| here.counters.why(name)) {
         None => yes("cycles, instructions and cache misses"),
         Some(why) if missing.len() == 3 => {
-            not(State::No, why, "use a machine, or a VM setting, that exposes the PMU")
+            not(Presence::No, why, "use a machine, or a VM setting, that exposes the PMU")
         }
-        Some(why) => not(State::Partly, format!("{} missing: {why}", missing.join(", ")), ""),
+        Some(why) => not(Presence::Partly, format!("{} missing: {why}", missing.join(", ")), ""),
     }
 }
 
-fn paranoid(here: &Here) -> Seen {
+fn paranoid(here: &Here) -> RowResult {
     let path = "/proc/sys/kernel/perf_event_paranoid";
     let mend = "sudo sysctl kernel.perf_event_paranoid=0";
     match here.read(path).map(|t| t.parse::<i32>()) {
         Ok(Ok(level)) if level <= 0 => yes(format!("perf_event_paranoid is {level}")),
         Ok(Ok(level)) if level <= 2 => {
-            not(State::Partly, format!("perf_event_paranoid is {level}: users see their own tasks"), mend)
+            not(Presence::Partly, format!("perf_event_paranoid is {level}: users see their own tasks"), mend)
         }
-        Ok(Ok(level)) => not(State::No, format!("perf_event_paranoid is {level}: users see nothing"), mend),
-        _ => not(State::No, "this kernel has no performance events", "use a kernel with CONFIG_PERF_EVENTS"),
+        Ok(Ok(level)) => {
+            not(Presence::No, format!("perf_event_paranoid is {level}: users see nothing"), mend)
+        }
+        _ => {
+            not(Presence::No, "this kernel has no performance events", "use a kernel with CONFIG_PERF_EVENTS")
+        }
     }
 }
 
-fn tracepoints(here: &Here) -> Seen {
+fn tracepoints(here: &Here) -> RowResult {
     match &here.blind {
         Ok(blind) if blind.is_empty() => yes("recorded through perf"),
         Ok(blind) => {
@@ -151,105 +152,105 @@ fn tracepoints(here: &Here) -> Seen {
             if tracepoints::by_instance() {
                 yes(format!("recorded through an instance of tracefs: {said}"))
             } else {
-                not(State::Partly, said, "run as root, in the first PID namespace")
+                not(Presence::Partly, said, "run as root, in the first PID namespace")
             }
         }
-        Err(e) => not(State::No, e.message(), e.remedy().unwrap_or_default()),
+        Err(e) => not(Presence::No, e.message(), e.remedy().unwrap_or_default()),
     }
 }
 
-fn features(here: &Here) -> Seen {
+fn features(here: &Here) -> RowResult {
     let places = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
     if let Some(path) = places.into_iter().find(|p| here.has(p)) {
         return match here.system.writable(&here.system.place(path)) {
             Ok(()) => yes(path),
-            Err(e) => not(State::Partly, format!("{path}: {e}"), "run as root"),
+            Err(e) => not(Presence::Partly, format!("{path}: {e}"), "run as root"),
         };
     }
     match here.system.list(&here.system.place("/sys/kernel/debug")).is_empty() {
         _ if here.read("/sys/kernel/debug/").is_err_and(|e| e.kind() == ErrorKind::PermissionDenied) => {
-            not(State::Partly, "only root may read debugfs", "run as root")
+            not(Presence::Partly, "only root may read debugfs", "run as root")
         }
         true => not(
-            State::No,
+            Presence::No,
             "debugfs is not mounted",
             "sudo mount -t debugfs debugfs /sys/kernel/debug (or --backend vm)",
         ),
         false => not(
-            State::No,
+            Presence::No,
             "this kernel has no sched/features",
             "use a kernel with CONFIG_SCHED_DEBUG, or --backend vm",
         ),
     }
 }
 
-fn schedstat(here: &Here) -> Seen {
+fn schedstat(here: &Here) -> RowResult {
     if !here.has("/proc/schedstat") {
         return not(
-            State::No,
+            Presence::No,
             "this kernel keeps no schedstat",
             "use a kernel with CONFIG_SCHEDSTATS, or --backend vm",
         );
     }
     match here.read("/proc/sys/kernel/sched_schedstats").as_deref() {
-        Ok("0") => not(State::Partly, "switched off", "sudo sysctl kernel.sched_schedstats=1"),
+        Ok("0") => not(Presence::Partly, "switched off", "sudo sysctl kernel.sched_schedstats=1"),
         _ => yes("/proc/schedstat counts"),
     }
 }
 
-fn cgroup(here: &Here) -> Seen {
+fn cgroup(here: &Here) -> RowResult {
     match cgroups::find(&here.system) {
         Ok(found) => {
             let said = format!("{} at {}", found.version.name(), found.base.display());
             match here.system.writable(&found.threads()) {
                 Ok(()) => yes(said),
-                Err(e) => not(State::Partly, format!("{said}: {e}"), cgroups::DELEGATE),
+                Err(e) => not(Presence::Partly, format!("{said}: {e}"), cgroups::DELEGATE),
             }
         }
-        Err(e) => not(State::No, e.message(), e.remedy().unwrap_or_default()),
+        Err(e) => not(Presence::No, e.message(), e.remedy().unwrap_or_default()),
     }
 }
 
-fn sched_ext(here: &Here) -> Seen {
+fn sched_ext(here: &Here) -> RowResult {
     match here.read("/sys/kernel/sched_ext/state") {
         Ok(state) => yes(format!("the kernel has it ({state})")),
         Err(_) => not(
-            State::No,
+            Presence::No,
             "this kernel has no sched_ext",
             "use a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
         ),
     }
 }
 
-fn qemu(here: &Here) -> Seen {
+fn qemu(here: &Here) -> RowResult {
     match &here.qemu {
         Ok(q) if q.can(Mode::Deterministic).is_ok() => yes(format!("{} {}", q.number(), q.program.display())),
         Ok(q) => not(
-            State::Partly,
+            Presence::Partly,
             format!("{} {}: no deterministic mode", q.number(), q.program.display()),
             "schedlab kernel fetch qemu",
         ),
-        Err(e) => not(State::No, e.message(), "schedlab kernel fetch qemu"),
+        Err(e) => not(Presence::No, e.message(), "schedlab kernel fetch qemu"),
     }
 }
 
-fn kvm_row(here: &Here) -> Seen {
+fn kvm_row(here: &Here) -> RowResult {
     if !Path::new(kvm::DEVICE).exists() {
         let said = format!("there is no {}", kvm::DEVICE);
-        return not(State::No, said, "sudo modprobe kvm_intel or kvm_amd; in a VM: nested virtualisation");
+        return not(Presence::No, said, "sudo modprobe kvm_intel or kvm_amd; in a VM: nested virtualisation");
     }
     if let Err(e) = kvm::opens() {
         let said = format!("{} can't be opened: {e}", kvm::DEVICE);
-        return not(State::No, said, "sudo usermod -aG kvm \"$USER\", then log in again");
+        return not(Presence::No, said, "sudo usermod -aG kvm \"$USER\", then log in again");
     }
     let Ok(qemu) = &here.qemu else {
         let said = format!("{} opens; without QEMU it can't be tried", kvm::DEVICE);
-        return not(State::Partly, said, "schedlab kernel fetch qemu");
+        return not(Presence::Partly, said, "schedlab kernel fetch qemu");
     };
     let refused = |e: &schedlab_base::Error| {
         let said = format!("{} opens, but {}", kvm::DEVICE, e.message());
         not(
-            State::No,
+            Presence::No,
             said,
             "not needed: guests run under QEMU's translator (--accelerator tcg, the default)",
         )
@@ -261,7 +262,7 @@ fn kvm_row(here: &Here) -> Seen {
     let Some(image) = here.images.iter().filter_map(|l| l.image.as_ref().ok()).max_by_key(|i| i.version)
     else {
         let said = "it runs a guest's first instructions; no boot was tried, since there is no kernel image";
-        return not(State::Partly, said, "schedlab kernel fetch");
+        return not(Presence::Partly, said, "schedlab kernel fetch");
     };
     match kvm::boots(qemu, image) {
         Ok(()) => yes(format!("{} boots", image.release)),
@@ -269,7 +270,7 @@ fn kvm_row(here: &Here) -> Seen {
     }
 }
 
-fn kernels(here: &Here) -> Seen {
+fn kernels(here: &Here) -> RowResult {
     let all = &here.images;
     let mut usable: Vec<(Version, &str)> =
         all.iter().filter_map(|l| l.image.as_ref().ok()).map(|i| (i.version, i.release.as_str())).collect();
@@ -277,14 +278,16 @@ fn kernels(here: &Here) -> Seen {
     let names: Vec<&str> = usable.iter().map(|(_, release)| *release).collect();
     match (names.is_empty(), all.is_empty()) {
         (false, _) => yes(names.join(", ")),
-        (true, true) => not(State::No, "none in /boot or fetched", "schedlab kernel fetch"),
-        (true, false) => {
-            not(State::No, "the images here can't be used ('schedlab kernel list')", "schedlab kernel fetch")
-        }
+        (true, true) => not(Presence::No, "none in /boot or fetched", "schedlab kernel fetch"),
+        (true, false) => not(
+            Presence::No,
+            "the images here can't be used ('schedlab kernel list')",
+            "schedlab kernel fetch",
+        ),
     }
 }
 
-fn noise(here: &Here) -> Seen {
+fn noise(here: &Here) -> RowResult {
     let mut told: Vec<String> = Vec::new();
     let release = here.read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let own = here.floors.floors.iter().filter(|f| f.host.ends_with(&format!(", {release}")));
@@ -295,7 +298,7 @@ fn noise(here: &Here) -> Seen {
         }
     }
     if told.is_empty() {
-        return not(State::No, "not measured with this kernel", "schedlab doctor --noise");
+        return not(Presence::No, "not measured with this kernel", "schedlab doctor --noise");
     }
     yes(told.join(", "))
 }
@@ -329,7 +332,7 @@ mod tests {
         let here = at(dir.path());
         for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext, qemu, noise] {
             let (state, said, mend) = look(&here);
-            assert!(state == State::No && mend.is_some(), "{said}");
+            assert!(state == Presence::No && mend.is_some(), "{said}");
         }
     }
 
@@ -352,7 +355,7 @@ mod tests {
         let here = Here { blind: Ok(Vec::new()), ..at(dir.path()) };
         for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext] {
             let (state, said, mend) = look(&here);
-            assert!(state == State::Yes && mend.is_none(), "{said}");
+            assert!(state == Presence::Yes && mend.is_none(), "{said}");
         }
     }
 
@@ -369,7 +372,7 @@ mod tests {
         put(dir.path(), "sys/kernel/debug/other", "");
         let here = at(dir.path());
         for look in [paranoid, schedstat, cgroup] {
-            assert_eq!(look(&here).0, State::Partly);
+            assert_eq!(look(&here).0, Presence::Partly);
         }
         assert!(schedstat(&here).2.is_some_and(|m| m == "sudo sysctl kernel.sched_schedstats=1"));
         assert!(features(&here).2.is_some_and(|m| m.contains("CONFIG_SCHED_DEBUG")), "debugfs is mounted");
