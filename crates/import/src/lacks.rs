@@ -48,7 +48,7 @@ impl Kinds {
     }
 
     /// Whether wakeups were recorded, in one way or the other. A recording in which no task slept has none to record.
-    pub fn tell_wakeups(&self) -> bool {
+    pub fn has_wakeups(&self) -> bool {
         self.wakings > 0 || self.wakeups > 0 || self.sleeps == 0
     }
 
@@ -70,7 +70,7 @@ impl Kinds {
     /// What is not there, and what cannot be said for that.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
-        if !self.tell_wakeups() {
+        if !self.has_wakeups() {
             all.push(Warning::new(
                 LACKS_WAKEUPS,
                 "the recording has no sched_waking and no sched_wakeup: how often and by whom tasks were woken, and how \

@@ -101,7 +101,7 @@ impl RunBuilder {
         let end = imported.cast.end;
         let mut found = self.analyser.finish(end);
         found.keep_what_tracepoints_tell();
-        if !imported.kinds.tell_wakeups() {
+        if !imported.kinds.has_wakeups() {
             found.keep_what_switches_tell();
         }
         found.duration = end;

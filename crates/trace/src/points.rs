@@ -221,7 +221,7 @@ impl Points {
 mod tests {
     use super::*;
 
-    fn told(events: &[(u64, u32, EventKind)]) -> Vec<(u64, u32, Point)> {
+    fn tracepoints(events: &[(u64, u32, EventKind)]) -> Vec<(u64, u32, Point)> {
         let mut points = Points::default();
         let event = |&(at, cpu, kind): &(u64, u32, EventKind)| Event { at: Ns(at), cpu: CpuId(cpu), kind };
         events.iter().flat_map(|e| points.of(&event(e))).map(|p| (p.at.0, p.cpu.0, p.point)).collect()
@@ -240,9 +240,9 @@ mod tests {
         let away = switch(Some(A), None, SwitchReason::Blocked);
         let point = Point::Waking { task: A, target: CpuId(0), irq: false };
         // While it is about to sleep, and at the very instant of the switch.
-        assert_eq!(told(&[(0, 0, into), (5, 1, waking), (9, 0, away)]).last(), Some(&(10, 1, point)));
-        assert_eq!(told(&[(0, 0, into), (9, 0, away), (9, 1, waking)]).last(), Some(&(10, 1, point)));
-        assert_eq!(told(&[(0, 0, into), (9, 0, away), (12, 1, waking)]).last(), Some(&(12, 1, point)));
+        assert_eq!(tracepoints(&[(0, 0, into), (5, 1, waking), (9, 0, away)]).last(), Some(&(10, 1, point)));
+        assert_eq!(tracepoints(&[(0, 0, into), (9, 0, away), (9, 1, waking)]).last(), Some(&(10, 1, point)));
+        assert_eq!(tracepoints(&[(0, 0, into), (9, 0, away), (12, 1, waking)]).last(), Some(&(12, 1, point)));
     }
 
     #[test]
@@ -253,7 +253,10 @@ mod tests {
         let point = Point::Waking { task: A, target: CpuId(0), irq: true };
         let lost = EventKind::Lost { count: 3 };
         for gap in [other, lost] {
-            assert_eq!(told(&[(0, 0, into), (5, 0, gap), (7, 0, waking)]).last(), Some(&(7, 0, point)));
+            assert_eq!(
+                tracepoints(&[(0, 0, into), (5, 0, gap), (7, 0, waking)]).last(),
+                Some(&(7, 0, point))
+            );
         }
         let mut points = Points::default();
         for kind in [into, lost] {
@@ -268,7 +271,7 @@ mod tests {
         let away = switch(Some(A), Some(B), SwitchReason::Blocked);
         let waking = EventKind::Waking { task: A, waker: None };
         let still = EventKind::Enqueued { task: A, nr_running: 1, new: false };
-        let all = told(&[(0, 0, into), (5, 1, waking), (6, 0, still), (9, 0, away)]);
+        let all = tracepoints(&[(0, 0, into), (5, 1, waking), (6, 0, still), (9, 0, away)]);
         assert!(all.iter().all(|(_, _, p)| matches!(p, Point::Switch { .. })), "{all:?}");
     }
 
@@ -278,7 +281,7 @@ mod tests {
         let later = EventKind::Forked { task: B, parent: Some(A) };
         let queued = EventKind::Enqueued { task: B, nr_running: 1, new: true };
         let again = EventKind::Enqueued { task: B, nr_running: 1, new: false };
-        let all = told(&[(0, 0, start), (3, 1, later), (4, 1, queued), (5, 0, again)]);
+        let all = tracepoints(&[(0, 0, start), (3, 1, later), (4, 1, queued), (5, 0, again)]);
         assert!(matches!(all[0].2, Point::Waking { task: A, irq: false, .. }));
         assert_eq!(all[1].2, Point::NewTask { task: B });
         assert_eq!(all[2].2, Point::Wakeup { task: B, target: CpuId(1), new: true });

@@ -153,7 +153,7 @@ mod tests {
         page
     }
 
-    fn told(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, u64) {
+    fn records(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, u64) {
         let (mut records, mut missed) = (Vec::new(), 0);
         read(&Head::parse(HEADER).unwrap(), page, |part| match part {
             Part::Record(at, bytes) => records.push((at, bytes.to_vec())),
@@ -181,7 +181,7 @@ mod tests {
         data.extend(event(TIME_STAMP, 6, &[2]));
         data.extend(event(1, 0, &[12]));
         data.extend(event(PADDING, 0, &[0, 0]));
-        let (records, missed) = told(&page(1_000, 0, &data));
+        let (records, missed) = records(&page(1_000, 0, &data));
         let bytes = |words: &[u32]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
         let extended = 1_005 + 3 + (1 << 27) + 2;
         let want = [
@@ -198,12 +198,12 @@ mod tests {
         let data = event(1, 5, &[7]);
         let mut whole = page(1_000, MISSED | MISSED_STORED, &data);
         whole.extend(17u64.to_ne_bytes());
-        assert_eq!(told(&whole).1, 17);
-        assert_eq!(told(&page(1_000, MISSED, &data)).1, 1);
+        assert_eq!(records(&whole).1, 17);
+        assert_eq!(records(&page(1_000, MISSED, &data)).1, 1);
         for cut in 0..whole.len() {
-            told(&whole[..cut]);
+            records(&whole[..cut]);
         }
-        assert!(told(&page(0, 0, &event(0, 1, &[u32::MAX]))).0.is_empty());
+        assert!(records(&page(0, 0, &event(0, 1, &[u32::MAX]))).0.is_empty());
         assert_eq!(stamp((1 << 60) | 50, 20), (1 << 60) + (1 << 59) + 20);
     }
 }

@@ -99,7 +99,7 @@ impl<'a> Controller<'a> {
         observe: Observe,
     ) -> Controller<'a> {
         let recording = Recording::open(observe, shared);
-        if recording.tells_events() {
+        if recording.has_events() {
             shared.watch();
         }
         let recording = RefCell::new(recording);

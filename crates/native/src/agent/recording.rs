@@ -40,7 +40,7 @@ impl Recording {
         }
     }
     /// Whether every event is recorded.
-    pub fn tells_events(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         matches!(self.by, By::Events(_))
     }
     /// Readable when it is time to [`Recording::read`].

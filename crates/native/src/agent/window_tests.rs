@@ -36,7 +36,7 @@ impl Drop for Last {
 }
 
 /// The warnings of a run, but for those that say that this machine had other work.
-fn told(m: &Measured) -> Vec<&str> {
+fn warning_codes(m: &Measured) -> Vec<&str> {
     let codes = m.own.warnings.iter().map(|w| w.code.as_str());
     codes.filter(|code| !["run.overran", "run.slow_end"].contains(code)).collect()
 }
@@ -72,7 +72,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
         assert!(sys::monotonic_ns() < until, "its end came later, and did come");
         sys::sleep_for(Ns::ms(1).0);
     }
-    assert!(told(&m).is_empty(), "{:?}", m.own.warnings);
+    assert!(warning_codes(&m).is_empty(), "{:?}", m.own.warnings);
 }
 
 /// A task that has done its work is still there when another ends, has used what its work took, and keeps nobody
@@ -105,5 +105,5 @@ fn a_task_that_has_done_its_work_waits_for_the_end() {
     let used = m.own.tasks[0].cpu_time;
     assert!(used >= Ns::ms(5) && used < Ns::ms(15), "{used}");
     assert!(m.own.tasks[0].voluntary >= 1, "its going to sleep is one switch");
-    assert!(told(&m).is_empty(), "{:?}", m.own.warnings);
+    assert!(warning_codes(&m).is_empty(), "{:?}", m.own.warnings);
 }

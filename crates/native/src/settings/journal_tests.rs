@@ -24,7 +24,7 @@ fn write(path: &str, form: Form, value: &str) -> Write {
 }
 
 /// The key of a knob's change.
-fn told_name(knob: &Path) -> String {
+fn environment_key(knob: &Path) -> String {
     format!("setting.file:{}", knob.display())
 }
 
@@ -82,7 +82,7 @@ fn a_change_that_is_to_stay_goes_back_only_when_its_user_asks() {
     let plan = Plan { writes: vec![write(knob.to_str().unwrap(), Form::Plain, "0")], ..Plan::default() };
     let (system, journal) = (System::at(root.path()), Journal::at(state.path()));
     let told = plan.keep_on(System::at(root.path()), journal.clone()).unwrap();
-    assert_eq!(told[&told_name(&knob)], "0 (was 1)");
+    assert_eq!(told[&environment_key(&knob)], "0 (was 1)");
     let now = fs::read_to_string(&knob).unwrap();
     assert_eq!(now.trim(), "0", "it stays after the plan's end");
     let later = Moment { me: ME, alive: &|_| false, ..Moment::now().unwrap() };
@@ -213,7 +213,7 @@ fn old_values_are_on_disk_before_and_back_after() {
         (entries.len(), entry.old.as_str(), entry.written.as_slice()),
         (1, "1\n", &["0".to_owned(), "2".to_owned()][..])
     );
-    assert_eq!(applied.told[&told_name(&knob)], "0 (was 1)");
+    assert_eq!(applied.told[&environment_key(&knob)], "0 (was 1)");
     let second = plan(&knob, "5", "5").apply_on(system.clone(), journal.clone()).err().unwrap();
     assert!(second.to_string().contains("another schedlab"), "{second}");
     make(&system, &applied.later[0].writes[0]).unwrap();

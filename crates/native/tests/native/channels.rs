@@ -24,7 +24,7 @@ fn run(duration: Ns, processes: bool, declare: impl FnOnce(&mut Builder)) -> Mea
 }
 
 /// The warnings of a run, but for those that say that this machine had other work.
-fn told(m: &Measured) -> Vec<&str> {
+fn warning_codes(m: &Measured) -> Vec<&str> {
     let codes = m.own.warnings.iter().map(|w| w.code.as_str());
     codes.filter(|code| !["run.overran", "run.slow_end"].contains(code)).collect()
 }
@@ -174,7 +174,7 @@ fn waiting_end(processes: bool) -> Result<(), String> {
     let (took, lasted) = (begun.elapsed(), m.own.duration);
     assert!(lasted >= Ns::ms(100), "{lasted}");
     assert_eq!(m.own.series["after"].count(), 0, "no program saw the end");
-    assert!(told(&m).is_empty(), "{:?}", m.own.warnings);
+    assert!(warning_codes(&m).is_empty(), "{:?}", m.own.warnings);
     let soon = took < Duration::from_millis(900) && lasted < Ns::ms(600);
     if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
@@ -204,7 +204,7 @@ fn lost_datagrams(processes: bool) -> Result<(), String> {
         b.task("late", steps(late)).unwrap();
     });
     let took = begun.elapsed();
-    let codes = told(&m);
+    let codes = warning_codes(&m);
     // On a busy machine the flood may begin when the receiver has slept already, and lose nothing; or it is not over.
     assert!(codes.is_empty() || codes == ["channel.lost"], "{:?}", m.own.warnings);
     let whole = m.own.warnings.iter().any(|w| w.message.contains("of 3000 datagrams"));

@@ -152,7 +152,7 @@ fn preemption_and_wakeup_are_told_in_the_kernel_s_way() {
 }
 
 /// Track events with the words of their names: time, kind, words, counter.
-fn write_event(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
+fn track_events(packets: &[TracePacket]) -> Vec<(u64, i32, String, Option<i64>)> {
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut all = Vec::new();
     for p in packets {
@@ -184,7 +184,7 @@ fn tracks_tell_reasons_counters_and_flows() {
         .iter()
         .map(|n| (notes[&n.name_iid.unwrap()].as_str(), n.uint_value));
     assert_eq!(said.collect::<Vec<_>>(), [("cpu", Some(0)), ("probes", Some(3))]);
-    let all = write_event(&packets);
+    let all = track_events(&packets);
     let named = |words: &str| all.iter().filter(|(_, _, name, _)| name == words).count();
     assert_eq!(
         (named("placed: target_busy"), named("gives way: wakeup"), named("warm-up"), named("measured")),
@@ -265,7 +265,7 @@ fn two_runs_have_their_own_cpus_threads_and_tracks() {
     assert_eq!(sums, [(1000, 670), (1001, 360), (11_000, 670), (11_001, 360)].into());
     let cpus: BTreeSet<u32> = two.iter().filter_map(|p| p.ftrace_events.as_ref()?.cpu).collect();
     assert_eq!(cpus, [0, 1, 2, 3].into());
-    assert_eq!(write_event(&two).len(), 2 * write_event(&one).len());
+    assert_eq!(track_events(&two).len(), 2 * track_events(&one).len());
     let flows: Vec<u64> =
         two.iter().filter_map(|p| p.track_event.as_ref()).flat_map(|e| e.flow_ids.0.clone()).collect();
     assert_eq!(flows, [1, 2]);

@@ -186,7 +186,7 @@ impl Audience for Heard {
     }
 }
 
-fn told_of(translator: &mut Translator, records: &[(u64, u32, TracepointKind)]) -> Heard {
+fn translated(translator: &mut Translator, records: &[(u64, u32, TracepointKind)]) -> Heard {
     let mut heard = Heard::default();
     for (at_ns, cpu, what) in records {
         translator.translate(&TimedRecord { at_ns: *at_ns, cpu: *cpu, what: *what }, &mut heard);
@@ -202,7 +202,7 @@ fn threads_become_tasks_and_cpus_those_of_the_machine() {
     t.makers = [40].into();
     t.names = [(60, b"kworker/0:1\0\0".to_vec())].into();
     use EventKind as E;
-    let heard = told_of(
+    let heard = translated(
         &mut t,
         &[
             (1_010, 1, TracepointKind::Fork { parent: 40, child: 51 }),
@@ -239,7 +239,7 @@ fn a_number_that_is_given_away_again_is_another_task() {
     let mut t = Translator::new(0, BTreeMap::new());
     t.workload = [(50, TaskId(0))].into();
     t.makers = [40].into();
-    let heard = told_of(
+    let heard = translated(
         &mut t,
         &[
             (1, 0, TracepointKind::Fork { parent: 40, child: 50 }),
