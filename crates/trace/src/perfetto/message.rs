@@ -1,7 +1,7 @@
 //! Protobuf messages of which a file has few, as structs: written field by field, and read back by tests.
 //!
-//! [`messages`] makes a struct with its tags. A field that is not there is not written, as in protobuf's second and third
-//! language. Reading takes what the struct names and leaves out the rest, which is how protobuf's readers grow.
+//! [`messages`] makes a struct with its tags. A field that is not there is not written, as in protobuf's second and
+//! third language. Reading takes what the struct names and leaves out the rest, which is how protobuf's readers grow.
 
 use super::wire::Wire;
 
@@ -189,7 +189,9 @@ impl Field for Fixed {
 
 /// Structs that are messages: `TAG NAME: TYPE` for each field, by ascending tags.
 macro_rules! messages {
-    ($($(#[$about:meta])* pub struct $name:ident { $($(#[$of_field:meta])* $tag:literal $field:ident: $kind:ty,)* })*) => {$(
+    ($($(#[$about:meta])* pub struct $name:ident {
+        $($(#[$of_field:meta])* $tag:literal $field:ident: $kind:ty,)*
+    })*) => {$(
         $(#[$about])*
         #[derive(Clone, PartialEq, Debug, Default)]
         pub struct $name {

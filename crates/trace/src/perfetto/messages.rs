@@ -79,8 +79,8 @@ messages! {
         4 compact_sched: Option<CompactSched>,
     }
 
-    /// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others are
-    /// differences to the one before; names are places in the table.
+    /// Switches and wakeups as arrays: entry n of all arrays of a kind is one event. The first time is absolute, others
+    /// are differences to the one before; names are places in the table.
     pub struct CompactSched {
         1 switch_timestamp: Vec<u64>,
         2 switch_prev_state: Vec<i64>,
