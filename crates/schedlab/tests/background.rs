@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::{Lab, at_work, texts};
+use schedlab_base::testing::skipped;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -129,7 +130,7 @@ fn what_runs_here_becomes_a_file_and_ctrl_c_leaves_nothing() {
     if output.status.code() == Some(3) {
         // This user may not record events here, and the message says what would help.
         assert!(err.contains("help: ") && out.is_empty(), "{err}");
-        return println!("skipped: {err}");
+        return skipped(err);
     }
     assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
     assert!(out.contains("group") && out.contains("wakeups/s"), "{out}");

@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::{Lab, files, texts};
+use schedlab_base::testing::skipped;
 use std::path::Path;
 
 /// Checks that the lines of a plain table can be pasted into mail.
@@ -552,7 +553,7 @@ fn the_python_page_runs() {
         out.is_ok_and(|o| o.status.success())
     };
     if !has("pandas") {
-        eprintln!("skipped: {python} has no pandas, so the examples of docs/automation.md were not run");
+        skipped(format!("pandas for {python}"));
         return;
     }
     let page =
@@ -573,9 +574,7 @@ fn the_python_page_runs() {
             (None, "python") => script += &format!("{line}\n"),
             (None, "python perfetto") if has("perfetto") => script += &format!("{line}\n"),
             (None, "python perfetto") if line.starts_with("import") => {
-                eprintln!(
-                    "skipped: {python} has no perfetto, so that example of docs/automation.md was not run"
-                );
+                skipped(format!("the package perfetto for {python}"));
             }
             _ => {}
         }

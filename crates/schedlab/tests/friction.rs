@@ -1,6 +1,7 @@
 //! Details of the command line: headings, exit codes, colours, warnings instead of errors.
 
 use crate::common::{Lab, texts};
+use schedlab_base::testing::skipped;
 
 #[test]
 fn only_options_of_guests_stand_under_their_heading() {
@@ -188,7 +189,7 @@ fn a_knee_of_a_tool_needs_a_limit_and_a_load() {
     let installed = !err.contains("rt-tests");
     assert_eq!(output.status.code(), Some(if installed { 2 } else { 3 }), "{err}");
     if !installed {
-        eprintln!("skipped: hackbench is not here");
+        skipped("hackbench");
         return;
     }
     assert!(err.contains("--limit") && err.contains("hackbench.time"), "{err}");

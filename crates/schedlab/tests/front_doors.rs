@@ -173,21 +173,21 @@ fn every_example_runs_as_its_comment_says() {
             // Planned with all its runs; made only where a live run may disturb nobody.
             Some("host") if std::env::var_os("SCHEDLAB_TEST_LIVE").is_none() => {
                 lab.ok(&["pack", file, "--backend", "host", "-o", "live.parcel"]);
-                skipped.push(format!("needs a quiet machine (SCHEDLAB_TEST_LIVE=1): {file}"));
+                skipped.push(format!("a quiet machine (SCHEDLAB_TEST_LIVE=1): {file}"));
             }
             Some("host") => drop(lab.json(&[&command[..], &["--json", "-q"]].concat())),
             // Its experiment is made in the simulator, which has the patch's feature.
             Some("vm") => {
                 let json = lab.json(&["run", file, "--json", "-q"]);
                 assert_eq!(unmeasured(&json), [""; 0], "{file}");
-                skipped.push(format!("needs a kernel that is built, and a guest: {file}"));
+                skipped.push(format!("a kernel that is built, and a guest: {file}"));
             }
             Some(other) => panic!("{file}: backend {other}"),
         }
     }
     assert!(simulated >= 8 && names.len() >= 10, "{names:?}");
     for what in skipped {
-        println!("skipped: {what}");
+        schedlab_base::testing::skipped(what);
     }
 }
 

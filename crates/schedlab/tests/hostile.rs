@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::{Lab, SMALL, files};
+use schedlab_base::testing::skipped;
 use serde_json::Value;
 use std::path::Path;
 
@@ -169,7 +170,7 @@ fn simulations_that_do_not_fit_side_by_side_are_refused_before_they_start() {
     let available = memory.lines().find_map(|l| l.strip_prefix("MemAvailable:")).unwrap().trim();
     let available_kb: u64 = available.trim_end_matches("kB").trim().parse().unwrap();
     if available_kb > 150 << 20 {
-        println!("skipped: this machine has room for 1024 simulations of 4096 CPUs");
+        skipped("a machine without room for 1024 simulations of 4096 CPUs");
         return;
     }
     let lab = Lab::new();

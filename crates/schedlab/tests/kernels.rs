@@ -3,6 +3,7 @@
 //! makes runs of that kernel in deterministic guests. Without them only bad input is tested, which builds nothing.
 
 use crate::common::{Lab, fake_tree, texts};
+use schedlab_base::testing::skipped;
 use schedlab_lab::trial;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -19,7 +20,7 @@ const PATCHES: &[&[&str]] = &[
 fn is_asked(variable: &str) -> bool {
     let asked = std::env::var_os(variable).is_some();
     if !asked {
-        println!("skipped: {variable} is not set");
+        skipped(variable);
     }
     asked
 }
@@ -196,7 +197,7 @@ impl Workshop {
         let done = run(&self.0, &words.copied().collect::<Vec<_>>());
         let lacks = done.0 == 3 && done.2.contains("a kernel can't be built here");
         if lacks {
-            println!("skipped: {}", done.2);
+            skipped(&done.2);
         }
         (!lacks).then_some(done)
     }
@@ -339,11 +340,11 @@ fn records(store: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
 #[test]
 fn a_load_s_records_are_the_same_bytes_alone_and_beside_others() {
     let Ok(kernel) = std::env::var("SCHEDLAB_TEST_KERNEL") else {
-        return println!("skipped, nothing was booted: SCHEDLAB_TEST_KERNEL names no kernel");
+        return skipped("a kernel to boot (SCHEDLAB_TEST_KERNEL)");
     };
     let lab = Lab::new();
     if run(&lab, &["kernel", "list"]).0 != 0 || schedlab_guest::find_qemu().is_err() {
-        return println!("skipped, nothing was booted: there is no QEMU");
+        return skipped("QEMU");
     }
     lab.write("three.toml", &format!("{THREE}kernel = \"{kernel}\"\n"));
     let made = |more: &[&str]| {

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::Lab;
+use schedlab_base::testing::skipped;
 
 const KNOB: &str = "root/sys/kernel/debug/sched/migration_cost_ns";
 
@@ -10,7 +11,7 @@ const KNOB: &str = "root/sys/kernel/debug/sched/migration_cost_ns";
 fn two_cpus() -> bool {
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
     if !two {
-        println!("skipped: two CPUs are needed");
+        skipped("two CPUs");
     }
     two
 }
@@ -145,12 +146,12 @@ fn one_cpu_is_too_few() {
         "64K",
     ]);
     let Ok(output) = command.current_dir(lab.path()).output() else {
-        println!("skipped: there is no taskset, or CPU 0 may not be used");
+        skipped("taskset, and CPU 0");
         return;
     };
     let (_, err) = common::texts(&output);
     if err.contains("taskset:") {
-        println!("skipped: {err}");
+        skipped(err);
         return;
     }
     assert_eq!(output.status.code(), Some(3), "{err}");

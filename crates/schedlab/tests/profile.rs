@@ -1,6 +1,7 @@
 //! `schedlab profile` through the binary.
 
 use crate::common::{Lab, texts};
+use schedlab_base::testing::skipped;
 
 /// Reads and writes in the kernel for a good part of a second.
 const BUSY: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=600000", "status=none"];
@@ -14,7 +15,7 @@ fn profile(lab: &Lab, words: &[&str]) -> Option<serde_json::Value> {
             err.contains("perf_event_paranoid") || err.contains("kptr_restrict") || err.contains("samples"),
             "{err}"
         );
-        eprintln!("skipped: {err}");
+        skipped(err);
         return None;
     }
     assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
@@ -65,7 +66,7 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
         lab.command(&["profile", "--top", "5", "--", "sh", "-c", "echo said; exit 4"]).output().unwrap();
     let (out, err) = texts(&output);
     if output.status.code() == Some(3) {
-        eprintln!("skipped: {err}");
+        skipped(err);
         return;
     }
     assert_eq!(output.status.code(), Some(4), "{out}\n{err}");
@@ -102,7 +103,7 @@ fn call_chains_are_folded_for_flame_graphs() {
     let output = lab.command(&words).output().unwrap();
     let (out, err) = texts(&output);
     if output.status.code() == Some(3) {
-        eprintln!("skipped: {err}");
+        skipped(err);
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{out}\n{err}");

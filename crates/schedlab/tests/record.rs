@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::common::Lab;
+use schedlab_base::testing::skipped;
 use serde_json::Value;
 
 /// What a recording printed, and its record; `None` where events can't be recorded.
@@ -10,7 +11,7 @@ fn recorded(lab: &Lab, words: &[&str], code: i32) -> Option<(Value, Value)> {
     let (out, e) = common::texts(&done);
     if done.status.code() == Some(3) {
         assert!(e.contains("tracefs") || e.contains("tracepoints") || e.contains("perf"), "{e}");
-        println!("skipped: {e}");
+        skipped(e);
         return None;
     }
     assert_eq!(done.status.code(), Some(code), "{e}");

@@ -5,6 +5,7 @@
 //! element (crates/report/src/html/selftest.js).
 
 use crate::common::Lab;
+use schedlab_base::testing::skipped;
 use serde_json::Value;
 use std::process::Command;
 
@@ -31,7 +32,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 #[test]
 fn the_page_opens_draws_zooms_and_goes_to_a_wait() {
     if std::env::var_os("SCHEDLAB_TEST_BROWSER").is_none() {
-        return;
+        return skipped("Chromium (SCHEDLAB_TEST_BROWSER=1)");
     }
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q"]);

@@ -2,6 +2,7 @@
 //! their own.
 
 use crate::common::Lab;
+use schedlab_base::testing::skipped;
 use std::path::Path;
 
 /// A run of a benchmark: its metrics.
@@ -92,7 +93,7 @@ fn tools_bring_their_servers_and_leave_nothing() {
     ];
     for (programs, given, tool, figure) in cases {
         if !installed(programs) {
-            eprintln!("skipped: {programs:?} are not all installed");
+            skipped(format!("{programs:?}"));
             continue;
         }
         let folder = lab.path().join(tool);

@@ -1,6 +1,7 @@
 //! `schedlab stat` through the binary: output that passes through, exit codes, figures, and agreement with perf.
 
 use crate::common::{Lab, texts};
+use schedlab_base::testing::skipped;
 use std::process::Command;
 
 #[test]
@@ -85,7 +86,7 @@ fn the_whole_system_is_counted_or_says_what_is_needed() {
     let (out, err) = texts(&output);
     if output.status.code() == Some(3) {
         assert!(err.contains("perf_event_paranoid") && err.contains("without -a"), "{err}");
-        eprintln!("skipped: {err}");
+        skipped(err);
         return;
     }
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -103,7 +104,7 @@ fn perf_stat_counts_the_same() {
     let there =
         |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
     if !there("perf") || !there("perl") {
-        eprintln!("skipped: there is no perf or no perl here");
+        skipped("perf and perl");
         return;
     }
     let lab = Lab::new();
@@ -134,7 +135,7 @@ fn perf_stat_counts_the_same() {
         round += 1;
     }
     if a.is_empty() || b.is_empty() {
-        eprintln!("skipped: switches can't be counted here");
+        skipped("counted switches");
         return;
     }
     eprintln!("ours {a:?}\nperf {b:?}");

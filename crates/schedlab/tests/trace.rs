@@ -1,6 +1,7 @@
 //! `schedlab trace`: the events of a stored run as files for other tools, through the binary.
 
 use crate::common::Lab;
+use schedlab_base::testing::skipped;
 use schedlab_trace::perfetto::message::Message;
 use schedlab_trace::perfetto::messages::{Trace, TracePacket};
 use serde_json::Value;
@@ -249,7 +250,7 @@ fn a_ctf_trace_is_a_new_folder_with_a_file_for_each_cpu() {
 #[test]
 fn babeltrace_reads_the_same_sums() {
     if std::env::var("SCHEDLAB_TEST_BABELTRACE").as_deref() != Ok("1") {
-        eprintln!("skipped: SCHEDLAB_TEST_BABELTRACE=1 runs it, with babeltrace2");
+        skipped("babeltrace2 (SCHEDLAB_TEST_BABELTRACE=1)");
         return;
     }
     let lab = Lab::new();
@@ -291,7 +292,7 @@ fn babeltrace_reads_the_same_sums() {
 #[test]
 fn perfetto_s_own_definitions_read_the_same() {
     if std::env::var("SCHEDLAB_TEST_PERFETTO").as_deref() != Ok("1") {
-        eprintln!("skipped: SCHEDLAB_TEST_PERFETTO=1 runs it, with the Python package perfetto");
+        skipped("the Python package perfetto (SCHEDLAB_TEST_PERFETTO=1)");
         return;
     }
     let lab = Lab::new();
