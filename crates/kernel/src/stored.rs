@@ -23,7 +23,8 @@ const BITS: &[Feature] = &[
 /// The features whose bits follow after [`LAZY`]'s.
 const BITS_AFTER_LAZY: &[Feature] = &[NiRandom, NiRate, SisWakeIdle, VcpuPack];
 
-/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after the bits of [`BITS`].
+/// A feature of 0.2 and before that is a value of the tunable `preempt` today. Its bit comes after the bits of
+/// [`BITS`].
 const LAZY: &str = "PREEMPT_LAZY";
 
 /// A set as records have it.

@@ -1,7 +1,7 @@
 //! The speed at which a CPU works: part of a fastest CPU's (its capacity), less while a sibling is not halted.
 //!
-//! Times of user work are measured on a fastest CPU alone on its core. Costs of kernel paths are the machine's own and do
-//! not depend on the CPU.
+//! Times of user work are measured on a fastest CPU alone on its core. Costs of kernel paths are the machine's own and
+//! do not depend on the CPU.
 
 use crate::balance::capacity::SCALE;
 

@@ -4,8 +4,8 @@
 //! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
 //! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
 //! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
-//! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine whose
-//! caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
+//! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine
+//! whose caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
 //!
 //! A live program computes until its CPU clock has moved by a stated time, and that clock continues in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).

@@ -26,9 +26,9 @@ pub struct KickFacts {
     /// Runnable fair tasks here (since 4.5).
     pub h_nr_running: u32,
     /// Busy CPUs nearby, this one included, as the kernel counts them. 3.4: the most in any of this CPU's own groups of
-    /// its cache-sharing domains, so at most one core's threads. Since 4.5: all of its last-level cache. `None`, with no
-    /// count: 4.5 if no domain lies above the cache's, as on a machine of one socket; later without a domain inside the
-    /// cache.
+    /// its cache-sharing domains, so at most one core's threads. Since 4.5: all of its last-level cache. `None`, with
+    /// no count: 4.5 if no domain lies above the cache's, as on a machine of one socket; later without a domain inside
+    /// the cache.
     pub busy_nearby: Option<u32>,
     /// Capacity of this CPU.
     pub capacity: u64,

@@ -2,9 +2,9 @@
 //!
 //! A call takes the syscall entry and the kind's own price, then the copy of the bytes that are there or that fit. At
 //! the end of the copy the bytes change hands, and the calling task wakes the sleepers at the other end. Only then does
-//! the call continue, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns with
-//! the bytes that were there; the missing ones need a further call. All these wakeups let the scheduler know that the waker
-//! is about to sleep (WF_SYNC), except those of TCP writers.
+//! the call continue, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns
+//! with the bytes that were there; the missing ones need a further call. All these wakeups let the scheduler know that
+//! the waker is about to sleep (WF_SYNC), except those of TCP writers.
 //!
 //! If the machine states how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
 //! without), others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns,

@@ -1,8 +1,8 @@
 //! Counters of CPUs and tasks, for sinks that ask for them ([`Counter`]). They are read only: a run is the same with
 //! and without.
 //!
-//! They are reported when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and those
-//! tasks. Between these a value stays the same, as it does in the kernel, which accounts time only then.
+//! They are reported when the scheduler has looked: at switches, at ticks and when a task is queued, of that CPU and
+//! those tasks. Between these a value stays the same, as it does in the kernel, which accounts time only then.
 
 use crate::system::System;
 use crate::task::Class;

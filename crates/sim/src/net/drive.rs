@@ -28,8 +28,8 @@ impl System<'_> {
         }
     }
 
-    /// The interrupt's messages reach their channels, or continue to virtual machines. The tasks that they wake are noted
-    /// in hardirq context.
+    /// The interrupt's messages reach their channels, or continue to virtual machines. The tasks that they wake are
+    /// noted in hardirq context.
     pub fn receive(&mut self, cpu: CpuId) {
         while let Some(packet) = self.others.nic.pop(cpu) {
             self.others.nic.received += 1;

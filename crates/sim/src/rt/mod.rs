@@ -6,8 +6,8 @@
 //! To leave time for other tasks, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]); later ones have
 //! a server that runs fair tasks before them for a while ([`server`]).
 //!
-//! Rules are pure: `array`, [`select`], `capacity`, the `PeriodShare` of [`throttle`], the stages of [`server`]. State is
-//! in this file. `drive/*` apply the rule file of the same name to the machine, and `drive/push` pushes and pulls;
+//! Rules are pure: `array`, [`select`], `capacity`, the `PeriodShare` of [`throttle`], the stages of [`server`]. State
+//! is in this file. `drive/*` apply the rule file of the same name to the machine, and `drive/push` pushes and pulls;
 //! `class` is the class's face to the rest of the simulator. Times are ns. A *rank* is the kernel's `prio`: 0 is the
 //! most important task, 98 the least important real-time one, 100 a CPU without any.
 //!

@@ -79,8 +79,8 @@ impl Server {
     }
 
     /// The first fair task comes (`dl_server_start`). If the old period would exceed the reservation, a new one begins.
-    /// A period in which the server has stepped in continues, with the part of the runtime that the rest of the period is
-    /// worth (`update_dl_revised_wakeup`).
+    /// A period in which the server has stepped in continues, with the part of the runtime that the rest of the period
+    /// is worth (`update_dl_revised_wakeup`).
     pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
         let left_ns = self.deadline.saturating_sub(now);
         let worth_ns = u128::from(left_ns) * u128::from(reserved.runtime_ns) / u128::from(reserved.period_ns);

@@ -61,7 +61,8 @@ impl Prelude {
         SearchStep::NotFound(PlaceReason::TargetBusy)
     }
 
-    /// Whether the test under way is about the task's `recent_used_cpu`, or there is none: all tests before have failed.
+    /// Whether the test under way is about the task's `recent_used_cpu`, or there is none: all tests before have
+    /// failed.
     pub fn passed_prev(self) -> bool {
         matches!(self.test, Test::Recent | Test::Over)
     }

@@ -10,8 +10,8 @@
 //!
 //! Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in the type (5.7), small NUMA
 //! imbalances by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks only (5.12) and blind to
-//! cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`SpareLater`] and the flags of the chronology hold the
-//! changes after 6.1.
+//! cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`SpareLater`] and the flags of the chronology hold
+//! the changes after 6.1.
 
 pub mod active;
 pub mod busiest;

@@ -2,8 +2,8 @@
 //! off.
 //!
 //! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's
-//! list. When its turn to run comes it is taken off instead. If it is woken before, it continues in its place, without a
-//! choice of a CPU.
+//! list. When its turn to run comes it is taken off instead. If it is woken before, it continues in its place, without
+//! a choice of a CPU.
 
 use super::queueing::LeaveReason;
 use super::{Eevdf, lag};
@@ -107,9 +107,9 @@ impl System<'_> {
     }
 
     /// A delayed entity is woken (`requeue_delayed_entity`). With DELAY_ZERO, an entity whose lag has become positive
-    /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it continues as
-    /// it is. 6.12 does not charge the running entity before that, so its time since the last charge remains as credit;
-    /// 7.3.4 charges it (`update_curr_eevdf`).
+    /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it continues
+    /// as it is. 6.12 does not charge the running entity before that, so its time since the last charge remains as
+    /// credit; 7.3.4 charges it (`update_curr_eevdf`).
     pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {
             Eevdf::update_curr(self, self.fair.entities[entity].cfs_rq);

@@ -87,8 +87,8 @@ impl System<'_> {
         }
     }
 
-    /// A queue has been given time: its tasks, and the tasks of queues below it, come back from limbo. It stays throttled
-    /// if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
+    /// A queue has been given time: its tasks, and the tasks of queues below it, come back from limbo. It stays
+    /// throttled if the task that still runs has used up that time by now (`unthrottle_cfs_rq`, `tg_unthrottle_up`).
     pub(super) fn unthrottle_tasks_of(&mut self, queue: CfsRqId) {
         self.update_fair_curr(queue);
         if self.fair.group_rqs[queue].slice.left_ns <= 0 {

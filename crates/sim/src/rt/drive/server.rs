@@ -90,7 +90,8 @@ impl System<'_> {
 }
 
 impl RtShared {
-    /// The first real-time task has come: from now on the servers follow the fair tasks. Servers of CPUs with fair tasks start.
+    /// The first real-time task has come: from now on the servers follow the fair tasks. Servers of CPUs with fair
+    /// tasks start.
     pub(crate) fn first_comes(sys: &mut System<'_>) {
         if std::mem::replace(&mut sys.rt.shared.any, true) {
             return;

@@ -82,7 +82,8 @@ fn a_large_set_evicts_its_neighbours_from_the_shared_cache() {
 
 #[test]
 fn computing_pays_for_a_move_bit_by_bit() {
-    // A KB in 2 us of work: the move of a task that computes for 40 us costs 20 KB, of one that continues all of its 60.
+    // A KB in 2 us of work: the move of a task that computes for 40 us costs 20 KB, of one that continues all of its
+    // 60.
     let m = packages();
     let far_kb = |us: u64| {
         let mut load = Load::lasting_ms(40);
