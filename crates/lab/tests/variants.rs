@@ -128,7 +128,7 @@ fn errors_have_their_place() {
         ("nice = { sweep = [0, 20] }", "e.toml:23:22", "-20 to 19"),
         ("nice = \"low\"", "e.toml:23:8", "whole number"),
         ("slice = \"1us\"", "e.toml:23:9", "100us to 100ms"),
-        ("migration_cost = \"measure\"", "e.toml:23:18", "no migration cost"),
+        ("migration_cost = \"measure\"", "e.toml:23:18", "is not a migration cost"),
         ("migration_cost = [2000000]", "e.toml:23:18", "at most a second"),
         ("migration_cost = [\"auto\"]", "e.toml:23", "migration_cost"),
         ("migration_factor = 120", "e.toml:", "without migration_cost"),

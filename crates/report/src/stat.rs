@@ -140,6 +140,7 @@ fn exact(mean: f64, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Ns;
     use schedlab_compare::testing;
     use schedlab_record::metric::perf::UNCOUNTED;
 
@@ -156,6 +157,7 @@ mod tests {
             ];
             let none = ["cache_references", "cache_misses", "branches", "branch_misses"];
             let mut record = testing::record(&counters);
+            record.found.duration = Ns::ms(*ms);
             for name in none {
                 let key = format!("{UNCOUNTED}perf.{name}");
                 record.found.environment.insert(key, "this machine has no such counter".to_owned());

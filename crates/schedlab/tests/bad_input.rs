@@ -20,7 +20,7 @@ const CASES: &[Case] = &[
     (&["bench", "pipe", "--runs", "0"], 2, &["--runs", "1..=10000"]),
     (&["runs", "--out", "nowhere"], 2, &["can't read nowhere", "--out"]),
     (&["runs", "rm", "--yes"], 2, &["nothing is named to be removed"]),
-    (&["bench", "schbench", "--backend", "sim", "--machine", "smp-4", "--uncertainty", "--format", "schbench"], 2, &["one run", "table or json"]),
+    (&["bench", "schbench", "--backend", "sim", "--machine", "smp-4", "--uncertainty", "--format", "schbench"], 2, &["one run", "table or --json"]),
     (&["knee", "schbench", "--uncertainty"], 2, &["--uncertainty", "--backend sim"]),
     (&["study", "idle-silbing"], 2, &["unknown study", "did you mean 'idle-sibling'?"]),
     (&["bench", "schbnch"], 2, &["unknown workload 'schbnch'", "did you mean 'schbench'?"]),

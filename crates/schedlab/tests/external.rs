@@ -355,7 +355,7 @@ fn loads_of_another_workload_have_no_rows_and_no_notes() {
     assert_eq!(run("csv").lines().count(), 1 + 2 * (2 * 3 + 1));
     assert_eq!(run("markdown").lines().filter(|l| l.starts_with("| smp-4")).count(), 2 * (2 * 3 + 1));
     assert!(!run("table").contains("does not give it"), "{}", run("table"));
-    let c: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
+    let c = lab.json(&["run", "two.toml", "--quiet", "--json"]);
     for cell in c["cells"].as_array().unwrap() {
         let own = cell["workload"].as_str().unwrap();
         assert!(cell["metrics"].as_object().unwrap().keys().all(|m| m.starts_with(own)), "{cell}");

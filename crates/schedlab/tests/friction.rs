@@ -11,8 +11,9 @@ fn only_options_of_guests_stand_under_their_heading() {
     {
         let text = lab.ok(words);
         let (_, under) = text.split_once("Guests (--backend vm):\n").unwrap_or_else(|| panic!("{text}"));
-        let end = under.find("\n\n").unwrap_or(under.len());
-        let options = under[..end].lines().filter(|l| l.trim_start().starts_with('-'));
+        // Up to the next heading.
+        let own = under.lines().take_while(|l| l.is_empty() || l.starts_with(' '));
+        let options = own.filter(|l| l.trim_start().starts_with('-'));
         let names: Vec<&str> =
             options.filter_map(|l| l.split_whitespace().find(|w| w.starts_with("--"))).collect();
         assert_eq!(names, ["--guest-mode", "--accelerator", "--memory", "--boot"], "{words:?}");

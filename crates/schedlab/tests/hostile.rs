@@ -294,7 +294,7 @@ fn a_figure_that_no_record_holds_is_refused_before_it_is_stored() {
         assert!(err.contains("'echo.v'") && err.contains("can't be compared"), "{err}");
     }
     assert!(files(&lab.path().join("runs")).is_empty(), "nothing is stored");
-    lab.write("big.txt", "BenchmarkX 1 1e308 ns/op\n");
+    lab.write("big.txt", r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"x": {"unit": "ns", "better": "lower", "value": 1e308}}}"#);
     let (_, err) = lab.run(&["compare", "a=big.txt", "b=big.txt"], 2);
     assert!(err.contains("can't be compared"), "{err}");
 }

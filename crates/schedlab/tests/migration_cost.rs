@@ -119,7 +119,7 @@ fn a_kernel_without_the_setting_is_told_with_a_remedy() {
 fn wrong_options_are_refused_before_anything_is_measured() {
     let lab = lab();
     for (words, said) in [
-        (vec!["--migration-cost", "1ms"], "no migration cost"),
+        (vec!["--migration-cost", "1ms"], "is not a migration cost"),
         (vec!["--pattern", "2006"], "2005"),
         (vec!["--size", "many"], "is not a size"),
         (vec!["--size", "1K"], "--size 1024"),

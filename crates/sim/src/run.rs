@@ -161,7 +161,7 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     if autogroup {
         sessions::separate(&mut workload, here);
     }
-    sys.user.lay_out(workload.words as usize, workload.slots as usize);
+    sys.user.lay_out(workload.words, workload.slots);
     sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     let warmup = workload.warmup;

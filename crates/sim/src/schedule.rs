@@ -239,7 +239,9 @@ impl System<'_> {
         }
     }
 
-    /// A runnable task that `by` has just switched out arrives on `to`.
+    /// A runnable task that `by` has just switched out arrives on `to`. If its CPUs have changed since the push was
+    /// asked for, `to` may not be one of them any more: the kernel's stopper asks again (`can_migrate_task`), this one
+    /// does not.
     fn arrive(&mut self, by: CpuId, to: CpuId, task: TaskId, why: MoveReason) {
         let from = self.tasks[task].cpu;
         self.migrate_task(task, to);

@@ -42,7 +42,7 @@ pub struct Kinds {
 }
 
 impl Asymmetry {
-    /// That of a domain whose CPUs are alike.
+    /// For a domain whose CPUs are alike.
     pub const NONE: Asymmetry = Asymmetry {
         marked: false,
         by_target: false,
