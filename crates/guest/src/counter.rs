@@ -6,10 +6,10 @@
 //! QEMU from 9.0 on, the first with version 3 of the interface.
 
 use crate::Guest;
+use schedlab_base::content_hash;
 use schedlab_base::{Error, Result, Version, temp};
 use schedlab_kernels::cache;
 use schedlab_kernels::functions::{FUNCTIONS_FILE, MARK};
-use schedlab_record::content_hash;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

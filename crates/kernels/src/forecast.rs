@@ -6,8 +6,8 @@
 use crate::diff::Patch;
 use crate::outdated::objects;
 use crate::{BZIMAGE, Recipe, Source, catalog, configuration, make, note, source, tools};
+use schedlab_base::content_hash;
 use schedlab_base::{Result, temp};
-use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;

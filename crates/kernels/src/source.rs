@@ -88,7 +88,7 @@ pub fn is_there(source: &Source, cache: &Path) -> bool {
 /// The site of a user's tree.
 fn site_of(path: &Path, cache: &Path) -> Result<PathBuf> {
     let path = path.canonicalize().map_err(|e| Error::io(path, "read", &e))?;
-    let hash = schedlab_record::content_hash(path.as_os_str().as_encoded_bytes());
+    let hash = schedlab_base::content_hash(path.as_os_str().as_encoded_bytes());
     Ok(cache::sources(cache).join(format!("tree-{}", &hash[..12])))
 }
 
@@ -112,7 +112,7 @@ pub fn obtain(source: &Source, cache: &Path, say: &mut dyn FnMut(&str)) -> Resul
 
 /// Whether a tarball is unpacked in the cache.
 pub fn is_unpacked(path: &Path, cache: &Path) -> bool {
-    let hash = fs::read(path).map(|bytes| schedlab_record::content_hash(&bytes));
+    let hash = fs::read(path).map(|bytes| schedlab_base::content_hash(&bytes));
     hash.is_ok_and(|hash| site_of_tarball(&hash, cache).is_dir())
 }
 
@@ -122,7 +122,7 @@ fn site_of_tarball(hash: &str, cache: &Path) -> PathBuf {
 
 fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtained> {
     let bytes = fs::read(path).map_err(|e| Error::io(path, "read", &e))?;
-    let hash = schedlab_record::content_hash(&bytes);
+    let hash = schedlab_base::content_hash(&bytes);
     drop(bytes);
     let sources = cache::sources(cache);
     let place = site_of_tarball(&hash, cache);
@@ -268,7 +268,7 @@ fn copy(from: &Path, to: &Path, stamp: &Stamp) -> Result<()> {
     }
     copied.map_err(failed)?;
     let bytes = fs::read(to).map_err(|e| Error::io(to, "read", &e))?;
-    if schedlab_record::content_hash(&bytes) != stamp.hash {
+    if schedlab_base::content_hash(&bytes) != stamp.hash {
         return Err(changed(from));
     }
     Ok(())

@@ -95,7 +95,7 @@ impl Manifest {
     pub fn identity(&self) -> String {
         let one = |(name, s): (&String, &Stamp)| format!("{name} {:?} {}\n", s.kind(), s.hash);
         let told: Vec<String> = self.files.iter().map(one).collect();
-        schedlab_record::content_hash(told.concat().as_bytes())
+        schedlab_base::content_hash(told.concat().as_bytes())
     }
 }
 
@@ -149,7 +149,7 @@ fn add(files: &mut Manifest, inner: &Path, place: &Path, before: &Manifest) -> R
         Some(stamp) => stamp.hash.clone(),
         None => {
             let bytes = fs::read(place).map_err(|e| Error::io(place, "read", &e))?;
-            schedlab_record::content_hash(&bytes)
+            schedlab_base::content_hash(&bytes)
         }
     };
     let executable = Kind::of(&about) == Kind::Executable;
@@ -163,7 +163,7 @@ fn link(now: &mut Survey, root: &Path, inner: &Path, before: &Manifest) -> Resul
     let to = fs::read_link(&place).map_err(|e| Error::io(&place, "read", &e))?;
     let keep = |files: &mut Manifest, to: &Path| {
         let to = to.to_str().ok_or_else(|| refused(inner, to, "its name is not text"))?.to_owned();
-        let hash = schedlab_record::content_hash(to.as_bytes());
+        let hash = schedlab_base::content_hash(to.as_bytes());
         let size = to.len() as u64;
         let stamp = Stamp { size, changed_ns: 0, on_disk: None, hash, executable: false, link: Some(to) };
         files.files.insert(inner.to_string_lossy().into_owned(), stamp);
@@ -327,10 +327,7 @@ mod tests {
         // A manifest of an older version does not say which file it was.
         let mut old = one.clone();
         old.files.values_mut().for_each(|s| s.on_disk = None);
-        assert_eq!(
-            survey(&tree, &old).unwrap().files.files["f.c"].hash,
-            schedlab_record::content_hash(b"ten")
-        );
+        assert_eq!(survey(&tree, &old).unwrap().files.files["f.c"].hash, schedlab_base::content_hash(b"ten"));
     }
 
     #[test]

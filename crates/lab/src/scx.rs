@@ -1,8 +1,8 @@
 //! The program of a sched_ext scheduler: where it is, and what it is.
 
+use schedlab_base::content_hash;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Scx, Variant};
-use schedlab_record::content_hash;
 use std::path::Path;
 
 /// The variant with its scheduler's program as a whole path and with its hash, so that runs of another program are of

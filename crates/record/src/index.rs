@@ -18,7 +18,8 @@
 use crate::holdings::is_cell;
 use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
-use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record, content_hash};
+use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
+use schedlab_base::content_hash;
 use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};

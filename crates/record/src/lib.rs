@@ -34,7 +34,6 @@ pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_tex
 pub use findings::Findings;
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use published::Published;
-pub use schedlab_base::content_hash;
 pub use schedstat::Schedstat;
 pub use series::Series;
 pub use store::{RunDir, Store, Stored};

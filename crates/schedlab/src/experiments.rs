@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 /// Options of experiments.
 #[derive(Args)]
-pub struct RunOptions {
+pub struct ExperimentOptions {
     /// Where runs are made: sim (the simulator), host (the running kernel) or vm (kernels in guests, with a simulation
     /// of the same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
@@ -108,7 +108,7 @@ pub struct RunOptions {
     quiet: bool,
 }
 
-impl RunOptions {
+impl ExperimentOptions {
     /// The form of the result, checked before any work is done.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl RunOptions {
     }
 }
 
-impl RunOptions {
+impl ExperimentOptions {
     /// What makes the command fail after its result.
     pub fn gate(&self) -> &GateOptions {
         &self.gate
@@ -238,12 +238,15 @@ impl RunOptions {
 ///
 /// # Errors
 /// For errors in options or experiment, when a run fails, or on an interruption.
-pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
+pub fn conduct(experiment: Experiment, options: &ExperimentOptions) -> Result<()> {
     options.gate.check(&conducted(experiment, options)?.2)
 }
 
 /// As [`conduct`], but without a check of the result; also gives the plan, its runs and the comparison.
-pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, Vec<RunDir>, Comparison)> {
+pub fn conducted(
+    experiment: Experiment,
+    options: &ExperimentOptions,
+) -> Result<(Plan, Vec<RunDir>, Comparison)> {
     options.check()?;
     let request = options.request()?;
     if options.watch.keep_events {
@@ -266,13 +269,13 @@ pub fn conducted(experiment: Experiment, options: &RunOptions) -> Result<(Plan, 
 }
 
 /// The comparison of an experiment's runs, made or found; nothing is printed.
-pub fn compared(experiment: Experiment, options: &RunOptions) -> Result<Comparison> {
+pub fn compared(experiment: Experiment, options: &ExperimentOptions) -> Result<Comparison> {
     options.check()?;
     Ok(options.request()?.make(experiment)?.comparison)
 }
 
 /// The runs of an experiment that the store lacks, as a parcel; nothing when it lacks none.
-pub fn parcel(experiment: Experiment, options: &RunOptions) -> Result<Option<Parcel>> {
+pub fn parcel(experiment: Experiment, options: &ExperimentOptions) -> Result<Option<Parcel>> {
     options.check()?;
     let request = options.request()?;
     let (plan, experiment) = request.planned(experiment)?;

@@ -1,6 +1,6 @@
 //! The public reports that ship with schedlab: their experiments, compiled in, and what was published about each.
 
-use crate::experiments::{self, RunOptions};
+use crate::experiments::{self, ExperimentOptions};
 use crate::output;
 use schedlab_base::{Error, Result};
 use schedlab_compare::reports::{JudgedReport, Report, read};
@@ -35,7 +35,7 @@ report_files! {
 ///
 /// # Errors
 /// For unknown names and errors in options, when a run fails, or on an interruption.
-pub fn judged(names: &[String], options: &RunOptions) -> Result<Vec<JudgedReport>> {
+pub fn judged(names: &[String], options: &ExperimentOptions) -> Result<Vec<JudgedReport>> {
     let all = read(CLAIMS)?;
     if let Some(unknown) = names.iter().find(|name| all.iter().all(|r| r.name != **name)) {
         return Err(Error::unknown("report", unknown, all.iter().map(|r| r.name.as_str())));
@@ -44,7 +44,7 @@ pub fn judged(names: &[String], options: &RunOptions) -> Result<Vec<JudgedReport
     wanted.map(|report| judge_report(report, options)).collect()
 }
 
-fn judge_report(report: &Report, options: &RunOptions) -> Result<JudgedReport> {
+fn judge_report(report: &Report, options: &ExperimentOptions) -> Result<JudgedReport> {
     let found = EXPERIMENTS.iter().find(|(name, _)| *name == report.name);
     let (name, text) =
         found.ok_or_else(|| Error::internal(format!("report {} has no experiment", report.name)))?;

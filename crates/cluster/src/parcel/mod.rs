@@ -14,6 +14,7 @@ pub mod place;
 pub mod results;
 pub mod worker;
 
+use schedlab_base::content_hash;
 use schedlab_base::{Backend, Error, Origin, Result, Spot, input};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, find_qemu};
 use schedlab_kernel::{Kernel, Variant};
@@ -21,7 +22,7 @@ use schedlab_lab::cell::Cell;
 use schedlab_lab::plan::{Plan, Run};
 use schedlab_machine::Machine;
 use schedlab_record::holdings::is_cell;
-use schedlab_record::{MODEL, Observe, WATCHING, content_hash};
+use schedlab_record::{MODEL, Observe, WATCHING};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -8,13 +8,14 @@
 use super::{Maker, Parcel};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use schedlab_base::content_hash;
 use schedlab_base::temp::Beside;
 use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::plan::Run;
 use schedlab_lab::validate::case::CASE_FILE;
 use schedlab_record::holdings::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
-use schedlab_record::{Record, Store, Stored, cell_hash, content_hash, version_of};
+use schedlab_record::{Record, Store, Stored, cell_hash, version_of};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::{Deserialize, Serialize};
 use std::fs::File;

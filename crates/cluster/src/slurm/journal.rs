@@ -11,9 +11,9 @@
 use super::ask::{NotTaken, Slurm, user};
 use crate::parcel::Parcel;
 use crate::parcel::worker::Worked;
+use schedlab_base::content_hash;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, Spot, input};
-use schedlab_record::content_hash;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -2,7 +2,7 @@
 //! are in us unless it was started with `-N`; only JSON says so, not the text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use std::collections::BTreeMap;
@@ -15,11 +15,7 @@ pub const TOOL: Tool = Tool {
     package: "rt-tests",
     before: &["-q", "-D", "10"],
     load: &["-t", "{load}"],
-    after: &[],
     load_about: "threads",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
         Row("latency.avg", "ns", Lower, "mean delay of all wakeups"),
@@ -31,6 +27,7 @@ pub const TOOL: Tool = Tool {
             || is_json(text)
     },
     read,
+    ..BLANK
 };
 
 /// The figures of a thread: samples, min, avg, max.

@@ -1,7 +1,7 @@
 //! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
 
 use super::text::{after, lines, missing, number, scaled, whole};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -21,15 +21,13 @@ pub const DBENCH: Tool = Tool {
     package: "dbench",
     before: &["-t", "10"],
     load: &["{load}"],
-    after: &[],
     load_about: "clients",
     default_load: "1",
-    server: &[],
-    stage: None,
     figures: FIGURES,
     headline: &["throughput", "latency.max"],
     knows: |text| lines(text).any(|l| !matches!(throughput(l), Ok(None))),
     read,
+    ..BLANK
 };
 
 /// tbench: the same load over TCP to a server on this machine, which is started with it.

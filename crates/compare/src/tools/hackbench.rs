@@ -1,7 +1,7 @@
 //! hackbench of rt-tests: one line "Time: s.mmm" for each run, behind a head that tells the groups.
 
 use super::text::{lines, missing, number, scaled};
-use super::{Reading, Row, Tool};
+use super::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 
@@ -11,17 +11,13 @@ pub const TOOL: Tool = Tool {
     about: "groups of senders and receivers that flood each other with messages",
     program: "hackbench",
     package: "rt-tests",
-    before: &[],
     load: &["-g", "{load}"],
-    after: &[],
     load_about: "groups",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[Row("time", "ns", Lower, "from the start signal until the last task is gone")],
     headline: &["time"],
     knows: |text| lines(text).any(|l| !matches!(time(l), Ok(None))),
     read,
+    ..BLANK
 };
 
 fn time(line: &str) -> Result<Option<f64>> {

@@ -1,7 +1,7 @@
 //! httperf 0.9 against an nginx that is started for it. httperf prints times in ms or s, and sums up the whole test.
 
 use super::text::{after, lines, missing, number, scaled};
-use super::{Reading, Row, Stage, Tool, Values};
+use super::{BLANK, Reading, Row, Stage, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -23,7 +23,6 @@ pub const TOOL: Tool = Tool {
         "1000",
     ],
     load: &["--rate", "{load}"],
-    after: &[],
     load_about: "connections or sessions a second",
     default_load: "200",
     server: &["nginx", "-p", "{folder}", "-c", "{folder}/nginx.conf"],
@@ -47,6 +46,7 @@ pub const TOOL: Tool = Tool {
     headline: &["rate", "response", "connection.median"],
     knows: |text| lines(text).any(|l| !matches!(total(l), Ok(None))),
     read,
+    ..BLANK
 };
 
 /// The server's settings: one worker for each CPU, as packages have it.

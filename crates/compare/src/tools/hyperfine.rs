@@ -1,7 +1,7 @@
 //! hyperfine's JSON export: a result for each command, with the time of each of its runs in seconds.
 
 use super::text::{jsons, missing, scaled};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use serde_json::Value;
@@ -14,12 +14,6 @@ pub const TOOL: Tool = Tool {
     package: "hyperfine",
     // Older versions take no "-" for standard output.
     before: &["-N", "--style", "none", "--export-json", "/dev/stdout"],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("time", "ns", Lower, "elapsed time of the command: mean of hyperfine's runs, or of one of them"),
         Row("median", "ns", Lower, "median of hyperfine's runs"),
@@ -31,6 +25,7 @@ pub const TOOL: Tool = Tool {
     headline: &["time"],
     knows: |text| text.contains("\"results\"") && text.contains("\"times\"") && results(text).is_ok(),
     read: results,
+    ..BLANK
 };
 
 fn results(text: &str) -> Result<Vec<Reading>> {

@@ -8,7 +8,7 @@
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::{Reading, Row, SAVED_ONLY, Tool};
+use super::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 
@@ -17,10 +17,9 @@ pub const TOOL: Tool = Tool {
     name: "lkp",
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
     figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
-    headline: &[],
     knows,
     read,
-    ..SAVED_ONLY
+    ..BLANK
 };
 
 /// Whether a text has a table. Mails encode the blanks at a rule's end and break long lines, so these are decoded.

@@ -7,7 +7,7 @@
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::{Reading, Row, SAVED_ONLY, Tool};
+use super::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -27,10 +27,9 @@ pub const TOOL: Tool = Tool {
         Row("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
         Row("<row>", "", Neither, "any other statistic, by mmtests' name of it"),
     ],
-    headline: &[],
     knows: |text| mail::lines(text).iter().any(|(_, l)| !matches!(row(l, false), Ok(None))),
     read,
-    ..SAVED_ONLY
+    ..BLANK
 };
 
 /// mmtests' words, as they begin a line.

@@ -77,8 +77,8 @@ pub struct Tool {
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
-/// What a tool has of which only saved files are read: it is never started.
-const SAVED_ONLY: Tool = Tool {
+/// A tool that has nothing and is never started: the rows name what they have.
+const BLANK: Tool = Tool {
     name: "",
     about: "",
     program: "",

@@ -7,7 +7,7 @@
 //! that is left out changes the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
-use super::{Reading, Row, SAVED_ONLY, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub const TOOL: Tool = Tool {
     headline: &["rate", "throughput"],
     knows: |text| numbered(text).any(|(_, l)| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
     read,
-    ..SAVED_ONLY
+    ..BLANK
 };
 
 /// The test that a heading names, in the word of `-t`: "MIGRATED TCP REQUEST/RESPONSE TEST from ...".

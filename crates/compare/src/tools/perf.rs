@@ -3,7 +3,7 @@
 //! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
 
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::{Reading, Row, Tool, perf_bench};
+use super::{BLANK, Reading, Row, Tool, perf_bench};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -15,15 +15,12 @@ pub const MESSAGING: Tool = Tool {
     package: "linux-perf",
     before: &["bench", "sched", "messaging"],
     load: &["-g", "{load}"],
-    after: &[],
     load_about: "groups",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[Row("time", "ns", Lower, "total time")],
     headline: &["time"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
     read: |text| read(text, Some("sched/messaging")),
+    ..BLANK
 };
 
 /// `perf bench sched pipe`.
@@ -33,12 +30,6 @@ pub const PIPE: Tool = Tool {
     program: "perf",
     package: "linux-perf",
     before: &["bench", "sched", "pipe"],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("per_op", "ns", Lower, "time of a round trip, which is two switches"),
         Row("rate", "1/s", Higher, "round trips per second"),
@@ -47,6 +38,7 @@ pub const PIPE: Tool = Tool {
     headline: &["per_op", "rate"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/pipe")),
     read: |text| read(text, Some("sched/pipe")),
+    ..BLANK
 };
 
 /// Any of perf's benchmarks that print a total time.
@@ -56,12 +48,6 @@ pub const BENCH: Tool = Tool {
     program: "perf",
     package: "linux-perf",
     before: &["bench"],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("time", "ns", Lower, "total time"),
         Row("per_op", "ns", Lower, "time of an operation"),
@@ -89,6 +75,7 @@ pub const BENCH: Tool = Tool {
     // named.
     knows: |text| heads(text).is_some(),
     read: |text| read(text, None),
+    ..BLANK
 };
 
 /// The benchmark that a head line names: "# Running 'sched/pipe' benchmark:", or with several "# Running sched/pipe

@@ -4,7 +4,7 @@
 //! delays are weighted by switches. Without a name: all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
@@ -16,12 +16,6 @@ pub const TOOL: Tool = Tool {
     program: "perf",
     package: "linux-perf",
     before: &["sched", "latency"],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("runtime", "ns", Neither, "CPU time of all tasks"),
         Row("switches", "", Neither, "switches of all tasks"),
@@ -35,6 +29,7 @@ pub const TOOL: Tool = Tool {
     headline: &["delay.avg", "delay.max", "runtime", "switches"],
     knows: |text| text.lines().any(is_head),
     read,
+    ..BLANK
 };
 
 fn is_head(line: &str) -> bool {

@@ -5,7 +5,7 @@
 //! perf prints means, so a report is one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;
@@ -18,12 +18,6 @@ pub const TOOL: Tool = Tool {
     program: "perf",
     package: "linux-perf",
     before: &["stat"],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("elapsed", "ns", Lower, "time from start to end"),
         Row("user", "ns", Lower, "CPU time in user mode"),
@@ -39,6 +33,7 @@ pub const TOOL: Tool = Tool {
     headline: &["elapsed", "task-clock", "context-switches", "cpu-migrations", "cycles", "instructions"],
     knows: |text| head(text).is_some() || is_interval_text(text) || is_table(text) || is_reports(text),
     read,
+    ..BLANK
 };
 
 /// The words before the command in a text's head.

@@ -8,7 +8,7 @@
 //! was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -17,15 +17,7 @@ pub const TOOL: Tool = Tool {
     name: "rt-app",
     about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
     // Its results are files of its own, which a run does not read.
-    program: "",
     package: "rt-app",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
         Row("period.p50", "ns", Neither, "median length of a repetition"),
@@ -44,6 +36,7 @@ pub const TOOL: Tool = Tool {
     headline: &["period.mean", "run.mean", "slack.mean", "wakeup_latency.p50", "wakeup_latency.max"],
     knows: |text| lines(text).any(is_header),
     read,
+    ..BLANK
 };
 
 /// The columns that are read, in the order of [`Repetition`].

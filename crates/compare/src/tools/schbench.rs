@@ -4,7 +4,7 @@
 //! count. Several runs in a text are told apart ([`Runs`]).
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;
@@ -14,14 +14,8 @@ pub const TOOL: Tool = Tool {
     name: "schbench",
     about: "wakeup latencies under message threads and workers (no package: built from its source)",
     program: "schbench",
-    package: "",
-    before: &[],
     load: &["-t", "{load}"],
-    after: &[],
     load_about: "workers of each message thread",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: &[
         Row("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
         Row("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),
@@ -34,6 +28,7 @@ pub const TOOL: Tool = Tool {
     headline: &["wakeup.p50", "wakeup.p99", "request.p50", "request.p99", "rps.mean"],
     knows: |text| is_json(text) || lines(text).any(|l| block(l).is_some_and(|(name, _)| name != OLD)),
     read,
+    ..BLANK
 };
 
 /// schbench before its rewrite of 2023.

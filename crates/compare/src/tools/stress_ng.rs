@@ -1,7 +1,7 @@
 //! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
 
 use super::text::{lines, missing, whole};
-use super::{Reading, Row, Tool, Values};
+use super::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -13,11 +13,8 @@ pub const TOOL: Tool = Tool {
     package: "stress-ng",
     before: &["--metrics-brief", "-t", "10"],
     load: &["--switch", "{load}"],
-    after: &[],
     load_about: "stressors",
     default_load: "1",
-    server: &[],
-    stage: None,
     figures: &[
         Row("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
         Row("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
@@ -32,6 +29,7 @@ pub const TOOL: Tool = Tool {
     headline: &["switch.rate", "switch.per_op"],
     knows: |text| lines(text).any(|l| l.starts_with("stress-ng: ") && l.contains("bogo ops/s")),
     read,
+    ..BLANK
 };
 
 /// The words behind "stress-ng: metrc: [15334]", of "info:" in older versions.

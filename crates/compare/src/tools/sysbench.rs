@@ -2,7 +2,7 @@
 //! the percentile is chosen by `--percentile`.
 
 use super::text::{first, lines, missing, number, scaled};
-use super::{Reading, Row, Stage, Tool, Values};
+use super::{BLANK, Reading, Row, Stage, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -32,13 +32,11 @@ pub const CPU: Tool = Tool {
     load: &["--threads={load}"],
     after: &["run"],
     load_about: "threads",
-    default_load: "",
-    server: &[],
-    stage: None,
     figures: FIGURES,
     headline: &["rate", "latency.p95"],
     knows: |text| is_sysbench(text) && text.contains("Prime numbers limit"),
     read,
+    ..BLANK
 };
 
 /// `sysbench threads`: threads that fight for mutexes and yield.

@@ -4,7 +4,7 @@
 //! have the same results again and are read only where a run has no table of its own.
 
 use super::text::{lines, missing, number, whole};
-use super::{Reading, Row, SAVED_ONLY, Tool};
+use super::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 
@@ -21,7 +21,7 @@ pub const TOOL: Tool = Tool {
     headline: &["score", "score.partial"],
     knows: |text| lines(text).any(is_table),
     read,
-    ..SAVED_ONLY
+    ..BLANK
 };
 
 fn is_table(line: &str) -> bool {

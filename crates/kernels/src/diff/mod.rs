@@ -115,7 +115,7 @@ impl Patch {
                 }
             }
         }
-        schedlab_record::content_hash(&bytes)
+        schedlab_base::content_hash(&bytes)
     }
     /// The files it changes, by their new paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {

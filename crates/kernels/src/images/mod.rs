@@ -54,7 +54,7 @@ impl Image {
         let version = Version::parse(header.version()).map_err(|_| Refused::NoBanner.error(path))?;
         file.read_to_end(&mut bytes).map_err(unreadable)?;
         let path = path.canonicalize().map_err(unreadable)?;
-        let hash = schedlab_record::content_hash(&bytes);
+        let hash = schedlab_base::content_hash(&bytes);
         Ok(Image { path, release: header.release().to_owned(), version, hash })
     }
     /// The image that a word means: a path, or the start of a version or release ("6.1", "7", "6.1.0-56").

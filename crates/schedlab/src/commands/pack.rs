@@ -1,7 +1,7 @@
 //! `schedlab pack`: the missing runs of an experiment as a file, for a machine that does not share the store.
 
 use crate::cli::Entry;
-use crate::experiments::{self, RunOptions};
+use crate::experiments::{self, ExperimentOptions};
 use crate::studies::{self, STUDIES};
 use crate::{cluster, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -24,7 +24,7 @@ struct PackArgs {
     #[arg(short = 'o', long = "parcel", value_name = "FILE")]
     parcel: PathBuf,
     #[command(flatten)]
-    options: RunOptions,
+    options: ExperimentOptions,
 }
 
 fn command() -> Command {

@@ -1,7 +1,7 @@
 //! `schedlab run`: runs an experiment from a file.
 
 use crate::cli::Entry;
-use crate::experiments::{self, RunOptions};
+use crate::experiments::{self, ExperimentOptions};
 use crate::studies::STUDIES;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -17,7 +17,7 @@ struct RunArgs {
     #[arg(value_name = "EXPERIMENT.toml")]
     file: PathBuf,
     #[command(flatten)]
-    options: RunOptions,
+    options: ExperimentOptions,
 }
 
 fn command() -> Command {

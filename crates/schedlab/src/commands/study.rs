@@ -1,6 +1,6 @@
 //! `schedlab study`: lists or runs the experiments that ship with schedlab.
 
-use crate::experiments::{self, RunOptions};
+use crate::experiments::{self, ExperimentOptions};
 use crate::reporting::{self, PageRequest};
 use crate::{cli, output, reports, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -26,7 +26,7 @@ struct StudyArgs {
     #[arg(short = 'o', long = "report", value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    options: RunOptions,
+    options: ExperimentOptions,
 }
 
 fn command() -> Command {
@@ -95,7 +95,7 @@ fn judge_reports(args: &StudyArgs) -> Result<()> {
 }
 
 /// Runs a study and writes its page; gives its line of the index and its result.
-fn page(name: &str, options: &RunOptions, folder: &Path) -> Result<(Entry, Comparison)> {
+fn page(name: &str, options: &ExperimentOptions, folder: &Path) -> Result<(Entry, Comparison)> {
     let (planned, runs, comparison) = experiments::conducted(studies::find(name)?, options)?;
     let subject = reporting::of_experiment(&studies::find(name)?, &planned, runs)?;
     let (title, about, file) = (subject.title.clone(), subject.about.clone(), format!("{name}.html"));

@@ -2,7 +2,7 @@
 
 use crate::cli::Entry;
 use crate::common;
-use crate::experiments::{self, RunOptions};
+use crate::experiments::{self, ExperimentOptions};
 use crate::variants;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -25,7 +25,7 @@ struct SuiteArgs {
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
-    options: RunOptions,
+    options: ExperimentOptions,
 }
 
 fn command() -> Command {

@@ -17,8 +17,6 @@ pub enum Kind {
 pub struct Event {
     /// Metric name; unit and definition are those of the table of metrics.
     pub name: &'static str,
-    /// Its name beside the number in results.
-    pub title: &'static str,
     pub(super) kind: Kind,
     /// Rows of the same group are counted together, so that their ratios are of the same time.
     pub(super) group: u8,
@@ -26,27 +24,27 @@ pub struct Event {
     pub(super) in_kernel: bool,
 }
 
-const fn soft(name: &'static str, title: &'static str, event: Software, in_kernel: bool) -> Event {
-    Event { name, title, kind: Kind::Software(event), group: 0, in_kernel }
+const fn soft(name: &'static str, event: Software, in_kernel: bool) -> Event {
+    Event { name, kind: Kind::Software(event), group: 0, in_kernel }
 }
-const fn hard(name: &'static str, title: &'static str, event: Hardware, group: u8) -> Event {
-    Event { name, title, kind: Kind::Hardware(event), group, in_kernel: false }
+const fn hard(name: &'static str, event: Hardware, group: u8) -> Event {
+    Event { name, kind: Kind::Hardware(event), group, in_kernel: false }
 }
 
 /// Every counter, in the order they are printed. Pairs of hardware events fit into the registers of any CPU that has
 /// two, also beside the watchdog's.
 #[rustfmt::skip]
 pub const EVENTS: &[Event] = &[
-    soft("perf.task_clock", "task clock", Software::TASK_CLOCK, false),
-    soft("perf.context_switches", "context switches", Software::CONTEXT_SWITCHES, true),
-    soft("perf.migrations", "migrations", Software::CPU_MIGRATIONS, true),
-    soft("perf.page_faults", "page faults", Software::PAGE_FAULTS, false),
-    hard("perf.cycles", "cycles", Hardware::CPU_CYCLES, 1),
-    hard("perf.instructions", "instructions", Hardware::INSTRUCTIONS, 1),
-    hard("perf.cache_references", "cache references", Hardware::CACHE_REFERENCES, 2),
-    hard("perf.cache_misses", "cache misses", Hardware::CACHE_MISSES, 2),
-    hard("perf.branches", "branches", Hardware::BRANCH_INSTRUCTIONS, 3),
-    hard("perf.branch_misses", "branch misses", Hardware::BRANCH_MISSES, 3),
+    soft("perf.task_clock", Software::TASK_CLOCK, false),
+    soft("perf.context_switches", Software::CONTEXT_SWITCHES, true),
+    soft("perf.migrations", Software::CPU_MIGRATIONS, true),
+    soft("perf.page_faults", Software::PAGE_FAULTS, false),
+    hard("perf.cycles", Hardware::CPU_CYCLES, 1),
+    hard("perf.instructions", Hardware::INSTRUCTIONS, 1),
+    hard("perf.cache_references", Hardware::CACHE_REFERENCES, 2),
+    hard("perf.cache_misses", Hardware::CACHE_MISSES, 2),
+    hard("perf.branches", Hardware::BRANCH_INSTRUCTIONS, 3),
+    hard("perf.branch_misses", Hardware::BRANCH_MISSES, 3),
 ];
 
 impl Event {
@@ -63,6 +61,7 @@ impl Event {
 mod tests {
     use super::*;
     use schedlab_record::Metric;
+    use schedlab_record::metric::COUNTERS;
 
     #[test]
     fn every_counter_is_a_metric_and_groups_are_pairs() {
@@ -70,6 +69,8 @@ mod tests {
             let metric = Metric::find(event.name).unwrap();
             assert_eq!(metric.unit, if event.name == "perf.task_clock" { "ns" } else { "" });
         }
+        // record has the order of tables, and the names for people.
+        assert!(EVENTS.iter().map(|e| e.name).eq(COUNTERS.iter().map(|(name, _)| *name)));
         for group in 1..=3 {
             assert_eq!(EVENTS.iter().filter(|e| e.group == group).count(), 2, "group {group}");
         }
