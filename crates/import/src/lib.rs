@@ -104,21 +104,21 @@ impl<'a, A: Audience> Importer<'a, A> {
 
     /// Takes a record.
     #[inline]
-    pub fn record(&mut self, told: SchedRecord) {
-        self.kinds.note(&told.what);
-        self.translator.tells_queued |= matches!(told.what, RecordKind::Queued { new: false, .. });
-        if let Some(lost) = self.lost.get_mut(told.cpu as usize)
+    pub fn record(&mut self, record: SchedRecord) {
+        self.kinds.note(&record.what);
+        self.translator.tells_queued |= matches!(record.what, RecordKind::Queued { new: false, .. });
+        if let Some(lost) = self.lost.get_mut(record.cpu as usize)
             && let Some(count) = lost.take()
         {
-            self.put(SchedRecord { what: RecordKind::Lost { count }, ..told });
+            self.put(SchedRecord { what: RecordKind::Lost { count }, ..record });
         }
-        self.put(told);
+        self.put(record);
     }
 
     #[inline]
-    fn put(&mut self, told: SchedRecord) {
+    fn put(&mut self, record: SchedRecord) {
         let Importer { order, translator, audience, losses, .. } = self;
-        order.take(told, losses, |later, told| translator.translate(&told, later, *audience));
+        order.take(record, losses, |later, record| translator.translate(&record, later, *audience));
     }
 
     /// Records of the CPU before its next one were lost, or its first ones are not there.
@@ -144,7 +144,7 @@ impl<'a, A: Audience> Importer<'a, A> {
     /// Reports the rest. `cpus` and `release` of the machine, if the recording has them.
     pub fn finish(mut self, cpus: Option<u32>, release: Option<String>) -> Imported {
         let (translator, audience) = (&mut self.translator, &mut *self.audience);
-        self.order.finish(|later, told| translator.translate(&told, later, audience));
+        self.order.finish(|later, record| translator.translate(&record, later, audience));
         let records = self.order.count;
         let opened_ns = self.translator.opened_ns();
         let cpus = self.translator.cpus.max(cpus.filter(|n| *n <= sched_record::MAX_CPUS).unwrap_or(0));

@@ -44,27 +44,27 @@ impl Order {
     /// Takes a record; the oldest ones are given on once the window is full.
     pub fn take(
         &mut self,
-        mut told: SchedRecord,
+        mut record: SchedRecord,
         losses: &mut Losses,
         mut give: impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord),
     ) {
-        self.count += u64::from(!matches!(told.what, RecordKind::Lost { .. }));
-        let cpu = told.cpu as usize;
+        self.count += u64::from(!matches!(record.what, RecordKind::Lost { .. }));
+        let cpu = record.cpu as usize;
         if cpu >= self.last_ns.len() {
             self.last_ns.resize(cpu + 1, 0);
             self.missing.resize(cpu + 1, 0);
         }
         if self.shift_ns != 0 {
-            told.at_ns = (i128::from(told.at_ns) + self.shift_ns).clamp(0, u64::MAX.into()) as u64;
+            record.at_ns = (i128::from(record.at_ns) + self.shift_ns).clamp(0, u64::MAX.into()) as u64;
         }
-        let first_ns = *self.first_ns.get_or_insert(told.at_ns);
+        let first_ns = *self.first_ns.get_or_insert(record.at_ns);
         let last_ns = self.last_ns[cpu];
-        if told.at_ns < last_ns && last_ns - told.at_ns <= JITTER_NS {
-            told.at_ns = last_ns;
+        if record.at_ns < last_ns && last_ns - record.at_ns <= JITTER_NS {
+            record.at_ns = last_ns;
         }
-        let is_damaged = told.at_ns.saturating_sub(first_ns) > LONGEST_NS;
-        if is_damaged || told.at_ns < self.given_ns.max(last_ns) {
-            let behind = self.given_ns.max(last_ns).saturating_sub(told.at_ns);
+        let is_damaged = record.at_ns.saturating_sub(first_ns) > LONGEST_NS;
+        if is_damaged || record.at_ns < self.given_ns.max(last_ns) {
+            let behind = self.given_ns.max(last_ns).saturating_sub(record.at_ns);
             losses.backwards = losses.backwards.max(Ns(behind));
             self.late_in_a_row += 1;
             if self.late_in_a_row < ANEW_AFTER {
@@ -75,15 +75,15 @@ impl Order {
                 self.missing[cpu] += 1;
                 return;
             }
-            self.anew(&mut told, losses, &mut give);
+            self.anew(&mut record, losses, &mut give);
         }
         self.late_in_a_row = 0;
-        self.last_ns[cpu] = told.at_ns;
+        self.last_ns[cpu] = record.at_ns;
         let missing = std::mem::take(&mut self.missing[cpu]);
         if missing > 0 {
-            self.put(SchedRecord { what: RecordKind::Lost { count: missing }, ..told });
+            self.put(SchedRecord { what: RecordKind::Lost { count: missing }, ..record });
         }
-        self.put(told);
+        self.put(record);
         while self.held.len() > WINDOW {
             self.give_oldest(&mut give);
         }
@@ -92,7 +92,7 @@ impl Order {
     /// The clock has begun anew with this record: nothing is known of what runs where.
     fn anew(
         &mut self,
-        told: &mut SchedRecord,
+        record: &mut SchedRecord,
         losses: &mut Losses,
         give: &mut impl FnMut(&mut VecDeque<SchedRecord>, SchedRecord),
     ) {
@@ -101,8 +101,8 @@ impl Order {
             self.give_oldest(give);
         }
         let newest_ns = self.last_ns.iter().copied().max().unwrap_or(0).max(self.given_ns);
-        self.shift_ns += i128::from(newest_ns) - i128::from(told.at_ns);
-        told.at_ns = newest_ns;
+        self.shift_ns += i128::from(newest_ns) - i128::from(record.at_ns);
+        record.at_ns = newest_ns;
         for cpu in 0..self.last_ns.len() {
             self.last_ns[cpu] = newest_ns;
             self.missing[cpu] += 1;
@@ -110,13 +110,13 @@ impl Order {
     }
 
     #[inline]
-    fn put(&mut self, told: SchedRecord) {
+    fn put(&mut self, record: SchedRecord) {
         match self.held.back() {
-            Some(newest) if newest.at_ns > told.at_ns => {
-                let at = self.held.partition_point(|h| h.at_ns <= told.at_ns);
-                self.held.insert(at, told);
+            Some(newest) if newest.at_ns > record.at_ns => {
+                let at = self.held.partition_point(|h| h.at_ns <= record.at_ns);
+                self.held.insert(at, record);
             }
-            _ => self.held.push_back(told),
+            _ => self.held.push_back(record),
         }
     }
 

@@ -57,14 +57,14 @@ impl Translator {
     /// Gives the audience a record's events; `later` are the records that follow.
     pub fn translate<A: Audience>(
         &mut self,
-        told: &SchedRecord,
+        record: &SchedRecord,
         later: &mut VecDeque<SchedRecord>,
         audience: &mut A,
     ) {
-        let at = self.at(told.at_ns, audience);
-        let cpu = self.sees(told.cpu);
+        let at = self.at(record.at_ns, audience);
+        let cpu = self.sees(record.cpu);
         let say = |audience: &mut A, cpu: CpuId, kind: EventKind| audience.event(&Event { at, cpu, kind });
-        match &told.what {
+        match &record.what {
             RecordKind::Switch { prev, next, why } => {
                 let (from, to) = (self.tasks.task(prev, audience), self.tasks.task(next, audience));
                 say(audience, cpu, EventKind::Switch { prev: from, next: to, why: *why });
@@ -87,7 +87,7 @@ impl Translator {
                 }
                 let is_queued_later = self.tells_queued || (runs && is_about_to_sleep(thread.tid, later));
                 if !is_queued_later {
-                    self.queue(task, (told.cpu, *last), thread.tid, at, later, audience);
+                    self.queue(task, (record.cpu, *last), thread.tid, at, later, audience);
                 }
             }
             RecordKind::Queued { thread, waker, cpu: target, new } => {
@@ -125,7 +125,7 @@ impl Translator {
                 say(audience, cpu, EventKind::Lost { count: u32::try_from(*count).unwrap_or(u32::MAX) });
             }
         }
-        self.tasks.belongs(told.current, told.process, audience);
+        self.tasks.belongs(record.current, record.process, audience);
     }
 
     /// A task was made; `None` if another tracepoint has reported that already.
@@ -198,8 +198,8 @@ impl Translator {
 /// Else the kernel found it still on its runqueue, and the wakeup only kept it from sleeping.
 fn is_about_to_sleep(tid: u32, later: &VecDeque<SchedRecord>) -> bool {
     let mut left = false;
-    for told in later {
-        match told.what {
+    for record in later {
+        match record.what {
             RecordKind::Switch { prev, why, .. } if prev.tid == tid && !left => {
                 if why != SwitchReason::Blocked {
                     return false;

@@ -185,7 +185,7 @@ impl<A: Audience> Reader<'_, A> {
                     break;
                 }
                 2 => match event(value.bytes(), cpu, &mut self.states) {
-                    Taken::Record(told) => bundle.push(told),
+                    Taken::Record(record) => bundle.push(record),
                     Taken::Other => self.others += 1,
                     Taken::Unreadable => self.unreadable(),
                 },
@@ -200,39 +200,39 @@ impl<A: Audience> Reader<'_, A> {
         }
         // Messages are in order already; columns stand apart from them.
         bundle.sort_by_key(|t| t.at_ns);
-        for told in bundle.drain(..) {
-            let told = self.with_prev(told);
-            self.rounds.take(told);
+        for record in bundle.drain(..) {
+            let record = self.with_prev(record);
+            self.rounds.take(record);
         }
         self.bundle = bundle;
     }
 
     /// A switch whose first task is not reported, and a wakeup whose waker is not, take the task that came last.
-    fn with_prev(&mut self, mut told: SchedRecord) -> SchedRecord {
-        let at = told.cpu as usize;
+    fn with_prev(&mut self, mut record: SchedRecord) -> SchedRecord {
+        let at = record.cpu as usize;
         if at >= self.running.len() {
             self.running.resize(at + 1, 0);
         }
-        if let RecordKind::Waking { waker, .. } = &mut told.what
+        if let RecordKind::Waking { waker, .. } = &mut record.what
             && waker.tid == NOT_TOLD
         {
             waker.tid = self.running[at].saturating_sub(1);
-            told.current = waker.tid;
+            record.current = waker.tid;
         }
-        let RecordKind::Switch { prev, next, why } = &mut told.what else { return told };
+        let RecordKind::Switch { prev, next, why } = &mut record.what else { return record };
         let last = std::mem::replace(&mut self.running[at], next.tid + 1);
         if prev.tid == NOT_TOLD {
             prev.tid = last.saturating_sub(1);
             if last == 0 {
                 // Nothing is known of this CPU before.
-                self.rounds.take(SchedRecord { what: RecordKind::Lost { count: 0 }, ..told });
+                self.rounds.take(SchedRecord { what: RecordKind::Lost { count: 0 }, ..record });
             }
             if prev.tid == 0 {
                 *why = SwitchReason::FromIdle;
             }
-            told.current = prev.tid;
+            record.current = prev.tid;
         }
-        told
+        record
     }
 }
 

@@ -32,18 +32,18 @@ impl<'a, A: Audience> Rounds<'a, A> {
     }
     /// Takes a record.
     #[inline]
-    pub fn take(&mut self, told: SchedRecord) {
-        self.newest_ns = self.newest_ns.max(told.at_ns);
-        let cpu = told.cpu as usize;
+    pub fn take(&mut self, record: SchedRecord) {
+        self.newest_ns = self.newest_ns.max(record.at_ns);
+        let cpu = record.cpu as usize;
         if cpu >= self.last_ns.len() {
             self.last_ns.resize(cpu + 1, None);
         }
-        self.last_ns[cpu] = Some(told.at_ns);
-        self.hold(told);
+        self.last_ns[cpu] = Some(record.at_ns);
+        self.hold(record);
     }
     #[inline]
-    fn hold(&mut self, told: SchedRecord) {
-        self.held.push(told);
+    fn hold(&mut self, record: SchedRecord) {
+        self.held.push(record);
         if self.held.len() >= MOST_HELD {
             self.sort();
             let middle = self.held[self.held.len() / 2].at_ns;
@@ -81,8 +81,8 @@ impl<'a, A: Audience> Rounds<'a, A> {
     fn flush(&mut self, until_ns: u64) {
         self.sort();
         let ready = self.held.partition_point(|t| t.at_ns <= until_ns);
-        for told in self.held.drain(..ready) {
-            self.importer.record(told);
+        for record in self.held.drain(..ready) {
+            self.importer.record(record);
         }
         self.last_ns.iter_mut().for_each(|last| *last = last.filter(|at_ns| *at_ns > until_ns));
     }
