@@ -140,4 +140,14 @@ const char *img_tunable_name(int index, char *value, int size);
 int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or what it would need */
 int img_domains(int cpu, char *text, int size);	/* a line for each sched domain: name span flags groups imbalance_pct */
 
+
+/* For the loader. */
+struct img_stubs {
+	const void *start, *end;	/* pages that are to be inaccessible, one a name */
+	const char *names;		/* each ends with a zero, the list with another */
+};
+void img_stubs(struct img_stubs *stubs);
+int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage; how many there are */
+const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */
+
 #endif
