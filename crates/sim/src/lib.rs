@@ -69,11 +69,11 @@
 //!
 //! # Time and determinism
 //!
-//! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no
-//! hash map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest
-//! act; equal times are ordered by draws that are keyed by the seed ([`engine`]). A CPU acts alone at its instant,
-//! and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of steps
-//! changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
+//! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no hash
+//! map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest act;
+//! equal times are ordered by draws that are keyed by the seed ([`schedlab_world::engine`]). A CPU acts alone at its
+//! instant, and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of
+//! steps changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
 //!
 //! Random draws have a key (seed, purpose, number), so that one more draw in one place moves no other. The same
 //! version, setup and seed give the same events, on any thread and any machine (`tests/it/determinism.rs`).
@@ -82,7 +82,8 @@
 //!
 //! Kernel paths cost what the machine's `costs` say. Remote state costs by distance, and only if it has changed since
 //! this CPU read it last (`remote_reads.rs`). Moving a task costs its working set: by one private cache for each core
-//! (`cache_by_core/`), or, where a machine lists its caches, by level, line and sharing ([`cache_by_level`]).
+//! ([`schedlab_world::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
+//! ([`cache_by_level`]).
 //!
 //! # What is checked
 //!
@@ -99,17 +100,14 @@
 #![allow(missing_docs)]
 
 mod affinity;
-mod background;
 pub mod balance;
 pub mod booted;
-mod cache_by_core;
 pub mod cache_by_level;
-pub mod channel;
+mod channel;
 mod class;
 pub mod costs;
 mod cpu;
 pub mod cpu_load;
-pub mod engine;
 pub mod fair;
 mod fixed;
 mod fork;
@@ -131,7 +129,6 @@ mod run;
 mod schedstat;
 mod schedule;
 mod set_up;
-mod speed;
 mod spinlock;
 mod syscall;
 mod system;
@@ -139,7 +136,6 @@ mod task;
 mod timer;
 pub mod turns;
 mod user;
-mod user_memory;
 pub mod util_est;
 pub mod wakeup;
 
