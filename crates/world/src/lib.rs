@@ -22,5 +22,6 @@ pub mod channel;
 pub mod engine;
 pub mod env;
 pub mod net;
+pub mod report;
 pub mod speed;
 pub mod words;
