@@ -7,6 +7,7 @@ use crate::abi::NoteKind;
 use crate::cpu::{Activity, Cpu, Interrupt, Next};
 use crate::load::Image;
 use crate::task::Task;
+use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
 use schedlab_kernel::History;
 use schedlab_machine::{Distance, Machine};
@@ -60,6 +61,8 @@ pub struct Board<'s> {
     pub channels: Channels,
     pub caches: Caches,
     pub accounts: Accounts,
+    /// State of turns, if the CPUs take turns.
+    pub turns: Option<Sharing>,
     /// Workload tasks that have not left yet.
     pub alive: usize,
     /// CPUs whose next event changed, beside the one that stepped.
@@ -97,6 +100,7 @@ impl<'s> Board<'s> {
             channels: Channels::default(),
             caches: Caches::new(topology, &machine.costs),
             accounts: Accounts::default(),
+            turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             alive: 0,
             touched: Vec::with_capacity(16),
             steps: 0,

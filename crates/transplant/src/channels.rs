@@ -18,6 +18,8 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// The time of a test and set that succeeds, and of a release, ns of a CPU at full speed.
 const ATOMIC_NS: u64 = 20;
+/// How often a task looks for a lock where it can't be found running, ns.
+const LOOK_EVERY_NS: u64 = 1_000;
 
 impl Board<'_> {
     /// The current task writes to or reads from `port`.
@@ -58,6 +60,9 @@ impl Board<'_> {
     pub fn lock_buffer(&mut self, cpu: CpuId, curr: TaskId) {
         let UserOp::Transfer(mut t) = self.tasks[curr].user else { return };
         if !self.channels.locks[t.buffer()].take(curr) {
+            if let Some(sharing) = &mut self.turns {
+                sharing.gives_way = true;
+            }
             return self.begin_open(cpu, Next::Call(Call::Lock), POLL_NS);
         }
         let mut held_ns = t.held_ns;
@@ -134,7 +139,8 @@ impl Board<'_> {
     /// A task, in user mode again, takes the lock if it is free, or continues to spin. Returns when that ends.
     pub fn spin_on(&mut self, curr: TaskId, word: WordId, speed: Speed) -> u64 {
         if self.user.words[word.index()].compare_exchange(FREE, HELD, SeqCst, SeqCst).is_err() {
-            return NEVER;
+            // On CPUs that stand still now and then a task looks again soon.
+            return if self.turns.is_some() { self.now + LOOK_EVERY_NS } else { NEVER };
         }
         self.user.spinners[word.index()].retain(|t| *t != curr);
         self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
@@ -146,6 +152,9 @@ impl Board<'_> {
         self.user.words[word.index()].store(FREE, SeqCst);
         self.tasks[curr].user = UserOp::Run { left_ns: ATOMIC_NS };
         self.start_user(cpu);
+        if self.turns.is_some() {
+            return;
+        }
         let on = |task: TaskId| {
             self.cpus.ids().find(|c| self.cpus[*c].in_user() && self.cpus[*c].current.program() == Some(task))
         };

@@ -13,6 +13,7 @@ mod notes;
 mod properties;
 mod run;
 mod task;
+mod turns;
 mod user;
 
 pub use run::{Setting, Setup, simulate};

@@ -4,6 +4,7 @@ use crate::board::{Accounts, Board};
 use crate::cpu::{Current, Next};
 use crate::load::Image;
 use crate::task::{Life, Task, UserOp};
+use crate::turns;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History};
 use schedlab_machine::Machine;
@@ -15,6 +16,7 @@ use schedlab_world::arrivals::Arrivals;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::report::{SimReport, TaskAccount};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -84,8 +86,13 @@ pub fn simulate(setup: Setup<'_>, image: &mut Image, sink: &mut dyn Sink) -> Res
     for task in starters {
         board.start_task(task);
     }
-    let before = drive(&mut board, seed, end, &mut outside, (stop, clock))?;
-    report(board, before, &outside)
+    let clock = Clock { end, stop, progress: clock };
+    let ended = match board.turns {
+        Some(_) => turns::drive(&mut board, seed, &clock, &mut outside)?,
+        None => drive(&mut board, seed, &clock, &mut outside)?,
+    };
+    board.now = ended.at;
+    report(board, ended, &outside)
 }
 
 /// A setting of the kernel takes effect.
@@ -197,22 +204,22 @@ fn load_background(board: &mut Board<'_>, seed: u64) {
 }
 
 /// What comes from outside at stated times.
-struct Outside {
+pub struct Outside {
     measure_from: u64,
-    changes: std::collections::VecDeque<(u64, Vec<Setting>)>,
-    later: std::collections::VecDeque<(u64, Later)>,
+    changes: VecDeque<(u64, Vec<Setting>)>,
+    later: VecDeque<(u64, Later)>,
 }
 
 impl Outside {
-    fn next(&self) -> u64 {
+    /// When the next of it is due.
+    pub fn next(&self) -> u64 {
         let change = self.changes.front().map_or(NEVER, |c| c.0);
         self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
     }
-    /// Handles what is due; returns the counters at the beginning of the measurement, if it begins.
-    fn act(&mut self, board: &mut Board<'_>) -> Result<Option<Schedstat>> {
-        let mut before = None;
+    /// Handles what is due.
+    pub fn act(&mut self, board: &mut Board<'_>, ended: &mut Ended) -> Result<()> {
         if self.measure_from <= board.now {
-            before = Some(begin_measuring(board)?);
+            ended.before = Some(begin_measuring(board)?);
             self.measure_from = NEVER;
         }
         while let Some((_, settings)) = self.changes.pop_front_if(|(at, _)| *at <= board.now) {
@@ -221,34 +228,71 @@ impl Outside {
         while let Some((_, later)) = self.later.pop_front_if(|(at, _)| *at <= board.now) {
             board.change(later);
         }
-        Ok(before)
+        Ok(())
     }
 }
 
-/// Lets CPUs act in the order of their next events until the end. Returns the counters at the beginning of the
-/// measurement.
-fn drive(
-    board: &mut Board<'_>,
-    seed: u64,
-    end: u64,
-    outside: &mut Outside,
-    (stop, clock): (Option<&AtomicBool>, Option<&AtomicU64>),
-) -> Result<Ended> {
+/// When a run ends, and who may end it before.
+pub struct Clock<'a> {
+    pub end: u64,
+    stop: Option<&'a AtomicBool>,
+    progress: Option<&'a AtomicU64>,
+}
+
+impl Clock<'_> {
+    /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
+    pub fn is_over(&self, board: &mut Board<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
+        if let Some(fault) = board.fault.take() {
+            return Err(fault);
+        }
+        if board.alive == 0 {
+            ended.at = at.max(board.accounts.measure_from);
+            return Ok(true);
+        }
+        if board.steps % LOOK_EVERY == 0 {
+            self.progress.inspect(|clock| clock.store(at, Relaxed));
+            if self.stop.is_some_and(|s| s.load(Relaxed)) {
+                (ended.at, ended.stopped) = (at, true);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// How a run ended.
+pub struct Ended {
+    at: u64,
+    stopped: bool,
+    /// The kernel's counters when measuring began.
+    before: Option<Schedstat>,
+}
+
+impl Ended {
+    /// A run that ends by the clock.
+    pub fn at(at: u64) -> Ended {
+        Ended { at, stopped: false, before: None }
+    }
+}
+
+/// Lets CPUs act in the order of their next events until the end.
+fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
     let n = board.nr_cpus();
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, board.next_event(CpuId::from(c))));
     board.touched.clear();
     tree.arm(n, outside.next());
-    let mut ended = Ended { at: end, stopped: false, before: None };
+    let mut ended = Ended::at(clock.end);
     let mut at_once = 0;
-    while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < end) {
+    while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
         at_once = if at == board.now { at_once + 1 } else { 0 };
         if at_once > STEPS_AT_ONCE {
-            return Err(Error::input(format!("the run stands still at {}: its CPUs act and no time passes", Ns(at))));
+            let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
+            return Err(Error::input(text));
         }
         if slot == n {
             board.now = at;
-            ended.before = outside.act(board)?.or(ended.before.take());
+            outside.act(board, &mut ended)?;
             tree.arm(n, outside.next());
         } else {
             board.steps += 1;
@@ -258,31 +302,11 @@ fn drive(
         while let Some(touched) = board.touched.pop() {
             tree.arm(touched.index(), board.next_event(touched));
         }
-        if let Some(fault) = board.fault.take() {
-            return Err(fault);
-        }
-        if board.alive == 0 {
-            ended.at = at.max(board.accounts.measure_from);
+        if clock.is_over(board, at, &mut ended)? {
             break;
         }
-        if board.steps % LOOK_EVERY == 0 {
-            clock.inspect(|clock| clock.store(at, Relaxed));
-            if stop.is_some_and(|s| s.load(Relaxed)) {
-                ended = Ended { at, stopped: true, before: ended.before };
-                break;
-            }
-        }
     }
-    board.now = ended.at;
     Ok(ended)
-}
-
-/// How a run ended.
-struct Ended {
-    at: u64,
-    stopped: bool,
-    /// The kernel's counters when measuring began.
-    before: Option<Schedstat>,
 }
 
 /// The kernel's own counters.

@@ -19,7 +19,7 @@ const CLOCK_READ_NS: u64 = 30;
 impl Board<'_> {
     /// Speed of `cpu`: less while a sibling is not halted.
     fn speed(&self, cpu: CpuId) -> Speed {
-        let beside_busy = self.siblings[cpu].iter().any(|s| self.active[*s]);
+        let beside_busy = self.turns.is_none() && self.siblings[cpu].iter().any(|s| self.active[*s]);
         let pct = if beside_busy { self.machine.costs.smt_speed_pct } else { 100 };
         let capacity = self.machine.topology.capacity.get(cpu.index()).map_or(SCALE, |c| u64::from(*c));
         Speed::of(pct, capacity)
@@ -27,7 +27,7 @@ impl Board<'_> {
 
     /// Accounts the stretch of user mode that is running on `cpu`, if one is.
     pub fn account_user(&mut self, cpu: CpuId) {
-        if !self.cpus[cpu].in_user() {
+        if !self.cpus[cpu].in_user() || self.works_without_turn(cpu) {
             return;
         }
         let speed = self.speed(cpu);
@@ -125,6 +125,10 @@ impl Board<'_> {
             self.account_user(self.siblings[cpu][i]);
         }
         self.active[cpu] = active;
+        if self.turns.is_some() {
+            // CPUs that take turns never run beside each other.
+            return;
+        }
         for i in 0..self.siblings[cpu].len() {
             let sibling = self.siblings[cpu][i];
             if self.cpus[sibling].in_user() {
@@ -213,8 +217,9 @@ impl Board<'_> {
         match op {
             Op::Run { work } => {
                 let work_ns = work.0.max(1);
-                if costs.cpu_clock_ns > 0 {
-                    let asks_ns = 2 * costs.cpu_clock_ns;
+                // It reads its CPU time before it begins, and again before it ends.
+                let asks_ns = 2 * self.turns.as_ref().map_or(costs.cpu_clock_ns, |s| s.spec.cpu_clock_ns);
+                if asks_ns > 0 {
                     return self.begin_open(cpu, Next::Call(Call::Compute { work_ns }), asks_ns);
                 }
                 self.tasks[curr].user = UserOp::Run { left_ns: work_ns };

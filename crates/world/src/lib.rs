@@ -23,5 +23,6 @@ pub mod engine;
 pub mod env;
 pub mod net;
 pub mod report;
+pub mod ring;
 pub mod speed;
 pub mod words;

@@ -9,7 +9,7 @@
 //! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
 //! measured in charged CPU time, which includes the turns of others. Times are ns.
 
-use super::ring::{Next, Ring};
+use schedlab_world::ring::{Next, Ring};
 use crate::frame::Step;
 use crate::outside::Outside;
 use crate::run::{Drive, RunClock, over};

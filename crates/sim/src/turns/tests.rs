@@ -1,6 +1,6 @@
 //! The rule compared with the turns of a real guest.
 
-use super::ring::{Next, Ring};
+use schedlab_world::ring::{Next, Ring};
 use schedlab_base::CpuId;
 use schedlab_world::engine::NEVER;
 
