@@ -1,25 +1,16 @@
-//! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field. A test compares their sizes.
+//! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field.
 
-use schedlab_base::CpuSet;
-use schedlab_kernel::{Attr as TaskAttr, Policy};
-use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong, c_ushort};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-/// The version of the agreement (`IMG_ABI`).
+/// The interface that this loader knows (`IMG_ABI`).
 pub const ABI: c_int = 1;
+/// A time that never comes (`IMG_NEVER`).
+pub const NEVER: u64 = u64::MAX;
 
-/// `struct img_idle_state`.
+/// `struct img_machine`. The image keeps the pointers.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct IdleState {
-    pub name: *const c_char,
-    pub exit_ns: c_ulonglong,
-    pub residency_ns: c_ulonglong,
-    pub polls: c_uint,
-}
-
-/// `struct img_machine`.
-#[repr(C)]
-pub struct Machine {
+#[derive(Debug)]
+pub struct RawMachine {
     pub nr_cpus: c_uint,
     pub nr_nodes: c_uint,
     pub node: *const c_uint,
@@ -29,182 +20,122 @@ pub struct Machine {
     pub llc: *const c_uint,
     pub capacity: *const c_uint,
     pub distance: *const u8,
-    pub llc_bytes: c_ulonglong,
-    pub seed: c_ulonglong,
+    pub llc_bytes: u64,
+    pub seed: u64,
     pub hz: c_uint,
-    pub nr_idle_states: c_uint,
-    pub idle_states: *const IdleState,
 }
 
 /// `struct img_note`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    pub kind: c_ushort,
-    pub flags: c_ushort,
-    pub cpu: c_uint,
-    pub pid: c_int,
-    pub other: c_int,
-    pub at: c_ulonglong,
-    pub value: c_ulonglong,
+    pub kind: u16,
+    pub flags: u16,
+    /// The CPU that it concerns, not always the one that was entered.
+    pub cpu: u32,
+    pub pid: i32,
+    pub other: i32,
+    pub at: u64,
+    pub value: u64,
 }
 
-macro_rules! kinds {
-    ($($kind:ident = $number:literal;)*) => {
-        /// `enum img_note_kind`.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum NoteKind { $($kind = $number,)* }
-        impl NoteKind {
-            pub const ALL: &'static [NoteKind] = &[$(NoteKind::$kind,)*];
-            /// The kind of a number; `None` for another one.
-            #[inline]
-            pub fn of(number: u16) -> Option<NoteKind> {
-                match number { $($number => Some(NoteKind::$kind),)* _ => None }
-            }
-        }
-    };
-}
-
-kinds! {
-    Timer = 1;
-    IpiResched = 2;
-    IpiCall = 3;
-    Switch = 4;
-    Waking = 5;
-    Wakeup = 6;
-    Migrate = 7;
-    Fork = 8;
-    Exit = 9;
-    Balance = 10;
-    Idle = 11;
-    NoIpi = 12;
-    Printk = 13;
-    Tick = 14;
+/// `enum img_note_kind`.
+pub mod kind {
+    pub const TIMER: u16 = 1;
+    pub const IPI_RESCHED: u16 = 2;
+    pub const IPI_CALL: u16 = 3;
+    pub const SWITCH: u16 = 4;
+    pub const WAKING: u16 = 5;
+    pub const WAKEUP: u16 = 6;
+    pub const MIGRATE: u16 = 7;
+    pub const FORK: u16 = 8;
+    pub const EXIT: u16 = 9;
+    pub const BALANCE: u16 = 10;
+    pub const IDLE: u16 = 11;
+    pub const NO_IPI: u16 = 12;
+    pub const PRINTK: u16 = 13;
+    pub const TICK: u16 = 14;
 }
 
 /// `struct img_view`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct View {
+#[derive(Debug)]
+pub struct RawView {
     pub current: c_int,
     pub flags: c_uint,
-    pub nr_notes: c_ulonglong,
+    pub nr_notes: u64,
     pub notes: *const Note,
 }
 
-/// The flags of a view.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flags(pub u32);
-
-impl Flags {
-    #[inline]
-    pub fn is_idle(self) -> bool {
-        self.0 & 1 != 0
-    }
-    /// The stopper or ksoftirqd is current.
-    #[inline]
-    pub fn is_kthread(self) -> bool {
-        self.0 & (2 | 4) != 0
-    }
-    #[inline]
-    pub fn needs_resched(self) -> bool {
-        self.0 & 8 != 0
-    }
-    /// On the way to user mode the lazy flag counts, too.
-    #[inline]
-    pub fn gives_way(self) -> bool {
-        self.0 & (8 | 16) != 0
-    }
-    #[inline]
-    pub fn has_user_work(self) -> bool {
-        self.0 & 32 != 0
-    }
-    #[inline]
-    pub fn is_parked(self) -> bool {
-        self.0 & 64 != 0
-    }
+/// `enum img_view_flags`.
+pub mod view {
+    pub const IDLE: u32 = 1;
+    pub const STOPPER: u32 = 2;
+    pub const KSOFTIRQD: u32 = 4;
+    pub const RESCHED: u32 = 8;
+    pub const LAZY: u32 = 16;
+    pub const USER_WORK: u32 = 32;
+    pub const PARKED: u32 = 64;
 }
 
 /// `struct img_attr`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attr {
     pub policy: c_uint,
     pub nice: c_int,
     pub rt_priority: c_uint,
     pub flags: c_uint,
-    pub runtime_ns: c_ulonglong,
-    pub deadline_ns: c_ulonglong,
-    pub period_ns: c_ulonglong,
-}
-
-impl Attr {
-    /// A task's attributes in the kernel's words (SCHED_* of `uapi/linux/sched.h`).
-    pub fn of(attr: TaskAttr) -> Attr {
-        let policy = match attr.policy {
-            Policy::Other => 0,
-            Policy::Fifo => 1,
-            Policy::Rr => 2,
-            Policy::Batch => 3,
-            Policy::Idle => 5,
-        };
-        Attr {
-            policy,
-            nice: attr.nice.into(),
-            rt_priority: attr.rt_priority.into(),
-            runtime_ns: attr.slice.0,
-            ..Attr::default()
-        }
-    }
+    pub runtime_ns: u64,
+    pub deadline_ns: u64,
+    pub period_ns: u64,
 }
 
 /// `struct img_new_task`.
 #[repr(C)]
+#[derive(Debug)]
 pub struct RawNewTask {
     pub name: *const c_char,
     pub attr: Attr,
     pub allowed: *const c_ulong,
-    pub slack_ns: c_ulonglong,
+    pub slack_ns: u64,
     pub group: c_int,
     pub mm: c_uint,
     pub tgid: c_int,
     pub inherits: c_uint,
 }
 
-/// A new task, as [`crate::load::Image::task_new`] takes it.
-pub struct NewTask<'a> {
-    pub name: &'a str,
-    pub attr: Attr,
-    /// `None`: all CPUs.
-    pub allowed: Option<&'a CpuSet>,
-    pub slack_ns: u64,
-    pub group: i32,
-    pub mm: u32,
-    /// It has the attributes, CPUs and group of the entered CPU's current task.
-    pub inherits: bool,
-}
-
 /// `struct img_usage`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    pub runtime_ns: c_ulonglong,
-    pub wait_ns: c_ulonglong,
-    pub utime_ns: c_ulonglong,
-    pub stime_ns: c_ulonglong,
-    pub nr_migrations: c_ulonglong,
-    pub nvcsw: c_ulonglong,
-    pub nivcsw: c_ulonglong,
-    pub vruntime: c_ulonglong,
+    pub runtime_ns: u64,
+    pub wait_ns: u64,
+    pub utime_ns: u64,
+    pub stime_ns: u64,
+    pub nr_migrations: u64,
+    pub nvcsw: u64,
+    pub nivcsw: u64,
+    pub vruntime: u64,
     pub cpu: c_int,
     pub state: c_int,
 }
 
-/// Bits by CPU, in the kernel's words, with room for every CPU of an image.
-pub fn mask(cpus: &CpuSet, max_cpus: usize) -> Vec<c_ulong> {
-    let mut words = vec![0; max_cpus.div_ceil(64)];
-    for cpu in cpus.iter() {
-        words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
-    }
-    words
+/// `struct img_stubs`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawStubs {
+    pub start: *const c_void,
+    pub end: *const c_void,
+    pub names: *const c_char,
 }
+
+/// Sizes in the order of `img_sizes()`.
+pub const SIZES: [usize; 6] = [
+    size_of::<RawMachine>(),
+    size_of::<Note>(),
+    size_of::<RawView>(),
+    size_of::<Attr>(),
+    size_of::<RawNewTask>(),
+    size_of::<Usage>(),
+];

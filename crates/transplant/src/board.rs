@@ -3,9 +3,8 @@
 //! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
 //! are in `touched`. Times are ns since the run began; the kernel's clock is [`EPOCH_NS`] ahead.
 
-use crate::abi::NoteKind;
 use crate::cpu::{Activity, Cpu, Interrupt, Next};
-use crate::load::Image;
+use crate::kernel::Kernel;
 use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
@@ -42,7 +41,7 @@ pub struct Accounts {
 pub struct Board<'s> {
     pub now: u64,
     pub machine: &'s Machine,
-    pub image: &'s mut Image,
+    pub kernel: Kernel,
     /// The rules of channels in the image's release.
     pub history: History,
     pub cpus: Arena<CpuId, Cpu>,
@@ -75,7 +74,7 @@ pub struct Board<'s> {
 
 impl<'s> Board<'s> {
     /// A machine whose kernel has booted: all CPUs are idle, no task is there.
-    pub fn new(machine: &'s Machine, image: &'s mut Image, history: History, sink: &'s mut dyn Sink) -> Board<'s> {
+    pub fn new(machine: &'s Machine, kernel: Kernel, history: History, sink: &'s mut dyn Sink) -> Board<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
         let cpus = || (0..n).map(CpuId::from);
@@ -86,7 +85,7 @@ impl<'s> Board<'s> {
         Board {
             now: 0,
             machine,
-            image,
+            kernel,
             history,
             cpus: cpus().map(|_| Cpu::halted()).collect(),
             tasks: Arena::new(),
@@ -165,8 +164,7 @@ impl<'s> Board<'s> {
     /// Kernel code runs on this CPU from here on, at this instant.
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
-        self.image.set_now(EPOCH_NS + self.now);
-        self.image.enter(cpu);
+        self.kernel.enter(cpu, EPOCH_NS + self.now);
     }
 
     /// An interrupt is due, and the CPU takes it.
@@ -195,18 +193,18 @@ impl<'s> Board<'s> {
             Next::Interrupt(which) => self.interrupt(cpu, which),
             Next::Schedule => {
                 self.enter(cpu);
-                self.image.schedule();
+                self.kernel.image().schedule();
                 self.settle_after(cpu);
             }
             Next::IdleLeave => {
                 self.enter(cpu);
-                self.image.idle_leave();
+                self.kernel.image().idle_leave();
                 self.settle_after(cpu);
             }
             Next::Halt => self.halt(cpu),
             Next::Kthread => {
                 self.enter(cpu);
-                self.image.kthread();
+                self.kernel.image().kthread();
                 self.settle_after(cpu);
             }
             Next::Call(call) => self.call(cpu, call),
@@ -224,9 +222,9 @@ impl<'s> Board<'s> {
         }
         self.enter(cpu);
         match which {
-            Interrupt::Timer => self.image.irq_timer(in_user),
-            Interrupt::Resched => self.image.irq_resched(),
-            Interrupt::Call => self.image.irq_call(),
+            Interrupt::Timer => self.kernel.image().irq_timer(in_user),
+            Interrupt::Resched => self.kernel.image().irq_resched(),
+            Interrupt::Call => self.kernel.image().irq_call(),
         }
         self.settle_after(cpu);
     }
@@ -255,7 +253,7 @@ impl<'s> Board<'s> {
             return self.begin_open(cpu, next, left_ns);
         }
         self.enter(cpu);
-        let view = self.image.view();
+        let view = self.kernel.view();
         let costs = &self.machine.costs;
         if view.is_idle() {
             let (next, cost_ns) = match view.needs_resched() {
@@ -273,7 +271,7 @@ impl<'s> Board<'s> {
     /// The idle loop: the CPU halts, unless it is to switch.
     fn halt(&mut self, cpu: CpuId) {
         self.enter(cpu);
-        self.image.idle_enter();
+        self.kernel.image().idle_enter();
         self.cpus[cpu].halts = None;
         let spent_ns = self.take_notes(cpu);
         match self.cpus[cpu].halts.take() {
@@ -286,11 +284,5 @@ impl<'s> Board<'s> {
     #[inline]
     pub fn touch(&mut self, cpu: CpuId) {
         self.touched.push(cpu);
-    }
-
-    /// A note that the engine does not know: the image and this version do not fit together.
-    pub fn unknown_note(&mut self, kind: u16) {
-        let known = NoteKind::ALL.len();
-        self.fail(Error::internal(format!("the image wrote a note of kind {kind}; {known} kinds are known")));
     }
 }

@@ -1,8 +1,8 @@
 //! System calls: their effect on the image, once their time has passed.
 
-use crate::abi;
 use crate::board::Board;
 use crate::cpu::{Call, Next};
+use crate::kernel::NewTask;
 use crate::task::{Declared, Life, UserOp};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_trace::{Event, EventKind};
@@ -29,13 +29,13 @@ impl Board<'_> {
             Call::End => self.end_call(cpu, curr),
             Call::Yield => {
                 self.enter(cpu);
-                self.image.yield_now();
+                self.kernel.image().yield_now();
                 self.settle_after(cpu);
             }
             Call::Spawn { task } => self.spawn(cpu, curr, task),
             Call::Exec => {
                 self.enter(cpu);
-                self.image.exec();
+                self.kernel.image().exec();
                 self.settle_after(cpu);
             }
             Call::SetAttr { attr } => {
@@ -63,7 +63,7 @@ impl Board<'_> {
     /// over. A wakeup in between keeps it running, as in the kernel.
     pub fn block(&mut self, cpu: CpuId) {
         self.enter(cpu);
-        self.image.prepare_sleep();
+        self.kernel.image().prepare_sleep(false);
         self.take_notes(cpu);
         self.begin_open(cpu, Next::Schedule, self.machine.costs.schedule_sleep_ns);
     }
@@ -72,15 +72,15 @@ impl Board<'_> {
         let slack_ns = if self.tasks[curr].attr.policy.is_fair() { self.tasks[curr].slack_ns } else { 0 };
         self.tasks[curr].user = UserOp::Timed { word };
         self.enter(cpu);
-        self.image.prepare_sleep();
-        self.image.start_timer(Self::kernel_time(until), slack_ns);
+        self.kernel.image().prepare_sleep(false);
+        self.kernel.image().start_timer(Self::kernel_time(until), slack_ns);
         let spent_ns = self.take_notes(cpu);
         self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
     }
 
     /// A task is back from a timed sleep.
     pub fn back_from_timer(&mut self, cpu: CpuId, curr: TaskId, word: Option<u32>) {
-        let timed_out = self.image.timed_out(self.tasks[curr].pid);
+        let timed_out = self.kernel.image().timed_out(self.tasks[curr].pid);
         let spent_ns = self.take_notes(cpu);
         self.tasks[curr].user = UserOp::Ask;
         // Whoever was taken off the word's queue was woken, even if the time has run out since.
@@ -135,7 +135,7 @@ impl Board<'_> {
         let c = &mut self.cpus[cpu];
         let (task, sync) = (c.to_wake.remove(0), c.sync_wakes);
         self.enter(cpu);
-        self.image.wake(self.tasks[task].pid, sync);
+        self.kernel.image().wake(self.tasks[task].pid, sync);
         let spent_ns = self.take_notes(cpu);
         self.begin_open(cpu, Next::Wake, spent_ns);
     }
@@ -151,7 +151,7 @@ impl Board<'_> {
     fn usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
         if let Some(pid) = self.tasks.get(of.index()).map(|t| t.pid).filter(|pid| *pid != 0) {
             self.enter(cpu);
-            let used = self.image.usage(pid);
+            let used = self.kernel.usage(pid);
             let usage = Usage {
                 cpu: Ns(used.runtime_ns),
                 ticked: Ns(used.utime_ns),
@@ -174,7 +174,7 @@ impl Board<'_> {
             return self.block(cpu);
         }
         self.enter(cpu);
-        self.image.exit();
+        self.kernel.image().exit();
         self.settle_after(cpu);
     }
 
@@ -192,7 +192,7 @@ impl Board<'_> {
         self.tasks[task].own = (!own.is_empty()).then(|| Box::new(own));
         self.enter(cpu);
         self.make_task(cpu, task, Some(parent));
-        self.image.task_start(self.tasks[task].pid);
+        self.kernel.image().task_start(self.tasks[task].pid);
         self.settle_after(cpu);
         self.tasks[task].life = Life::Alive;
     }
@@ -200,16 +200,15 @@ impl Board<'_> {
     /// A task of the workload is made in the image, as a child of the entered CPU's current task.
     pub fn make_task(&mut self, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
         let t = &self.tasks[task];
-        let new = abi::NewTask {
+        let new = NewTask {
             name: &t.name,
-            attr: abi::Attr::of(parent.map_or(t.attr, |p| self.tasks[p].attr)),
+            attr: parent.map_or(t.attr, |p| self.tasks[p].attr),
             allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
             slack_ns: t.slack_ns,
-            group: 0,
             mm: t.mm,
             inherits: parent.is_some(),
         };
-        match self.image.task_new(&new) {
+        match self.kernel.task_new(&new) {
             Ok(pid) => {
                 let at = pid as usize;
                 if self.by_pid.len() <= at {

@@ -86,13 +86,6 @@ pub enum Current {
 }
 
 impl Current {
-    /// As events have it: `None` for idle.
-    pub fn task(self) -> Option<TaskId> {
-        match self {
-            Current::Idle => None,
-            Current::Task(id) | Current::Kthread(id) => Some(id),
-        }
-    }
     /// The task whose program runs.
     pub fn program(self) -> Option<TaskId> {
         match self {

@@ -7,13 +7,16 @@ mod board;
 mod calls;
 mod channels;
 mod cpu;
+pub mod fault;
+mod kernel;
 pub mod load;
-mod machine;
 mod notes;
 mod properties;
 mod run;
+pub mod shim;
 mod task;
 mod turns;
 mod user;
 
+pub use kernel::Kernel;
 pub use run::{Setting, Setup, simulate};

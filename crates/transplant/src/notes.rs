@@ -4,11 +4,11 @@
 //! enqueue and the lock of a runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs
 //! that it looked at. The search for a CPU is not priced: its probes leave no trace. Events of one verb have its time.
 
-use crate::abi::{Note, NoteKind};
+use crate::abi::{Note, kind};
 use crate::board::{Board, EPOCH_NS};
 use crate::cpu::{Current, Interrupt};
 use crate::task::{Life, kthread_id};
-use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
 use schedlab_world::engine::NEVER;
@@ -20,11 +20,11 @@ impl Board<'_> {
     /// Takes the notes of the last verb on `cpu`. Returns their price, ns.
     pub fn take_notes(&mut self, cpu: CpuId) -> u64 {
         let mut spent_ns = 0;
-        for i in 0..self.image.nr_notes() {
-            let note = self.image.note(i);
+        for i in 0..self.kernel.nr_notes() {
+            let note = self.kernel.note(i);
             spent_ns += self.take_note(cpu, note, spent_ns);
         }
-        self.image.clear();
+        self.kernel.clear();
         spent_ns
     }
 
@@ -36,12 +36,8 @@ impl Board<'_> {
     fn take_note(&mut self, by: CpuId, note: Note, spent_ns: u64) -> u64 {
         let on = CpuId(note.cpu);
         let costs = &self.machine.costs;
-        let Some(kind) = NoteKind::of(note.kind) else {
-            self.unknown_note(note.kind);
-            return 0;
-        };
-        match kind {
-            NoteKind::Timer => {
+        match note.kind {
+            kind::TIMER => {
                 let at = if note.at == NEVER { NEVER } else { note.at.saturating_sub(EPOCH_NS).max(self.now) };
                 self.cpus[on].timer_at = at;
                 if on != by {
@@ -49,10 +45,10 @@ impl Board<'_> {
                 }
                 0
             }
-            NoteKind::IpiResched => self.send(by, on, Interrupt::Resched, spent_ns),
-            NoteKind::IpiCall => self.send(by, on, Interrupt::Call, spent_ns),
-            NoteKind::Switch => self.switched(on, note),
-            NoteKind::Waking => {
+            kind::IPI_RESCHED => self.send(by, on, Interrupt::Resched, spent_ns),
+            kind::IPI_CALL => self.send(by, on, Interrupt::Call, spent_ns),
+            kind::SWITCH => self.switched(on, note),
+            kind::WAKING => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
                 if let Some(own) = self.tasks.get_mut(task.index()) {
                     own.waking = true;
@@ -61,7 +57,7 @@ impl Board<'_> {
                 self.accounts.wakeups += 1;
                 self.emit(by, EventKind::Waking { task, waker })
             }
-            NoteKind::Wakeup => {
+            kind::WAKEUP => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
                 if let Some(own) = self.tasks.get_mut(task.index()) {
                     own.waking = false;
@@ -73,10 +69,10 @@ impl Board<'_> {
                 };
                 let enqueue_ns = costs.enqueue_ns;
                 let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
-                let kind = EventKind::Enqueued { task, nr_running, new: note.flags & 1 != 0 };
-                enqueue_ns + lock_ns + self.emit(on, kind)
+                let event = EventKind::Enqueued { task, nr_running, new: note.flags & 1 != 0 };
+                enqueue_ns + lock_ns + self.emit(on, event)
             }
-            NoteKind::Migrate => {
+            kind::MIGRATE => {
                 let Some(task) = self.any_task(note.pid) else { return 0 };
                 let own = self.tasks.get(task.index());
                 let why = match own {
@@ -86,7 +82,7 @@ impl Board<'_> {
                 };
                 self.emit(on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
             }
-            NoteKind::Balance => {
+            kind::BALANCE => {
                 let looked_ns = note.at * (costs.update_blocked_ns + note.other as u64 * costs.visit_hit_ns);
                 let took_ns = looked_ns + note.pid as u64 * costs.move_task_ns;
                 match note.flags {
@@ -95,21 +91,25 @@ impl Board<'_> {
                 }
                 took_ns
             }
-            NoteKind::Tick => costs.tick_ns.saturating_sub(costs.timer_irq_ns),
-            NoteKind::NoIpi => {
+            kind::TICK => costs.tick_ns.saturating_sub(costs.timer_irq_ns),
+            kind::NO_IPI => {
                 let at = self.now + spent_ns;
                 let c = &mut self.cpus[on];
                 c.resched_at = c.resched_at.min(at);
                 self.touch(on);
                 0
             }
-            NoteKind::Idle => {
+            kind::IDLE => {
                 self.cpus[on].halts = Some(note.value.min(255) as u8);
                 0
             }
-            NoteKind::Fork | NoteKind::Exit => 0,
-            NoteKind::Printk => {
-                self.image.keep_message(&note);
+            kind::FORK | kind::EXIT => 0,
+            kind::PRINTK => {
+                self.kernel.keep_message(&note);
+                0
+            }
+            other => {
+                self.fail(Error::internal(format!("the image wrote a note of kind {other}, which is not known")));
                 0
             }
         }
@@ -137,7 +137,7 @@ impl Board<'_> {
             return None;
         }
         self.task_of(pid).or_else(|| {
-            let (ksoftirqd, cpu) = self.image.kthread_of(pid)?;
+            let (ksoftirqd, cpu) = self.kernel.kthread_of(pid)?;
             Some(kthread_id(self.tasks.len(), self.nr_cpus(), ksoftirqd, cpu))
         })
     }

@@ -4,7 +4,6 @@
 //! A live run is the model: a new task has its parent's properties, joins its group, takes its CPUs and sets its
 //! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
 
-use crate::abi;
 use crate::board::Board;
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
@@ -25,10 +24,10 @@ impl Board<'_> {
             let wrong = |what: &str, errno: i32| {
                 Error::input(format!("the kernel takes no {what} of group {}: error {errno}", decl.path))
             };
-            let number = self.image.group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
+            let number = self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
             let id = self.groups.push(number);
             if decl.idle {
-                self.image.group_write(number, "cpu.idle", "1").map_err(|e| wrong("idle = true", e))?;
+                self.kernel.image().group_write(number, "cpu.idle", "1").map_err(|e| wrong("idle = true", e))?;
             } else {
                 self.set_shares(id, decl.shares).map_err(|e| wrong("shares", e))?;
             }
@@ -41,25 +40,25 @@ impl Board<'_> {
     }
 
     fn set_shares(&mut self, group: GroupId, shares: u64) -> std::result::Result<(), i32> {
-        self.image.group_write(self.groups[group], "cpu.shares", &shares.to_string())
+        self.kernel.image().group_write(self.groups[group], "cpu.shares", &shares.to_string())
     }
 
     fn set_limit(&mut self, group: GroupId, limit: &Limit) -> std::result::Result<(), i32> {
         let number = self.groups[group];
         let quota_us = limit.quota.map_or(-1, |q| (q.0 / 1000) as i64);
         // A burst is at most the quota of the moment, so it is taken back first.
-        let _ = self.image.group_write(number, "cpu.cfs_burst_us", "0");
-        self.image.group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
-        self.image.group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
+        let _ = self.kernel.image().group_write(number, "cpu.cfs_burst_us", "0");
+        self.kernel.image().group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
+        self.kernel.image().group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
         if limit.burst.0 > 0 {
-            self.image.group_write(number, "cpu.cfs_burst_us", &(limit.burst.0 / 1000).to_string())?;
+            self.kernel.image().group_write(number, "cpu.cfs_burst_us", &(limit.burst.0 / 1000).to_string())?;
         }
         Ok(())
     }
 
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         self.enter(cpu);
-        if let Err(errno) = self.image.set_attr(self.tasks[task].pid, &abi::Attr::of(attr)) {
+        if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
             let text = format!("the kernel refuses the attributes of task '{}': error {errno}", self.tasks[task].name);
             self.fail(Error::input(text));
         }
@@ -69,7 +68,7 @@ impl Board<'_> {
     pub fn set_affinity(&mut self, cpu: CpuId, task: TaskId, allowed: Option<&CpuSet>) {
         self.enter(cpu);
         let all = CpuSet::first(self.nr_cpus());
-        if let Err(errno) = self.image.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
+        if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
             let text = format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
             self.fail(Error::input(text));
         }
@@ -78,7 +77,7 @@ impl Board<'_> {
     fn join_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
         self.enter(cpu);
         let (pid, number) = (self.tasks[task].pid, self.groups[group]);
-        if let Err(errno) = self.image.group_move(pid, number) {
+        if let Err(errno) = self.kernel.image().group_move(pid, number) {
             let text = format!("task '{}' can't join its group: error {errno}", self.tasks[task].name);
             self.fail(Error::input(text));
         }
@@ -107,7 +106,7 @@ impl Board<'_> {
         if self.fault.is_some() {
             return;
         }
-        self.image.task_start(pid);
+        self.kernel.image().task_start(pid);
         if group != ROOT_GROUP {
             self.join_group(first, task, group);
         }
@@ -159,7 +158,7 @@ impl Board<'_> {
     /// Notes of something that was done from outside. A CPU that is to switch is signalled.
     fn take_outside_notes(&mut self, cpu: CpuId) {
         self.take_notes(cpu);
-        if self.image.view().gives_way() {
+        if self.kernel.view().gives_way() {
             let c = &mut self.cpus[cpu];
             c.resched_at = c.resched_at.min(self.now);
             self.touch(cpu);

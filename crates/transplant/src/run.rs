@@ -1,8 +1,8 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
-use crate::board::{Accounts, Board};
+use crate::board::{Accounts, Board, EPOCH_NS};
 use crate::cpu::{Current, Next};
-use crate::load::Image;
+use crate::kernel::Kernel;
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
@@ -38,6 +38,8 @@ pub enum Setting {
 /// The full input of a run.
 pub struct Setup<'a> {
     pub machine: &'a Machine,
+    /// The image's shared object.
+    pub object: &'a Path,
     /// The release that the tree is of: channels and policies have its rules.
     pub history: History,
     /// Settings from the start.
@@ -55,26 +57,26 @@ pub struct Setup<'a> {
     pub clock: Option<&'a AtomicU64>,
 }
 
-/// Runs a workload on the image's kernel, to the workload's end. An image serves one run in its life.
+/// Runs a workload on the image's kernel, to the workload's end. A process makes one run.
 ///
 /// # Errors
 /// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
-pub fn simulate(setup: Setup<'_>, image: &mut Image, sink: &mut dyn Sink) -> Result<SimReport> {
-    let Setup { machine, history, settings, changes, mut workload, seed, background, stop, clock } = setup;
+pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
+    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } = setup;
     if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
         return Err(Error::input("backend 'code' simulates one machine: no virtual ones, and none behind a link")
             .help("take backend 'sim' for these"));
     }
     confine(&mut workload, machine)?;
-    image.boot(machine, seed)?;
-    settings.iter().try_for_each(|s| set(image, s))?;
+    let mut kernel = Kernel::boot(object, machine, seed, EPOCH_NS)?;
+    settings.iter().try_for_each(|s| set(&mut kernel, s))?;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
         measure_from: workload.warmup.0,
         changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
-    let mut board = Board::new(machine, image, history, sink);
+    let mut board = Board::new(machine, kernel, history, sink);
     board.accounts.measure_from = workload.warmup.0;
     let starters = load(&mut board, workload)?;
     if background {
@@ -96,10 +98,10 @@ pub fn simulate(setup: Setup<'_>, image: &mut Image, sink: &mut dyn Sink) -> Res
 }
 
 /// A setting of the kernel takes effect.
-fn set(image: &mut Image, setting: &Setting) -> Result<()> {
+fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
     match setting {
-        Setting::Feature(name, on) => image.feature(name, *on),
-        Setting::Tunable(name, value) => image.tunable(name, value),
+        Setting::Feature(name, on) => kernel.set_feature(name, *on),
+        Setting::Tunable(name, value) => kernel.set_tunable(name, value),
     }
 }
 
@@ -223,7 +225,7 @@ impl Outside {
             self.measure_from = NEVER;
         }
         while let Some((_, settings)) = self.changes.pop_front_if(|(at, _)| *at <= board.now) {
-            settings.iter().try_for_each(|s| set(board.image, s))?;
+            settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
         }
         while let Some((_, later)) = self.later.pop_front_if(|(at, _)| *at <= board.now) {
             board.change(later);
@@ -311,7 +313,7 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
 
 /// The kernel's own counters.
 fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
-    let text = board.image.schedstat();
+    let text = board.kernel.image().schedstat();
     schedstat::parse(Path::new("the image's /proc/schedstat"), text.as_bytes())
 }
 
@@ -332,7 +334,7 @@ fn settle_accounts(board: &mut Board<'_>) {
 fn runtime_ns(board: &mut Board<'_>, task: TaskId) -> u64 {
     match board.tasks[task].pid {
         0 => 0,
-        pid => board.image.usage(pid).runtime_ns,
+        pid => board.kernel.usage(pid).runtime_ns,
     }
 }
 
@@ -390,7 +392,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         found.schedstat = Some(counted);
         found.warnings.extend(warnings);
     }
-    found.warnings.extend(board.image.warnings());
+    found.warnings.extend(board.kernel.warnings());
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let accounts = &board.accounts;
     let sums = [

@@ -153,17 +153,17 @@ impl Board<'_> {
 
     /// The current task continues in user mode, or gives way first.
     pub fn return_to_user(&mut self, cpu: CpuId) {
-        let view = self.image.view();
+        let view = self.kernel.view();
         let costs = &self.machine.costs;
         if view.gives_way() {
             return self.begin(cpu, Next::Schedule, costs.schedule_preempt_ns);
         }
         if view.has_user_work() {
-            self.image.user_work();
+            self.kernel.image().user_work();
             return self.settle_after(cpu);
         }
         if view.is_parked() {
-            self.image.resume();
+            self.kernel.image().resume();
             return self.settle_after(cpu);
         }
         let Some(curr) = self.cpus[cpu].current.program() else { return };

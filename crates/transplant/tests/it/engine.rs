@@ -1,0 +1,1 @@
+//! A small engine: a few programs, no costs.
