@@ -90,6 +90,7 @@ int img_boot(const struct img_machine *machine)
 	init_cpu_present(cpu_possible_mask);
 	img_groups_init();
 	sched_init();
+	img_tasks_weigh();
 	tick_init();
 	timers();
 	hrtimers_init();

@@ -45,6 +45,7 @@ struct task_struct *img_idle_new(int cpu);
 struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
+void img_tasks_weigh(void);
 /* kthreads.c */
 int img_threads_create(unsigned int cpu);
 /* groups.c */

@@ -47,9 +47,14 @@ int img_pid_new(struct task_struct *p)
 	return pids++;
 }
 
+/* Before sched_init(), which makes init_task an idle task, and behind it: only there it gets the weight of nice 0. */
 void img_tasks_init(void)
 {
 	memcpy(&pristine, &init_task, sizeof(pristine));
+}
+void img_tasks_weigh(void)
+{
+	pristine.se.load = init_task.se.load;
 }
 
 static struct task_struct *copy_of(struct task_struct *from)
@@ -121,6 +126,13 @@ static int attributes(struct task_struct *p, const struct img_attr *attr)
 	};
 
 	return sched_setattr_nocheck(p, &to);
+}
+
+/* All tasks share init's handlers; kernel/signal.c. */
+struct sighand_struct *__lock_task_sighand(struct task_struct *p, unsigned long *flags)
+{
+	spin_lock_irqsave(&p->sighand->siglock, *flags);
+	return p->sighand;
 }
 
 static struct signal_struct *signals_of(int tgid)

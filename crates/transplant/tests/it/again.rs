@@ -56,6 +56,8 @@ pub struct Ended {
 /// Runs `inside` in a process of its own with the image; `test` is the path of the calling test.
 pub fn again(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Ended> {
     if let Some(path) = std::env::var_os(AGAIN) {
+        // The harness leaves its line open.
+        println!();
         inside(Image::load(path.as_ref()).unwrap());
         return None;
     }

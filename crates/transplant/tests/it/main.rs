@@ -4,4 +4,5 @@
 
 mod again;
 mod boot;
+mod drive;
 mod engine;
