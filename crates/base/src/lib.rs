@@ -32,7 +32,7 @@ pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use hash::content_hash;
 pub use natural::{Natural, natural};
 pub use random::Stream;
-pub use row::Row;
+pub use row::TextRow;
 pub use time::Ns;
 pub use user::own_uid;
 pub use version::Version;

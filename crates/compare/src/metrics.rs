@@ -77,18 +77,18 @@ fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String>
 
 /// The metrics of workloads beside those that all have: declared series, and figures of commands.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownMetrics {
     series: Vec<Declared>,
     figures: Vec<String>,
 }
 
-impl Known {
+impl KnownMetrics {
     /// The metrics of all these workloads.
     ///
     /// # Errors
     /// When a workload's own table or file is wrong.
-    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<Known> {
-        let mut known = Known::default();
+    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<KnownMetrics> {
+        let mut known = KnownMetrics::default();
         let mut last = None;
         for spec in specs {
             // Cells of one load lie side by side.

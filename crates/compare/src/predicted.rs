@@ -9,7 +9,7 @@
 //! if its interval holds 0.
 
 use crate::agreement::numbers_of;
-use crate::agreement::rows::{Row, of_changes};
+use crate::agreement::rows::{MetricRow, of_changes};
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
 use schedlab_base::Backend;
@@ -56,7 +56,7 @@ pub struct Predicted {
 
 /// A load on a machine, with its runs under both variants.
 #[derive(Debug)]
-pub struct Place {
+pub struct LoadOnMachine {
     /// The machine of the real runs.
     pub machine: String,
     /// Workload and load.
@@ -69,7 +69,7 @@ pub struct Place {
 
 /// The move of a row's mean on one side.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Move {
+pub struct MeanMove {
     /// The means, in the row's unit: under the base, under the variant.
     pub means: [f64; 2],
     /// The change, per cent of the first.
@@ -78,10 +78,10 @@ pub struct Move {
     pub half: Option<f64>,
 }
 
-impl Place {
+impl LoadOnMachine {
     /// The places of the real runs, in their order.
-    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<Place> {
-        let mut all: Vec<Place> = Vec::new();
+    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<LoadOnMachine> {
+        let mut all: Vec<LoadOnMachine> = Vec::new();
         let mut seen: Vec<(&str, &str, &str)> = Vec::new();
         for record in records.iter().filter(|r| r.backend == Backend::Vm) {
             let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
@@ -100,7 +100,7 @@ impl Place {
                 };
                 records.iter().filter(is).cloned().collect()
             };
-            all.push(Place {
+            all.push(LoadOnMachine {
                 machine: place.0.to_owned(),
                 load: format!("{} {}", place.1, place.2),
                 real: [of(Backend::Vm, base), of(Backend::Vm, variant)],
@@ -113,15 +113,15 @@ impl Place {
     ///
     /// # Errors
     /// The reason why it has none, in words: it was not measured, or it is 0 under the base.
-    pub fn real(&self, row: &Row) -> Result<Move, String> {
-        Move::of(row, &self.real)
+    pub fn real(&self, row: &MetricRow) -> Result<MeanMove, String> {
+        MeanMove::of(row, &self.real)
     }
     /// The move of a row in the simulation.
     ///
     /// # Errors
-    /// As [`Place::real`].
-    pub fn simulated(&self, row: &Row) -> Result<Move, String> {
-        Move::of(row, &self.simulated)
+    /// As [`LoadOnMachine::real`].
+    pub fn simulated(&self, row: &MetricRow) -> Result<MeanMove, String> {
+        MeanMove::of(row, &self.simulated)
     }
     /// The number of real runs under the variant of which there are fewer.
     pub fn runs(&self) -> usize {
@@ -129,18 +129,18 @@ impl Place {
     }
 }
 
-impl Move {
-    fn of(row: &Row, side: &[Vec<Record>; 2]) -> Result<Move, String> {
+impl MeanMove {
+    fn of(row: &MetricRow, side: &[Vec<Record>; 2]) -> Result<MeanMove, String> {
         let values = [numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?];
         let pct = change_pct(&values).ok_or("it is 0 before the change")?;
-        Ok(Move { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
+        Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
     /// Whether one of its means is at least `least`.
     pub(crate) fn reaches(&self, least: f64) -> bool {
         self.means.iter().any(|m| *m >= least)
     }
     /// Whether the difference of its means has no meaning in a comparison of both sides.
-    fn is_slack(&self, row: &Row) -> bool {
+    fn is_slack(&self, row: &MetricRow) -> bool {
         (self.means[1] - self.means[0]).abs() <= row.slack
     }
 }
@@ -148,7 +148,7 @@ impl Move {
 /// The predictions, in the order of the records and of the rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
-    for place in Place::all(records, base, variant) {
+    for place in LoadOnMachine::all(records, base, variant) {
         for (row, is_known) in of_changes().filter_map(|row| one(row, &place)) {
             if is_known {
                 all.rows.push(row);
@@ -161,7 +161,7 @@ pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
 }
 
 /// A row that moved, and whether its real change is known.
-fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
+fn one(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, bool)> {
     let (real, simulated) = (place.real(row).ok()?, place.simulated(row).ok()?);
     let (real_pct, half, simulated_pct) = (real.pct, real.half?, simulated.pct);
     let enough = real.reaches(row.enough) && simulated.reaches(row.enough);

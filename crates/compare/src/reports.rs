@@ -17,7 +17,7 @@ const CHANGE: f64 = 2.0;
 /// A report, and what it claims.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct PublicReport {
     /// The name of its experiment.
     pub name: String,
     /// What is reported, in a line.
@@ -75,7 +75,7 @@ enum Divisor {
 /// What becomes of a claim or a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The runs do not show it.
     Not,
     /// Too few runs tell: their 95 % interval has both sides of the bound.
@@ -86,14 +86,14 @@ pub enum Verdict {
     Reproduced,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Not => "not",
-            Verdict::Unclear => "unclear",
-            Verdict::Direction => "direction",
-            Verdict::Reproduced => "reproduced",
+            ClaimVerdict::Not => "not",
+            ClaimVerdict::Unclear => "unclear",
+            ClaimVerdict::Direction => "direction",
+            ClaimVerdict::Reproduced => "reproduced",
         }
     }
 }
@@ -115,7 +115,7 @@ pub struct JudgedClaim {
     /// The published quotient, from and to.
     pub published: Option<[f64; 2]>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
 }
 
 /// A report, judged.
@@ -133,7 +133,7 @@ pub struct JudgedReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The lowest verdict of its claims.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// Its claims.
     pub claims: Vec<JudgedClaim>,
     /// Warnings about its runs.
@@ -150,16 +150,16 @@ impl JudgedReport {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    report: Vec<Report>,
+struct ReportsFile {
+    report: Vec<PublicReport>,
 }
 
 /// Reads a file of reports.
 ///
 /// # Errors
 /// Where it is not one, and for claims without a direction or with two.
-pub fn read(text: &str) -> Result<Vec<Report>> {
-    let file: File = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
+pub fn read(text: &str) -> Result<Vec<PublicReport>> {
+    let file: ReportsFile = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
     for (report, claim) in file.report.iter().flat_map(|r| r.claims.iter().map(move |c| (r, c))) {
         if claim.above.is_some() == claim.below.is_some() {
             let text =
@@ -170,7 +170,7 @@ pub fn read(text: &str) -> Result<Vec<Report>> {
     Ok(file.report)
 }
 
-impl Report {
+impl PublicReport {
     /// Judges the report by its experiment's runs.
     ///
     /// # Errors
@@ -178,16 +178,16 @@ impl Report {
     pub fn judge(&self, runs: &Comparison) -> Result<JudgedReport> {
         let judged = |c: &Claim| c.judge(runs).map_err(|e| e.context(format!("report {}", self.name)));
         let claims = self.claims.iter().map(judged).collect::<Result<Vec<_>>>()?;
-        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(Verdict::Not);
+        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(ClaimVerdict::Not);
         Ok(JudgedReport {
             name: self.name.clone(),
             title: self.title.clone(),
             source: self.source.clone(),
             said: self.said.clone(),
             why: match verdict {
-                Verdict::Not => self.why_not.clone(),
-                Verdict::Direction => self.why_size.clone(),
-                Verdict::Unclear | Verdict::Reproduced => None,
+                ClaimVerdict::Not => self.why_not.clone(),
+                ClaimVerdict::Direction => self.why_size.clone(),
+                ClaimVerdict::Unclear | ClaimVerdict::Reproduced => None,
             },
             verdict,
             claims,
@@ -254,12 +254,12 @@ fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
 }
 
 /// `direction`: whether it is the reported one; `None`: the runs can't tell.
-fn verdict(direction: Option<bool>, size: Option<bool>) -> Verdict {
+fn verdict(direction: Option<bool>, size: Option<bool>) -> ClaimVerdict {
     match (direction, size) {
-        (Some(false), _) => Verdict::Not,
-        (None, _) => Verdict::Unclear,
-        (Some(true), Some(false)) => Verdict::Direction,
-        (Some(true), _) => Verdict::Reproduced,
+        (Some(false), _) => ClaimVerdict::Not,
+        (None, _) => ClaimVerdict::Unclear,
+        (Some(true), Some(false)) => ClaimVerdict::Direction,
+        (Some(true), _) => ClaimVerdict::Reproduced,
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
         let rows = [(Some(false), Some(true)), (None, None), (Some(true), Some(false)), (Some(true), None)];
         assert_eq!(
             rows.map(|(direction, size)| verdict(direction, size)),
-            [Verdict::Not, Verdict::Unclear, Verdict::Direction, Verdict::Reproduced]
+            [ClaimVerdict::Not, ClaimVerdict::Unclear, ClaimVerdict::Direction, ClaimVerdict::Reproduced]
         );
     }
 

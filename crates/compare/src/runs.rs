@@ -10,7 +10,7 @@ pub use differs::alike;
 
 use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
 use schedlab_record::cell_hash;
-use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
+use schedlab_record::holdings::{EXPERIMENT_FILE, HeldCell, HeldRun, RunHead, holdings, is_cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub struct ListedCell {
     pub experiments: Vec<String>,
     /// Its subject; `None` if its record can't be read.
     #[serde(flatten)]
-    pub of: Option<Of>,
+    pub of: Option<CellSubject>,
     /// Seeds of its runs, ascending.
     pub seeds: Vec<u64>,
     /// Time at which the last of them was stored, UTC to the minute.
@@ -56,7 +56,7 @@ pub struct ListedCell {
 
 /// The subject of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Of {
+pub struct CellSubject {
     /// The workload.
     pub workload: String,
     /// The load.
@@ -78,11 +78,11 @@ fn is_zero(n: &usize) -> bool {
 impl ListedCell {
     fn of(held: HeldCell) -> ListedCell {
         let first = held.runs.first();
-        let head = first.map(|r| Head::of(&r.run));
+        let head = first.map(|r| RunHead::of(&r.run));
         let (of, outdated, error) = match &head {
             Some(Ok(head)) => {
                 let outdated = head.outdated().or_else(|| named_otherwise(head, &held));
-                (Some(Of::head(head)), outdated, None)
+                (Some(CellSubject::head(head)), outdated, None)
             }
             Some(Err(e)) => (None, None, Some(e.to_string())),
             None => (None, None, None),
@@ -109,7 +109,7 @@ impl ListedCell {
 }
 
 /// Why runs of a real kernel would not be found in a folder of that name: their record makes another one.
-fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
+fn named_otherwise(head: &RunHead, held: &HeldCell) -> Option<String> {
     let made = head.backend.made_by().filter(|_| head.is_live())?;
     let record = held.runs.first()?.run.outline().ok()?;
     (made != Backend::Sim && cell_hash(&record) != held.name).then(|| {
@@ -117,11 +117,11 @@ fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
     })
 }
 
-impl Of {
-    fn head(head: &Head) -> Of {
+impl CellSubject {
+    fn head(head: &RunHead) -> CellSubject {
         // A record may come from anywhere: its names must stay names.
         let name = |text: &str| printable::name(text).into_owned();
-        Of {
+        CellSubject {
             workload: name(&head.workload),
             load: name(&head.load),
             variant: name(head.variant()),

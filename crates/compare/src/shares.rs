@@ -30,16 +30,16 @@ pub struct Shares {
     /// Records lost for lack of room.
     pub lost: u64,
     /// The kernel's functions, by their own samples, most first; or the functions asked for.
-    pub functions: Vec<Row>,
+    pub functions: Vec<ShareRow>,
     /// User mode by object, most samples first.
-    pub objects: Vec<Row>,
+    pub objects: Vec<ShareRow>,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 /// A function's or an object's part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ShareRow {
     /// Its name. A function that was renamed has the name that was asked for.
     pub name: String,
     /// Its name in this kernel, if that is another.

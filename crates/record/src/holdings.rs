@@ -63,7 +63,7 @@ pub struct HeldRun {
 
 /// The part of a record that describes its cell, read without the rest.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Head {
+pub struct RunHead {
     /// The schema.
     pub schema: String,
     /// The version that made it.
@@ -91,12 +91,12 @@ struct Named {
     name: String,
 }
 
-impl Head {
+impl RunHead {
     /// Reads the head of a run's record.
     ///
     /// # Errors
     /// When the record can't be read, or the file is no record.
-    pub fn of(run: &RunDir) -> Result<Head> {
+    pub fn of(run: &RunDir) -> Result<RunHead> {
         let file = run.path.join(RECORD_FILE);
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
         serde_json::from_str(&text).map_err(|e| {
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!((held.len(), held[0].name.as_str(), seeds), (1, lab.cell.as_str(), vec![9, 10]));
         let files = fs::read_dir(&held[0].runs[0].run.path).unwrap().flatten();
         assert_eq!(held[0].runs[0].bytes, files.map(|f| f.metadata().unwrap().len()).sum::<u64>());
-        let head = Head::of(&held[0].runs[0].run).unwrap();
+        let head = RunHead::of(&held[0].runs[0].run).unwrap();
         assert_eq!((head.machine(), head.variant(), head.load.as_str()), ("tiny", "v4.5", "2x24"));
         assert!(holdings(&root.join("nowhere")).is_err());
     }
@@ -397,23 +397,23 @@ mod tests {
     #[test]
     fn runs_of_other_versions_say_which() {
         let lab = lab();
-        let head = Head::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
+        let head = RunHead::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
         assert_eq!(head.outdated(), None);
         let told = |backend: Backend, model: u32| {
-            Head { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
+            RunHead { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
         };
         assert!(told(Backend::Sim, 3).contains("simulated by model 3"));
         assert!(told(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
         assert_eq!(told(Backend::Vm, crate::WATCHING), "");
-        let newer = |model: u32| Head { model, ..head.clone() }.is_newer();
+        let newer = |model: u32| RunHead { model, ..head.clone() }.is_newer();
         assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
         let live = |backend: Backend, mode: Option<&str>| {
             let guest = mode.map(|mode| GuestHead { mode: mode.into() });
-            Head { backend: backend.into(), guest, ..head.clone() }.is_live()
+            RunHead { backend: backend.into(), guest, ..head.clone() }.is_live()
         };
         assert!(live(Backend::Host, None) && live(Backend::Vm, Some("real-time")) && live(Backend::Vm, None));
         assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(VIRTUAL_TIME)));
-        let other = Head { schema: "schedlab/record/0".into(), ..head };
+        let other = RunHead { schema: "schedlab/record/0".into(), ..head };
         assert!(!other.is_newer());
         assert!(other.outdated().unwrap().contains("schedlab/record/0"));
     }

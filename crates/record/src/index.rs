@@ -56,31 +56,31 @@ impl Stamp {
 }
 
 /// A record that was read, for the index.
-pub struct Read {
+pub struct ReadOutline {
     stamp: Option<Stamp>,
     /// The record, without what outlines do not have.
     pub record: Record,
 }
 
-impl Read {
+impl ReadOutline {
     /// Reads a run's outline.
     ///
     /// # Errors
     /// As [`RunDir::outline`].
-    pub fn outline(run: &RunDir) -> Result<Read> {
+    pub fn outline(run: &RunDir) -> Result<ReadOutline> {
         // Before it is read: if another record takes its place meanwhile, the row must not pass for that one's.
         let stamp = Stamp::of(run);
-        Ok(Read { stamp, record: run.outline()? })
+        Ok(ReadOutline { stamp, record: run.outline()? })
     }
     /// A record that needs no row.
-    pub fn known(record: Record) -> Read {
-        Read { stamp: None, record }
+    pub fn known(record: Record) -> ReadOutline {
+        ReadOutline { stamp: None, record }
     }
 }
 
 /// What the runs of a cell have in common.
 #[derive(Serialize, Deserialize)]
-struct Common {
+struct CellPart {
     model: u32,
     backend: Origin,
     machine: Machine,
@@ -96,7 +96,7 @@ struct Common {
 
 /// What a run has by itself.
 #[derive(Serialize, Deserialize)]
-struct Own {
+struct RunPart {
     seed: u64,
     drawn: Vec<Drawn>,
     duration: Ns,
@@ -128,18 +128,18 @@ pub fn place(run: &RunDir) -> Option<(&Path, String)> {
 pub struct Index {
     root: PathBuf,
     files: Vec<Indexed>,
-    rows: HashMap<String, Row>,
+    rows: HashMap<String, RowPlace>,
 }
 
 /// A file of the index.
 struct Indexed {
     path: PathBuf,
     text: String,
-    cells: Vec<(Range<usize>, OnceLock<Option<Common>>)>,
+    cells: Vec<(Range<usize>, OnceLock<Option<CellPart>>)>,
 }
 
 /// The place of a row.
-struct Row {
+struct RowPlace {
     stamp: Stamp,
     file: usize,
     cell: usize,
@@ -192,7 +192,7 @@ impl Index {
                         seconds: seconds.parse().ok()?,
                         nanoseconds: nanoseconds.parse().ok()?,
                     };
-                    let row = Row { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
+                    let row = RowPlace { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
                     // Files come in no order of time: of two rows the later record's holds.
                     if rows.get(name).is_none_or(|other| other.stamp <= row.stamp) {
                         rows.insert(name.to_owned(), row);
@@ -210,7 +210,7 @@ impl Index {
         let (cell, common) = file.cells.get(row.cell)?;
         let read = || serde_json::from_str(&file.text[cell.clone()]).ok();
         let common = common.get_or_init(read).as_ref()?;
-        let own: Own = serde_json::from_str(&file.text[row.json.clone()]).ok()?;
+        let own: RunPart = serde_json::from_str(&file.text[row.json.clone()]).ok()?;
         let series = own.series.into_iter().map(|(name, s)| Some((name, s.series()?)));
         Some(Record {
             schema: RECORD_SCHEMA.to_owned(),
@@ -239,7 +239,7 @@ impl Index {
         })
     }
     /// The row of a run, if its record has not changed since.
-    fn fresh(&self, run: &RunDir) -> Option<&Row> {
+    fn fresh(&self, run: &RunDir) -> Option<&RowPlace> {
         let (_, name) = place(run)?;
         self.rows.get(&name).filter(|row| Stamp::of(run) == Some(row.stamp))
     }
@@ -255,12 +255,12 @@ impl Index {
     ///
     /// # Errors
     /// When the disk does not take them; the index is as it was then.
-    pub fn add(&self, read: &[(&RunDir, &Read)]) -> Result<()> {
-        let mut text = Text::of(read)?;
+    pub fn add(&self, read: &[(&RunDir, &ReadOutline)]) -> Result<()> {
+        let mut text = IndexText::of(read)?;
         if self.files.len() < MOST_FILES {
             return text.write(&self.root).map(|_| ());
         }
-        let mut rows: Vec<(&String, &Row)> = self.rows.iter().collect();
+        let mut rows: Vec<(&String, &RowPlace)> = self.rows.iter().collect();
         rows.sort_by_key(|(name, _)| *name);
         for (name, row) in rows {
             let run = RunDir { path: self.root.join(name) };
@@ -274,11 +274,11 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::add`].
-    pub fn rebuild(&self, all: &[(&RunDir, &Read)]) -> Result<()> {
-        self.replace(Text::of(all)?)
+    pub fn rebuild(&self, all: &[(&RunDir, &ReadOutline)]) -> Result<()> {
+        self.replace(IndexText::of(all)?)
     }
     /// Writes a file and removes those that were read, which it stands for.
-    fn replace(&self, text: Text) -> Result<()> {
+    fn replace(&self, text: IndexText) -> Result<()> {
         let written = text.write(&self.root)?;
         for file in self.files.iter().filter(|f| f.path != written) {
             // Another process may have been faster; a file that stays does no harm.
@@ -295,15 +295,15 @@ fn head(body: &str) -> String {
 
 /// A file of the index in the making.
 #[derive(Default)]
-struct Text {
+struct IndexText {
     body: String,
     cells: HashMap<String, usize>,
 }
 
-impl Text {
-    fn of(read: &[(&RunDir, &Read)]) -> Result<Text> {
-        let mut text = Text::default();
-        for (run, Read { stamp, record }) in read {
+impl IndexText {
+    fn of(read: &[(&RunDir, &ReadOutline)]) -> Result<IndexText> {
+        let mut text = IndexText::default();
+        for (run, ReadOutline { stamp, record }) in read {
             if let Some(stamp) = stamp {
                 text.row(run, *stamp, record)?;
             }
@@ -313,7 +313,7 @@ impl Text {
     fn row(&mut self, run: &RunDir, stamp: Stamp, record: &Record) -> Result<()> {
         let Some((_, name)) = place(run) else { return Ok(()) };
         let r = record.clone();
-        let common = Common {
+        let common = CellPart {
             model: r.model,
             backend: r.backend,
             machine: r.machine,
@@ -326,7 +326,7 @@ impl Text {
             load: r.load,
             observe: r.observe,
         };
-        let own = Own {
+        let own = RunPart {
             seed: r.seed,
             drawn: r.drawn,
             duration: r.found.duration,

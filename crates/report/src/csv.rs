@@ -2,7 +2,7 @@
 
 use crate::{Exporter, groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::comparison::{Cell, CellStat};
 use std::io::{self, Write};
 
 /// The exporter.
@@ -51,7 +51,7 @@ impl Exporter for Csv {
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> Vec<String> {
     let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let mut f = vec![
         harmless(&c.experiment),
@@ -65,14 +65,14 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
         harmless(metric),
     ];
     match stat {
-        Stat::Measured(m) => f.extend([
+        CellStat::Measured(m) => f.extend([
             harmless(&m.unit),
             m.better.name().to_owned(),
             m.mean.to_string(),
             text(m.std_pct),
             String::new(),
         ]),
-        Stat::Missing { missing } => {
+        CellStat::Missing { missing } => {
             f.extend([String::new(), String::new(), String::new(), String::new(), harmless(missing)]);
         }
     }

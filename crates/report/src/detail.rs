@@ -8,7 +8,7 @@ use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use schedlab_compare::stats::Verdict;
 use schedlab_record::Better;
 use schedlab_record::Published;
@@ -92,16 +92,16 @@ fn line(
     c: &Comparison,
     cell: &Cell,
     metric: &str,
-    stat: &Stat,
+    stat: &CellStat,
     published: Option<&Published>,
     with_published: bool,
     notes: &mut Vec<String>,
 ) -> String {
     let (mean, std) = match stat {
-        Stat::Measured(m) => {
+        CellStat::Measured(m) => {
             (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
         }
-        Stat::Missing { missing } => {
+        CellStat::Missing { missing } => {
             let note = format!("{metric}: {missing}");
             if !notes.contains(&note) {
                 notes.push(note);
@@ -116,7 +116,7 @@ fn line(
     };
     let row = row(c, cell, metric);
     // The flag stands behind the mean and takes a column of the spread.
-    let flag = row.map_or("", Row::flag);
+    let flag = row.map_or("", ComparisonRow::flag);
     let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {
         text.push_str(&format!("{:>9}", published.map_or_else(String::new, |p| value(p.value, &p.unit))));
@@ -127,13 +127,13 @@ fn line(
     text
 }
 
-fn change(row: &Row) -> String {
+fn change(row: &ComparisonRow) -> String {
     let pct = row.change_pct.map_or_else(|| "new".to_owned(), percent);
     let interval = row.ci95_pct.map_or_else(String::new, |[a, b]| format!("[{}, {}]", signed(a), signed(b)));
     format!("{pct:>9} {interval:<16} {}", verdict(row))
 }
 
-fn verdict(row: &Row) -> String {
+fn verdict(row: &ComparisonRow) -> String {
     match row.verdict {
         Verdict::Unclear => {
             row.detectable_pct.filter(|d| *d < 1000.0).map_or("~".to_owned(), |d| format!("~({d:.0}%)"))

@@ -9,7 +9,7 @@ use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Gap, Row, Stat, gaps};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
@@ -43,7 +43,7 @@ struct Suite<'a> {
 
 /// A metric of a variant: a row, or a row that is missing.
 enum Test<'a> {
-    Row { cell: &'a Cell, row: &'a Row },
+    Row { cell: &'a Cell, row: &'a ComparisonRow },
     Gap(&'a Gap<'a>),
 }
 
@@ -111,7 +111,7 @@ impl Test<'_> {
     fn words(&self) -> String {
         let (r, mean) = match self {
             Test::Gap(gap) => return gap.why.clone(),
-            Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(Stat::measured)),
+            Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(CellStat::measured)),
         };
         let mean = mean.map_or_else(String::new, |m| format!("{}, ", value(m.mean, &m.unit)));
         let change = r.change_pct.map_or_else(|| "new".to_owned(), percent);

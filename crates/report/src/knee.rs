@@ -4,7 +4,7 @@ use crate::number::{count, value};
 use crate::text::wrap;
 use crate::uncertainty::of_one;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, CellStat, Measured};
 use schedlab_compare::knees::{Knees, TriedLoad};
 use schedlab_record::{Better, MODEL};
 use std::collections::BTreeMap;
@@ -123,6 +123,6 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
         folders: Vec::new(),
         watched: None,
         computer: None,
-        metrics: BTreeMap::from([(k.limit.metric.clone(), Stat::Measured(measured))]),
+        metrics: BTreeMap::from([(k.limit.metric.clone(), CellStat::Measured(measured))]),
     }
 }

@@ -41,7 +41,7 @@ pub mod validation;
 pub use usec::none_in as no_schbench;
 
 use schedlab_base::{Error, Result};
-use schedlab_compare::comparison::{Cell, Row};
+use schedlab_compare::comparison::{Cell, ComparisonRow};
 use schedlab_compare::{Comparison, Published};
 use schedlab_record::metric::of_program;
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub trait Exporter: Sync {
 }
 
 /// A row of the table of exporters.
-pub struct Form {
+pub struct ReportForm {
     /// Its name in options.
     pub name: &'static str,
     /// The usual extension of its files.
@@ -68,47 +68,62 @@ pub struct Form {
 }
 
 /// Every form; the first is the default.
-pub const EXPORTERS: &[Form] = &[
-    Form {
+pub const EXPORTERS: &[ReportForm] = &[
+    ReportForm {
         name: "table",
         extension: "txt",
         about: "a matrix for each load: metrics by variants, at most 78 columns",
         exporter: &table::Table,
     },
-    Form {
+    ReportForm {
         name: "detail",
         extension: "txt",
         about: "every figure with its spread, interval and power, at most 78 columns",
         exporter: &detail::Detail,
     },
-    Form {
+    ReportForm {
         name: "lkml",
         extension: "txt",
         about: "the table of schedtests, as in mails to LKML",
         exporter: &lkml::Lkml,
     },
-    Form { name: "markdown", extension: "md", about: "one Markdown table", exporter: &markdown::Markdown },
-    Form {
+    ReportForm {
+        name: "markdown",
+        extension: "md",
+        about: "one Markdown table",
+        exporter: &markdown::Markdown,
+    },
+    ReportForm {
         name: "normal",
         extension: "txt",
         about: "means in multiples of the baseline's, with their spread",
         exporter: &normal::Normal,
     },
-    Form {
+    ReportForm {
         name: "ranked",
         extension: "txt",
         about: "one line for each change, losses first, at most 78 columns",
         exporter: &ranked::Ranked,
     },
-    Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
-    Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },
+    ReportForm {
+        name: "csv",
+        extension: "csv",
+        about: "one line for each cell and metric",
+        exporter: &csv::Csv,
+    },
+    ReportForm {
+        name: "json",
+        extension: "json",
+        about: "schedlab/comparison/1, whole",
+        exporter: &json::Json,
+    },
 ];
 
 /// The form of that name.
 ///
 /// # Errors
 /// When there is none; the error offers the nearest name.
-pub fn form(name: &str) -> Result<&'static Form> {
+pub fn form(name: &str) -> Result<&'static ReportForm> {
     EXPORTERS
         .iter()
         .find(|f| f.name == name)
@@ -116,7 +131,7 @@ pub fn form(name: &str) -> Result<&'static Form> {
 }
 
 /// The row that compares this cell with its baseline in a metric.
-fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
+fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a ComparisonRow> {
     c.comparisons.iter().find(|r| r.is_of(cell) && r.metric == metric)
 }
 

@@ -10,7 +10,7 @@ use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, heading, legend, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Measured, Row};
+use schedlab_compare::comparison::{Cell, ComparisonRow, Measured};
 use schedlab_record::Better;
 use std::io::{self, Write};
 
@@ -77,7 +77,7 @@ impl Cut {
     }
 }
 
-fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) -> Title {
+fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &ComparisonRow) -> Title {
     let (machine, how) = (heading::place(c, group), cell.how());
     let place = format!(
         "{machine}, {how} {}, {} each",
@@ -87,7 +87,7 @@ fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) ->
     (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 
-fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
+fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &ComparisonRow, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
     // One workload is the subject of the whole mail; several need names, as schedtests' cases have.
     let metric = short(&row.metric, &cell.workload);
@@ -108,7 +108,7 @@ fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> O
 }
 
 /// The change in percent, positive when it is for the better; `None` when the baseline is 0.
-fn gain(row: &Row, better: Better) -> Option<f64> {
+fn gain(row: &ComparisonRow, better: Better) -> Option<f64> {
     row.change_pct.map(|up| if better == Better::Lower { 0.0 - up } else { up })
 }
 

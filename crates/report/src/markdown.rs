@@ -5,7 +5,7 @@ use crate::uncertainty::summary;
 use crate::{Exporter, groups, legend, row, short};
 use schedlab_base::printable;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use std::io::{self, Write};
 
 /// The exporter.
@@ -38,15 +38,15 @@ impl Exporter for Markdown {
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> String {
     let (mean, std) = match stat {
-        Stat::Measured(m) => {
+        CellStat::Measured(m) => {
             (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
         }
-        Stat::Missing { missing } => (format!("- ({missing})"), String::new()),
+        CellStat::Missing { missing } => (format!("- ({missing})"), String::new()),
     };
     let r = row(c, cell, metric);
-    let mean = mean + r.map_or("", Row::flag);
+    let mean = mean + r.map_or("", ComparisonRow::flag);
     let fields = [
         cell.machine.clone(),
         format!("{} {}", cell.workload, cell.load),
@@ -109,7 +109,7 @@ fn words(c: &Comparison) -> String {
 /// Whether the other cells of its group are compared with this cell, or it is alone.
 fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     let group = c.cells.iter().filter(|other| other.same_group(cell));
-    let of_group = |r: &&Row| {
+    let of_group = |r: &&ComparisonRow| {
         (&r.backend, &r.machine, &r.workload, &r.load)
             == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
     };

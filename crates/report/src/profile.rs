@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_compare::shares::{Row, Shares};
+use schedlab_compare::shares::{ShareRow, Shares};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -66,7 +66,7 @@ fn head(s: &Shares) -> String {
     )
 }
 
-fn line(row: &Row, out: &mut dyn Write) -> io::Result<()> {
+fn line(row: &ShareRow, out: &mut dyn Write) -> io::Result<()> {
     let here = row.here.as_ref().map_or_else(String::new, |h| format!(" (here {h})"));
     let name = format!("{}{here}", row.name);
     let (total, own) = (pct(row.total_pct), pct(row.self_pct));
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use schedlab_compare::shares::PROFILE_SCHEMA;
 
-    fn row(name: &str, total: f64, own: f64) -> Row {
-        Row {
+    fn row(name: &str, total: f64, own: f64) -> ShareRow {
+        ShareRow {
             name: name.into(),
             here: name.starts_with("newidle").then(|| "sched_balance_newidle".into()),
             total: 1,

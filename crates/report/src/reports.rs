@@ -4,7 +4,7 @@
 use crate::markdown::plain;
 use crate::text::wrap;
 use schedlab_base::counted;
-use schedlab_compare::reports::{JudgedClaim, JudgedReport, Verdict};
+use schedlab_compare::reports::{ClaimVerdict, JudgedClaim, JudgedReport};
 use std::io::{self, Write};
 
 /// The reports as plain text.
@@ -90,10 +90,10 @@ fn summary(all: &[JudgedReport]) -> String {
         "Of {}, the simulator reproduces {} with the size that was published and {} of which no size was published; {} in \
          direction; {} not; of {} the runs can't tell.",
         counted(all.len(), "report"),
-        of(Verdict::Reproduced, Some(true)),
-        of(Verdict::Reproduced, Some(false)),
-        of(Verdict::Direction, None),
-        of(Verdict::Not, None),
-        of(Verdict::Unclear, None)
+        of(ClaimVerdict::Reproduced, Some(true)),
+        of(ClaimVerdict::Reproduced, Some(false)),
+        of(ClaimVerdict::Direction, None),
+        of(ClaimVerdict::Not, None),
+        of(ClaimVerdict::Unclear, None)
     )
 }

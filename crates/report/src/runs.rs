@@ -137,7 +137,7 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let digits = digits(cells);
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
     let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), false, true);
-    let word = |of: fn(&schedlab_compare::runs::Of) -> &str| {
+    let word = |of: fn(&schedlab_compare::runs::CellSubject) -> &str| {
         move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
     let plain = |head, right, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), right, false);
@@ -284,7 +284,7 @@ pub fn title(c: &ListedCell, of: &[u64]) -> String {
 mod tests {
     use super::*;
     use schedlab_base::Backend;
-    use schedlab_compare::runs::Of;
+    use schedlab_compare::runs::CellSubject;
     use schedlab_record::holdings::HeldCell;
 
     fn cell(name: &str, load: &str, variant: &str, kernel: &str) -> ListedCell {
@@ -292,7 +292,7 @@ mod tests {
         ListedCell {
             folder: format!("runs/{name}"),
             experiments: vec![word("idle-sibling")],
-            of: Some(Of {
+            of: Some(CellSubject {
                 workload: word("schbench"),
                 load: word(load),
                 variant: word(variant),

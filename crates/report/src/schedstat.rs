@@ -5,8 +5,8 @@
 use crate::number;
 use schedlab_base::Warning;
 use schedlab_record::schedstat::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DERIVED, DOMAIN_ROWS, Derived, DomainTotal, IdleType,
-    Layout, Row, Schedstat, Since, Totals,
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DERIVED, DOMAIN_ROWS, Derived, DomainTotal,
+    IdleType, Layout, Schedstat, Since, Totals,
 };
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -52,7 +52,7 @@ impl View {
     }
 }
 
-fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static Row<Balance>> {
+fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static CounterRow<Balance>> {
     BALANCE_ROWS.iter().filter(move |r| r.since == Since::Mixed || layout.has(r.since))
 }
 
@@ -70,7 +70,7 @@ pub fn table(stat: &Schedstat, view: &View) -> String {
         }
         heading(&mut out, part, stat.timestamp);
         if cpus {
-            let shown = |r: &&Row<CpuCounters>| view.all || (r.get)(&part.counters) > 0;
+            let shown = |r: &&CounterRow<CpuCounters>| view.all || (r.get)(&part.counters) > 0;
             for r in CPU_ROWS.iter().filter(shown) {
                 let value = (r.get)(&part.counters);
                 let text = if r.unit == "ns" { number::duration(value as f64) } else { value.to_string() };
@@ -148,7 +148,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
         for (level, d) in view.levels(&part) {
             let mut all = Vec::new();
             for t in view.types() {
-                let name = |r: &Row<Balance>| format!("domain{level}.{}.{}", t.kernel_name(), r.name);
+                let name = |r: &CounterRow<Balance>| format!("domain{level}.{}.{}", t.kernel_name(), r.name);
                 all.extend(balance_rows(stat.layout).map(|r| (name(r), (r.get)(&d.lb[t as usize]))));
             }
             let rows = DOMAIN_ROWS.iter().filter(|_| domains);
@@ -162,7 +162,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
 }
 
 /// D001's name of a CPU's counter; two are named by the structure that holds them.
-fn cpu_line(row: &Row<CpuCounters>) -> String {
+fn cpu_line(row: &CounterRow<CpuCounters>) -> String {
     match row.name {
         "run_delay" | "pcount" => format!("stats.rq_sched_info.{}", row.name),
         name => format!("stats.{name}"),
@@ -211,7 +211,7 @@ fn part_json(part: &Totals, layout: Layout, view: &View) -> Value {
     all
 }
 
-fn counters<S: 'static>(rows: impl Iterator<Item = &'static Row<S>>, of: &S) -> Map<String, Value> {
+fn counters<S: 'static>(rows: impl Iterator<Item = &'static CounterRow<S>>, of: &S) -> Map<String, Value> {
     rows.map(|r| (r.name.to_owned(), json!((r.get)(of)))).collect()
 }
 

@@ -14,7 +14,7 @@ pub const STAT_SCHEMA: &str = "schedlab/stat/1";
 
 /// A counted command, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stat {
+pub struct CountedCommand {
     /// [`STAT_SCHEMA`].
     pub schema: &'static str,
     /// The command in one line; "" for none.
@@ -31,9 +31,9 @@ pub struct Stat {
     pub warnings: Vec<Warning>,
 }
 
-impl Stat {
+impl CountedCommand {
     /// The counters over the runs of one command.
-    pub fn of(records: &[Record], command: &str, whole_system: bool) -> Stat {
+    pub fn of(records: &[Record], command: &str, whole_system: bool) -> CountedCommand {
         let mut names = metrics();
         names.extend(COUNTERS.iter().filter_map(|(name, _)| Some(beside(name)?.0)));
         let mut warnings: Vec<Warning> = Vec::new();
@@ -42,7 +42,7 @@ impl Stat {
                 warnings.push(w.clone());
             }
         }
-        Stat {
+        CountedCommand {
             schema: STAT_SCHEMA,
             command: command.to_owned(),
             whole_system,
@@ -169,7 +169,7 @@ mod tests {
 
     fn text(records: &[Record]) -> String {
         let mut out = Vec::new();
-        Stat::of(records, "pipe -l 1000", false).export(&mut out).unwrap();
+        CountedCommand::of(records, "pipe -l 1000", false).export(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -204,7 +204,7 @@ not counted: cache references, cache misses, branches, branch misses: this
 
     #[test]
     fn the_json_has_values_and_reasons() {
-        let json = serde_json::to_value(Stat::of(&runs(&[20, 24]), "x", false)).unwrap();
+        let json = serde_json::to_value(CountedCommand::of(&runs(&[20, 24]), "x", false)).unwrap();
         assert_eq!(json["metrics"]["perf.page_faults"]["values"], serde_json::json!([1070.0, 1070.0]));
         assert_eq!(json["metrics"]["perf.branches"]["missing"], "this machine has no such counter");
         assert_eq!((json["schema"].as_str(), json["runs"].as_u64()), (Some(STAT_SCHEMA), Some(2)));

@@ -5,7 +5,7 @@ use crate::predictions::{self, interval};
 use crate::ranked::{self, Ranked, largest_first};
 use crate::text::{WIDTH, wrap};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
@@ -117,7 +117,7 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The change that half of the undecided rows would have shown, behind a space and in brackets.
-fn would_have_shown(rows: &[&Row]) -> String {
+fn would_have_shown(rows: &[&ComparisonRow]) -> String {
     let mut shown: Vec<f64> = rows.iter().map(|r| r.detectable_pct.unwrap_or(f64::INFINITY)).collect();
     shown.sort_by(f64::total_cmp);
     match shown.get(shown.len() / 2) {

@@ -3,7 +3,7 @@
 use crate::number::{change, value};
 use crate::text::wrap;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Effect};
+use schedlab_compare::comparison::{Cell, DrawnEffect};
 use schedlab_compare::uncertainty::{Mover, Sway};
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ fn held(c: &Comparison) -> Option<String> {
     if whole == all {
         return Some(format!("Every draw by itself agrees with each of the {all} verdicts."));
     }
-    let Effect { metric, variant, load, machine, .. } = weakest;
+    let DrawnEffect { metric, variant, load, machine, .. } = weakest;
     Some(format!(
         "Every draw by itself agrees with {whole} of {all} verdicts; with the weakest ({metric} of {variant}, {load} on \
          {machine}) {n} of {of} agree."
@@ -47,7 +47,7 @@ fn held(c: &Comparison) -> Option<String> {
 /// The costs that are the strongest movers of the most figures.
 fn strongest(c: &Comparison) -> String {
     let first =
-        |e: &'_ Effect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
+        |e: &'_ DrawnEffect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
     let mut counts: Vec<(String, usize)> = Vec::new();
     for name in c.uncertainty.iter().filter_map(first) {
         match counts.iter_mut().find(|(n, _)| *n == name) {
@@ -80,9 +80,10 @@ fn strongest(c: &Comparison) -> String {
 /// When the writer fails.
 pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
-    let of =
-        |e: &&Effect| (&e.machine, &e.workload, &e.load) == (&first.machine, &first.workload, &first.load);
-    let effects: Vec<&Effect> = c.uncertainty.iter().filter(of).collect();
+    let of = |e: &&DrawnEffect| {
+        (&e.machine, &e.workload, &e.load) == (&first.machine, &first.workload, &first.load)
+    };
+    let effects: Vec<&DrawnEffect> = c.uncertainty.iter().filter(of).collect();
     if effects.is_empty() {
         return Ok(());
     }
@@ -106,7 +107,7 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
 }
 
 /// The line of a figure; `None` when no cost moves it beyond chance and all draws agree.
-fn line(c: &Comparison, e: &Effect) -> Option<String> {
+fn line(c: &Comparison, e: &DrawnEffect) -> Option<String> {
     let metric = crate::short(&e.metric, &e.workload);
     let unit =
         c.cells.iter().find_map(|cell| cell.metrics.get(&e.metric)?.measured()).map_or("", |m| &m.unit);

@@ -5,7 +5,9 @@
 use crate::markdown::plain;
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
-use schedlab_compare::agreement::{CaseResult, Discriminating, Judged, Share, Side, Validation, Verdict};
+use schedlab_compare::agreement::{
+    Agreement, AgreementShare, CaseResult, CaseSide, Discriminating, JudgedMetric, Validation,
+};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
@@ -31,11 +33,11 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         "  {:<23}{:>10}{:>10}{:>8}{:>7}{:>8}  verdict",
         "metric", "simulated", "real", "off", "within", "real's"
     )?;
-    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured) {
         let (simulated, real) = (shown(row.simulated, row), shown(row.real, row));
         let off = row.off_pct.map_or_else(|| "-".to_owned(), |pct| off(pct, row));
         let spread = row.real_spread_pct.map_or_else(|| "-".to_owned(), |s| format!("+-{}%", short(s)));
-        let mark = if row.why.is_some() && row.verdict == Verdict::Agree { " ?" } else { "" };
+        let mark = if row.why.is_some() && row.verdict == Agreement::Agree { " ?" } else { "" };
         writeln!(
             out,
             "  {:<23}{simulated:>10}{real:>10}{off:>8}{:>6}%{spread:>8}  {}{mark}",
@@ -80,7 +82,7 @@ fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
 /// The metrics that agree, whatever the scheduler.
 fn decided(case: &CaseResult) -> Vec<&str> {
     let all = case.wrong.len();
-    let same = |m: &&Judged| all > 0 && m.verdict == Verdict::Agree && m.passed_by.len() == all;
+    let same = |m: &&JudgedMetric| all > 0 && m.verdict == Agreement::Agree && m.passed_by.len() == all;
     case.metrics.iter().filter(same).map(|m| &*m.metric).collect()
 }
 
@@ -102,7 +104,7 @@ fn sides(case: &CaseResult) -> String {
     )
 }
 
-fn shown(number: Option<f64>, row: &Judged) -> String {
+fn shown(number: Option<f64>, row: &JudgedMetric) -> String {
     match number {
         Some(n) => value(n, &row.unit),
         None if row.off_pct.is_some() => String::new(),
@@ -112,7 +114,7 @@ fn shown(number: Option<f64>, row: &Judged) -> String {
 
 /// How far off the simulated value is; for distributions, which have no two numbers, the part of the values that lies
 /// elsewhere.
-fn off(pct: f64, row: &Judged) -> String {
+fn off(pct: f64, row: &JudgedMetric) -> String {
     match row.simulated {
         None => format!("{}%", short(pct)),
         Some(_) if pct.abs() < 999.5 => format!("{pct:+.0}%"),
@@ -124,7 +126,7 @@ fn short(pct: f64) -> String {
     if pct < 9.95 && pct.fract() != 0.0 { format!("{pct:.1}") } else { format!("{pct:.0}") }
 }
 
-fn share(share: Share) -> String {
+fn share(share: AgreementShare) -> String {
     format!("{} of {}", share.agree, share.measured)
 }
 
@@ -138,7 +140,7 @@ fn triple(case: &CaseResult) -> String {
 /// The metrics that were not measured, grouped by reason, in the order of the list.
 fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in case.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict == Agreement::NotMeasured) {
         let why = row.why.as_deref().unwrap_or("no reason is known");
         match all.iter_mut().find(|(w, _)| *w == why) {
             Some((_, names)) => names.push(&row.metric),
@@ -150,7 +152,7 @@ fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
 
 /// Notes on metrics that were judged.
 fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
-    let judged = case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
+    let judged = case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured);
     judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![&*m.metric]))).collect()
 }
 
@@ -185,8 +187,8 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A row of the summary: a share, and the same without metrics that the workload decides.
-fn shares(name: &str, all: Share, told: Option<Discriminating>) -> String {
-    let pct = |s: Share| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
+fn shares(name: &str, all: AgreementShare, told: Option<Discriminating>) -> String {
+    let pct = |s: AgreementShare| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
     match told {
         None => format!("{name:<44}{:>16}{:>8}\n", share(all), pct(all)),
         Some(Discriminating { by_some, .. }) => {
@@ -231,8 +233,8 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         Some(_) => (" told apart | |", " --- | --- |"),
     };
     writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
-    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
-    let row = |name: &str, s: Share, told: Option<Discriminating>| {
+    let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
+    let row = |name: &str, s: AgreementShare, told: Option<Discriminating>| {
         let more = told.map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
         format!("| {name} | {} | {} |{more}\n", share(s), pct(s))
     };
@@ -253,7 +255,7 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 
 /// The whole result in a sentence or two, as Markdown.
 pub fn sentence(all: &Validation) -> String {
-    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
+    let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
     let (controls, cases): (Vec<_>, Vec<_>) = all.cases.iter().partition(|c| c.control.is_some());
     let rejected = controls.iter().filter(|c| c.outcome.is_good()).count();
     let part = |c: &CaseResult| c.share.pct().unwrap_or(0.0);
@@ -273,7 +275,7 @@ pub fn sentence(all: &Validation) -> String {
 
 /// A case in a row. A control also names the simulated machine, since its error may be the machine.
 fn case_row(case: &CaseResult) -> String {
-    let kernel = |s: &Option<Side>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
+    let kernel = |s: &Option<CaseSide>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
     let (machine, runs) = case
         .real
         .as_ref()
@@ -291,7 +293,7 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n### {}\n\n{}\n", plain(&case.name), case.about)?;
     writeln!(out, "| metric | simulated | real | off | within | real's own | verdict |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
-    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured) {
         writeln!(
             out,
             "| {} | {} | {} | {} | {} % | {} | {} |",

@@ -1,8 +1,8 @@
 //! Whether a switched mechanism moves a real kernel as it moves the simulation, for rows that must move.
 
 use super::result::NotRun;
-use super::rows::Row;
-use crate::predicted::{MOVED_PCT, Move, Place, Predictions, predicted};
+use super::rows::MetricRow;
+use crate::predicted::{LoadOnMachine, MOVED_PCT, MeanMove, Predictions, predicted};
 use schedlab_base::Warning;
 use schedlab_record::{MODEL, Record};
 use serde::Serialize;
@@ -82,8 +82,8 @@ pub struct MustMove {
 }
 
 impl MustMove {
-    fn of(row: &'static Row, place: &Place) -> MustMove {
-        let enough = |side: Move| match side.reaches(row.enough) {
+    fn of(row: &'static MetricRow, place: &LoadOnMachine) -> MustMove {
+        let enough = |side: MeanMove| match side.reaches(row.enough) {
             true => Ok(side),
             false => Err(format!("less than {} before and after", row.enough)),
         };
@@ -173,13 +173,13 @@ pub struct SwitchedCase<'a> {
     /// The variant after it.
     pub to: &'a str,
     /// The rows that must move.
-    pub moves: &'a [&'static Row],
+    pub moves: &'a [&'static MetricRow],
 }
 
 impl ChangeResult {
     /// Judges a case by the records of both its sides.
     pub fn of(case: &SwitchedCase<'_>, records: &[Record], warnings: Vec<Warning>) -> ChangeResult {
-        let places = Place::all(records, case.from, case.to);
+        let places = LoadOnMachine::all(records, case.from, case.to);
         let of = |place| case.moves.iter().map(move |row| MustMove::of(row, place));
         let moves: Vec<MustMove> = places.iter().flat_map(of).collect();
         ChangeResult {
@@ -187,7 +187,7 @@ impl ChangeResult {
             about: case.about.to_owned(),
             from: case.from.to_owned(),
             to: case.to.to_owned(),
-            runs: places.iter().map(Place::runs).min().unwrap_or(0),
+            runs: places.iter().map(LoadOnMachine::runs).min().unwrap_or(0),
             predicted: predicted(records, case.from, case.to),
             outcome: ChangeOutcome::of(&moves),
             moves,

@@ -14,9 +14,9 @@ pub mod values;
 pub mod wrong;
 
 pub use result::{
-    CaseResult, Judgement, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation,
+    AgreementShare, CaseResult, CaseSide, Judgement, NotRun, Outcome, Tripled, VALIDATION_SCHEMA, Validation,
 };
-pub use rule::{Judged, Verdict};
-pub use traits::{Counts, OfTrait};
+pub use rule::{Agreement, JudgedMetric};
+pub use traits::{MachineCounts, TraitAgreement};
 pub use values::numbers as numbers_of;
-pub use wrong::{Discriminating, Wrong};
+pub use wrong::{Discriminating, WrongSchedulerResult};

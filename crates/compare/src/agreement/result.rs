@@ -1,9 +1,9 @@
 //! The result of a validation: case by case and over all, as plain data (docs/formats.md).
 
 use super::rows::{CLASSES, Class, ClassRow};
-use super::rule::{Judged, Verdict};
-use super::traits::{self, Counts, OfTrait};
-use super::wrong::{self, Discriminating, Tried, Wrong};
+use super::rule::{Agreement, JudgedMetric};
+use super::traits::{self, MachineCounts, TraitAgreement};
+use super::wrong::{self, Discriminating, WrongRuns, WrongSchedulerResult};
 use schedlab_base::{Origin, Warning};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
@@ -16,28 +16,28 @@ pub const LEAST_MEASURED: usize = 6;
 
 /// The measured metrics that agree: the one figure of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Share {
+pub struct AgreementShare {
     /// Metrics that agree.
     pub agree: usize,
     /// Metrics that were measured.
     pub measured: usize,
 }
 
-impl Share {
+impl AgreementShare {
     /// The share of these verdicts.
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Judged>) -> Share {
-        Share::count(rows.into_iter().map(|row| row.verdict))
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a JudgedMetric>) -> AgreementShare {
+        AgreementShare::count(rows.into_iter().map(|row| row.verdict))
     }
     /// The share of verdicts by themselves.
-    pub fn count(verdicts: impl Iterator<Item = Verdict>) -> Share {
-        let mut all = Share::default();
+    pub fn count(verdicts: impl Iterator<Item = Agreement>) -> AgreementShare {
+        let mut all = AgreementShare::default();
         verdicts.for_each(|verdict| all.add(verdict));
         all
     }
     /// Counts one verdict more.
-    pub fn add(&mut self, verdict: Verdict) {
-        self.agree += usize::from(verdict == Verdict::Agree);
-        self.measured += usize::from(verdict != Verdict::NotMeasured);
+    pub fn add(&mut self, verdict: Agreement) {
+        self.agree += usize::from(verdict == Agreement::Agree);
+        self.measured += usize::from(verdict != Agreement::NotMeasured);
     }
     /// Whether at least `part` in `of` agree.
     pub fn at_least(self, part: usize, of: usize) -> bool {
@@ -84,7 +84,7 @@ impl Outcome {
 
 /// One side of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Side {
+pub struct CaseSide {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
@@ -98,10 +98,10 @@ pub struct Side {
     pub runs: usize,
 }
 
-impl Side {
-    fn of(records: &[Record]) -> Option<Side> {
+impl CaseSide {
+    fn of(records: &[Record]) -> Option<CaseSide> {
         let first = records.first()?;
-        Some(Side {
+        Some(CaseSide {
             backend: first.backend.clone(),
             machine: first.machine.name.clone(),
             kernel: first.kernel.clone(),
@@ -116,7 +116,7 @@ impl Side {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tripled {
     /// The share of it that agrees.
-    pub share: Share,
+    pub share: AgreementShare,
     /// Metrics that agree with the simulated side as it is and three times as large, so that their agreement
     /// has no meaning.
     pub both: Vec<Cow<'static, str>>,
@@ -134,24 +134,24 @@ pub struct CaseResult {
     /// The workload's name.
     pub workload: String,
     /// The simulated side.
-    pub simulated: Option<Side>,
+    pub simulated: Option<CaseSide>,
     /// The real side.
-    pub real: Option<Side>,
+    pub real: Option<CaseSide>,
     /// For a control, the reason why it can't agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// Every metric of the list.
-    pub metrics: Vec<Judged>,
+    pub metrics: Vec<JudgedMetric>,
     /// The share that agrees.
-    pub share: Share,
+    pub share: AgreementShare,
     /// The simulated side three times as large.
     pub tripled: Tripled,
     /// The machine of its real side; `None` in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Counts>,
+    pub counts: Option<MachineCounts>,
     /// The case simulated by wrong schedulers. Empty: a control, or a result of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<WrongSchedulerResult>,
     /// The share without metrics that wrong schedulers pass; `None` if none was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Discriminating>,
@@ -176,22 +176,22 @@ impl CaseResult {
     /// The result of a case whose metrics have been judged.
     pub fn of(
         case: &Judgement<'_>,
-        metrics: Vec<Judged>,
+        metrics: Vec<JudgedMetric>,
         simulated: &[Record],
         real: &[Record],
         warnings: Vec<Warning>,
     ) -> CaseResult {
-        let share = Share::of(&metrics);
+        let share = AgreementShare::of(&metrics);
         let tripled = tripled(&metrics, case.control.is_some());
         CaseResult {
             name: case.name.to_owned(),
             about: case.about.to_owned(),
             workload: real.first().map_or_else(String::new, |r| r.workload.clone()),
-            simulated: Side::of(simulated),
-            real: Side::of(real),
+            simulated: CaseSide::of(simulated),
+            real: CaseSide::of(real),
             control: case.control.map(str::to_owned),
             outcome: outcome(share, &tripled, case.control.is_some()),
-            counts: real.first().and_then(|r| Counts::of(&r.machine.topology)),
+            counts: real.first().and_then(|r| MachineCounts::of(&r.machine.topology)),
             wrong: Vec::new(),
             told: None,
             metrics,
@@ -206,29 +206,29 @@ impl CaseResult {
     }
     /// The same with the verdicts of wrong schedulers.
     #[must_use]
-    pub fn beside(mut self, tried: &[Tried]) -> CaseResult {
+    pub fn beside(mut self, tried: &[WrongRuns]) -> CaseResult {
         self.wrong = wrong::mark(&mut self.metrics, tried);
         self.told = Discriminating::of(self.rows());
         self
     }
     /// Its metrics, each with the number of wrong schedulers that were tried.
-    pub fn rows(&self) -> impl Iterator<Item = (usize, &Judged)> {
+    pub fn rows(&self) -> impl Iterator<Item = (usize, &JudgedMetric)> {
         self.metrics.iter().map(|row| (self.wrong.len(), row))
     }
 }
 
 /// Judges the simulated side three times as large. A control may come nearer to the real side when it is
 /// three times as large; the metrics' power to tell is still checked.
-fn tripled(metrics: &[Judged], control: bool) -> Tripled {
-    let share = Share::count(metrics.iter().map(|m| m.tripled));
-    let agree = |v: Verdict| v == Verdict::Agree;
+fn tripled(metrics: &[JudgedMetric], control: bool) -> Tripled {
+    let share = AgreementShare::count(metrics.iter().map(|m| m.tripled));
+    let agree = |v: Agreement| v == Agreement::Agree;
     let both: Vec<_> =
         metrics.iter().filter(|m| agree(m.verdict) && agree(m.tripled)).map(|m| m.metric.clone()).collect();
     let rejected = both.is_empty() && (control || share.measured == 0 || !share.at_least(1, 2));
     Tripled { share, both, rejected }
 }
 
-fn outcome(share: Share, tripled: &Tripled, control: bool) -> Outcome {
+fn outcome(share: AgreementShare, tripled: &Tripled, control: bool) -> Outcome {
     match (share.at_least(1, 2), control) {
         _ if share.measured < LEAST_MEASURED => Outcome::TooLittle,
         _ if !tripled.rejected => Outcome::Failed,
@@ -261,12 +261,12 @@ pub struct NotRun {
 
 /// The agreement in one class of metrics, over all cases except controls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct OfClass {
+pub struct ClassAgreement {
     /// The class.
     pub class: Cow<'static, str>,
     /// The share.
     #[serde(flatten)]
-    pub share: Share,
+    pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Discriminating>,
@@ -284,9 +284,9 @@ pub struct Validation {
     /// The cases that could not be run.
     pub not_run: Vec<NotRun>,
     /// Over all cases except controls.
-    pub share: Share,
+    pub share: AgreementShare,
     /// Switches, migrations and placement alone.
-    pub decisions: Share,
+    pub decisions: AgreementShare,
     /// The share of all metrics without those that wrong schedulers pass; `None` if none was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Discriminating>,
@@ -294,10 +294,10 @@ pub struct Validation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions_told: Option<Discriminating>,
     /// By class.
-    pub classes: Vec<OfClass>,
+    pub classes: Vec<ClassAgreement>,
     /// By trait of the case. Empty in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub traits: Vec<OfTrait>,
+    pub traits: Vec<TraitAgreement>,
     /// Whether at least three quarters agree, every case is as it should be, and all could be run.
     pub passed: bool,
 }
@@ -308,11 +308,11 @@ impl Validation {
         let judged = || cases.iter().filter(|c| c.control.is_none()).flat_map(CaseResult::rows);
         let of = |wanted: &dyn Fn(&str) -> bool| {
             let rows = || judged().filter(|(_, row)| wanted(&row.class));
-            (Share::of(rows().map(|(_, row)| row)), Discriminating::of(rows()))
+            (AgreementShare::of(rows().map(|(_, row)| row)), Discriminating::of(rows()))
         };
         let in_class = |class: &ClassRow| {
             let (share, told) = of(&|name| name == class.name);
-            OfClass { class: class.name.into(), share, told }
+            ClassAgreement { class: class.name.into(), share, told }
         };
         let deciding = [Class::Switches, Class::Migrations, Class::Placement];
         let (share, told) = of(&|_| true);

@@ -127,7 +127,7 @@ pub enum ValueFrom {
 
 /// One row of the list.
 #[derive(Debug)]
-pub struct Row {
+pub struct MetricRow {
     /// Its name in tables and JSON: the record's own name if it has one.
     pub name: &'static str,
     /// Its class.
@@ -152,29 +152,29 @@ const EVENTS: (f64, f64) = (20.0, 5.0);
 /// The same for shares, in points.
 const POINTS: (f64, f64) = (5.0, 3.0);
 
-const fn count(class: Class, name: &'static str, how: ValueFrom) -> Row {
-    Row { name, class, unit: "", enough: EVENTS.0, slack: EVENTS.1, how }
+const fn count(class: Class, name: &'static str, how: ValueFrom) -> MetricRow {
+    MetricRow { name, class, unit: "", enough: EVENTS.0, slack: EVENTS.1, how }
 }
-const fn counted(class: Class, name: &'static str) -> Row {
+const fn counted(class: Class, name: &'static str) -> MetricRow {
     count(class, name, ValueFrom::Metric(name))
 }
-const fn time(class: Class, name: &'static str) -> Row {
-    Row { name, class, unit: "ns", enough: SHORT_NS, slack: TICKING_NS, how: ValueFrom::Metric(name) }
+const fn time(class: Class, name: &'static str) -> MetricRow {
+    MetricRow { name, class, unit: "ns", enough: SHORT_NS, slack: TICKING_NS, how: ValueFrom::Metric(name) }
 }
 /// A sum of times: a millisecond of a run is enough.
-const fn sum(class: Class, name: &'static str) -> Row {
-    Row { name, class, unit: "ns", enough: 1_000_000.0, slack: 0.0, how: ValueFrom::Metric(name) }
+const fn sum(class: Class, name: &'static str) -> MetricRow {
+    MetricRow { name, class, unit: "ns", enough: 1_000_000.0, slack: 0.0, how: ValueFrom::Metric(name) }
 }
-const fn share(name: &'static str, how: ValueFrom) -> Row {
-    Row { name, class: Class::Placement, unit: "%", enough: POINTS.0, slack: POINTS.1, how }
+const fn share(name: &'static str, how: ValueFrom) -> MetricRow {
+    MetricRow { name, class: Class::Placement, unit: "%", enough: POINTS.0, slack: POINTS.1, how }
 }
-const fn placed(name: &'static str) -> Row {
+const fn placed(name: &'static str) -> MetricRow {
     share(name, ValueFrom::Metric(name))
 }
 /// A group's part of the CPU time, which is what weights and limits are about: a point is the difference that has no
 /// meaning.
-const fn of_group(name: &'static str, group: usize) -> Row {
-    Row {
+const fn of_group(name: &'static str, group: usize) -> MetricRow {
+    MetricRow {
         name,
         class: Class::Totals,
         unit: "%",
@@ -183,8 +183,8 @@ const fn of_group(name: &'static str, group: usize) -> Row {
         how: ValueFrom::OfGroup(group),
     }
 }
-const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
-    Row {
+const fn whole(name: &'static str, series: &'static str, within: Class) -> MetricRow {
+    MetricRow {
         name,
         class: Class::Distributions,
         unit: "%",
@@ -195,7 +195,7 @@ const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
 }
 
 /// Every row.
-pub const LIST: &[Row] = &[
+pub const LIST: &[MetricRow] = &[
     sum(Class::Totals, "cpu_time"),
     sum(Class::Delays, "run_delay.total"),
     counted(Class::Switches, "switches.voluntary"),
@@ -220,7 +220,7 @@ pub const LIST: &[Row] = &[
     count(Class::Balance, "idle lb_count", ValueFrom::Attempts(IdleType::Idle)),
     count(Class::Balance, "busy lb_count", ValueFrom::Attempts(IdleType::Busy)),
     count(Class::Balance, "lb_gained", ValueFrom::Pulled),
-    Row {
+    MetricRow {
         name: "cpu_time spread",
         class: Class::Spread,
         unit: "%",
@@ -234,13 +234,13 @@ pub const LIST: &[Row] = &[
     of_group("cpu_time of group 4", 3),
 ];
 
-const fn newidle(name: &'static str, counter: &'static str) -> Row {
+const fn newidle(name: &'static str, counter: &'static str) -> MetricRow {
     count(Class::Balance, name, ValueFrom::Balancing(IdleType::Newidle, counter))
 }
 
 /// The rows that changes are compared by, beside [`LIST`]. No case of validation is judged by them: its list was fixed
 /// before any case was run.
-pub const CHANGE_ROWS: &[Row] = &[
+pub const CHANGE_ROWS: &[MetricRow] = &[
     time(Class::Delays, "run_delay.p99"),
     time(Class::Delays, "wakeup_delay.p99"),
     newidle("newidle lb_balanced", "lb_balanced"),
@@ -248,7 +248,7 @@ pub const CHANGE_ROWS: &[Row] = &[
     newidle("newidle lb_gained", "lb_gained"),
     newidle("newidle lb_nobusyg", "lb_nobusyg"),
     newidle("newidle lb_nobusyq", "lb_nobusyq"),
-    Row {
+    MetricRow {
         name: "newidle groups per scan",
         class: Class::Balance,
         unit: "",
@@ -259,7 +259,7 @@ pub const CHANGE_ROWS: &[Row] = &[
 ];
 
 /// Every row whose change can be told: those of [`LIST`] that are numbers, then [`CHANGE_ROWS`].
-pub fn of_changes() -> impl Iterator<Item = &'static Row> {
+pub fn of_changes() -> impl Iterator<Item = &'static MetricRow> {
     LIST.iter().chain(CHANGE_ROWS).filter(|row| !matches!(row.how, ValueFrom::Distribution(..)))
 }
 
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn names_are_metrics_and_stand_once() {
-        let all: Vec<&Row> = LIST.iter().chain(CHANGE_ROWS).collect();
+        let all: Vec<&MetricRow> = LIST.iter().chain(CHANGE_ROWS).collect();
         for (at, row) in all.iter().enumerate() {
             assert!(!all[..at].iter().any(|r| r.name == row.name), "{}", row.name);
             let names = match row.how {

@@ -10,10 +10,10 @@ use schedlab_record::{Record, Series, Value};
 use schedlab_workload::Spec;
 
 /// One value per run, or the reason why there is none.
-pub type Values = Result<Vec<f64>, String>;
+pub type RunValues = Result<Vec<f64>, String>;
 
 /// The values of a row that is a number, in the order of the records.
-pub fn numbers(how: ValueFrom, records: &[Record]) -> Values {
+pub fn numbers(how: ValueFrom, records: &[Record]) -> RunValues {
     if records.is_empty() {
         return Err("no run was made".to_owned());
     }

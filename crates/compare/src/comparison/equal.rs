@@ -2,7 +2,7 @@
 //! all seeds. Then the switch did nothing here, and no statistics are needed to say so.
 
 use super::group::CellRuns;
-use super::{Counted, seeds};
+use super::{CountedWarning, seeds};
 use schedlab_base::{Backend, Warning};
 use schedlab_kernel::Variant;
 use schedlab_record::Record;
@@ -70,10 +70,10 @@ impl Equal {
         }
     }
     /// A line for each pair that is equal somewhere.
-    pub(super) fn warnings(self) -> impl Iterator<Item = Counted> {
+    pub(super) fn warnings(self) -> impl Iterator<Item = CountedWarning> {
         self.pairs.into_iter().filter(|p| !p.in_loads.is_empty()).map(|p| {
             let warning = Warning::new("variants.equal", p.words());
-            Counted { warning, runs: 0 }
+            CountedWarning { warning, runs: 0 }
         })
     }
 }

@@ -2,7 +2,7 @@
 //! that has no run of a load which others have. The data cannot tell there, as in a row that is unclear. A figure that
 //! neither side measured is not compared, and nothing is missing: short runs have no samples for far percentiles.
 
-use super::model::{Cell, Comparison, Stat};
+use super::model::{Cell, CellStat, Comparison};
 use std::collections::BTreeSet;
 
 /// A row that is not there.
@@ -74,10 +74,10 @@ fn absent<'a>(
     names.filter(|name| !is_here(name) && seen.insert(*name)).map(gap).collect()
 }
 
-fn why(variant: Option<&Stat>, base: Option<&Stat>) -> String {
+fn why(variant: Option<&CellStat>, base: Option<&CellStat>) -> String {
     match (variant, base) {
-        (Some(Stat::Missing { missing }), _) => format!("not measured: {missing}"),
-        (_, Some(Stat::Missing { missing })) => format!("not measured in the baseline: {missing}"),
+        (Some(CellStat::Missing { missing }), _) => format!("not measured: {missing}"),
+        (_, Some(CellStat::Missing { missing })) => format!("not measured in the baseline: {missing}"),
         _ => "the two figures do not compare".to_owned(),
     }
 }

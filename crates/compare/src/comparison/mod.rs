@@ -27,8 +27,8 @@ pub use folders::Folders;
 pub use gaps::{Gap, gaps};
 pub use looked::{warning as made_by_looks, warning_of as folders_made_by_looks};
 pub use model::{
-    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
-    place,
+    ASTRAY, BaselineFit, BaselineIs, COMPARISON_SCHEMA, Cell, CellStat, Comparison, ComparisonRow,
+    CountedWarning, DrawnEffect, Look, Measured, place,
 };
 pub use order::{Named, of_one_source};
 pub use rows::FEW_RUNS;
@@ -174,7 +174,7 @@ pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) 
 /// As [`compare_paths`], and when a file is of no known tool.
 pub fn compare_sources(
     sources: &[String],
-    from: Option<&tools::Reader>,
+    from: Option<&tools::OutputReader>,
     question: &Question,
 ) -> Result<Comparison> {
     let (runs, saved) = tools::saved::sources(sources, from)?;
@@ -215,20 +215,20 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let groups = group(records);
     check_baseline(&groups, question.baseline.as_deref())?;
     check_metrics(records, &metrics)?;
-    let mut warnings: Vec<Counted> =
-        warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
+    let mut warnings: Vec<CountedWarning> =
+        warnings.iter().map(|w| CountedWarning { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
-    warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
+    warnings.extend(same_seed.map(|warning| CountedWarning { warning, runs: 0 }));
     warnings.extend(other_units);
     warnings.extend(other_versions(records));
     warnings.extend(more_metrics(records, &metrics, question));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    let mut open: Vec<rows::Open> = Vec::new();
+    let mut open: Vec<rows::OpenRow> = Vec::new();
     let mut equal = equal::Equal::default();
     for runs in &groups {
         let first = cells.len();
         let different = [group::watched_differently(runs), computers::warning(runs)];
-        warnings.extend(different.into_iter().flatten().map(|warning| Counted { warning, runs: 0 }));
+        warnings.extend(different.into_iter().flatten().map(|warning| CountedWarning { warning, runs: 0 }));
         let own = runs.first().map(|c| {
             let r = c.runs[0];
             let host = Backend::Host;
@@ -253,19 +253,19 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             let switches = releases::warnings(runs, base);
-            warnings.extend(switches.into_iter().map(|warning| Counted { warning, runs: 0 }));
+            warnings.extend(switches.into_iter().map(|warning| CountedWarning { warning, runs: 0 }));
             warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
-            warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
+            warnings.push(CountedWarning { warning: Warning::new("compare.no_baseline", text), runs: 0 });
         }
     }
     warnings.extend(equal.warnings());
     let judged = rows::judge(open, &question.looks, question.min_effect_pct);
     warnings.extend(rows::too_few_runs(&judged));
     let runs_needed = rows::runs_needed(&judged);
-    let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
+    let comparisons: Vec<ComparisonRow> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
@@ -390,17 +390,17 @@ fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
 }
 
 /// Adds the records' warnings in their order; equal warnings once, with their number.
-fn merge(all: &mut Vec<Counted>, records: &[Record]) {
+fn merge(all: &mut Vec<CountedWarning>, records: &[Record]) {
     for w in records.iter().flat_map(|r| &r.found.warnings) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
             Some(c) => c.runs += 1,
-            None => all.push(Counted { warning: w.clone(), runs: 1 }),
+            None => all.push(CountedWarning { warning: w.clone(), runs: 1 }),
         }
     }
 }
 
 /// A note where files have more metrics of runs than are shown.
-fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<Counted> {
+fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<CountedWarning> {
     let whole = |r: &&Record| r.found.environment.contains_key(tools::saved::EVERYTHING);
     let names: std::collections::BTreeSet<&String> = records
         .iter()
@@ -414,7 +414,7 @@ fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Op
         names.len(),
         one_or(names.len(), "metric is", "metrics are")
     );
-    told.then(|| Counted { warning: Warning::new("compare.more_metrics", text), runs: 0 })
+    told.then(|| CountedWarning { warning: Warning::new("compare.more_metrics", text), runs: 0 })
 }
 
 fn is_simulated(record: &Record) -> bool {
@@ -422,7 +422,7 @@ fn is_simulated(record: &Record) -> bool {
 }
 
 /// Warnings about runs that another version made. The first other version of each kind names all of its runs.
-fn other_versions(records: &[Record]) -> Vec<Counted> {
+fn other_versions(records: &[Record]) -> Vec<CountedWarning> {
     let kinds = [
         (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
         (
@@ -437,7 +437,7 @@ fn other_versions(records: &[Record]) -> Vec<Counted> {
         let other = records.iter().filter(of).find(|r| r.model != version)?.model;
         let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
         let text = format!("some runs {made} {other}, this is {version}: {so}");
-        Some(Counted { warning: Warning::new("compare.model", text), runs })
+        Some(CountedWarning { warning: Warning::new("compare.model", text), runs })
     };
     kinds.into_iter().filter_map(of_kind).collect()
 }
@@ -463,12 +463,12 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     }
 }
 
-fn stat(runs: &[&Record], metric: &str) -> Stat {
+fn stat(runs: &[&Record], metric: &str) -> CellStat {
     let all: Vec<metrics::Evaluated> = runs.iter().map(|r| metrics::evaluate(r, metric)).collect();
     let values: Vec<f64> = all.iter().filter_map(|e| e.value.number()).collect();
     let measured = all.iter().find(|e| e.value.number().is_some());
     match (stats::Summary::of(&values), measured) {
-        (Some(s), Some(e)) => Stat::Measured(Measured {
+        (Some(s), Some(e)) => CellStat::Measured(Measured {
             unit: e.unit.clone(),
             better: e.better,
             mean: s.mean,
@@ -481,7 +481,7 @@ fn stat(runs: &[&Record], metric: &str) -> Stat {
                 Value::Missing(why) => Some(why),
                 Value::Number(_) => None,
             });
-            Stat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
+            CellStat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
         }
     }
 }

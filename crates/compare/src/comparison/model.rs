@@ -31,16 +31,16 @@ pub struct Comparison {
     /// The cells, loads first, variants within.
     pub cells: Vec<Cell>,
     /// The rows.
-    pub comparisons: Vec<Row>,
+    pub comparisons: Vec<ComparisonRow>,
     /// Published figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
     /// The distance of each load's baseline from the figures published for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fits: Vec<Fit>,
+    pub fits: Vec<BaselineFit>,
     /// The effect of drawn costs on every change and on the baselines' values; empty if none were drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uncertainty: Vec<Effect>,
+    pub uncertainty: Vec<DrawnEffect>,
     /// The looks at which rows were judged while runs came in; empty: once, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<Look>,
@@ -48,7 +48,7 @@ pub struct Comparison {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u64>,
     /// Warnings for the reader.
-    pub warnings: Vec<Counted>,
+    pub warnings: Vec<CountedWarning>,
 }
 
 /// Why a variant is the baseline.
@@ -101,7 +101,7 @@ impl Look {
 
 /// A warning with the number of runs that gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct CountedWarning {
     /// The warning.
     #[serde(flatten)]
     pub warning: Warning,
@@ -143,7 +143,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computer: Option<CellComputer>,
     /// Metrics by name.
-    pub metrics: BTreeMap<String, Stat>,
+    pub metrics: BTreeMap<String, CellStat>,
 }
 
 /// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live
@@ -182,7 +182,7 @@ impl Cell {
 /// A metric over the runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Stat {
+pub enum CellStat {
     /// It was measured in at least some runs.
     Measured(Measured),
     /// It was measured in no run.
@@ -214,12 +214,12 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-impl Stat {
+impl CellStat {
     /// The measured value, if there is one.
     pub fn measured(&self) -> Option<&Measured> {
         match self {
-            Stat::Measured(m) => Some(m),
-            Stat::Missing { .. } => None,
+            CellStat::Measured(m) => Some(m),
+            CellStat::Missing { .. } => None,
         }
     }
 }
@@ -227,7 +227,7 @@ impl Stat {
 /// The distance of a load's baseline from the published figures. Loads of an experiment can be readings of a
 /// published text. The baseline's figures choose among them, so the other variants' figures are predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fit {
+pub struct BaselineFit {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
@@ -249,7 +249,7 @@ pub struct Fit {
 
 /// The effect of drawn costs on one figure of the tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
+pub struct DrawnEffect {
     /// The machine's name.
     pub machine: String,
     /// The workload's name.
@@ -267,12 +267,12 @@ pub struct Effect {
     pub sway: Sway,
 }
 
-/// Flag of a row whose means do not fit its change ([`Row::astray`]).
+/// Flag of a row whose means do not fit its change ([`ComparisonRow::astray`]).
 pub const ASTRAY: &str = "'";
 
 /// One variant against the baseline in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
@@ -324,7 +324,7 @@ pub struct Row {
     pub why: Option<String>,
 }
 
-impl Row {
+impl ComparisonRow {
     /// Whether it compares that cell with its baseline.
     pub fn is_of(&self, cell: &Cell) -> bool {
         (&self.backend, &self.machine, &self.workload, &self.load, &self.variant)

@@ -3,7 +3,7 @@
 
 use super::DEFAULT_RUNS;
 use super::group::CellRuns;
-use super::{Cell, Counted, Question, Row, own, units};
+use super::{Cell, ComparisonRow, CountedWarning, Question, own, units};
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::{Warning, counted};
@@ -13,8 +13,8 @@ use schedlab_record::Better;
 pub const FEW_RUNS: &str = "runs.few";
 
 /// A row that is not judged yet.
-pub struct Open {
-    row: Row,
+pub struct OpenRow {
+    row: ComparisonRow,
     asked: Table,
 }
 
@@ -25,7 +25,7 @@ pub fn of_group(
     cells: &[Cell],
     metrics: &[String],
     question: &Question,
-) -> Vec<Open> {
+) -> Vec<OpenRow> {
     let others = cells.iter().enumerate().filter(|(i, _)| *i != base);
     let rows = others.flat_map(|(i, _)| metrics.iter().map(move |metric| (i, metric)));
     rows.filter_map(|(i, metric)| open((&runs[base], &cells[base]), (&runs[i], &cells[i]), metric, question))
@@ -38,7 +38,7 @@ fn open(
     (runs, cell): (&CellRuns<'_>, &Cell),
     metric: &str,
     question: &Question,
-) -> Option<Open> {
+) -> Option<OpenRow> {
     let better = base.metrics[metric].measured()?.better;
     cell.metrics[metric].measured()?;
     if !units::same(base, cell, metric) {
@@ -59,7 +59,7 @@ fn open(
         direction,
         limits: Limits::with_floor(question.min_effect_pct, floor),
     };
-    let row = Row {
+    let row = ComparisonRow {
         backend: cell.backend.clone(),
         machine: cell.machine.clone(),
         workload: cell.workload.clone(),
@@ -82,13 +82,13 @@ fn open(
         look: None,
         why: None,
     };
-    Some(Open { row, asked })
+    Some(OpenRow { row, asked })
 }
 
 /// The row with what was found.
-fn judged(row: Row, found: Decided, min_effect_pct: f64) -> Row {
+fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> ComparisonRow {
     let Decided { change, at, verdict, why, look } = found;
-    Row {
+    ComparisonRow {
         change_pct: change.change_pct,
         ci95_pct: change.ci95_pct,
         p: at.p,
@@ -116,7 +116,7 @@ fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
 
 /// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
 /// are not counted: they are no comparison, and the tables say so themselves.
-pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
+pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     let few = || judged.iter().filter(|j| j.runs > 1 && j.has_too_few());
     let least = few().map(|j| j.runs).min()?;
     let needed = few().map(|j| j.fewest).max()?;
@@ -129,26 +129,26 @@ pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
          ({DEFAULT_RUNS} are usual)",
         counted(least, "run")
     );
-    Some(Counted { warning: Warning::new(FEW_RUNS, text), runs: 0 })
+    Some(CountedWarning { warning: Warning::new(FEW_RUNS, text), runs: 0 })
 }
 
 /// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is not one row.
-pub fn runs_needed(judged: &[Judged]) -> Option<u64> {
-    let all = judged.iter().all(Judged::has_too_few);
+pub fn runs_needed(judged: &[JudgedRows]) -> Option<u64> {
+    let all = judged.iter().all(JudgedRows::has_too_few);
     judged.iter().map(|j| j.fewest).min().filter(|_| all)
 }
 
 /// A judged row.
-pub struct Judged {
+pub struct JudgedRows {
     /// The row.
-    pub row: Row,
+    pub row: ComparisonRow,
     /// Runs of the smaller of the two cells.
     runs: u64,
     /// Fewest runs with which a change like this can be shown.
     fewest: u64,
 }
 
-impl Judged {
+impl JudgedRows {
     /// Whether its cells have fewer runs than any test needs to show a change.
     fn has_too_few(&self) -> bool {
         self.runs < self.fewest
@@ -156,19 +156,19 @@ impl Judged {
 }
 
 /// Gives every row its verdict.
-pub fn judge(open: Vec<Open>, looks: &Looks, min_effect_pct: f64) -> Vec<Judged> {
-    let (rows, asked): (Vec<Row>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
-    let one = |((row, asked), found): ((Row, Table), Decided)| {
+pub fn judge(open: Vec<OpenRow>, looks: &Looks, min_effect_pct: f64) -> Vec<JudgedRows> {
+    let (rows, asked): (Vec<ComparisonRow>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
+    let one = |((row, asked), found): ((ComparisonRow, Table), Decided)| {
         let fewest = asked.fewest_runs(looks);
-        Judged { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
+        JudgedRows { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
     };
     let found = stats::decide(&asked, looks);
     rows.into_iter().zip(asked).zip(found).map(one).collect()
 }
 
 /// The note below a comparison in which floors decided.
-pub(super) fn floors_note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
-    let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
+pub(super) fn floors_note(rows: &[ComparisonRow], min_effect_pct: f64) -> Option<CountedWarning> {
+    let of = |r: &ComparisonRow| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
     let mut told: Vec<String> = rows.iter().filter_map(of).collect();
     told.sort();
     told.dedup();
@@ -177,5 +177,5 @@ pub(super) fn floors_note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> 
          {min_effect_pct}%",
         told.join(", ")
     );
-    (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })
+    (!told.is_empty()).then(|| CountedWarning { warning: Warning::new("noise.floor", text), runs: 0 })
 }

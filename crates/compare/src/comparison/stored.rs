@@ -5,7 +5,7 @@
 
 use super::{Folders, Question, headline};
 use schedlab_base::{Error, Result, parallel};
-use schedlab_record::index::{self, Index, Read};
+use schedlab_record::index::{self, Index, ReadOutline};
 use schedlab_record::metric::beyond_index;
 use schedlab_record::{Record, RunDir};
 use std::collections::BTreeMap;
@@ -53,24 +53,25 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
         indexes.entry(root).or_insert_with(|| Index::open(root));
     }
     let placed: Vec<(&RunDir, Option<&Path>)> = runs.iter().zip(places.iter().copied()).collect();
-    let read = |(run, root): &(&RunDir, Option<&Path>)| -> Result<(bool, Read)> {
+    let read = |(run, root): &(&RunDir, Option<&Path>)| -> Result<(bool, ReadOutline)> {
         let row = root.and_then(|root| indexes.get(root)?.get(run));
         match row {
-            Some(row) => Ok((true, Read::known(row))),
-            None => Ok((false, Read::outline(run)?)),
+            Some(row) => Ok((true, ReadOutline::known(row))),
+            None => Ok((false, ReadOutline::outline(run)?)),
         }
     };
     let read = in_order(parallel::map(parallel::cpus(), &placed, read))?;
-    let (fresh, records): (Vec<bool>, Vec<Read>) = read.into_iter().unzip();
+    let (fresh, records): (Vec<bool>, Vec<ReadOutline>) = read.into_iter().unzip();
     for (root, known) in &indexes {
         let of_root = (0..runs.len()).filter(|i| places[*i] == Some(root) && !fresh[*i]);
-        let new: Vec<(&RunDir, &Read)> = of_root.map(|i| (&runs[i], &records[i])).collect();
+        let new: Vec<(&RunDir, &ReadOutline)> = of_root.map(|i| (&runs[i], &records[i])).collect();
         if new.len() >= WORTH_A_ROW {
             // It only saves time: a store that can't be written is read again.
             let _ = known.add(&new);
         }
     }
-    let one = |(read, is_row): (Read, bool)| if is_row { read.record } else { index::digest(read.record) };
+    let one =
+        |(read, is_row): (ReadOutline, bool)| if is_row { read.record } else { index::digest(read.record) };
     Ok(records.into_iter().zip(fresh).map(one).collect())
 }
 
@@ -79,8 +80,8 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
 /// # Errors
 /// As [`check`], and when the index can't be written.
 pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
-    let read = in_order(parallel::map(parallel::cpus(), runs, Read::outline))?;
-    let all: Vec<(&RunDir, &Read)> = runs.iter().zip(&read).collect();
+    let read = in_order(parallel::map(parallel::cpus(), runs, ReadOutline::outline))?;
+    let all: Vec<(&RunDir, &ReadOutline)> = runs.iter().zip(&read).collect();
     Index::open(root).rebuild(&all)?;
     Ok(all.len())
 }

@@ -2,7 +2,7 @@
 //! change.
 
 use super::group::CellRuns;
-use super::{Cell, Effect, Row};
+use super::{Cell, DrawnEffect, ComparisonRow};
 use crate::uncertainty::{Sway, of_change, of_value};
 
 /// The cells of a group, and the metrics shown.
@@ -18,12 +18,17 @@ pub struct Section<'a> {
 }
 
 /// All effects: metric by metric the baseline's value (without a baseline the first cell's), then the changes.
-pub fn effects(sections: &[Section<'_>], cells: &[Cell], rows: &[Row], min_effect_pct: f64) -> Vec<Effect> {
+pub fn effects(
+    sections: &[Section<'_>],
+    cells: &[Cell],
+    rows: &[ComparisonRow],
+    min_effect_pct: f64,
+) -> Vec<DrawnEffect> {
     let drawn = |s: &&Section<'_>| s.runs.iter().any(|c| c.runs.iter().any(|r| !r.drawn.is_empty()));
     sections.iter().filter(drawn).flat_map(|s| section(s, cells, rows, min_effect_pct)).collect()
 }
 
-fn section(s: &Section<'_>, cells: &[Cell], rows: &[Row], min_effect_pct: f64) -> Vec<Effect> {
+fn section(s: &Section<'_>, cells: &[Cell], rows: &[ComparisonRow], min_effect_pct: f64) -> Vec<DrawnEffect> {
     let base = s.base.unwrap_or(0);
     let mut all = Vec::new();
     for metric in &s.metrics {
@@ -43,14 +48,14 @@ fn section(s: &Section<'_>, cells: &[Cell], rows: &[Row], min_effect_pct: f64) -
     all
 }
 
-fn is_of(row: &Row, cell: &Cell, metric: &str) -> bool {
+fn is_of(row: &ComparisonRow, cell: &Cell, metric: &str) -> bool {
     (&row.backend, &row.machine, &row.workload, &row.load, &row.variant)
         == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
         && row.metric == metric
 }
 
-fn effect(cell: &Cell, metric: &str, baseline: Option<String>, sway: Sway) -> Effect {
-    Effect {
+fn effect(cell: &Cell, metric: &str, baseline: Option<String>, sway: Sway) -> DrawnEffect {
+    DrawnEffect {
         machine: cell.machine.clone(),
         workload: cell.workload.clone(),
         load: cell.load.clone(),

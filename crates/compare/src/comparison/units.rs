@@ -2,7 +2,7 @@
 //! put together, and not compared.
 
 use super::group::group;
-use super::{Cell, Counted, Stat};
+use super::{Cell, CellStat, CountedWarning};
 use schedlab_base::Warning;
 use schedlab_record::{Better, Record};
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ fn agree(records: &[Record]) -> bool {
 
 /// The records without the figures and series that have another unit or direction than those of the first run of their
 /// cell; and the warnings about them.
-pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Counted>) {
+pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<CountedWarning>) {
     if agree(&records) {
         return (records, Vec::new());
     }
@@ -46,9 +46,9 @@ pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Count
 }
 
 /// Quantities of records, by their places, that are others than those of the first run of their cell.
-fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<Counted>) {
+fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     let mut odd: Vec<(usize, String)> = Vec::new();
-    let mut warnings: Vec<Counted> = Vec::new();
+    let mut warnings: Vec<CountedWarning> = Vec::new();
     for cell in group(records).iter().flatten() {
         let first = cell.runs[0];
         for other in &cell.runs {
@@ -68,7 +68,7 @@ fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<Counted>) {
                 let warning = Warning::new("compare.unit", text);
                 match warnings.iter_mut().find(|c| c.warning == warning) {
                     Some(c) => c.runs += 1,
-                    None => warnings.push(Counted { warning, runs: 1 }),
+                    None => warnings.push(CountedWarning { warning, runs: 1 }),
                 }
             }
         }
@@ -93,18 +93,19 @@ fn words(unit: &str, better: Better) -> String {
 
 /// Whether two cells give a metric in the same unit and direction; cells that lack it do.
 pub(super) fn same(base: &Cell, cell: &Cell, metric: &str) -> bool {
-    let kind = |c: &Cell| c.metrics.get(metric).and_then(Stat::measured).map(|m| (m.unit.clone(), m.better));
+    let kind =
+        |c: &Cell| c.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.unit.clone(), m.better));
     kind(base).zip(kind(cell)).is_none_or(|(a, b)| a == b)
 }
 
 /// The warning about cells with a metric that is not compared with the baseline's.
-pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<Counted> {
+pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<CountedWarning> {
     let mut all = Vec::new();
     for (cell, metric) in cells.iter().flat_map(|c| metrics.iter().map(move |m| (c, m))) {
         let kind = |c: &Cell| {
             c.metrics
                 .get(metric)
-                .and_then(Stat::measured)
+                .and_then(CellStat::measured)
                 .map(|m| words(&m.unit, m.better))
                 .unwrap_or_default()
         };
@@ -118,7 +119,7 @@ pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> V
                 kind(cell),
                 cell.variant
             );
-            all.push(Counted { warning: Warning::new("compare.unit", text), runs: 0 });
+            all.push(CountedWarning { warning: Warning::new("compare.unit", text), runs: 0 });
         }
     }
     all

@@ -2,7 +2,7 @@
 //! are in us unless it was started with `-N`; only JSON says so, not the text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ pub const TOOL: Tool = Tool {
     load: &["-t", "{load}"],
     load_about: "threads",
     figures: &[
-        Row("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
-        Row("latency.avg", "ns", Lower, "mean delay of all wakeups"),
-        Row("latency.max", "ns", Lower, "longest delay of a wakeup, of any thread"),
+        FigureRow("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
+        FigureRow("latency.avg", "ns", Lower, "mean delay of all wakeups"),
+        FigureRow("latency.max", "ns", Lower, "longest delay of a wakeup, of any thread"),
     ],
     headline: &["latency.avg", "latency.max"],
     knows: |text| {
@@ -74,7 +74,7 @@ fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
     let avg = threads.iter().map(|t| t[0] * t[2]).sum::<f64>() / samples;
     let max = threads.iter().map(|t| t[3]).fold(0.0, f64::max);
     let all = [("latency.min", min), ("latency.avg", avg), ("latency.max", max)];
-    let values: Values = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
+    let values: FigureValues = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
     let load = Some(format!("{} threads", threads.len()));
     Some(Reading { load, values, ..Reading::default() })
 }

@@ -1,7 +1,7 @@
 //! hackbench of rt-tests: one line "Time: s.mmm" for each run, behind a head that tells the groups.
 
 use super::text::{lines, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool};
+use super::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 
@@ -13,7 +13,7 @@ pub const TOOL: Tool = Tool {
     package: "rt-tests",
     load: &["-g", "{load}"],
     load_about: "groups",
-    figures: &[Row("time", "ns", Lower, "from the start signal until the last task is gone")],
+    figures: &[FigureRow("time", "ns", Lower, "from the start signal until the last task is gone")],
     headline: &["time"],
     knows: |text| lines(text).any(|l| !matches!(time(l), Ok(None))),
     read,

@@ -8,7 +8,7 @@
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::{BLANK, Reading, Row, Tool};
+use super::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 
@@ -16,7 +16,7 @@ use schedlab_record::Better::Neither;
 pub const TOOL: Tool = Tool {
     name: "lkp",
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
-    figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
+    figures: &[FigureRow("<metric>", "", Neither, "a metric as LKP names it")],
     knows,
     read,
     ..BLANK

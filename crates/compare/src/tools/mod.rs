@@ -66,9 +66,9 @@ pub struct Tool {
     /// A program that must run beside it; empty: none.
     pub server: &'static [&'static str],
     /// What the server needs: files, a port and a package of its own. `None`: nothing.
-    pub stage: Option<Stage>,
+    pub stage: Option<ServerSetup>,
     /// The figures it gives.
-    pub figures: &'static [Row],
+    pub figures: &'static [FigureRow],
     /// The figures that tables show by default.
     pub headline: &'static [&'static str],
     /// Whether a text is its output.
@@ -98,7 +98,7 @@ const BLANK: Tool = Tool {
 
 /// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
 /// for each run and a free port of 127.0.0.1.
-pub struct Stage {
+pub struct ServerSetup {
     /// The package of Debian that has the server.
     pub package: &'static str,
     /// The command that prepares the server's data before it starts; empty: none.
@@ -109,7 +109,7 @@ pub struct Stage {
 
 /// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
 /// stands for any word.
-pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
+pub struct FigureRow(pub &'static str, pub &'static str, pub Better, pub &'static str);
 
 /// One result of a tool.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -117,9 +117,9 @@ pub struct Reading {
     /// The load, if the text has it ("2 groups").
     pub load: Option<String>,
     /// Values by the names of [`Tool::figures`], in their units.
-    pub values: Values,
+    pub values: FigureValues,
     /// The values of each repeat by itself, if the tool repeats and prints each.
-    pub repeats: Vec<Values>,
+    pub repeats: Vec<FigureValues>,
     /// The variant, if the text has several.
     pub variant: Option<String>,
     /// The repeats of which the values are means ("5 runs"), if the tool repeats and prints means only.
@@ -129,7 +129,7 @@ pub struct Reading {
 }
 
 /// Values by name.
-pub type Values = BTreeMap<String, f64>;
+pub type FigureValues = BTreeMap<String, f64>;
 
 /// Every tool. A text's tool is looked for in this order.
 pub const TOOLS: &[&Tool] = &[
@@ -183,11 +183,11 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
 
 /// The reader of a saved output.
 #[derive(Clone)]
-pub enum Reader {
+pub enum OutputReader {
     /// A tool's reader.
     Tool(&'static Tool),
     /// The reader of a form in which schedlab prints.
-    Schedlab(&'static own::Form),
+    Schedlab(&'static own::SavedForm),
     /// Figures that the user describes, in any text.
     Text(Vec<Extract>),
 }
@@ -199,22 +199,22 @@ pub const TEXT: &str = "output";
 ///
 /// # Errors
 /// When there is none; the nearest is offered.
-pub fn reader(name: &str) -> Result<Reader> {
+pub fn reader(name: &str) -> Result<OutputReader> {
     if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
-        return Ok(Reader::Schedlab(form));
+        return Ok(OutputReader::Schedlab(form));
     }
     let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
     TOOLS
         .iter()
         .find(|t| t.name == name)
-        .map(|t| Reader::Tool(t))
+        .map(|t| OutputReader::Tool(t))
         .ok_or_else(|| Error::unknown("tool", name, known))
 }
 
 /// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
-pub fn reader_of(text: &str) -> Option<Reader> {
-    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Schedlab);
-    own.or_else(|| detect(text).map(Reader::Tool))
+pub fn reader_of(text: &str) -> Option<OutputReader> {
+    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(OutputReader::Schedlab);
+    own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
 /// The tool that printed a text.
@@ -224,11 +224,11 @@ pub fn detect(text: &str) -> Option<&'static Tool> {
 
 impl Tool {
     /// The row of a figure.
-    fn row(&self, name: &str) -> Option<&'static Row> {
+    fn row(&self, name: &str) -> Option<&'static FigureRow> {
         self.figures.iter().find(|row| fits(row.0, name))
     }
     /// Values as figures of a workload.
-    fn figures(&self, workload: &str, values: &Values) -> Result<BTreeMap<String, Figure>> {
+    fn figures(&self, workload: &str, values: &FigureValues) -> Result<BTreeMap<String, Figure>> {
         let one = |(name, value): (&String, &f64)| {
             let row = self.row(name).ok_or_else(|| {
                 Error::internal(format!("{} has no row for its figure '{name}'", self.name))

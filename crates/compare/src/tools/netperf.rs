@@ -7,7 +7,7 @@
 //! that is left out changes the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ pub const TOOL: Tool = Tool {
     about: "tables of netperf 2 (TCP_RR, TCP_STREAM, UDP_STREAM and so on), and its output with -k",
     package: "netperf",
     figures: &[
-        Row("rate", "1/s", Higher, "transactions per second"),
-        Row("throughput", "Mbit/s", Higher, "10^6 bits per second; of UDP_STREAM what arrived"),
-        Row("sent", "Mbit/s", Higher, "UDP_STREAM: 10^6 bits per second that were sent"),
-        Row("latency.<stat>", "ns", Lower, "latency of a transaction (-k)"),
+        FigureRow("rate", "1/s", Higher, "transactions per second"),
+        FigureRow("throughput", "Mbit/s", Higher, "10^6 bits per second; of UDP_STREAM what arrived"),
+        FigureRow("sent", "Mbit/s", Higher, "UDP_STREAM: 10^6 bits per second that were sent"),
+        FigureRow("latency.<stat>", "ns", Lower, "latency of a transaction (-k)"),
     ],
     headline: &["rate", "throughput"],
     knows: |text| numbered(text).any(|(_, l)| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
@@ -81,7 +81,7 @@ impl Unit {
     }
 
     /// A figure under the name of its unit, `name` if it is a throughput.
-    fn put(self, name: &str, value: f64, into: &mut Values) {
+    fn put(self, name: &str, value: f64, into: &mut FigureValues) {
         match self {
             Unit::Rate => into.insert("rate".to_owned(), value),
             // One step, so that 9412.34 of 10^6 bits stay what they are.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A form of schedlab's own results.
-pub struct Form {
+pub struct SavedForm {
     /// Its name for `--from`.
     pub name: &'static str,
     /// Whether a text is in it.
@@ -17,9 +17,9 @@ pub struct Form {
 }
 
 /// Every form. A text's form is looked for in this order.
-pub const FORMS: &[Form] = &[
-    Form { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
-    Form { name: "run", knows: |text| has_schema(text, RUN), read: run },
+pub const FORMS: &[SavedForm] = &[
+    SavedForm { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
+    SavedForm { name: "run", knows: |text| has_schema(text, RUN), read: run },
 ];
 
 const COMPARISON: &str = "schedlab/comparison/1";

@@ -3,7 +3,7 @@
 //! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
 
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, perf_bench};
+use super::{BLANK, FigureRow, Reading, Tool, perf_bench};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -16,7 +16,7 @@ pub const MESSAGING: Tool = Tool {
     before: &["bench", "sched", "messaging"],
     load: &["-g", "{load}"],
     load_about: "groups",
-    figures: &[Row("time", "ns", Lower, "total time")],
+    figures: &[FigureRow("time", "ns", Lower, "total time")],
     headline: &["time"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
     read: |text| read(text, Some("sched/messaging")),
@@ -31,9 +31,9 @@ pub const PIPE: Tool = Tool {
     package: "linux-perf",
     before: &["bench", "sched", "pipe"],
     figures: &[
-        Row("per_op", "ns", Lower, "time of a round trip, which is two switches"),
-        Row("rate", "1/s", Higher, "round trips per second"),
-        Row("time", "ns", Lower, "total time"),
+        FigureRow("per_op", "ns", Lower, "time of a round trip, which is two switches"),
+        FigureRow("rate", "1/s", Higher, "round trips per second"),
+        FigureRow("time", "ns", Lower, "total time"),
     ],
     headline: &["per_op", "rate"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/pipe")),
@@ -49,26 +49,26 @@ pub const BENCH: Tool = Tool {
     package: "linux-perf",
     before: &["bench"],
     figures: &[
-        Row("time", "ns", Lower, "total time"),
-        Row("per_op", "ns", Lower, "time of an operation"),
-        Row("rate", "1/s", Higher, "operations per second; of futex and epoll a thread's"),
-        Row(
+        FigureRow("time", "ns", Lower, "total time"),
+        FigureRow("per_op", "ns", Lower, "time of an operation"),
+        FigureRow("rate", "1/s", Higher, "operations per second; of futex and epoll a thread's"),
+        FigureRow(
             "latency",
             "ns",
             Lower,
             "futex: time until all waiters were woken or moved, or a waking thread's",
         ),
-        Row("<function>.throughput", "B/s", Higher, "mem: bytes per second of a function"),
-        Row("<function>.cycles_per_byte", "", Lower, "mem -c: cycles for each byte"),
-        Row("runtime_max", "ns", Lower, "numa: longest time of a thread"),
-        Row("runtime_min", "ns", Lower, "numa: shortest time of a thread"),
-        Row("runtime_avg", "ns", Lower, "numa: mean time of a thread"),
-        Row("runtime_spread", "%", Lower, "numa: half the spread of the threads' times, by the mean"),
-        Row("data_per_thread", "GB", Neither, "numa: data that a thread went over"),
-        Row("data_total", "GB", Neither, "numa: data that all threads went over"),
-        Row("time_per_byte", "ns", Lower, "numa: a thread's time for each byte"),
-        Row("thread_speed", "GB/s", Higher, "numa: speed of a thread"),
-        Row("total_speed", "GB/s", Higher, "numa: speed of all threads"),
+        FigureRow("<function>.throughput", "B/s", Higher, "mem: bytes per second of a function"),
+        FigureRow("<function>.cycles_per_byte", "", Lower, "mem -c: cycles for each byte"),
+        FigureRow("runtime_max", "ns", Lower, "numa: longest time of a thread"),
+        FigureRow("runtime_min", "ns", Lower, "numa: shortest time of a thread"),
+        FigureRow("runtime_avg", "ns", Lower, "numa: mean time of a thread"),
+        FigureRow("runtime_spread", "%", Lower, "numa: half the spread of the threads' times, by the mean"),
+        FigureRow("data_per_thread", "GB", Neither, "numa: data that a thread went over"),
+        FigureRow("data_total", "GB", Neither, "numa: data that all threads went over"),
+        FigureRow("time_per_byte", "ns", Lower, "numa: a thread's time for each byte"),
+        FigureRow("thread_speed", "GB/s", Higher, "numa: speed of a thread"),
+        FigureRow("total_speed", "GB/s", Higher, "numa: speed of all threads"),
     ],
     headline: &["time", "per_op", "rate", "latency"],
     // Numbers with three decimals may be anything, so `-f simple` without heads is only read if perf is

@@ -4,7 +4,7 @@
 //! several functions and numa several set-ups under one head.
 
 use super::text::{number, scaled, whole};
-use super::{Reading, Values};
+use super::{FigureValues, Reading};
 use schedlab_base::Result;
 
 /// Takes the figures of a line into the last reading, or into a new one where the line begins another set-up.
@@ -75,7 +75,7 @@ fn numa(line: &str) -> Result<Option<(&str, &'static str, f64)>> {
 }
 
 /// The values of a set-up: those of the last reading, or of a new one. A reading's load is "numa/mem SET-UP".
-fn set_up<'a>(all: &'a mut Vec<Reading>, setup: &str) -> &'a mut Values {
+fn set_up<'a>(all: &'a mut Vec<Reading>, setup: &str) -> &'a mut FigureValues {
     let setup = setup.replace(char::is_control, " ");
     let of = |load: &Option<String>| load.clone().unwrap_or_default();
     let last = all.last().map(|r| of(&r.load)).unwrap_or_default();

@@ -4,7 +4,7 @@
 //! delays are weighted by switches. Without a name: all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ pub const TOOL: Tool = Tool {
     package: "linux-perf",
     before: &["sched", "latency"],
     figures: &[
-        Row("runtime", "ns", Neither, "CPU time of all tasks"),
-        Row("switches", "", Neither, "switches of all tasks"),
-        Row("delay.avg", "ns", Lower, "mean time from wakeup to running, over all switches"),
-        Row("delay.max", "ns", Lower, "longest time from wakeup to running"),
-        Row("<task>.runtime", "ns", Neither, "CPU time of the tasks of that name"),
-        Row("<task>.switches", "", Neither, "their switches"),
-        Row("<task>.delay.avg", "ns", Lower, "their mean time from wakeup to running"),
-        Row("<task>.delay.max", "ns", Lower, "their longest time from wakeup to running"),
+        FigureRow("runtime", "ns", Neither, "CPU time of all tasks"),
+        FigureRow("switches", "", Neither, "switches of all tasks"),
+        FigureRow("delay.avg", "ns", Lower, "mean time from wakeup to running, over all switches"),
+        FigureRow("delay.max", "ns", Lower, "longest time from wakeup to running"),
+        FigureRow("<task>.runtime", "ns", Neither, "CPU time of the tasks of that name"),
+        FigureRow("<task>.switches", "", Neither, "their switches"),
+        FigureRow("<task>.delay.avg", "ns", Lower, "their mean time from wakeup to running"),
+        FigureRow("<task>.delay.max", "ns", Lower, "their longest time from wakeup to running"),
     ],
     headline: &["delay.avg", "delay.max", "runtime", "switches"],
     knows: |text| text.lines().any(is_head),
@@ -54,7 +54,7 @@ impl Task {
         self.delay_ns += other.delay_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
-    fn tell(&self, prefix: &str, values: &mut Values) {
+    fn tell(&self, prefix: &str, values: &mut FigureValues) {
         let mean = if self.switches > 0.0 { self.delay_ns / self.switches } else { 0.0 };
         let all = [
             ("runtime", self.runtime_ns),
@@ -89,7 +89,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
 }
 
 fn reading(tasks: &BTreeMap<String, Task>) -> Reading {
-    let (mut values, mut whole) = (Values::new(), Task::default());
+    let (mut values, mut whole) = (FigureValues::new(), Task::default());
     for (name, task) in tasks {
         whole.add(task);
         task.tell(&format!("{name}."), &mut values);

@@ -5,7 +5,7 @@
 //! perf prints means, so a report is one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;
@@ -19,16 +19,21 @@ pub const TOOL: Tool = Tool {
     package: "linux-perf",
     before: &["stat"],
     figures: &[
-        Row("elapsed", "ns", Lower, "time from start to end"),
-        Row("user", "ns", Lower, "CPU time in user mode"),
-        Row("system", "ns", Lower, "CPU time in the kernel"),
-        Row("task-clock", "ns", Lower, "CPU time of the command's tasks"),
-        Row("task-clock:<modifiers>", "ns", Lower, "the same, under the modifiers that were asked for"),
-        Row("cpu-clock", "ns", Neither, "time of the CPUs that were watched"),
-        Row("cpu-clock:<modifiers>", "ns", Neither, "the same, under the modifiers that were asked for"),
-        Row("cpus_used", "", Neither, "CPU time over elapsed time"),
-        Row("insn_per_cycle", "", Higher, "instructions over cycles"),
-        Row("<event>", "", Neither, "an event as perf names it"),
+        FigureRow("elapsed", "ns", Lower, "time from start to end"),
+        FigureRow("user", "ns", Lower, "CPU time in user mode"),
+        FigureRow("system", "ns", Lower, "CPU time in the kernel"),
+        FigureRow("task-clock", "ns", Lower, "CPU time of the command's tasks"),
+        FigureRow("task-clock:<modifiers>", "ns", Lower, "the same, under the modifiers that were asked for"),
+        FigureRow("cpu-clock", "ns", Neither, "time of the CPUs that were watched"),
+        FigureRow(
+            "cpu-clock:<modifiers>",
+            "ns",
+            Neither,
+            "the same, under the modifiers that were asked for",
+        ),
+        FigureRow("cpus_used", "", Neither, "CPU time over elapsed time"),
+        FigureRow("insn_per_cycle", "", Higher, "instructions over cycles"),
+        FigureRow("<event>", "", Neither, "an event as perf names it"),
     ],
     headline: &["elapsed", "task-clock", "context-switches", "cpu-migrations", "cycles", "instructions"],
     knows: |text| head(text).is_some() || is_interval_text(text) || is_table(text) || is_reports(text),
@@ -290,7 +295,7 @@ impl Reports {
 }
 
 fn some(mut all: Vec<Reading>) -> Result<Vec<Reading>> {
-    all.retain(|r| r.values != Values::new());
+    all.retain(|r| r.values != FigureValues::new());
     if all.is_empty() { Err(missing("perf stat", "event that was counted")) } else { Ok(all) }
 }
 

@@ -8,7 +8,7 @@
 //! was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -19,19 +19,24 @@ pub const TOOL: Tool = Tool {
     // Its results are files of its own, which a run does not read.
     package: "rt-app",
     figures: &[
-        Row("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
-        Row("period.p50", "ns", Neither, "median length of a repetition"),
-        Row("run.mean", "ns", Lower, "mean time that a repetition's run and runtime events took"),
-        Row("run.p50", "ns", Lower, "median of the same"),
-        Row("run.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
-        Row("run.max", "ns", Lower, "longest of the same"),
-        Row("slack.mean", "ns", Higher, "mean time left when a repetition came to its timer; negative: late"),
-        Row("slack.min", "ns", Higher, "least of the same"),
-        Row("late", "count", Lower, "repetitions that came to their timer late"),
-        Row("wakeup_latency.p50", "ns", Lower, "median delay of the wakeups by a repetition's timers"),
-        Row("wakeup_latency.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
-        Row("wakeup_latency.max", "ns", Lower, "longest of the same"),
-        Row("repetitions", "count", Neither, "repetitions of phases"),
+        FigureRow("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
+        FigureRow("period.p50", "ns", Neither, "median length of a repetition"),
+        FigureRow("run.mean", "ns", Lower, "mean time that a repetition's run and runtime events took"),
+        FigureRow("run.p50", "ns", Lower, "median of the same"),
+        FigureRow("run.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        FigureRow("run.max", "ns", Lower, "longest of the same"),
+        FigureRow(
+            "slack.mean",
+            "ns",
+            Higher,
+            "mean time left when a repetition came to its timer; negative: late",
+        ),
+        FigureRow("slack.min", "ns", Higher, "least of the same"),
+        FigureRow("late", "count", Lower, "repetitions that came to their timer late"),
+        FigureRow("wakeup_latency.p50", "ns", Lower, "median delay of the wakeups by a repetition's timers"),
+        FigureRow("wakeup_latency.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        FigureRow("wakeup_latency.max", "ns", Lower, "longest of the same"),
+        FigureRow("repetitions", "count", Neither, "repetitions of phases"),
     ],
     headline: &["period.mean", "run.mean", "slack.mean", "wakeup_latency.p50", "wakeup_latency.max"],
     knows: |text| lines(text).any(is_header),
@@ -76,7 +81,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     Ok(vec![Reading { load, values: values(&all), ..Reading::default() }])
 }
 
-fn values(all: &[Repetition]) -> Values {
+fn values(all: &[Repetition]) -> FigureValues {
     let column =
         |i: usize, of: fn(&Repetition) -> bool| Sorted::of(all.iter().filter(|r| of(r)).map(|r| r[i]));
     let (run, period) = (column(1, |_| true), column(2, |_| true));

@@ -6,7 +6,7 @@
 
 use super::extract::extract;
 use super::own::{self, FORMS};
-use super::{Reader, Reading, TEXT, TOOLS, Tool, Values, reader_of};
+use super::{FigureValues, OutputReader, Reading, TEXT, TOOLS, Tool, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -31,7 +31,7 @@ const UNKNOWN: &str = "unknown";
 ///
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn records(sources: &[String], from: Option<&Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
+pub fn records(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (runs, saved) = self::sources(sources, from)?;
     Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
 }
@@ -40,7 +40,7 @@ pub fn records(sources: &[String], from: Option<&Reader>) -> Result<(Vec<Record>
 ///
 /// # Errors
 /// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn sources(sources: &[String], from: Option<&Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
+pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources without a given name, with the name from their path.
@@ -109,7 +109,7 @@ enum Contents {
     Text(Box<Findings>),
 }
 
-fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
+fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
     let text = text(path)?;
     let reader = from.cloned().or_else(|| reader_of(&text)).ok_or_else(|| {
         if let Some(form) = schedlab_import::form_at(path) {
@@ -124,9 +124,9 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
             .at(Spot::file(path))
     })?;
     match reader {
-        Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
-        Reader::Schedlab(form) => (form.read)(&text).map(Contents::Schedlab),
-        Reader::Text(wanted) => {
+        OutputReader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
+        OutputReader::Schedlab(form) => (form.read)(&text).map(Contents::Schedlab),
+        OutputReader::Text(wanted) => {
             let said = CommandOutput { stdout: text, stderr: String::new() };
             let mut found = Findings::default();
             wanted
@@ -217,7 +217,7 @@ enum Side {
     Outputs(String, Vec<PathBuf>),
 }
 
-fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
+fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
     let path = Path::new(source);
     if is_named(source)
         && let Some((name, files)) = source.split_once('=')
@@ -286,7 +286,7 @@ fn text(path: &Path) -> Result<String> {
 
 /// The runs of a result: its repeats, or the result itself.
 fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
-    let runs: Vec<&Values> =
+    let runs: Vec<&FigureValues> =
         if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
     let several = runs.len() > 1;
     let mut all = Vec::new();

@@ -4,7 +4,7 @@
 //! count. Several runs in a text are told apart ([`Runs`]).
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ pub const TOOL: Tool = Tool {
     load: &["-t", "{load}"],
     load_about: "workers of each message thread",
     figures: &[
-        Row("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
-        Row("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),
-        Row("rps.<stat>", "1/s", Higher, "requests of each second"),
-        Row("rps.mean", "1/s", Higher, "requests per second over the whole run"),
-        Row("delay.message", "ns", Lower, "mean wait of message threads for a CPU"),
-        Row("delay.worker", "ns", Lower, "mean wait of workers for a CPU"),
-        Row("transfer.rate", "1/s", Higher, "pipe mode: messages per second of a worker"),
+        FigureRow("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
+        FigureRow("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),
+        FigureRow("rps.<stat>", "1/s", Higher, "requests of each second"),
+        FigureRow("rps.mean", "1/s", Higher, "requests per second over the whole run"),
+        FigureRow("delay.message", "ns", Lower, "mean wait of message threads for a CPU"),
+        FigureRow("delay.worker", "ns", Lower, "mean wait of workers for a CPU"),
+        FigureRow("transfer.rate", "1/s", Higher, "pipe mode: messages per second of a worker"),
     ],
     headline: &["wakeup.p50", "wakeup.p99", "request.p50", "request.p99", "rps.mean"],
     knows: |text| is_json(text) || lines(text).any(|l| block(l).is_some_and(|(name, _)| name != OLD)),
@@ -35,7 +35,12 @@ pub const TOOL: Tool = Tool {
 pub const TOOL_2016: Tool = Tool {
     name: "schbench-2016",
     about: "schbench before its rewrite of 2023: one block of wakeup latencies",
-    figures: &[Row("latency.<stat>", "ns", Lower, "from the start of the wake list until the worker runs")],
+    figures: &[FigureRow(
+        "latency.<stat>",
+        "ns",
+        Lower,
+        "from the start of the wake list until the worker runs",
+    )],
     headline: &["latency.p50", "latency.p99", "latency.p99.9"],
     knows: |text| lines(text).any(|l| block(l).is_some_and(|(name, _)| name == OLD)),
     ..TOOL
@@ -89,7 +94,7 @@ struct Block {
 /// "average rps", has been read.
 #[derive(Default)]
 struct Runs {
-    all: Vec<Values>,
+    all: Vec<FigureValues>,
     /// The last block of each name in this run: runtime and samples.
     seen: BTreeMap<&'static str, (Option<f64>, Option<f64>)>,
     open: Option<Block>,
@@ -97,7 +102,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(text: &str) -> Result<Vec<Values>> {
+    fn of(text: &str) -> Result<Vec<FigureValues>> {
         let mut runs = Runs::default();
         for line in lines(text) {
             runs.line(line)?;
@@ -137,7 +142,7 @@ impl Runs {
             shorter || block.samples.zip(*samples).is_some_and(|(now, before)| now < before)
         });
         if again || self.over {
-            self.all.push(Values::new());
+            self.all.push(FigureValues::new());
             self.seen.clear();
             self.over = false;
         }
@@ -147,9 +152,9 @@ impl Runs {
         self.open = Some(block);
     }
 
-    fn run(&mut self) -> &mut Values {
+    fn run(&mut self) -> &mut FigureValues {
         if self.all.is_empty() {
-            self.all.push(Values::new());
+            self.all.push(FigureValues::new());
         }
         let last = self.all.len() - 1;
         &mut self.all[last]
@@ -191,7 +196,7 @@ fn single(line: &str) -> Result<Vec<(String, f64)>> {
 }
 
 /// The object `int`: `wakeup_latency_pct99.0`, `wakeup_latency_min`, and the same of `request_latency` and `rps`.
-fn of_json(value: &serde_json::Value) -> Values {
+fn of_json(value: &serde_json::Value) -> FigureValues {
     let numbers = value.get("int").and_then(|v| v.as_object()).into_iter().flatten();
     let one = |(key, v): (&String, &serde_json::Value)| {
         let (from, name, factor) =

@@ -1,7 +1,7 @@
 //! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
 
 use super::text::{lines, missing, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -16,10 +16,10 @@ pub const TOOL: Tool = Tool {
     load_about: "stressors",
     default_load: "1",
     figures: &[
-        Row("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
-        Row("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
-        Row("<stressor>.ops", "", Neither, "operations"),
-        Row(
+        FigureRow("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
+        FigureRow("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
+        FigureRow("<stressor>.ops", "", Neither, "operations"),
+        FigureRow(
             "<stressor>.per_op",
             "ns",
             Lower,
@@ -45,7 +45,7 @@ fn words(line: &str) -> Option<Vec<&str>> {
 
 /// Every run in a text. A stressor's line of operations that comes again begins another run.
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let mut runs = vec![Values::new()];
+    let mut runs = vec![FigureValues::new()];
     for words in lines(text).filter_map(words) {
         let Some((name, rest)) = words.split_first() else { continue };
         let begins = |w: &&&str| w.starts_with(|c: char| c.is_ascii_digit()) || ["nan", "-nan"].contains(w);
@@ -54,7 +54,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             ([ops, _real, _user, _system, rate, cpu_rate, ..], ..) => {
                 let all = [("ops", *ops), ("rate", *rate), ("cpu_rate", *cpu_rate)];
                 if runs.last().is_some_and(|run| run.contains_key(&format!("{name}.ops"))) {
-                    runs.push(Values::new());
+                    runs.push(FigureValues::new());
                 }
                 let all = all.map(|(what, v)| (format!("{name}.{what}"), v));
                 runs.last_mut().into_iter().for_each(|run| run.extend(all.clone()));

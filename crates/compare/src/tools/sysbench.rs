@@ -2,24 +2,24 @@
 //! the percentile is chosen by `--percentile`.
 
 use super::text::{first, lines, missing, number, scaled};
-use super::{BLANK, Reading, Row, Stage, Tool, Values};
+use super::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-const FIGURES: &[Row] = &[
-    Row("rate", "1/s", Higher, "events per second"),
-    Row("events", "", Neither, "number of events"),
-    Row("time", "ns", Neither, "total time"),
-    Row("latency.min", "ns", Lower, "shortest event"),
-    Row("latency.avg", "ns", Lower, "mean length of an event"),
-    Row("latency.max", "ns", Lower, "longest event"),
-    Row(
+const FIGURES: &[FigureRow] = &[
+    FigureRow("rate", "1/s", Higher, "events per second"),
+    FigureRow("events", "", Neither, "number of events"),
+    FigureRow("time", "ns", Neither, "total time"),
+    FigureRow("latency.min", "ns", Lower, "shortest event"),
+    FigureRow("latency.avg", "ns", Lower, "mean length of an event"),
+    FigureRow("latency.max", "ns", Lower, "longest event"),
+    FigureRow(
         "latency.p<percentile>",
         "ns",
         Lower,
         "the percentile sysbench was asked for: 95 unless it says another",
     ),
-    Row("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
+    FigureRow("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
 ];
 
 /// `sysbench cpu`: prime numbers, in threads that share nothing.
@@ -80,7 +80,7 @@ pub const OLTP: Tool = Tool {
     ],
     default_load: "8",
     server: &["mariadbd", "--defaults-file={folder}/my.cnf"],
-    stage: Some(Stage {
+    stage: Some(ServerSetup {
         package: "mariadb-server-core",
         setup: &["sh", "{folder}/prepare.sh"],
         files: &[("my.cnf", MY_CNF), ("prepare.sh", PREPARE)],
@@ -145,7 +145,8 @@ fn one(text: &str) -> Result<Option<Reading>> {
     let (events, time) = (first(text, "total number of events:")?, first(text, "total time:")?);
     let Some((events, time)) = events.zip(time) else { return Ok(None) };
     let rate = first(text, "events per second:")?.or((time > 0.0).then(|| events / time));
-    let mut values = Values::from([("events".to_owned(), events), ("time".to_owned(), scaled(time, 1e9))]);
+    let mut values =
+        FigureValues::from([("events".to_owned(), events), ("time".to_owned(), scaled(time, 1e9))]);
     values.extend(rate.map(|r| ("rate".to_owned(), r)));
     let latencies = lines(text)
         .skip_while(|l| !l.starts_with("Latency (ms)"))

@@ -181,11 +181,12 @@ fn saved_outputs_become_runs_of_variants() {
     let repeats = saved::records(&[samples().join("hyperfine.json").display().to_string()], None).unwrap().1;
     assert_eq!((repeats.len(), repeats[0].load.as_str()), (3, "sleep 0.02"));
     std::fs::write(path("other.txt"), "hello").unwrap();
-    let error =
-        |source: String, tool: Option<&Reader>| saved::records(&[source], tool).unwrap_err().to_string();
+    let error = |source: String, tool: Option<&OutputReader>| {
+        saved::records(&[source], tool).unwrap_err().to_string()
+    };
     let e = error(path("other.txt"), None);
     assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
-    assert!(error(path("other.txt"), Some(&Reader::Tool(&dbench::DBENCH))).contains("Throughput"));
+    assert!(error(path("other.txt"), Some(&OutputReader::Tool(&dbench::DBENCH))).contains("Throughput"));
     assert!(error(path("none.txt"), None).contains("none.txt"));
     assert!(error("old=".to_owned(), None).contains("names no file"));
 }
@@ -227,9 +228,9 @@ fn a_reader_is_named_or_told_by_looks() {
     assert_eq!(workloads(Some("perf-bench")), ["perf-bench", "perf-bench"]);
     assert_eq!(workloads(Some("perf-pipe")), ["perf-pipe", "perf-pipe"]);
     assert!(reader("comparisn").err().unwrap().to_string().contains("'comparison'"));
-    assert!(matches!(reader("run"), Ok(Reader::Schedlab(form)) if form.name == "run"));
+    assert!(matches!(reader("run"), Ok(OutputReader::Schedlab(form)) if form.name == "run"));
     let run = r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"a": {"unit": "", "better": "lower", "value": 1}}}"#;
-    assert!(matches!(reader_of(run), Some(Reader::Schedlab(form)) if form.name == "run"));
+    assert!(matches!(reader_of(run), Some(OutputReader::Schedlab(form)) if form.name == "run"));
 }
 
 #[test]
@@ -291,7 +292,7 @@ fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
     let all =
         crate::comparison::compare_sources(&sources, None, &crate::comparison::Question::default()).unwrap();
     let values = |i: usize| match &all.cells[i].metrics["pipe.rate"] {
-        crate::comparison::Stat::Measured(m) => m.values.clone(),
+        crate::comparison::CellStat::Measured(m) => m.values.clone(),
         missing => panic!("{missing:?}"),
     };
     assert_eq!((values(0), values(1)), (vec![10.0, 11.0], vec![20.0, 21.0]));

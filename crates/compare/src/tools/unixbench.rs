@@ -4,7 +4,7 @@
 //! have the same results again and are read only where a run has no table of its own.
 
 use super::text::{lines, missing, number, whole};
-use super::{BLANK, Reading, Row, Tool};
+use super::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 
@@ -13,10 +13,15 @@ pub const TOOL: Tool = Tool {
     name: "unixbench",
     about: "the index tables of UnixBench; each number of parallel copies is a load",
     figures: &[
-        Row("score", "", Higher, "the index of all tests"),
-        Row("score.partial", "", Higher, "the index of some tests"),
-        Row("<test>.index", "", Higher, "a test's result by UnixBench's own baseline, times ten"),
-        Row("<test>.result", "", Higher, "a test's result in UnixBench's unit: loops, KB or MWIPS per time"),
+        FigureRow("score", "", Higher, "the index of all tests"),
+        FigureRow("score.partial", "", Higher, "the index of some tests"),
+        FigureRow("<test>.index", "", Higher, "a test's result by UnixBench's own baseline, times ten"),
+        FigureRow(
+            "<test>.result",
+            "",
+            Higher,
+            "a test's result in UnixBench's unit: loops, KB or MWIPS per time",
+        ),
     ],
     headline: &["score", "score.partial"],
     knows: |text| lines(text).any(is_table),

@@ -8,23 +8,23 @@ use crate::series::Series;
 use crate::tally::Tally;
 
 /// The waits of one group's tasks.
-struct Waits {
+struct GroupWaits {
     woken: Tally,
     others: Tally,
 }
 
-impl Waits {
-    fn none() -> Box<Waits> {
+impl GroupWaits {
+    fn none() -> Box<GroupWaits> {
         let new = || Tally::new(Series::new("ns", Better::Lower));
-        Box::new(Waits { woken: new(), others: new() })
+        Box::new(GroupWaits { woken: new(), others: new() })
     }
 }
 
 /// The waits of every group. The first place is that of tasks whose groups are not distinguished.
-pub(super) struct ByGroup([Option<Box<Waits>>; MAX_GROUPS + 1]);
+pub(super) struct WaitsByGroup([Option<Box<GroupWaits>>; MAX_GROUPS + 1]);
 
 /// What is left of them at the end.
-pub(super) struct Found {
+pub(super) struct WaitSeries {
     /// Waits after a wakeup, of all tasks.
     pub woken: Series,
     /// All waits, of all tasks.
@@ -33,24 +33,24 @@ pub(super) struct Found {
     pub groups: Vec<Delays>,
 }
 
-impl ByGroup {
+impl WaitsByGroup {
     /// No wait yet.
-    pub fn new() -> ByGroup {
-        ByGroup([const { None }; MAX_GROUPS + 1])
+    pub fn new() -> WaitsByGroup {
+        WaitsByGroup([const { None }; MAX_GROUPS + 1])
     }
     /// A task of the group has waited so long.
     #[inline]
     pub fn record(&mut self, group: u8, length_ns: u64, woken: bool) {
         // `NO_GROUP` comes first.
         let Some(place) = self.0.get_mut(usize::from(group.wrapping_add(1))) else { return };
-        let waits = place.get_or_insert_with(Waits::none);
+        let waits = place.get_or_insert_with(GroupWaits::none);
         let tally = if woken { &mut waits.woken } else { &mut waits.others };
         tally.record(length_ns);
     }
     /// The waits in all, and by group where `apart`. `names` by the groups' numbers.
-    pub fn found(self, names: &[String], apart: bool) -> Found {
+    pub fn found(self, names: &[String], apart: bool) -> WaitSeries {
         let new = || Series::new("ns", Better::Lower);
-        let mut found = Found { woken: new(), all: new(), groups: Vec::new() };
+        let mut found = WaitSeries { woken: new(), all: new(), groups: Vec::new() };
         for (at, waits) in self.0.into_iter().enumerate() {
             let Some(waits) = waits else { continue };
             let (woken, mut all) = (waits.woken.into_series(), waits.others.into_series());
@@ -78,7 +78,7 @@ mod tests {
         ) {
             let text = |series: &Series| serde_json::to_string(series).unwrap();
             let new = || Tally::new(Series::new("ns", Better::Lower));
-            let mut by_group = ByGroup::new();
+            let mut by_group = WaitsByGroup::new();
             let (mut whole, mut first) = ((new(), new()), (new(), new()));
             for (group, value, shift, woken) in waits {
                 let (value, number) = (value >> shift, if group == 3 { NO_GROUP } else { group });

@@ -32,12 +32,12 @@ mod worst;
 
 use crate::series::Series;
 use crate::tally::Tally;
-use delays::ByGroup;
+use delays::WaitsByGroup;
 use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
-use state::{Cpu, Passes, Pending, Phase, Seen, Task};
+use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
 use woken::Woken;
 use worst::{LongWait, Worst};
 
@@ -64,8 +64,8 @@ pub struct Analyser {
     /// Series of the workload's programs, by the index samples carry.
     recorded: Vec<(String, Tally)>,
     groups: Groups,
-    delays: ByGroup,
-    seen: Seen,
+    delays: WaitsByGroup,
+    seen: RunCounts,
     /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
     worst: Worst,
@@ -88,11 +88,11 @@ impl Analyser {
         Analyser {
             tasks: tasks.iter().map(|t| Task::new(t.background, groups.of(t))).collect(),
             groups,
-            delays: ByGroup::new(),
+            delays: WaitsByGroup::new(),
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
-            seen: Seen::new(),
+            seen: RunCounts::new(),
             woken: None,
             worst: Worst::new(KEPT_WAITS),
             measure_from,

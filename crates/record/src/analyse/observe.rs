@@ -1,6 +1,6 @@
 //! The analyser's findings at the end: counters and ids become names.
 
-use super::state::{Seen, Task};
+use super::state::{RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
 use crate::Findings;
@@ -69,12 +69,12 @@ impl Analyser {
 
 /// Whether the time that belongs to no known task is at most a hundredth of the tasks' time. Idle time does
 /// not matter for this.
-fn knows_who_ran(seen: &Seen) -> bool {
+fn knows_who_ran(seen: &RunCounts) -> bool {
     seen.unknown_ns <= (seen.cpu_ns + seen.background_ns) / 100
 }
 
 /// Counters by metric name. A counter that the source never reports is left out: "not measured" is not 0.
-fn counters(seen: &Seen) -> BTreeMap<String, u64> {
+fn counters(seen: &RunCounts) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let mut put = |name: String, n: u64| {
         all.insert(name, n);

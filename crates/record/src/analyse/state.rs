@@ -149,7 +149,7 @@ pub(super) struct Passes {
 }
 
 /// Everything counted; reasons index the arrays.
-pub(super) struct Seen {
+pub(super) struct RunCounts {
     pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
     pub slice_by_end: [Tally; SwitchReason::ALL.len()],
@@ -175,9 +175,9 @@ pub(super) struct Seen {
     pub any_balance: bool,
 }
 
-impl Seen {
-    pub fn new() -> Seen {
-        Seen {
+impl RunCounts {
+    pub fn new() -> RunCounts {
+        RunCounts {
             slice: Tally::new(Series::new("ns", Better::Neither)),
             slice_end: [0; SwitchReason::ALL.len()],
             slice_by_end: std::array::from_fn(|_| Tally::new(Series::new("ns", Better::Neither))),

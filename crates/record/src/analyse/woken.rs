@@ -12,7 +12,7 @@ use schedlab_machine::topology::Distance;
 /// The place of a woken task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Place {
+pub(crate) enum WokenPlace {
     Prev,
     Waker,
     Core,
@@ -21,7 +21,7 @@ pub(crate) enum Place {
     Far,
 }
 
-/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`Place`].
+/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`WokenPlace`].
 pub(crate) const PLACES: [(&str, &str); 6] = [
     ("prev", "on the CPU it last ran on"),
     ("waker", "on its waker's CPU, which is not the one it last ran on; what interrupts wake is never here"),
@@ -57,18 +57,18 @@ impl Woken {
     }
 
     /// `None` if a CPU is not one of the machine's.
-    fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<Place> {
+    fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<WokenPlace> {
         if target.index().max(prev.index()) >= self.topology.nr_cpus() {
             return None;
         }
         Some(match self.topology.distance(prev, target) {
-            Distance::Own => Place::Prev,
-            _ if waker == Some(target) => Place::Waker,
-            Distance::Smt => Place::Core,
-            Distance::Llc => Place::Llc,
+            Distance::Own => WokenPlace::Prev,
+            _ if waker == Some(target) => WokenPlace::Waker,
+            Distance::Smt => WokenPlace::Core,
+            Distance::Llc => WokenPlace::Llc,
             // The distance tells packages apart, too, which may share a node.
-            _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => Place::Node,
-            _ => Place::Far,
+            _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => WokenPlace::Node,
+            _ => WokenPlace::Far,
         })
     }
 

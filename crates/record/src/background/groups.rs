@@ -47,7 +47,7 @@ const LEAST_GAPS: usize = 10;
 
 /// What the system says of a thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Facts {
+pub struct ThreadFacts {
     /// Whether it is the kernel's.
     pub kernel: bool,
     /// The name of its process.
@@ -63,7 +63,7 @@ pub struct Facts {
 /// Whose threads a group has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ThreadKind {
     /// The kernel's.
     Kernel,
     /// Those of processes.
@@ -102,7 +102,7 @@ pub struct Group {
     /// Its name.
     pub name: String,
     /// Whose threads they are.
-    pub kind: Kind,
+    pub kind: ThreadKind,
     /// Whether there are threads for each CPU, bound to it.
     pub per_cpu: bool,
     /// Their nice value.
@@ -151,24 +151,24 @@ impl Spread {
 
 /// The key by which threads are grouped, in the order of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    kind: Kind,
+struct GroupKey {
+    kind: ThreadKind,
     name: String,
     per_cpu: bool,
     nice: i8,
     real_time: bool,
 }
 
-impl Key {
+impl GroupKey {
     /// The key of a thread. Without facts, as of a thread that is gone, its name and its parent's must do.
-    fn of(thread: &Thread, facts: Option<&Facts>) -> Key {
+    fn of(thread: &Thread, facts: Option<&ThreadFacts>) -> GroupKey {
         let known = GROUPS.iter().find(|(begin, _)| thread.name.starts_with(begin)).map(|row| row.1);
         let by_kernel = || thread.parent.as_deref() == Some("kthreadd") || known.is_some();
         let kernel = facts.map_or_else(by_kernel, |f| f.kernel);
         let (nice, real_time) = facts.map_or((0, false), |f| (f.nice, f.real_time));
         if !kernel {
             let name = facts.map_or(&thread.name, |f| &f.process).clone();
-            return Key { kind: Kind::User, name, per_cpu: false, nice, real_time };
+            return GroupKey { kind: ThreadKind::User, name, per_cpu: false, nice, real_time };
         }
         let bound = facts.is_none_or(|f| f.cpus.len() == 1);
         let per_cpu = bound && names_a_cpu(&thread.name);
@@ -177,7 +177,7 @@ impl Key {
         let high = name.starts_with("kworker") && (nice < 0 || facts.is_none() && thread.name.ends_with('H'));
         let (name, nice) =
             if high { (format!("{name}-high"), nice.min(-20)) } else { (name.to_owned(), nice) };
-        Key { kind: Kind::Kernel, name, per_cpu, nice, real_time }
+        GroupKey { kind: ThreadKind::Kernel, name, per_cpu, nice, real_time }
     }
 }
 
@@ -188,29 +188,29 @@ fn names_a_cpu(name: &str) -> bool {
 }
 
 /// The groups of threads that ran in `window` on a machine of so many CPUs: the kernel's first, each kind by name.
-pub fn groups(threads: &[(Thread, Option<Facts>)], cpus: usize, window: Ns) -> Vec<Group> {
-    let mut by_key: BTreeMap<Key, Vec<&Thread>> = BTreeMap::new();
+pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns) -> Vec<Group> {
+    let mut by_key: BTreeMap<GroupKey, Vec<&Thread>> = BTreeMap::new();
     for (thread, facts) in threads.iter().filter(|(thread, _)| thread.cpu_time > Ns::ZERO) {
-        by_key.entry(Key::of(thread, facts.as_ref())).or_default().push(thread);
+        by_key.entry(GroupKey::of(thread, facts.as_ref())).or_default().push(thread);
     }
     for key in quiet_processes(&by_key) {
         let Some(mut members) = by_key.remove(&key) else { continue };
-        let key = Key { name: OTHER_USER.to_owned(), nice: 0, real_time: false, ..key };
+        let key = GroupKey { name: OTHER_USER.to_owned(), nice: 0, real_time: false, ..key };
         by_key.entry(key).or_default().append(&mut members);
     }
     by_key.into_iter().map(|(key, members)| group(key, &members, cpus, window)).collect()
 }
 
 /// The user processes beyond those that wake up most.
-fn quiet_processes(by_key: &BTreeMap<Key, Vec<&Thread>>) -> Vec<Key> {
+fn quiet_processes(by_key: &BTreeMap<GroupKey, Vec<&Thread>>) -> Vec<GroupKey> {
     let wakeups = |members: &[&Thread]| members.iter().map(|t| t.arrivals.len()).sum::<usize>();
-    let users = by_key.iter().filter(|(key, _)| key.kind == Kind::User);
-    let mut users: Vec<(usize, &Key)> = users.map(|(key, members)| (wakeups(members), key)).collect();
+    let users = by_key.iter().filter(|(key, _)| key.kind == ThreadKind::User);
+    let mut users: Vec<(usize, &GroupKey)> = users.map(|(key, members)| (wakeups(members), key)).collect();
     users.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     users.into_iter().skip(MOST_PROCESSES).map(|(_, key)| key.clone()).collect()
 }
 
-fn group(key: Key, members: &[&Thread], cpus: usize, window: Ns) -> Group {
+fn group(key: GroupKey, members: &[&Thread], cpus: usize, window: Ns) -> Group {
     let arrivals: Vec<Arrival> = members.iter().flat_map(|t| t.arrivals.iter().copied()).collect();
     let gaps = gaps(&arrivals, key.per_cpu);
     let places = if key.per_cpu { cpus.max(1) } else { 1 } as f64;

@@ -11,7 +11,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use groups::{Facts, Group, Kind, Shape, groups};
+pub use groups::{Group, Shape, ThreadFacts, ThreadKind, groups};
 pub use rows::file;
 
 use crate::analyse::TaskName;
@@ -31,7 +31,7 @@ pub struct Arrival {
 
 /// A thread's state, as far as its events have told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
+enum ThreadState {
     /// No event has told yet whether it sleeps.
     #[default]
     Unknown,
@@ -51,7 +51,7 @@ pub struct Thread {
     pub arrivals: Vec<Arrival>,
     /// Its time on a CPU in all.
     pub cpu_time: Ns,
-    state: State,
+    state: ThreadState,
     /// The begin of its stay.
     since: Option<Ns>,
     /// The time it has run since its wakeup.
@@ -83,14 +83,14 @@ impl Activity {
 impl Thread {
     fn woken(&mut self, at: Ns) {
         // A wakeup of a thread that still runs, on its way to sleep, comes again when the thread is queued.
-        if self.since.is_none() && !matches!(self.state, State::Awake(_)) {
-            self.state = State::Awake(Some(at));
+        if self.since.is_none() && !matches!(self.state, ThreadState::Awake(_)) {
+            self.state = ThreadState::Awake(Some(at));
             self.ran = Ns::ZERO;
         }
     }
     fn comes(&mut self, at: Ns) {
-        if self.state == State::Unknown {
-            self.state = State::Awake(None);
+        if self.state == ThreadState::Unknown {
+            self.state = ThreadState::Awake(None);
         }
         // Its wakeup was not reported.
         self.woken(at);
@@ -109,10 +109,10 @@ impl Thread {
         if !matches!(why, SwitchReason::Blocked | SwitchReason::Exited) {
             return;
         }
-        if let State::Awake(Some(woken)) = self.state {
+        if let ThreadState::Awake(Some(woken)) = self.state {
             self.arrivals.push(Arrival { at: woken, ran: self.ran, cpu });
         }
-        self.state = State::Asleep;
+        self.state = ThreadState::Asleep;
     }
 }
 
@@ -137,7 +137,7 @@ impl Sink for Activity {
                 let parent = parent.and_then(|task| self.thread(task)).map(|thread| thread.name.clone());
                 if let Some(thread) = self.thread(task) {
                     thread.parent = parent;
-                    thread.state = State::Asleep;
+                    thread.state = ThreadState::Asleep;
                 }
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Rows of a background file from groups of threads.
 
-use super::groups::{Group, Kind, STOPPER};
+use super::groups::{Group, STOPPER, ThreadKind};
 use schedlab_base::{Ns, counted, printable};
 use schedlab_machine::{Background, BackgroundFile};
 
@@ -18,7 +18,7 @@ pub fn file(
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for group in groups {
         match row(group, cpus, window) {
-            _ if kernel && group.kind == Kind::User => left_out.push((group.name.clone(), "a process")),
+            _ if kernel && group.kind == ThreadKind::User => left_out.push((group.name.clone(), "a process")),
             Ok(row) => rows.push(row),
             Err(why) => left_out.push((group.name.clone(), why)),
         }

@@ -82,9 +82,9 @@ fn thread(name: &str, cpu: u32, at_us: impl IntoIterator<Item = u64>, ran_us: u6
     Thread { name: name.into(), arrivals, cpu_time, ..Thread::default() }
 }
 
-fn facts(kernel: bool, cpus: &str, nice: i8) -> Option<Facts> {
+fn facts(kernel: bool, cpus: &str, nice: i8) -> Option<ThreadFacts> {
     let cpus = CpuSet::parse(cpus).unwrap();
-    Some(Facts { kernel, cpus, nice, process: "daemon".into(), real_time: false })
+    Some(ThreadFacts { kernel, cpus, nice, process: "daemon".into(), real_time: false })
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn threads_are_grouped_by_what_they_are_and_by_where_they_may_run() {
     let found = groups(&all, 2, Ns::secs(1));
     let found: Vec<_> =
         found.iter().map(|g| (g.name.as_str(), g.kind, g.per_cpu, g.nice, g.threads)).collect();
-    use Kind::{Kernel, User};
+    use ThreadKind::{Kernel, User};
     let want = [
         ("kernel-other", Kernel, false, 0, 1),
         ("kworker", Kernel, true, 0, 2),

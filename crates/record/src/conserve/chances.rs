@@ -25,7 +25,7 @@ pub struct Window {
 
 /// How often something was decided.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Tally {
+pub struct DecisionCount {
     /// The decision's reason.
     pub reason: &'static str,
     /// The reason in a sentence.
@@ -36,7 +36,7 @@ pub struct Tally {
 
 /// Balancing for a free CPU, or that none was done.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Try {
+pub struct BalanceTry {
     /// What started the pass (`BalanceTrigger` name); `null`: no pass was begun.
     pub pass: Option<&'static str>,
     /// The CPU's domain, 0 being the lowest.
@@ -67,7 +67,7 @@ pub struct FreeCpu {
     /// It was free when the wait began.
     pub from_start: bool,
     /// Balancing for it.
-    pub tries: Vec<Try>,
+    pub tries: Vec<BalanceTry>,
 }
 
 /// What there was for one wait.
@@ -78,33 +78,33 @@ pub struct Chance {
     /// Those CPUs, the one free for longest first.
     pub cpus: Vec<FreeCpu>,
     /// What ticks decided meanwhile about balancing for tickless CPUs.
-    pub ticks: Vec<Tally>,
+    pub ticks: Vec<DecisionCount>,
     /// CPUs that balanced for tickless ones and stopped for work of their own.
     pub helpers_busy: u64,
 }
 
 /// A decision's place in the order of tries: pass (none last), level, reason.
-type Key = (Option<u8>, u8, &'static str);
+type TryKey = (Option<u8>, u8, &'static str);
 
 #[derive(Clone, Debug, Default)]
-struct Free {
+struct FreeTime {
     since: Option<u64>,
     total_ns: u64,
     from_start: bool,
-    tries: BTreeMap<Key, Try>,
+    tries: BTreeMap<TryKey, BalanceTry>,
 }
 
 /// What has been seen of a wait so far.
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    cpus: BTreeMap<CpuId, Free>,
+struct WaitSoFar {
+    cpus: BTreeMap<CpuId, FreeTime>,
     any_since: Option<u64>,
     any_ns: u64,
     ticks: BTreeMap<KickReason, u64>,
     helpers_busy: u64,
 }
 
-impl Seen {
+impl WaitSoFar {
     fn start(&mut self, cpu: CpuId, at: u64, from_start: bool) {
         let free = self.cpus.entry(cpu).or_default();
         free.since.get_or_insert(at);
@@ -139,7 +139,9 @@ impl Seen {
         Chance {
             free_ns: self.any_ns,
             cpus,
-            ticks: ticks.map(|(r, count)| Tally { reason: r.name(), about: r.about(), count }).collect(),
+            ticks: ticks
+                .map(|(r, count)| DecisionCount { reason: r.name(), about: r.about(), count })
+                .collect(),
             helpers_busy: self.helpers_busy,
         }
     }
@@ -154,9 +156,9 @@ struct Watch {
     over: bool,
     /// The task was switched to at the window's end: the run is the one that the window is of.
     met: bool,
-    seen: Seen,
+    seen: WaitSoFar,
     /// What had been seen when the task's CPU was about to switch.
-    held: Option<Box<Seen>>,
+    held: Option<Box<WaitSoFar>>,
 }
 
 /// Watches the windows.
@@ -181,7 +183,7 @@ impl Chances {
             place,
             over: false,
             met: false,
-            seen: Seen::default(),
+            seen: WaitSoFar::default(),
             held: None,
         };
         let mut watches: Vec<Watch> = windows.iter().enumerate().map(watch).collect();
@@ -239,7 +241,7 @@ impl Chances {
                 EventKind::Skip { why: SkipReason::HelperBusy, .. } => w.seen.helpers_busy += 1,
                 EventKind::Skip { level, why, have_ns, need_ns } if usable => {
                     let compared = need_ns > 0;
-                    let told = Try {
+                    let told = BalanceTry {
                         pass: None,
                         level,
                         reaches: reaches(level),
@@ -252,7 +254,7 @@ impl Chances {
                     w.seen.tried(e.cpu, (None, level, why.name()), told);
                 }
                 EventKind::Balance { level, trigger, why, .. } if usable => {
-                    let told = Try {
+                    let told = BalanceTry {
                         pass: Some(trigger.name()),
                         level,
                         reaches: reaches(level),
@@ -320,11 +322,11 @@ impl Watch {
     }
 }
 
-impl Seen {
-    fn tried(&mut self, cpu: CpuId, key: Key, told: Try) {
+impl WaitSoFar {
+    fn tried(&mut self, cpu: CpuId, key: TryKey, told: BalanceTry) {
         let tries = &mut self.cpus.entry(cpu).or_default().tries;
         let counted = tries.get(&key).map_or(0, |t| t.count);
-        tries.insert(key, Try { count: counted + 1, ..told });
+        tries.insert(key, BalanceTry { count: counted + 1, ..told });
     }
 }
 

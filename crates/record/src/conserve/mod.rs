@@ -23,8 +23,8 @@ mod union;
 mod world;
 
 pub use cause::{Cause, CauseKind};
-pub use chances::{Chance, Chances, FreeCpu, Tally, Try, Window};
+pub use chances::{BalanceTry, Chance, Chances, DecisionCount, FreeCpu, Window};
 pub use report::{CauseShare, IdleWhileWaiting, Listed};
-pub use stretches::{End, Found, Stretch, Stretches};
+pub use stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd, Stretches};
 pub use text::{chance_lines, idle_while_waiting_text};
 pub use world::{Change, Freed, Queued, World};

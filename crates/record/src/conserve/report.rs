@@ -1,7 +1,7 @@
 //! The time in which a run was not work-conserving, with names in place of ids: what is printed and written as JSON.
 
 use super::chances::{Chance, Window};
-use super::stretches::{End, Found, Stretch};
+use super::stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd};
 use crate::{Record, TaskName};
 use schedlab_base::{CpuId, Ns};
 use serde::Serialize;
@@ -72,14 +72,14 @@ pub struct Listed {
     pub idle_meanwhile: Option<Chance>,
 }
 
-impl End {
+impl StretchEnd {
     /// The word in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            End::Ran => "ran",
-            End::Moved(_) => "moved",
-            End::Taken => "taken",
-            End::RunOver => "run_over",
+            StretchEnd::Ran => "ran",
+            StretchEnd::Moved(_) => "moved",
+            StretchEnd::Taken => "taken",
+            StretchEnd::RunOver => "run_over",
         }
     }
 }
@@ -94,7 +94,12 @@ impl Stretch {
 impl IdleWhileWaiting {
     /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches,
     /// in their order.
-    pub fn of(record: &Record, found: &Found, names: &[TaskName], chances: Vec<Option<Chance>>) -> Self {
+    pub fn of(
+        record: &Record,
+        found: &IdleWhileWaitingTimes,
+        names: &[TaskName],
+        chances: Vec<Option<Chance>>,
+    ) -> Self {
         let duration_ns = record.found.duration.0;
         let task_time_ns: u64 = found.causes.values().map(|(_, time_ns)| time_ns).sum();
         let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
@@ -120,7 +125,7 @@ impl IdleWhileWaiting {
             reason: s.cause.reason.map(|(name, _)| name),
             ended: s.end.name(),
             moved: match s.end {
-                End::Moved(why) => Some(why.name()),
+                StretchEnd::Moved(why) => Some(why.name()),
                 _ => None,
             },
             idle_meanwhile,

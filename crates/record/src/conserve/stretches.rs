@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// What ended a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum End {
+pub enum StretchEnd {
     /// The task's own CPU got to it.
     Ran,
     /// The task was moved.
@@ -38,7 +38,7 @@ pub struct Stretch {
     /// What began it.
     pub cause: Cause,
     /// What ended it.
-    pub end: End,
+    pub end: StretchEnd,
 }
 
 impl Stretch {
@@ -50,7 +50,7 @@ impl Stretch {
 
 /// What was found in a run.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct IdleWhileWaitingTimes {
     /// Time covered by at least one stretch, ns.
     pub covered_ns: u64,
     /// Stretches and their summed time by cause, ns.
@@ -63,16 +63,16 @@ pub struct Found {
 
 /// A stretch that goes on.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenStretch {
     from: u64,
     cause: Cause,
 }
 
 /// A task's wait.
 #[derive(Clone, Debug, Default)]
-struct Wait {
+struct TaskWait {
     on: Option<CpuId>,
-    open: Option<Open>,
+    open: Option<OpenStretch>,
     /// Since when its CPU has been about to switch, ns.
     held: Option<u64>,
     /// Stretches that have ended since, or that end then if it is picked.
@@ -85,12 +85,12 @@ pub struct Stretches {
     domains: Domains,
     measure_from: u64,
     keep: usize,
-    waits: Vec<Wait>,
+    waits: Vec<TaskWait>,
     waiting: Vec<TaskId>,
     /// By CPU: what it has tried since it entered `schedule()`.
     attempts: Vec<Vec<Attempt>>,
     union: Union,
-    found: Found,
+    found: IdleWhileWaitingTimes,
     now: u64,
 }
 
@@ -98,7 +98,8 @@ impl Stretches {
     /// For a run on these CPUs, of which `keep` stretches are listed. What lies before `measure_from` does not count.
     pub fn new(world: World, domains: Domains, measure_from: Ns, keep: usize) -> Stretches {
         let attempts = vec![Vec::new(); domains.of_cpu.len()];
-        let (waits, waiting, union, found) = (Vec::new(), Vec::new(), Union::default(), Found::default());
+        let (waits, waiting, union, found) =
+            (Vec::new(), Vec::new(), Union::default(), IdleWhileWaitingTimes::default());
         let measure_from = measure_from.0;
         Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
     }
@@ -115,24 +116,24 @@ impl Stretches {
     }
 
     /// What was found until `end`.
-    pub fn finish(mut self, end: Ns) -> Found {
+    pub fn finish(mut self, end: Ns) -> IdleWhileWaitingTimes {
         self.now = end.0;
         for task in std::mem::take(&mut self.waiting) {
             // Nobody knows whom a CPU that is about to switch would have picked.
             match self.wait(task).held {
-                Some(_) => self.drop_held(task, End::RunOver),
-                None => self.close(task, End::RunOver),
+                Some(_) => self.drop_held(task, StretchEnd::RunOver),
+                None => self.close(task, StretchEnd::RunOver),
             }
         }
         self.found.longest.sort_by_key(order);
         self.found.longest.truncate(self.keep);
         let (covered_ns, by_bin) = self.union.finish();
-        Found { covered_ns, by_bin, ..self.found }
+        IdleWhileWaitingTimes { covered_ns, by_bin, ..self.found }
     }
 
-    fn wait(&mut self, task: TaskId) -> &mut Wait {
+    fn wait(&mut self, task: TaskId) -> &mut TaskWait {
         if task.index() >= self.waits.len() {
-            self.waits.resize(task.index() + 1, Wait::default());
+            self.waits.resize(task.index() + 1, TaskWait::default());
         }
         &mut self.waits[task.index()]
     }
@@ -140,10 +141,10 @@ impl Stretches {
     fn change(&mut self, change: Change) {
         match change {
             Change::Queued(task, cpu, how) => self.queued(task, cpu, how),
-            Change::Ran(task) => self.left(task, End::Ran),
+            Change::Ran(task) => self.left(task, StretchEnd::Ran),
             Change::Moved(task, why) => {
                 self.keep_held(task);
-                self.left(task, End::Moved(why));
+                self.left(task, StretchEnd::Moved(why));
             }
             Change::Held(cpu) => {
                 let now = self.now;
@@ -153,7 +154,7 @@ impl Stretches {
             }
             Change::Released(cpu, picked) => {
                 if let Some(task) = picked {
-                    self.drop_held(task, End::Ran);
+                    self.drop_held(task, StretchEnd::Ran);
                 }
                 for task in self.world.queue(cpu).to_vec() {
                     self.keep_held(task);
@@ -162,7 +163,9 @@ impl Stretches {
             Change::Freed(cpu, how) => {
                 for at in 0..self.waiting.len() {
                     let task = self.waiting[at];
-                    let Wait { on: Some(on), open: None, .. } = self.waits[task.index()] else { continue };
+                    let TaskWait { on: Some(on), open: None, .. } = self.waits[task.index()] else {
+                        continue;
+                    };
                     if self.world.may_use(task, cpu) {
                         let levels = self.domains.of_cpu.get(cpu.index());
                         let spans = |level: u8, on: CpuId| {
@@ -172,7 +175,7 @@ impl Stretches {
                         };
                         let attempts = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
                         let cause = Cause::freed(how, attempts, on, spans);
-                        self.waits[task.index()].open = Some(Open { from: self.now, cause });
+                        self.waits[task.index()].open = Some(OpenStretch { from: self.now, cause });
                     }
                 }
             }
@@ -180,7 +183,7 @@ impl Stretches {
                 for at in 0..self.waiting.len() {
                     let task = self.waiting[at];
                     if self.waits[task.index()].open.is_some() && !self.world.has_free(task) {
-                        self.close(task, End::Taken);
+                        self.close(task, StretchEnd::Taken);
                     }
                 }
             }
@@ -189,25 +192,25 @@ impl Stretches {
 
     fn queued(&mut self, task: TaskId, cpu: CpuId, how: Queued) {
         if self.wait(task).on.is_some() {
-            self.left(task, End::Moved(MoveReason::Moved));
+            self.left(task, StretchEnd::Moved(MoveReason::Moved));
         }
         let (now, held) = (self.now, self.world.is_held(cpu));
-        let open = self.world.has_free(task).then(|| Open { from: now, cause: Cause::queued(how) });
-        *self.wait(task) = Wait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
+        let open = self.world.has_free(task).then(|| OpenStretch { from: now, cause: Cause::queued(how) });
+        *self.wait(task) = TaskWait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
         self.waiting.push(task);
     }
 
-    fn left(&mut self, task: TaskId, end: End) {
+    fn left(&mut self, task: TaskId, end: StretchEnd) {
         self.close(task, end);
-        *self.wait(task) = Wait::default();
+        *self.wait(task) = TaskWait::default();
         self.waiting.retain(|t| *t != task);
     }
 
     /// The stretch that goes on, if any, ends now.
-    fn close(&mut self, task: TaskId, end: End) {
+    fn close(&mut self, task: TaskId, end: StretchEnd) {
         let now = self.now;
         let wait = self.wait(task);
-        let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) else { return };
+        let (Some(OpenStretch { from, cause }), Some(on)) = (wait.open.take(), wait.on) else { return };
         let stretch = Stretch { task, on, from, until: now, cause, end };
         match wait.held {
             Some(_) => wait.ended.push(stretch),
@@ -216,11 +219,11 @@ impl Stretches {
     }
 
     /// The task has been picked: it has not waited since its CPU was about to switch.
-    fn drop_held(&mut self, task: TaskId, end: End) {
+    fn drop_held(&mut self, task: TaskId, end: StretchEnd) {
         let Some(held) = self.wait(task).held.take() else { return };
         let wait = self.wait(task);
         let mut ended = std::mem::take(&mut wait.ended);
-        if let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) {
+        if let (Some(OpenStretch { from, cause }), Some(on)) = (wait.open.take(), wait.on) {
             ended.push(Stretch { task, on, from, until: held, cause, end });
         }
         for stretch in ended.into_iter().filter(|s| s.from < held) {

@@ -8,7 +8,7 @@ mod text;
 mod versus;
 
 pub use text::{beyond, explain_text, of_kept};
-pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
+pub use versus::{CauseOfTwo, Versus, VersusPart, VersusSide, versus, versus_text};
 
 use crate::conserve::Chance;
 use crate::metric::{Stat, Value};
@@ -67,12 +67,12 @@ pub struct TailSplit {
     /// Their time, summed.
     pub time_ns: u64,
     /// Causes that occurred, by time, largest first.
-    pub causes: Vec<Share>,
+    pub causes: Vec<TailCause>,
 }
 
 /// One cause's share of the tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Share {
+pub struct TailCause {
     /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
@@ -88,10 +88,10 @@ pub struct Share {
 
 /// Splits the waits longer than `cut_ns` (`None`: all) by cause.
 pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
-    let mut shares: BTreeMap<WaitCause, Share> = BTreeMap::new();
+    let mut shares: BTreeMap<WaitCause, TailCause> = BTreeMap::new();
     for wait in waits.iter().filter(|w| cut_ns.is_none_or(|cut| w.length_ns > cut)) {
         let cause = wait.cause();
-        let share = shares.entry(cause).or_insert_with(|| Share {
+        let share = shares.entry(cause).or_insert_with(|| TailCause {
             cause: cause.name(),
             about: cause.about(),
             waits: 0,
@@ -102,7 +102,7 @@ pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
         share.time_ns = share.time_ns.saturating_add(wait.length_ns);
         *share.ended_why.entry(wait.ended_why.clone()).or_default() += 1;
     }
-    let mut causes: Vec<Share> = shares.into_values().collect();
+    let mut causes: Vec<TailCause> = shares.into_values().collect();
     // Stable: causes with the same time stay in the order of the table.
     causes.sort_by_key(|s| std::cmp::Reverse(s.time_ns));
     TailSplit {

@@ -31,7 +31,7 @@ pub struct SampleTail {
     /// Their time, summed.
     pub time_ns: u64,
     /// What the tasks did in that time, the most first.
-    pub parts: Vec<Did>,
+    pub parts: Vec<TailPart>,
     /// The longest samples.
     pub worst: Vec<LongSample>,
     /// Notes for the reader.
@@ -40,7 +40,7 @@ pub struct SampleTail {
 
 /// What tasks did.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Did {
+pub struct TailPart {
     /// `computing`, `lost_cpu`, `started`, `asleep`, `not_known`, or the name of a wait's cause.
     pub what: &'static str,
     /// The same in a sentence.
@@ -66,7 +66,7 @@ pub struct LongSample {
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Doing {
+enum TaskActivity {
     Computing,
     /// It waits after a wakeup.
     Woken,
@@ -78,17 +78,17 @@ enum Doing {
 
 /// What a task did, from when on each.
 #[derive(Clone, Default)]
-struct Past {
-    from: VecDeque<(u64, Option<Doing>)>,
+struct TaskPast {
+    from: VecDeque<(u64, Option<TaskActivity>)>,
 }
 
-impl Past {
-    fn does(&mut self, at: u64, what: Doing) {
+impl TaskPast {
+    fn does(&mut self, at: u64, what: TaskActivity) {
         if self.from.back().is_none_or(|(_, last)| *last != Some(what)) {
             self.from.push_back((at, Some(what)));
         }
     }
-    fn is(&self, what: Doing) -> bool {
+    fn is(&self, what: TaskActivity) -> bool {
         self.from.back().is_some_and(|(_, last)| *last == Some(what))
     }
     /// Forgets what ended before.
@@ -104,12 +104,12 @@ struct LongTime {
     task: TaskId,
     from: u64,
     until: u64,
-    did: Vec<(u64, u64, Option<Doing>)>,
+    did: Vec<(u64, u64, Option<TaskActivity>)>,
 }
 
 /// What is collected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum TailSource {
     /// The samples of a program's series, by its number.
     Series(u16),
     /// Waits for a CPU of tasks for which this holds, by their numbers: those of the workload.
@@ -118,12 +118,12 @@ pub enum Watched {
 
 /// Collects the long samples of a run.
 pub struct Samples {
-    watched: Watched,
+    watched: TailSource,
     cut_ns: u64,
     /// No sample is longer.
     longest_ns: u64,
     measured_from: Ns,
-    tasks: Vec<Past>,
+    tasks: Vec<TaskPast>,
     found: Vec<LongTime>,
     counted: u64,
     time_ns: u64,
@@ -131,13 +131,13 @@ pub struct Samples {
 
 impl Samples {
     /// Collects samples that are longer than the cut; none is longer than `longest_ns`.
-    pub fn of(watched: Watched, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
+    pub fn of(watched: TailSource, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
         let (tasks, found) = (Vec::new(), Vec::new());
         Samples { watched, cut_ns, longest_ns, measured_from, tasks, found, counted: 0, time_ns: 0 }
     }
-    fn task(&mut self, task: TaskId, at: Ns) -> &mut Past {
+    fn task(&mut self, task: TaskId, at: Ns) -> &mut TaskPast {
         if task.index() >= self.tasks.len() {
-            self.tasks.resize_with(task.index() + 1, Past::default);
+            self.tasks.resize_with(task.index() + 1, TaskPast::default);
         }
         let longest_ns = self.longest_ns;
         let past = &mut self.tasks[task.index()];
@@ -170,13 +170,13 @@ impl Samples {
         }
         all.sort_by_key(|s| (std::cmp::Reverse(s.length_ns), s.ended_at));
         all.truncate(worst);
-        let did = |(what, (samples, time_ns)): (&'static str, (u64, u64))| Did {
+        let did = |(what, (samples, time_ns)): (&'static str, (u64, u64))| TailPart {
             what,
             about: about(what),
             samples,
             time_ns,
         };
-        let mut parts: Vec<Did> = parts.into_iter().map(did).collect();
+        let mut parts: Vec<TailPart> = parts.into_iter().map(did).collect();
         parts.sort_by_key(|p| std::cmp::Reverse(p.time_ns));
         let kept = self.found.len() as u64;
         let notes = (kept < self.counted).then(|| {
@@ -218,11 +218,11 @@ impl LongTime {
         let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (from, until, doing) in &self.did {
             let what = match doing {
-                Some(Doing::Computing) => "computing",
-                Some(Doing::LostCpu) => "lost_cpu",
-                Some(Doing::Asleep) => "asleep",
-                Some(Doing::Started) => "started",
-                Some(Doing::Woken) => {
+                Some(TaskActivity::Computing) => "computing",
+                Some(TaskActivity::LostCpu) => "lost_cpu",
+                Some(TaskActivity::Asleep) => "asleep",
+                Some(TaskActivity::Started) => "started",
+                Some(TaskActivity::Woken) => {
                     let at = waits.partition_point(|w| w.1 <= *from);
                     waits.get(at).filter(|w| w.0 < *until).map_or("not_known", |w| w.2.name())
                 }
@@ -241,28 +241,30 @@ impl Sink for Samples {
             EventKind::Switch { prev, next, why } if prev != next => {
                 if let Some(prev) = prev {
                     let what = match why {
-                        SwitchReason::Blocked | SwitchReason::Exited => Doing::Asleep,
-                        _ => Doing::LostCpu,
+                        SwitchReason::Blocked | SwitchReason::Exited => TaskActivity::Asleep,
+                        _ => TaskActivity::LostCpu,
                     };
                     self.task(prev, at).does(at.0, what);
                 }
                 if let Some(next) = next {
                     self.ran(at, next);
-                    self.task(next, at).does(at.0, Doing::Computing);
+                    self.task(next, at).does(at.0, TaskActivity::Computing);
                 }
             }
             EventKind::Waking { task, .. } => {
                 let past = self.task(task, at);
-                if past.from.is_empty() || past.is(Doing::Asleep) {
-                    past.does(at.0, Doing::Woken);
+                if past.from.is_empty() || past.is(TaskActivity::Asleep) {
+                    past.does(at.0, TaskActivity::Woken);
                 }
             }
-            EventKind::Enqueued { task, new: true, .. } => self.task(task, at).does(at.0, Doing::Started),
+            EventKind::Enqueued { task, new: true, .. } => {
+                self.task(task, at).does(at.0, TaskActivity::Started)
+            }
             _ => {}
         }
     }
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
-        if self.watched == Watched::Series(series) {
+        if self.watched == TailSource::Series(series) {
             self.take(at, task, value);
         }
     }
@@ -271,12 +273,14 @@ impl Sink for Samples {
 impl Samples {
     /// A task comes to a CPU: it may have waited for one.
     fn ran(&mut self, at: Ns, task: TaskId) {
-        let Watched::RunDelay(counts) = &self.watched else { return };
+        let TailSource::RunDelay(counts) = &self.watched else { return };
         if !counts.get(task.index()).copied().unwrap_or(false) {
             return;
         }
         let past = self.task(task, at);
-        let waited = [Doing::Woken, Doing::Started, Doing::LostCpu].iter().any(|doing| past.is(*doing));
+        let waited = [TaskActivity::Woken, TaskActivity::Started, TaskActivity::LostCpu]
+            .iter()
+            .any(|doing| past.is(*doing));
         if let Some((since, _)) = past.from.back().copied().filter(|_| waited) {
             self.take(at, task, at.0 - since);
         }
@@ -347,8 +351,8 @@ mod tests {
         let (a, b) = (TaskId(0), TaskId(1));
         let names = ["a", "b"].map(|n| TaskName { name: n.into(), background: false }).to_vec();
         let mut analyser = Analyser::new(1, names, Vec::new(), Ns::ZERO).keeping(KEPT_WAITS);
-        let mut samples = Samples::of(Watched::Series(1), 50, 1000, Ns::ZERO);
-        let mut waits = Samples::of(Watched::RunDelay(vec![true, false]), 40, 1000, Ns::ZERO);
+        let mut samples = Samples::of(TailSource::Series(1), 50, 1000, Ns::ZERO);
+        let mut waits = Samples::of(TailSource::RunDelay(vec![true, false]), 40, 1000, Ns::ZERO);
         let switch = |prev, next, why| EventKind::Switch { prev, next, why };
         for (at, kind) in [
             (0, switch(None, Some(b), SwitchReason::FromIdle)),

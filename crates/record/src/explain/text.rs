@@ -1,6 +1,6 @@
 //! An explanation as text, at most 78 columns wide, to be pasted into mail.
 
-use super::{Explained, Explanation, Share, is_count};
+use super::{Explained, Explanation, TailCause, is_count};
 use crate::conserve::chance_lines;
 use crate::metric::Value;
 use crate::wait::{Wait, WaitCause};
@@ -66,7 +66,7 @@ pub fn of_kept(e: &Explanation) -> String {
     format!(", of the {} longest, which were kept: {} ({pct:.0}% of that)", tail.waits, Ns(tail.time_ns))
 }
 
-fn cause(share: &Share, waits: u64, time_ns: u64, out: &mut Vec<String>) {
+fn cause(share: &TailCause, waits: u64, time_ns: u64, out: &mut Vec<String>) {
     let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let front = format!("{:>5.1}%  {:>5.1}%  ", pct(share.waits, waits), pct(share.time_ns, time_ns));
     wrap(out, &front, front.len(), &format!("{}: {}", share.cause, share.about));

@@ -5,7 +5,7 @@
 //! A rate, or the time of a piece of work from beginning to end, would say nothing about the scheduler but
 //! look as if it did.
 
-use super::{From, Resolved};
+use super::{MetricSource, Resolved};
 use crate::Record;
 use crate::Stat;
 
@@ -21,9 +21,9 @@ const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
 /// The reason why a metric is withheld from this record; `None` if it is not.
 pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     let asks = match &metric.from {
-        From::Rate(_) => true,
-        From::Series { stat: Stat::Count, .. } => false,
-        From::Series { name, .. } => {
+        MetricSource::Rate(_) => true,
+        MetricSource::Series { stat: Stat::Count, .. } => false,
+        MetricSource::Series { name, .. } => {
             name.ends_with(".elapsed") || record.found.series.get(name).is_some_and(|s| is_rate(s.unit()))
         }
         _ => metric.name.ends_with(".rate") || NAMED.contains(&metric.name.as_str()),

@@ -186,12 +186,12 @@ pub struct Resolved {
     pub about: String,
     /// The row of the table.
     pub row: &'static Metric,
-    from: From,
+    from: MetricSource,
 }
 
 /// The place of the value in a record.
 #[derive(Clone, Debug)]
-enum From {
+enum MetricSource {
     Counter,
     Formula(Formula),
     Rate(Rate),
@@ -217,8 +217,9 @@ impl Metric {
                 None => row.about.to_owned(),
             };
             let none = || Error::internal(format!("the table of metrics has no row {}", query.pattern()));
-            let mut found =
-                row.ok_or_else(none).map(|r| r.resolved(name, about(r), From::Group(query.clone())))?;
+            let mut found = row
+                .ok_or_else(none)
+                .map(|r| r.resolved(name, about(r), MetricSource::Group(query.clone())))?;
             if query.stat() == Some(Stat::Count) {
                 (found.unit, found.better) = (String::new(), Better::Neither);
             }
@@ -271,7 +272,7 @@ impl Metric {
             return Err(Error::unknown("series", base, known.iter().map(|(n, _, _)| *n))
                 .context(format!("metric '{name}'")));
         };
-        if matches!(&found.from, From::Series { stat, .. } if *stat != Stat::Count) {
+        if matches!(&found.from, MetricSource::Series { stat, .. } if *stat != Stat::Count) {
             (found.unit, found.better) = ((*unit).to_owned(), *better);
         }
         Ok(found)
@@ -299,13 +300,13 @@ impl Metric {
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
         let from = match (self.rate, self.formula) {
-            (Some(rate), _) => From::Rate(rate),
-            (None, Some(formula)) => From::Formula(formula),
-            (None, None) => From::Counter,
+            (Some(rate), _) => MetricSource::Rate(rate),
+            (None, Some(formula)) => MetricSource::Formula(formula),
+            (None, None) => MetricSource::Counter,
         };
         Some(self.resolved(name, about, from))
     }
-    fn resolved(&'static self, name: &str, about: String, from: From) -> Resolved {
+    fn resolved(&'static self, name: &str, about: String, from: MetricSource) -> Resolved {
         let (name, unit) = (name.to_owned(), self.unit.to_owned());
         Resolved { name, unit, better: self.better, about, row: self, from }
     }
@@ -316,7 +317,7 @@ impl Metric {
             better: if query.lower_is_better() { Better::Lower } else { Better::Neither },
             about: format!("{}: {}", self.about, query.about()),
             row: self,
-            from: From::Schedstat(query),
+            from: MetricSource::Schedstat(query),
         }
     }
     fn with_stat(&'static self, name: &str, base: &str, stat: Stat) -> Resolved {
@@ -327,7 +328,7 @@ impl Metric {
             better: if count { Better::Neither } else { self.better },
             about: format!("{} of: {}", stat.about(), self.about),
             row: self,
-            from: From::Series { name: base.to_owned(), stat },
+            from: MetricSource::Series { name: base.to_owned(), stat },
         }
     }
     /// The series whose statistics the row stands for.
@@ -390,10 +391,10 @@ const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
 pub fn beyond_index(name: &str) -> bool {
     let Ok(metric) = Metric::find(name) else { return false };
     match &metric.from {
-        From::Group(_) | From::Schedstat(_) => true,
-        From::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
-        From::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
-        From::Counter | From::Rate(_) | From::Series { .. } => false,
+        MetricSource::Group(_) | MetricSource::Schedstat(_) => true,
+        MetricSource::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
+        MetricSource::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
+        MetricSource::Counter | MetricSource::Rate(_) | MetricSource::Series { .. } => false,
     }
 }
 
@@ -439,9 +440,12 @@ impl Resolved {
     /// The series it is a statistic or a rate of.
     pub fn series(&self) -> Option<&str> {
         match &self.from {
-            From::Counter | From::Formula(_) | From::Group(_) | From::Schedstat(_) => None,
-            From::Rate(rate) => Some(rate.series()),
-            From::Series { name, .. } => Some(name),
+            MetricSource::Counter
+            | MetricSource::Formula(_)
+            | MetricSource::Group(_)
+            | MetricSource::Schedstat(_) => None,
+            MetricSource::Rate(rate) => Some(rate.series()),
+            MetricSource::Series { name, .. } => Some(name),
         }
     }
     /// The metric's value in a record.
@@ -450,19 +454,21 @@ impl Resolved {
             return Value::Missing(why);
         }
         let value = match &self.from {
-            From::Counter => record.found.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
-            From::Formula(formula) => formula(record).map(Value::Number),
-            From::Rate(rate) => {
+            MetricSource::Counter => record.found.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
+            MetricSource::Formula(formula) => formula(record).map(Value::Number),
+            MetricSource::Rate(rate) => {
                 record.found.series.get(rate.series()).map(|s| rate.of(s, record.found.duration))
             }
-            From::Group(query) if query.unwatched(record) => None,
-            From::Group(query) => Some(query.value(record).map_or_else(Value::Missing, Value::Number)),
-            From::Schedstat(query) => record
+            MetricSource::Group(query) if query.unwatched(record) => None,
+            MetricSource::Group(query) => {
+                Some(query.value(record).map_or_else(Value::Missing, Value::Number))
+            }
+            MetricSource::Schedstat(query) => record
                 .found
                 .schedstat
                 .as_ref()
                 .map(|stat| query.value(stat).map_or_else(Value::Missing, Value::Number)),
-            From::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
+            MetricSource::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
         };
         value.unwrap_or_else(|| {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
@@ -473,7 +479,7 @@ impl Resolved {
             let why_no_events =
                 || record.found.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
             Value::Missing(match &self.from {
-                From::Schedstat(_) => "the run has no schedstat".to_owned(),
+                MetricSource::Schedstat(_) => "the run has no schedstat".to_owned(),
                 _ if live && !events && record.observe.is_some_and(|o| o < self.row.watched) => {
                     "not watched: add --counters".to_owned()
                 }

@@ -2,7 +2,7 @@
 //!
 //! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from
 //! D001. Rows stand in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter
-//! when a counter wraps ([`Row::bits`]).
+//! when a counter wraps ([`CounterRow::bits`]).
 
 /// The layouts in which a row has a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub enum Since {
 }
 
 /// One counter of a place: its name, its column, its meaning, and the way to its field.
-pub struct Row<S: 'static> {
+pub struct CounterRow<S: 'static> {
     /// The kernel's name.
     pub name: &'static str,
     /// Width in the kernel, 32 or 64 bits; the counter wraps there.
@@ -45,7 +45,7 @@ macro_rules! counters {
             $(#[doc = $about] pub $field: u64,)*
         }
         $(#[$table_doc])*
-        pub const $TABLE: &[Row<$Name>] = &[$(Row {
+        pub const $TABLE: &[CounterRow<$Name>] = &[$(CounterRow {
             name: $name,
             bits: $bits,
             since: Since::$since,

@@ -4,7 +4,7 @@
 //! grew by less than half its range; else it was set to 0, because domains were rebuilt or the machine
 //! booted. Sums of imbalances grow in large steps and always count as wrapped.
 
-use super::{BALANCE_ROWS, CPU_ROWS, CpuStat, DOMAIN_ROWS, Row, Schedstat};
+use super::{BALANCE_ROWS, CPU_ROWS, CounterRow, CpuStat, DOMAIN_ROWS, Schedstat};
 use schedlab_base::{Error, Result, Warning};
 
 /// The counts between two snapshots. A counter that wrapped is corrected, with a warning.
@@ -48,7 +48,7 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
         return Err(Error::input(format!("the domains of {id} differ: they were rebuilt in between"))
             .help("take both snapshots while no CPU, cpuset or partition changes"));
     }
-    let mut place = Place { prefix: id.to_string(), wrapped };
+    let mut place = CounterPlace { prefix: id.to_string(), wrapped };
     place.subtract(&mut cpu.counters, &old.counters, CPU_ROWS)?;
     for (level, (domain, old)) in cpu.domains.iter_mut().zip(&old.domains).enumerate() {
         place.prefix = format!("{id}.domain{level}");
@@ -62,13 +62,13 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
 }
 
 /// The place of the counters, for messages.
-struct Place<'a> {
+struct CounterPlace<'a> {
     prefix: String,
     wrapped: &'a mut Vec<String>,
 }
 
-impl Place<'_> {
-    fn subtract<S: Copy>(&mut self, new: &mut S, old: &S, rows: &[Row<S>]) -> Result<()> {
+impl CounterPlace<'_> {
+    fn subtract<S: Copy>(&mut self, new: &mut S, old: &S, rows: &[CounterRow<S>]) -> Result<()> {
         let mut old = *old;
         for row in rows {
             let (field, old) = ((row.field)(new), *(row.field)(&mut old));

@@ -18,7 +18,8 @@ pub fn identities(stat: &Schedstat) -> Vec<String> {
 /// As [`identities`], but each sum may be off by `slack`. A live file is read while CPUs count, which is 1 at
 /// each end.
 pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
-    let mut found = Found { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
+    let mut found =
+        BrokenIdentities { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
     let every = stat.cpus.iter().map(|c| c.id).collect();
     for cpu in &stat.cpus {
         let sees_all = cpu.domains.last().is_some_and(|d| d.span == every);
@@ -54,7 +55,7 @@ fn fits_32_bits(stat: &Schedstat) -> bool {
 const MASK: u64 = u32::MAX as u64;
 const HALF: u64 = 1 << 31;
 
-struct Found {
+struct BrokenIdentities {
     slack: u64,
     /// The counters are 32 bits wide and begin anew behind the largest number. So a sum of them is known modulo 2^32
     /// only, and what is smaller by more than half of that range may be larger.
@@ -63,7 +64,7 @@ struct Found {
     all: Vec<String>,
 }
 
-impl Found {
+impl BrokenIdentities {
     /// How much more `a` is than `b`; 0 if it is less. Where `a` may have begun anew, a small difference modulo 2^32 is
     /// taken for it.
     fn more(&self, a: u64, b: u64) -> u64 {
@@ -97,7 +98,7 @@ impl Found {
     }
 }
 
-fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
+fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut BrokenIdentities) {
     let ended = b.lb_balanced.saturating_add(b.lb_failed);
     found.at_most("lb_balanced + lb_failed <= lb_count", ended, b.lb_count);
     let named = b.lb_nobusyg.saturating_add(b.lb_nobusyq);
@@ -126,12 +127,12 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     }
 }
 
-fn active(d: &DomainStat, found: &mut Found) {
+fn active(d: &DomainStat, found: &mut BrokenIdentities) {
     let ended = d.alb_failed.saturating_add(d.alb_pushed);
     found.equal("alb_count = alb_failed + alb_pushed", d.alb_count, ended);
 }
 
-fn wakeups(cpu: &CpuStat, sees_all: bool, found: &mut Found) {
+fn wakeups(cpu: &CpuStat, sees_all: bool, found: &mut BrokenIdentities) {
     let sum = |field: fn(&DomainStat) -> u64| cpu.domains.iter().map(field).fold(0, u64::saturating_add);
     let placed = cpu.ttwu_local.saturating_add(sum(|d| d.ttwu_wake_remote));
     if sees_all {

@@ -19,7 +19,9 @@ mod stored;
 pub(crate) mod tests;
 mod totals;
 
-pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};
+pub use counters::{
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Since,
+};
 pub use delta::delta;
 pub use derived::{DERIVED, Derived};
 pub use identities::{identities, identities_within};

@@ -1,7 +1,7 @@
 //! Printer of /proc/schedstat in any of its layouts.
 
 use super::read::{CPU_ZERO, VERSIONS, balance_rows, idle_order};
-use super::{CPU_ROWS, DOMAIN_ROWS, DomainStat, Layout, Row, Schedstat};
+use super::{CPU_ROWS, CounterRow, DOMAIN_ROWS, DomainStat, Layout, Schedstat};
 use schedlab_base::{CpuSet, Error, Result};
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ fn domain_numbers(domain: &DomainStat, layout: Layout) -> Vec<u64> {
     balances.chain(DOMAIN_ROWS.iter().map(|r| column(r, &domain.counters))).collect()
 }
 
-fn column<S>(row: &Row<S>, of: &S) -> u64 {
+fn column<S>(row: &CounterRow<S>, of: &S) -> u64 {
     let value = (row.get)(of);
     if row.bits == 32 { value & u64::from(u32::MAX) } else { value }
 }

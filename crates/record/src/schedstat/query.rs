@@ -1,8 +1,8 @@
 //! Counters as metrics: names like `domain1.newidle.lb_count`, `cpu8.domain1.ttwu_wake_remote`, `sched.ttwu_count`.
 
 use super::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, CpuStat, DERIVED, DOMAIN_ROWS, Derived, DomainCounters,
-    DomainStat, IdleType, Layout, Row, Schedstat, Since,
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, CpuStat, DERIVED, DOMAIN_ROWS, Derived,
+    DomainCounters, DomainStat, IdleType, Layout, Schedstat, Since,
 };
 use schedlab_base::{CpuId, Error, Result};
 
@@ -16,9 +16,9 @@ pub struct Query {
 
 #[derive(Clone, Copy)]
 enum At {
-    Cpu(&'static Row<CpuCounters>),
-    Domain(usize, &'static Row<DomainCounters>),
-    Balance(usize, IdleType, &'static Row<Balance>),
+    Cpu(&'static CounterRow<CpuCounters>),
+    Domain(usize, &'static CounterRow<DomainCounters>),
+    Balance(usize, IdleType, &'static CounterRow<Balance>),
     Derived(usize, IdleType, &'static Derived),
 }
 
@@ -151,7 +151,7 @@ fn numbered(name: &str, word: &str) -> Option<usize> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten().filter(|n| *n < 4096)
 }
 
-fn find<S>(rows: &'static [Row<S>], name: &str) -> Result<&'static Row<S>> {
+fn find<S>(rows: &'static [CounterRow<S>], name: &str) -> Result<&'static CounterRow<S>> {
     let known = rows.iter().map(|r| r.name);
     rows.iter().find(|r| r.name == name).ok_or_else(|| Error::unknown("schedstat counter", name, known))
 }

@@ -6,8 +6,8 @@
 
 use super::check::{self, MAX_DOMAINS};
 use super::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, CpuStat, DOMAIN_ROWS, DomainStat, IdleType, Layout, Row,
-    Schedstat,
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, CpuStat, DOMAIN_ROWS, DomainStat, IdleType,
+    Layout, Schedstat,
 };
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result, Spot};
@@ -29,7 +29,7 @@ pub(super) fn idle_order(version: u32) -> [IdleType; 3] {
 }
 
 /// Columns of one idle type.
-pub(super) fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static Row<Balance>> {
+pub(super) fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static CounterRow<Balance>> {
     BALANCE_ROWS.iter().filter(move |r| layout.has(r.since))
 }
 

@@ -1,6 +1,8 @@
 //! Sums over CPUs, level by level.
 
-use super::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Schedstat};
+use super::{
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Schedstat,
+};
 use schedlab_base::{CpuSet, Error, Result};
 
 /// Counters summed over CPUs.
@@ -72,7 +74,7 @@ impl Schedstat {
     pub fn is_counting(&self) -> bool {
         let all = self.totals();
         let always = ["rq_cpu_time", "run_delay", "pcount"];
-        let any = |rows: &[Row<CpuCounters>]| {
+        let any = |rows: &[CounterRow<CpuCounters>]| {
             rows.iter().any(|r| !always.contains(&r.name) && (r.get)(&all.counters) > 0)
         };
         any(CPU_ROWS)
@@ -83,7 +85,7 @@ impl Schedstat {
     }
 }
 
-fn add<S: Copy>(sum: &mut S, own: &S, rows: &[Row<S>]) {
+fn add<S: Copy>(sum: &mut S, own: &S, rows: &[CounterRow<S>]) {
     let mut own = *own;
     for row in rows {
         let more = *(row.field)(&mut own);

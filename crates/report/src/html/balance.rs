@@ -1,13 +1,13 @@
 //! Counters of load balancing as `/proc/schedstat` has them, summed over CPUs, for each variant.
 
-use super::Group;
+use super::LoadGroup;
 use super::escape::escape;
 use crate::number::count;
 use schedlab_record::Record;
 use schedlab_record::schedstat::{BALANCE_ROWS, DomainTotal, IdleType, Totals};
 
 /// The table; empty when no run has the counters.
-pub fn table(group: &Group<'_>) -> String {
+pub fn table(group: &LoadGroup<'_>) -> String {
     let totals: Vec<Vec<Totals>> = group.runs.iter().map(|runs| totals(runs)).collect();
     let mut body = String::new();
     for name in names(&totals) {

@@ -1,13 +1,13 @@
 //! Reasons as bars: how often each was given, for each variant beside the others.
 
 use super::escape::escape;
-use super::{Group, colour};
+use super::{LoadGroup, colour};
 use crate::number::{count, three};
 use schedlab_record::Record;
 use schedlab_trace::{BalanceReason, MoveReason, PlaceReason, SwitchReason};
 
 /// A kind of reasons.
-struct Kind {
+struct ReasonKind {
     title: &'static str,
     about: &'static str,
     /// What stands before a reason's name in the name of its counter.
@@ -24,26 +24,26 @@ fn rows<R: Copy>(
     all.iter().map(|r| (name(*r), about(*r))).collect()
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[ReasonKind] = &[
+    ReasonKind {
         title: "Why this CPU",
         about: "the reason for the CPU of each woken or new task",
         prefix: "placement.",
         rows: || rows(PlaceReason::ALL, PlaceReason::name, PlaceReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "Why it left",
         about: "the reason for the end of each stay on a CPU",
         prefix: "slice.end.",
         rows: || rows(SwitchReason::ALL, SwitchReason::name, SwitchReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "Why it moved",
         about: "the reason for each change of a task's CPU",
         prefix: "migrations.",
         rows: || rows(MoveReason::ALL, MoveReason::name, MoveReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "How balance passes ended",
         about: "they took tasks, or why not",
         prefix: "balance.",
@@ -55,7 +55,7 @@ const KINDS: &[Kind] = &[
 const MOST: usize = 14;
 
 /// All kinds that a run of the group reports.
-pub fn all(group: &Group<'_>) -> String {
+pub fn all(group: &LoadGroup<'_>) -> String {
     KINDS.iter().map(|kind| of_kind(kind, group)).collect()
 }
 
@@ -66,7 +66,7 @@ fn mean(runs: &[Record], counter: &str) -> Option<f64> {
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
 }
 
-fn of_kind(kind: &Kind, group: &Group<'_>) -> String {
+fn of_kind(kind: &ReasonKind, group: &LoadGroup<'_>) -> String {
     let value = |name: &str| -> Vec<f64> {
         group.runs.iter().map(|runs| mean(runs, &format!("{}{name}", kind.prefix)).unwrap_or(0.0)).collect()
     };

@@ -29,7 +29,7 @@ use schedlab_compare::strips::Strips;
 use schedlab_record::Record;
 
 /// What a report is made of.
-pub struct Report<'a> {
+pub struct HtmlReport<'a> {
     /// Its title.
     pub title: &'a str,
     /// What was asked, in a sentence or more; may be empty.
@@ -47,13 +47,13 @@ pub struct Report<'a> {
     /// The command line that makes each cell's runs anew, where one does.
     pub again: &'a [Option<String>],
     /// The runs whose CPUs are shown over time: none, one or two.
-    pub shown: &'a [Shown<'a>],
+    pub shown: &'a [ShownRun<'a>],
     /// Why no strips, or no others, are shown.
     pub strip_notes: &'a [String],
 }
 
 /// A run whose CPUs are shown over time.
-pub struct Shown<'a> {
+pub struct ShownRun<'a> {
     /// Its cell, as a place in the comparison's list.
     pub cell: usize,
     /// Its record.
@@ -63,16 +63,16 @@ pub struct Shown<'a> {
 }
 
 /// A group of cells: the variants of one load, with their runs.
-struct Group<'a> {
+struct LoadGroup<'a> {
     cells: &'a [Cell],
     runs: &'a [Vec<Record>],
 }
 
-impl<'a> Report<'a> {
-    fn groups(&self) -> Vec<Group<'a>> {
+impl<'a> HtmlReport<'a> {
+    fn groups(&self) -> Vec<LoadGroup<'a>> {
         let mut first = 0;
         let groups = self.comparison.cells.chunk_by(Cell::same_group).map(|cells| {
-            let group = Group { cells, runs: &self.runs[first..first + cells.len()] };
+            let group = LoadGroup { cells, runs: &self.runs[first..first + cells.len()] };
             first += cells.len();
             group
         });
@@ -80,7 +80,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Group<'_> {
+impl LoadGroup<'_> {
     /// "schbench 2x24 on fb-2x12-smt".
     fn name(&self) -> String {
         self.cells.first().map_or_else(String::new, |c| format!("{} {} on {}", c.workload, c.load, c.machine))

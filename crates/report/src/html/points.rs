@@ -14,7 +14,7 @@ const A_DECADE: f64 = 8.0;
 
 /// A point of a curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
+pub struct CurvePoint {
     /// The percentile.
     pub percentile: f64,
     /// The value there, in the series' unit.
@@ -30,10 +30,10 @@ pub fn pooled(runs: &[Record], name: &str) -> Option<Series> {
 }
 
 /// The points of a series, as far as its tail has samples: a point with fewer than 10 samples above it is left out.
-pub fn curve(series: &Series) -> Vec<Point> {
+pub fn curve(series: &Series) -> Vec<CurvePoint> {
     let at = |milli: &u32| {
         let percentile = f64::from(*milli) / 1000.0;
-        series.percentile(percentile).number().map(|value| Point { percentile, value })
+        series.percentile(percentile).number().map(|value| CurvePoint { percentile, value })
     };
     PERCENTILES.iter().filter_map(at).collect()
 }

@@ -1,6 +1,6 @@
 //! Tasks: what each group of tasks, and each single one, got in the first run of each variant.
 
-use super::Group;
+use super::LoadGroup;
 use super::escape::escape;
 use crate::number::{count, duration};
 use schedlab_record::TaskAccount;
@@ -49,7 +49,7 @@ const HEADS: &str = "<th class=\"num\">CPU time</th><th class=\"num\">mean slice
                      <th class=\"num\">involuntary</th><th class=\"num\">migrations</th>";
 
 /// The tables; empty when no run has accounts.
-pub fn tables(group: &Group<'_>) -> String {
+pub fn tables(group: &LoadGroup<'_>) -> String {
     let firsts: Vec<(String, u64, &[TaskAccount])> = group
         .cells
         .iter()

@@ -2,7 +2,7 @@
 //! topology. Darker is dearer; a legend tells the times.
 
 use super::scene::{Anchor, Mark, Scene};
-use super::{GREY, Kind, LEFT, SMALL, WHITE, text};
+use super::{GREY, LEFT, PlotFile, SMALL, WHITE, text};
 use schedlab_base::{Error, Result};
 
 /// Side of a cell: at least, at most; and of the whole map, if its cells allow.
@@ -38,15 +38,15 @@ impl Heat {
     ///
     /// # Errors
     /// For more CPUs than can be drawn, or none.
-    pub fn plot(&self, kind: Kind) -> Result<Vec<u8>> {
+    pub fn plot(&self, kind: PlotFile) -> Result<Vec<u8>> {
         if self.cpus.is_empty() || self.cpus.len() > MAX_CPUS {
             let what = format!("a map of {} can't be drawn", schedlab_base::counted(self.cpus.len(), "CPU"));
             return Err(Error::input(what).help(format!("it takes 1 to {MAX_CPUS}")));
         }
         let scene = self.scene();
         match kind {
-            Kind::Svg => Ok(scene.svg().into_bytes()),
-            Kind::Png => scene.png(),
+            PlotFile::Svg => Ok(scene.svg().into_bytes()),
+            PlotFile::Png => scene.png(),
         }
     }
     /// The least and the greatest time.
@@ -155,22 +155,22 @@ mod tests {
 
     #[test]
     fn a_cell_has_its_figure_and_its_tip_and_the_legend_both_ends() {
-        let svg = String::from_utf8(heat().plot(Kind::Svg).unwrap()).unwrap();
+        let svg = String::from_utf8(heat().plot(PlotFile::Svg).unwrap()).unwrap();
         assert!(svg.contains("what a move costs") && svg.contains("0.50 to 2.00 ms"));
         assert!(svg.contains("CPU 0 to 2: 0.500 ms") && svg.contains("CPU 2 to 1: 2.000 ms"));
         assert!(svg.contains(&format!("#{PALE:06x}")) && svg.contains(&format!("#{DEEP:06x}")));
-        assert!(heat().plot(Kind::Png).unwrap().starts_with(b"\x89PNG"));
+        assert!(heat().plot(PlotFile::Png).unwrap().starts_with(b"\x89PNG"));
     }
 
     #[test]
     fn a_large_machine_has_small_cells_without_figures() {
         let cpus: Vec<u32> = (0..256).collect();
         let ms = vec![vec![Some(1.0); 256]; 256];
-        let svg = Heat { cpus, ms, ..heat() }.plot(Kind::Svg).unwrap();
+        let svg = Heat { cpus, ms, ..heat() }.plot(PlotFile::Svg).unwrap();
         let svg = String::from_utf8(svg).unwrap();
         assert!(!svg.contains(">1.00</text>"));
         let none = Heat { cpus: Vec::new(), ms: Vec::new(), ..heat() };
-        assert!(none.plot(Kind::Svg).is_err());
+        assert!(none.plot(PlotFile::Svg).is_err());
     }
 
     #[test]

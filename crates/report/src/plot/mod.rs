@@ -9,7 +9,7 @@ mod pane;
 mod scene;
 
 use crate::text::stack;
-use data::Data;
+use data::PlotData;
 use pane::Pane;
 use scene::{Anchor, Mark, Scene};
 use schedlab_base::{Error, Result};
@@ -44,22 +44,22 @@ const MAX_PANELS: usize = 40;
 
 /// The form of a plot, by its file's extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PlotFile {
     /// Scalable; text stays text.
     Svg,
     /// Pixels.
     Png,
 }
 
-impl Kind {
+impl PlotFile {
     /// The form for a file's name.
     ///
     /// # Errors
     /// When the name ends in neither.
-    pub fn of(file: &Path) -> Result<Kind> {
+    pub fn of(file: &Path) -> Result<PlotFile> {
         match file.extension().and_then(|e| e.to_str()) {
-            Some("svg") => Ok(Kind::Svg),
-            Some("png") => Ok(Kind::Png),
+            Some("svg") => Ok(PlotFile::Svg),
+            Some("png") => Ok(PlotFile::Png),
             _ => Err(Error::input(format!("--plot {}: a plot is .svg or .png", file.display()))
                 .help("write --plot FILE.svg")),
         }
@@ -70,7 +70,7 @@ impl Kind {
 ///
 /// # Errors
 /// When the comparison has no measured metric, or too many metrics.
-pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
+pub fn plot(comparison: &Comparison, kind: PlotFile) -> Result<Vec<u8>> {
     let data = data::by_workload(comparison);
     let panels: usize = data.iter().map(|d| d.panels.len()).sum();
     if panels == 0 {
@@ -82,13 +82,13 @@ pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
     }
     let scene = drawn(&comparison.experiment, &data);
     match kind {
-        Kind::Svg => Ok(scene.svg().into_bytes()),
-        Kind::Png => scene.png(),
+        PlotFile::Svg => Ok(scene.svg().into_bytes()),
+        PlotFile::Png => scene.png(),
     }
 }
 
 /// The names of lines, in the order of their first appearance. The place of a name decides its colour.
-fn names(data: &[Data]) -> Vec<&str> {
+fn names(data: &[PlotData]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for line in data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines) {
         if !all.contains(&line.name.as_str()) {
@@ -133,7 +133,7 @@ struct Frame {
 
 impl Frame {
     /// Makes the drawing wide enough for all groups of bars, and high enough for their whole labels.
-    fn of(data: &Data, bars: usize) -> Frame {
+    fn of(data: &PlotData, bars: usize) -> Frame {
         let groups = data.groups.len();
         let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;
         let room = if groups == 0 { room } else { room.max(GROUP).max(bars as f64 * BAR / 0.8) };
@@ -153,7 +153,7 @@ impl Frame {
     }
 }
 
-fn drawn(title: &str, data: &[Data]) -> Scene {
+fn drawn(title: &str, data: &[PlotData]) -> Scene {
     let names = names(data);
     let shown = if names.len() > 1 { names.len() } else { 0 };
     let points = data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines).flat_map(|l| &l.points);

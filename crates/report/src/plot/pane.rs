@@ -1,13 +1,13 @@
 //! One panel: its axes, its lines or bars with their intervals, and the published figures as marks.
 
 use super::axis::{Axis, label, unit};
-use super::data::{Data, Line, Panel};
+use super::data::{Line, Panel, PlotData};
 use super::scene::{Anchor, Mark};
 use super::{DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, WHITE, color, line, text};
 
 /// One panel with its place.
 pub struct Pane<'a> {
-    pub data: &'a Data,
+    pub data: &'a PlotData,
     pub panel: &'a Panel,
     pub names: &'a [&'a str],
     pub frame: &'a Frame,

@@ -5,7 +5,7 @@
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
 use crate::{groups, published, row, short};
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use schedlab_compare::{Comparison, Published};
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ const CHANGE: usize = 5;
 const GAP: (usize, usize) = (2, 4);
 
 /// Widths that all matrices of a comparison have in common, in characters.
-pub struct Layout {
+pub struct MatrixLayout {
     label: usize,
     value: usize,
     /// 0: no cell has several runs.
@@ -37,7 +37,7 @@ pub struct Layout {
 }
 
 /// The texts of a cell of a matrix.
-struct Shown {
+struct MatrixCell {
     value: String,
     spread: String,
     change: String,
@@ -46,15 +46,15 @@ struct Shown {
     flag: &'static str,
 }
 
-fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
-    let measured = cell.metrics.get(metric).and_then(Stat::measured);
+fn shown(c: &Comparison, cell: &Cell, metric: &str) -> MatrixCell {
+    let measured = cell.metrics.get(metric).and_then(CellStat::measured);
     let row = row(c, cell, metric);
-    Shown {
+    MatrixCell {
         value: measured.map_or_else(|| "-".to_owned(), |m| value(m.mean, &m.unit)),
         spread: measured.and_then(|m| m.std_pct).map_or_else(String::new, |s| format!("({})", spread(s))),
         change: row.map_or_else(String::new, |r| r.change_pct.map_or_else(|| "new".to_owned(), change)),
         mark: row.map_or("", |r| r.verdict.mark()),
-        flag: row.map_or("", Row::flag),
+        flag: row.map_or("", ComparisonRow::flag),
     }
 }
 
@@ -69,10 +69,10 @@ pub fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'
     c.metrics.iter().map(String::as_str).filter(move |m| cell.metrics.contains_key(*m))
 }
 
-impl Layout {
+impl MatrixLayout {
     /// The widths that a comparison needs.
-    pub fn of(c: &Comparison) -> Layout {
-        let mut l = Layout {
+    pub fn of(c: &Comparison) -> MatrixLayout {
+        let mut l = MatrixLayout {
             label: 0,
             value: 1,
             spread: 0,

@@ -14,10 +14,10 @@ use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings_but, wrap};
 use crate::{Exporter, groups, uncertainty};
-use matrix::Layout;
+use matrix::MatrixLayout;
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Fit};
+use schedlab_compare::comparison::{BaselineFit, Cell};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
@@ -26,7 +26,7 @@ pub struct Table;
 
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        let layout = Layout::of(c);
+        let layout = MatrixLayout::of(c);
         if let Some(text) = few::said(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
@@ -110,7 +110,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
 }
 
 /// How near the baseline comes to the figures published for it.
-fn nearness(c: &Comparison, fit: &Fit) -> String {
+fn nearness(c: &Comparison, fit: &BaselineFit) -> String {
     let missing = match fit.missing {
         0 => String::new(),
         n => format!(", {n} of {} missing", counted(n + fit.metrics, "figure")),
@@ -128,7 +128,7 @@ fn nearness(c: &Comparison, fit: &Fit) -> String {
 
 /// The load that fits best, where there is a choice, and how far the next one is behind.
 fn best(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let mut fits: Vec<&Fit> = c.fits.iter().collect();
+    let mut fits: Vec<&BaselineFit> = c.fits.iter().collect();
     fits.sort_by(|a, b| a.order(b));
     let [best, next, ..] = fits[..] else { return Ok(()) };
     let text = format!(
