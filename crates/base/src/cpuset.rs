@@ -40,7 +40,6 @@ impl CpuSet {
             self.bits.pop();
         }
     }
-    /// Whether the CPU is in the set.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.bits.get(cpu.index() / 64).is_some_and(|w| w >> (cpu.index() % 64) & 1 == 1)
@@ -49,7 +48,6 @@ impl CpuSet {
     pub fn len(&self) -> usize {
         self.bits.iter().map(|w| w.count_ones() as usize).sum()
     }
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.bits.iter().all(|w| *w == 0)
     }

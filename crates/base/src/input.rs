@@ -24,9 +24,6 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// As [`bytes`], for a kind of file with another usual limit.
-///
-/// # Errors
-/// As [`bytes`].
 pub fn bytes_up_to(path: &Path, usual_mb: u64) -> Result<Vec<u8>> {
     let limit = limit_mb(usual_mb)?;
     read(path, limit).map_err(|e| Error::io(path, "read", &e))?
@@ -41,9 +38,6 @@ pub fn text(path: &Path) -> Result<String> {
 }
 
 /// As [`text`], for a kind of file with another usual limit.
-///
-/// # Errors
-/// As [`text`].
 pub fn text_up_to(path: &Path, usual_mb: u64) -> Result<String> {
     utf8(path, bytes_up_to(path, usual_mb)?)
 }

@@ -19,13 +19,11 @@ impl TextRow {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// A text as it is.
     #[inline]
     pub fn text(&mut self, text: impl AsRef<[u8]>) -> &mut TextRow {
         self.bytes.extend_from_slice(text.as_ref());
         self
     }
-    /// A number.
     #[inline]
     pub fn number(&mut self, number: impl Into<u64>) -> &mut TextRow {
         let number = number.into();

@@ -12,7 +12,6 @@ pub struct Ns(pub u64);
 impl Ns {
     /// The end of time: a timer that never fires.
     pub const MAX: Ns = Ns(u64::MAX);
-    /// Zero.
     pub const ZERO: Ns = Ns(0);
 
     /// From microseconds.

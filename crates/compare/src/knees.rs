@@ -77,7 +77,6 @@ impl Limit {
 /// The knee of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The variant.
     pub variant: String,
     /// The largest load that held, by seed; 0: none did.
     pub knees: Vec<u64>,
@@ -103,7 +102,6 @@ pub struct Knee {
 pub struct Knees {
     /// "schedlab/knee/1".
     pub schema: String,
-    /// The workload.
     pub workload: String,
     /// The parameter that was raised.
     pub parameter: String,
@@ -111,11 +109,9 @@ pub struct Knees {
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
-    /// The limit.
     pub limit: Limit,
     /// The largest load tried.
     pub cap: u64,
-    /// Seeds.
     pub seeds: Vec<u64>,
     /// Per variant.
     pub variants: Vec<Knee>,
@@ -135,7 +131,6 @@ pub struct Knees {
 /// A load that a search tried under a variant, with the results of the seeds that tried it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriedLoad {
-    /// The variant.
     pub variant: String,
     /// The value of the parameter.
     pub load: u64,

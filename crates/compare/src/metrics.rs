@@ -25,7 +25,6 @@ pub struct Evaluated {
     pub unit: String,
     /// Which direction is good.
     pub better: Better,
-    /// The value.
     pub value: Value,
 }
 

@@ -21,11 +21,8 @@ pub const FILE: &str = "noise.json";
 pub struct Floor {
     /// The host, as [`host_of`] names it.
     pub host: String,
-    /// The workload.
     pub workload: String,
-    /// Its load.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// The end of the 95 % interval that lies farther from 0, percent: the floor.
     pub floor_pct: f64,

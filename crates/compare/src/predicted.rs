@@ -40,7 +40,6 @@ pub struct Predicted {
     pub machine: String,
     /// Workload and load.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// Change of the real mean, per cent.
     pub real_pct: f64,
@@ -117,9 +116,6 @@ impl LoadOnMachine {
         MeanMove::of(row, &self.real)
     }
     /// The move of a row in the simulation.
-    ///
-    /// # Errors
-    /// As [`LoadOnMachine::real`].
     pub fn simulated(&self, row: &MetricRow) -> Result<MeanMove, String> {
         MeanMove::of(row, &self.simulated)
     }

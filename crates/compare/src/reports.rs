@@ -35,13 +35,11 @@ pub struct PublicReport {
     pub claims: Vec<Claim>,
 }
 
-/// A claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The quotient, in words.
     pub says: String,
-    /// The metric.
     metric: String,
     /// The variant whose value is divided.
     variant: String,
@@ -64,12 +62,7 @@ enum Divisor {
     /// A number, in the metric's unit.
     Number(f64),
     /// A metric of a variant; the same metric unless it is named.
-    Value {
-        /// The variant.
-        variant: String,
-        /// The metric.
-        metric: Option<String>,
-    },
+    Value { variant: String, metric: Option<String> },
 }
 
 /// What becomes of a claim or a report.
@@ -98,7 +91,6 @@ impl ClaimVerdict {
     }
 }
 
-/// A claim, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedClaim {
     /// The quotient, in words.
@@ -114,11 +106,9 @@ pub struct JudgedClaim {
     pub above: bool,
     /// The published quotient, from and to.
     pub published: Option<[f64; 2]>,
-    /// The verdict.
     pub verdict: ClaimVerdict,
 }
 
-/// A report, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedReport {
     /// The name of its experiment.
@@ -134,7 +124,6 @@ pub struct JudgedReport {
     pub why: Option<String>,
     /// The lowest verdict of its claims.
     pub verdict: ClaimVerdict,
-    /// Its claims.
     pub claims: Vec<JudgedClaim>,
     /// Warnings about its runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]

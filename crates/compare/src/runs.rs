@@ -23,7 +23,6 @@ const SHOWN_DIGITS: usize = 8;
 /// A cell of a store, in words.
 #[derive(Clone, Debug, Serialize)]
 pub struct ListedCell {
-    /// Its folder.
     pub folder: String,
     /// Experiments that made runs of it, by name. Experiments that only used them are not known.
     pub experiments: Vec<String>,
@@ -54,20 +53,14 @@ pub struct ListedCell {
     pub held: HeldCell,
 }
 
-/// The subject of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellSubject {
-    /// The workload.
     pub workload: String,
-    /// The load.
     pub load: String,
-    /// The variant.
     pub variant: String,
-    /// The machine.
     pub machine: String,
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The kernel.
     pub kernel: String,
 }
 
@@ -187,15 +180,11 @@ enum Key {
 /// Words that choose cells. A cell must match any one word of each kind; a kind without words matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Loads.
     pub load: Vec<String>,
-    /// Variants.
     pub variant: Vec<String>,
     /// Machines.
     pub machine: Vec<String>,
-    /// Workloads.
     pub workload: Vec<String>,
-    /// Backends.
     pub backend: Vec<String>,
 }
 
@@ -332,7 +321,6 @@ pub fn digits(cells: &[ListedCell]) -> usize {
 /// A cell that was named, and the seed if one of its runs was named.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The cell.
     pub cell: ListedCell,
     /// The run's seed; `None`: all of them.
     pub seed: Option<u64>,

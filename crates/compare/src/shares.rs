@@ -3,7 +3,6 @@
 use schedlab_base::Warning;
 use serde::Serialize;
 
-/// The schema of a profile.
 pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";
 
 /// A profile, as its JSON.

@@ -20,7 +20,6 @@ pub struct Subject {
 /// The cost of an operation under both kernels.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cost {
-    /// The machine.
     pub machine: String,
     /// The operation: "wakeup", "switch", "pass"; "all" is everything the scheduler executed.
     pub operation: String,
@@ -53,10 +52,8 @@ pub const ALL: &str = "all";
 /// A function whose instructions differ.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Moved {
-    /// The function.
     pub function: String,
     /// Calls: base, patched; 0 where it was inlined or is not there.
     pub calls: [u64; 2],
-    /// Instructions in it.
     pub instructions: [u64; 2],
 }

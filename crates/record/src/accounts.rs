@@ -13,9 +13,7 @@ use std::collections::BTreeMap;
 /// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAccount {
-    /// Its name.
     pub name: String,
-    /// Time on a CPU.
     pub cpu_time: Ns,
     /// Switches away from it because it slept or ended (nvcsw).
     pub voluntary: u64,
@@ -40,11 +38,8 @@ impl TaskAccount {
 /// The stays of a group's tasks on one CPU that ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stays {
-    /// The group.
     pub group: String,
-    /// The CPU.
     pub cpu: CpuId,
-    /// Number of stays.
     pub count: u64,
     /// Their time, summed; each stay counts whole.
     pub time: Ns,
@@ -53,7 +48,6 @@ pub struct Stays {
 /// The waits of a group's tasks for a CPU that ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
-    /// The group.
     pub group: String,
     /// Those after a wakeup, as `wakeup_delay` has them for all tasks.
     pub wakeup_delay: Series,
@@ -66,7 +60,6 @@ pub struct Delays {
 pub struct Interval {
     /// Its begin, counted from the end of the warm-up.
     pub start: Ns,
-    /// Its length.
     pub length: Ns,
     /// Values by the name of the series they belong to, in its unit.
     pub values: BTreeMap<String, u64>,

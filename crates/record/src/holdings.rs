@@ -38,7 +38,6 @@ pub const CELL_DIGITS: usize = 32;
 /// A cell of a store.
 #[derive(Clone, Debug)]
 pub struct HeldCell {
-    /// Its folder.
     pub folder: PathBuf,
     /// The folder's name: the cell's hash.
     pub name: String,
@@ -48,12 +47,10 @@ pub struct HeldCell {
     pub abandoned: Vec<PathBuf>,
 }
 
-/// A run of a cell.
 #[derive(Clone, Debug)]
 pub struct HeldRun {
     /// Its folder.
     pub run: RunDir,
-    /// Its seed.
     pub seed: u64,
     /// Bytes of its files.
     pub bytes: u64,
@@ -64,7 +61,6 @@ pub struct HeldRun {
 /// The part of a record that describes its cell, read without the rest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RunHead {
-    /// The schema.
     pub schema: String,
     /// The version that made it.
     pub model: u32,
@@ -283,9 +279,6 @@ pub fn remove_run(run: &HeldRun) -> Result<()> {
 }
 
 /// Removes an unfinished run, and its cell's folder if that is empty then.
-///
-/// # Errors
-/// As [`remove_run`].
 pub fn remove_unfinished(folder: &Path) -> Result<()> {
     for file in ours(folder)? {
         gone(fs::remove_file(&file)).map_err(|e| Error::io(&file, "remove", &e))?;

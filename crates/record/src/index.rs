@@ -64,9 +64,6 @@ pub struct ReadOutline {
 
 impl ReadOutline {
     /// Reads a run's outline.
-    ///
-    /// # Errors
-    /// As [`RunDir::outline`].
     pub fn outline(run: &RunDir) -> Result<ReadOutline> {
         // Before it is read: if another record takes its place meanwhile, the row must not pass for that one's.
         let stamp = Stamp::of(run);
@@ -138,7 +135,6 @@ struct Indexed {
     cells: Vec<(Range<usize>, OnceLock<Option<CellPart>>)>,
 }
 
-/// The place of a row.
 struct RowPlace {
     stamp: Stamp,
     file: usize,
@@ -271,9 +267,6 @@ impl Index {
         self.replace(text)
     }
     /// Puts rows of all these records in place of everything.
-    ///
-    /// # Errors
-    /// As [`Index::add`].
     pub fn rebuild(&self, all: &[(&RunDir, &ReadOutline)]) -> Result<()> {
         self.replace(IndexText::of(all)?)
     }

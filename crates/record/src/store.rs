@@ -36,16 +36,10 @@ pub struct RunDir {
 
 impl RunDir {
     /// Reads the run's record.
-    ///
-    /// # Errors
-    /// As [`load`].
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
     }
     /// Reads the run's record without its waits and intervals, which are most of a record and of no use to tables.
-    ///
-    /// # Errors
-    /// As [`load`].
     pub fn outline(&self) -> Result<Record> {
         load_as(&self.path, parts::outline)
     }
@@ -57,9 +51,6 @@ impl RunDir {
         self.only_of(cell, self.record()?)
     }
     /// As [`RunDir::outline`], for the run of a cell of that name.
-    ///
-    /// # Errors
-    /// As [`RunDir::record_of`].
     pub fn outline_of(&self, cell: &str) -> Result<Record> {
         self.only_of(cell, self.outline()?)
     }
@@ -86,7 +77,6 @@ impl RunDir {
 /// The outcome of storing a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stored {
-    /// It was written.
     Written(RunDir),
     /// A run was there already and was kept.
     Kept(RunDir),
@@ -157,9 +147,6 @@ impl Store {
     }
     /// The same, with one more file (name, place) that is moved there. It was written in the store's folder, since it
     /// may be too large for memory. If the run is not stored, it stays where it is.
-    ///
-    /// # Errors
-    /// As [`Store::put`].
     pub fn put_with(
         &self,
         cell_hash: &str,

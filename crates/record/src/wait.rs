@@ -26,7 +26,6 @@ pub struct Wait {
     pub waker: Option<String>,
     /// The CPU the waker ran on.
     pub waker_cpu: CpuId,
-    /// The CPU chosen.
     pub chosen_cpu: CpuId,
     /// The reason for that CPU, a `PlaceReason` name; `None` if the backend does not report it.
     pub placement: Option<String>,
@@ -52,7 +51,6 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Occupant {
-    /// Its name.
     pub task: String,
     /// Its time on the CPU so far.
     pub ran_ns: u64,

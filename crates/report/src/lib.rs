@@ -63,7 +63,6 @@ pub struct ReportForm {
     pub extension: &'static str,
     /// A line about it.
     pub about: &'static str,
-    /// The exporter.
     pub exporter: &'static dyn Exporter,
 }
 

@@ -56,7 +56,6 @@ pub struct Run {
     pub load: String,
     /// Parameters of the workload; times in ns.
     pub params: serde_json::Value,
-    /// Seed.
     pub seed: u64,
     /// How closely a live run was watched: "accounts", "stays", "counters" or "events".
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,6 @@ pub struct CountedCommand {
     pub schema: &'static str,
     /// The command in one line; "" for none.
     pub command: String,
-    /// Whether the whole system was counted.
     pub whole_system: bool,
     /// The running kernel.
     pub kernel: String,

@@ -15,7 +15,6 @@ const BITS: u32 = 8;
 /// Latencies of a run in schbench's buckets, ascending.
 pub struct Usec {
     buckets: Vec<(u64, u64)>,
-    /// Number of samples.
     pub samples: u64,
     /// Smallest value, us.
     pub min: u64,

@@ -74,7 +74,6 @@ pub struct MustMove {
     pub real_ci95_pct: Option<[f64; 2]>,
     /// Change of the simulated mean, per cent; `None`: not measured.
     pub simulated_pct: Option<f64>,
-    /// The verdict.
     pub verdict: Moves,
     /// The reason why a side has no change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +127,6 @@ impl ChangeOutcome {
             () => ChangeOutcome::Failed,
         }
     }
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             ChangeOutcome::Passed => "passed",
@@ -141,7 +139,6 @@ impl ChangeOutcome {
 /// A case that was run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ChangeResult {
-    /// Its name.
     pub name: String,
     /// Its subject.
     pub about: String,
@@ -155,7 +152,6 @@ pub struct ChangeResult {
     pub moves: Vec<MustMove>,
     /// All rows that moved.
     pub predicted: Predictions,
-    /// Its outcome.
     pub outcome: ChangeOutcome,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
@@ -164,7 +160,6 @@ pub struct ChangeResult {
 /// A case of a switched mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct SwitchedCase<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its subject.
     pub about: &'a str,

@@ -9,7 +9,6 @@ use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The schema of a validation.
 pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
 /// Fewest metrics that must be measured in a case for an outcome.
 pub const LEAST_MEASURED: usize = 6;
@@ -66,7 +65,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -82,7 +80,6 @@ impl Outcome {
     }
 }
 
-/// One side of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CaseSide {
     /// The backend that made its runs.
@@ -94,7 +91,6 @@ pub struct CaseSide {
     /// The variant of the kernel; `None`: no changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Runs.
     pub runs: usize,
 }
 
@@ -127,15 +123,12 @@ pub struct Tripled {
 /// A case that was run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
-    /// Its name.
     pub name: String,
     /// Its subject.
     pub about: String,
     /// The workload's name.
     pub workload: String,
-    /// The simulated side.
     pub simulated: Option<CaseSide>,
-    /// The real side.
     pub real: Option<CaseSide>,
     /// For a control, the reason why it can't agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +148,6 @@ pub struct CaseResult {
     /// The share without metrics that wrong schedulers pass; `None` if none was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Discriminating>,
-    /// Its outcome.
     pub outcome: Outcome,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
@@ -253,7 +245,6 @@ fn told(records: &[Record], side: &str) -> Vec<Warning> {
 /// A case that could not be run here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NotRun {
-    /// Its name.
     pub name: String,
     /// The reason.
     pub why: String,
@@ -262,9 +253,7 @@ pub struct NotRun {
 /// The agreement in one class of metrics, over all cases except controls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassAgreement {
-    /// The class.
     pub class: Cow<'static, str>,
-    /// The share.
     #[serde(flatten)]
     pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
@@ -293,7 +282,6 @@ pub struct Validation {
     /// Switches, migrations and placement, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions_told: Option<Discriminating>,
-    /// By class.
     pub classes: Vec<ClassAgreement>,
     /// By trait of the case. Empty in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

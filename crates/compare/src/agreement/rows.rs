@@ -34,7 +34,6 @@ pub enum Class {
 /// A class as cases name it.
 #[derive(Debug)]
 pub struct ClassRow {
-    /// The class.
     pub class: Class,
     /// Its key in a case's `[tolerance]`, and its name in tables.
     pub name: &'static str,
@@ -76,7 +75,6 @@ pub const CLASSES: &[ClassRow] = &[
 ];
 
 impl Class {
-    /// Its row.
     pub fn row(self) -> &'static ClassRow {
         &CLASSES[self as usize]
     }
@@ -130,7 +128,6 @@ pub enum ValueFrom {
 pub struct MetricRow {
     /// Its name in tables and JSON: the record's own name if it has one.
     pub name: &'static str,
-    /// Its class.
     pub class: Class,
     /// Unit: "ns", "%", "" for counts. For distributions it is "%", the part of the values that is off.
     pub unit: &'static str,

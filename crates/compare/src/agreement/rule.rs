@@ -29,7 +29,6 @@ pub enum Agreement {
 }
 
 impl Agreement {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Agreement::Agree => "agree",
@@ -42,9 +41,7 @@ impl Agreement {
 /// One metric of a case, judged.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JudgedMetric {
-    /// Its name.
     pub metric: Cow<'static, str>,
-    /// Its class.
     pub class: Cow<'static, str>,
     /// Unit of both values; "%" for distributions.
     pub unit: Cow<'static, str>,
@@ -55,11 +52,9 @@ pub struct JudgedMetric {
     /// Distance of the simulated value from the real one, per cent of it; for distributions the part that is
     /// off.
     pub off_pct: Option<f64>,
-    /// The tolerance.
     pub tolerance_pct: f64,
     /// Half width of the 95 % interval of the real kernel's mean, per cent of it.
     pub real_spread_pct: Option<f64>,
-    /// The verdict.
     pub verdict: Agreement,
     /// The reason why it is not measured, or another remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]

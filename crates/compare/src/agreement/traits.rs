@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 /// Counts of the machine that a case ran on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MachineCounts {
-    /// CPUs.
     pub cpus: usize,
     /// Whether a core has several threads.
     pub smt: bool,
@@ -58,11 +57,8 @@ pub struct TraitAgreement {
     /// The trait's name.
     #[serde(rename = "trait")]
     pub name: Cow<'static, str>,
-    /// Its value.
     pub value: String,
-    /// Cases with it.
     pub cases: usize,
-    /// Their share.
     #[serde(flatten)]
     pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.

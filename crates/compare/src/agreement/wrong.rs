@@ -11,11 +11,9 @@ use std::borrow::Cow;
 /// A case simulated by a wrong scheduler.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WrongSchedulerResult {
-    /// Its name.
     pub name: Cow<'static, str>,
     /// What is wrong about it.
     pub about: Cow<'static, str>,
-    /// Runs.
     pub runs: usize,
     /// The share of metrics that agree with the real kernel.
     pub share: AgreementShare,
@@ -23,13 +21,10 @@ pub struct WrongSchedulerResult {
 
 /// A wrong scheduler with its verdicts, in the order of the list of metrics.
 pub struct WrongRuns {
-    /// Its name.
     pub name: &'static str,
     /// What is wrong about it.
     pub about: &'static str,
-    /// Runs.
     pub runs: usize,
-    /// The verdicts.
     pub verdicts: Vec<Agreement>,
 }
 

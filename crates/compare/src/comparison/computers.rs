@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// The computer on which a cell's runs were made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellComputer {
-    /// Number of its CPUs.
     pub cpus: usize,
     /// Their model, the kernel's build and what it was booted with; "" for what is not known.
     #[serde(flatten)]

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 pub struct Gap<'a> {
     /// A cell of its load: the variant's own, or the load's first one where the variant has none.
     pub cell: &'a Cell,
-    /// The variant.
     pub variant: &'a str,
     /// The metric; `None`: the variant has no run of this load.
     pub metric: Option<&'a str>,

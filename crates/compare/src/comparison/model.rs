@@ -9,7 +9,6 @@ use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The schema of comparisons.
 pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
 
 /// A comparison, as its JSON.
@@ -30,7 +29,6 @@ pub struct Comparison {
     pub min_effect_pct: f64,
     /// The cells, loads first, variants within.
     pub cells: Vec<Cell>,
-    /// The rows.
     pub comparisons: Vec<ComparisonRow>,
     /// Published figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +100,6 @@ impl Look {
 /// A warning with the number of runs that gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedWarning {
-    /// The warning.
     #[serde(flatten)]
     pub warning: Warning,
     /// Number of runs that gave it; 0: it is about the comparison as a whole.
@@ -129,7 +126,6 @@ pub struct Cell {
     pub params: serde_json::Value,
     /// The variant's name.
     pub variant: String,
-    /// Number of runs.
     pub runs: usize,
     /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
     pub seeds: Vec<u64>,
@@ -256,7 +252,6 @@ pub struct DrawnEffect {
     pub workload: String,
     /// The load's name.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// The baseline of the change; `None`: it is about the variant's value itself.
     pub baseline: Option<String>,
@@ -281,7 +276,6 @@ pub struct ComparisonRow {
     pub workload: String,
     /// The load's name.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// The baseline's name.
     pub baseline: String,
@@ -296,7 +290,6 @@ pub struct ComparisonRow {
     pub ci95_pct: Option<[f64; 2]>,
     /// p-value, corrected for all rows and looks of the comparison.
     pub p: f64,
-    /// The verdict.
     pub verdict: Verdict,
     /// Ratio of the means printed in the cells, minus 1, in percent.
     pub mean_change_pct: Option<f64>,

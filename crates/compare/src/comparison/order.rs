@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 pub struct Named {
     /// The place of its source among those that were named.
     pub source: usize,
-    /// The run.
     pub run: RunDir,
 }
 

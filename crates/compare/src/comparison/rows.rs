@@ -138,9 +138,7 @@ pub fn runs_needed(judged: &[JudgedRows]) -> Option<u64> {
     judged.iter().map(|j| j.fewest).min().filter(|_| all)
 }
 
-/// A judged row.
 pub struct JudgedRows {
-    /// The row.
     pub row: ComparisonRow,
     /// Runs of the smaller of the two cells.
     runs: u64,

@@ -2,12 +2,11 @@
 //! change.
 
 use super::group::CellRuns;
-use super::{Cell, DrawnEffect, ComparisonRow};
+use super::{Cell, ComparisonRow, DrawnEffect};
 use crate::uncertainty::{Sway, of_change, of_value};
 
 /// The cells of a group, and the metrics shown.
 pub struct Section<'a> {
-    /// Their runs.
     pub runs: &'a [CellRuns<'a>],
     /// Place of the first in the comparison's cells.
     pub first: usize,

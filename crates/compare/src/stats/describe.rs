@@ -11,7 +11,6 @@ pub struct Summary {
     pub mean: f64,
     /// Sample standard deviation (divides by n - 1); `None` for a single run.
     pub std: Option<f64>,
-    /// Median.
     pub median: f64,
     /// Smallest value.
     pub min: f64,

@@ -102,7 +102,6 @@ impl Scale {
     }
 }
 
-/// The change of one pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairChange {
     /// The seed of both runs.
@@ -265,7 +264,6 @@ fn collect(t: Option<TEstimate>, [guard, exact, held]: [f64; 3], rank: Option<Sh
     }
 }
 
-/// The verdict on a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -311,7 +309,6 @@ pub enum Direction {
     Lower,
     /// Larger values.
     Higher,
-    /// Neither.
     Neither,
 }
 

@@ -18,7 +18,6 @@ const TRIM_FROM: usize = 6;
 /// A shift and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimate.
     pub estimate: f64,
     /// Lower and upper end.
     pub interval: [f64; 2],
@@ -27,7 +26,6 @@ pub struct Shift {
 /// Estimate, standard error and degrees of freedom of a (trimmed) mean or difference of means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TEstimate {
-    /// The estimate.
     pub estimate: f64,
     /// Its standard error.
     pub error: f64,

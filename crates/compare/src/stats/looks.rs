@@ -83,7 +83,6 @@ pub struct Decided {
     pub change: Change,
     /// The corrected p-value there, and the level.
     pub at: Corrected,
-    /// The verdict.
     pub verdict: Verdict,
     /// The reason for `unclear`.
     pub why: Option<String>,

@@ -187,7 +187,6 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// A line of a table.
 enum Line<'a> {
     /// A metric and its value in each column.
     Whole(String, Vec<&'a str>),

@@ -14,17 +14,11 @@ pub fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The number behind a word of a line.
-///
-/// # Errors
-/// As [`number`].
 pub fn after(line: &str, word: &str) -> Result<Option<f64>> {
     line.split_once(word).map_or(Ok(None), |(_, rest)| number(rest))
 }
 
 /// The number behind a word of the first line that has both.
-///
-/// # Errors
-/// As [`number`].
 pub fn first(text: &str, word: &str) -> Result<Option<f64>> {
     for line in lines(text) {
         if let Some(value) = after(line, word)? {

@@ -50,7 +50,6 @@ pub const MAX_GROUPS: usize = 64;
 /// A task as the analyser knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {
-    /// Its name.
     pub name: String,
     /// Whether it belongs to the machine and not to the workload.
     pub background: bool,

@@ -50,7 +50,6 @@ const LEAST_GAPS: usize = 10;
 pub struct ThreadFacts {
     /// Whether it is the kernel's.
     pub kernel: bool,
-    /// The name of its process.
     pub process: String,
     /// The CPUs that it may use.
     pub cpus: CpuSet,
@@ -99,7 +98,6 @@ impl Shape {
 /// A group of threads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// Its name.
     pub name: String,
     /// Whose threads they are.
     pub kind: ThreadKind,
@@ -109,7 +107,6 @@ pub struct Group {
     pub nice: i8,
     /// Whether their class is above the fair one.
     pub real_time: bool,
-    /// The number of threads.
     pub threads: usize,
     /// Their arrivals.
     pub wakeups: u64,
@@ -130,7 +127,6 @@ pub struct Group {
 /// A distribution in short; `None` where there are too few samples.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Spread {
-    /// The mean.
     pub mean: Option<f64>,
     /// The median.
     pub p50: Option<f64>,

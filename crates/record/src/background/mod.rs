@@ -49,7 +49,6 @@ pub struct Thread {
     pub parent: Option<String>,
     /// Its arrivals, in the order of their ends.
     pub arrivals: Vec<Arrival>,
-    /// Its time on a CPU in all.
     pub cpu_time: Ns,
     state: ThreadState,
     /// The begin of its stay.

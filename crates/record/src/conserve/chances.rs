@@ -60,7 +60,6 @@ pub struct BalanceTry {
 /// A CPU that was free while a task waited that may use it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FreeCpu {
-    /// The CPU.
     pub cpu: CpuId,
     /// How long it was free, ns.
     pub free_ns: u64,

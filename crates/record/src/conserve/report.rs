@@ -9,7 +9,6 @@ use serde::Serialize;
 /// The stretches of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct IdleWhileWaiting {
-    /// Which run it is.
     pub run: String,
     /// How long it was measured, ns.
     pub duration_ns: u64,
@@ -40,7 +39,6 @@ pub struct CauseShare {
     pub reason: Option<&'static str>,
     /// That reason in a sentence.
     pub reason_about: Option<&'static str>,
-    /// Stretches.
     pub stretches: u64,
     /// Their time, summed over tasks, ns.
     pub time_ns: u64,

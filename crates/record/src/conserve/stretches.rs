@@ -20,14 +20,12 @@ pub enum StretchEnd {
     Moved(MoveReason),
     /// The last free CPU it may use got other work.
     Taken,
-    /// The run was over.
     RunOver,
 }
 
 /// A longest time in which one task waited on one CPU beside a free one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// The task.
     pub task: TaskId,
     /// Where it waited.
     pub on: CpuId,

@@ -8,7 +8,6 @@ use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
 pub enum Queued {
     /// It was woken or created.
     Placed(PlaceReason),
-    /// It was moved there.
     Moved(MoveReason),
     /// It lost its CPU.
     Preempted(SwitchReason),

@@ -51,7 +51,6 @@ pub struct TailPart {
     pub time_ns: u64,
 }
 
-/// One sample.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LongSample {
     /// Who recorded it.

@@ -70,7 +70,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if there is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Number(n) => Some(*n),

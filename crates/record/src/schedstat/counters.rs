@@ -32,7 +32,6 @@ pub struct CounterRow<S: 'static> {
     /// Its value. For `lb_imbalance` this is the sum over all kinds; its field holds the same if kinds are
     /// mixed.
     pub get: fn(&S) -> u64,
-    /// Its field.
     pub field: fn(&mut S) -> &mut u64,
 }
 
@@ -78,7 +77,6 @@ counters! {
 counters! {
     /// Counters of `load_balance()` on one domain, for one idle type of the balancing CPU.
     Balance,
-    /// The rows of [`Balance`].
     BALANCE_ROWS:
     lb_count "lb_count" 32 Always "" "attempts: each entry of load_balance()";
     lb_balanced "lb_balanced" 32 Always ""

@@ -107,7 +107,6 @@ pub struct DomainStat {
     pub counters: DomainCounters,
     /// The level's name ("MC"); empty where the file gives none (15 and 16).
     pub name: String,
-    /// CPUs it spans.
     pub span: CpuSet,
 }
 

@@ -8,7 +8,6 @@ use schedlab_base::{CpuSet, Error, Result};
 /// Counters summed over CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// The CPUs.
     pub cpus: CpuSet,
     /// Their `cpu` lines.
     pub counters: CpuCounters,

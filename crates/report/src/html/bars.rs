@@ -6,7 +6,6 @@ use crate::number::{count, three};
 use schedlab_record::Record;
 use schedlab_trace::{BalanceReason, MoveReason, PlaceReason, SwitchReason};
 
-/// A kind of reasons.
 struct ReasonKind {
     title: &'static str,
     about: &'static str,

@@ -12,7 +12,6 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use std::fmt::Write;
 
-/// The section.
 pub fn section(report: &HtmlReport<'_>) -> String {
     let c = report.comparison;
     let mut out = String::from("<section id=\"comparison\"><h2>Comparison</h2>\n");

@@ -30,7 +30,6 @@ use schedlab_record::Record;
 
 /// What a report is made of.
 pub struct HtmlReport<'a> {
-    /// Its title.
     pub title: &'a str,
     /// What was asked, in a sentence or more; may be empty.
     pub about: &'a str,
@@ -40,7 +39,6 @@ pub struct HtmlReport<'a> {
     pub version: &'a str,
     /// When the first and the last of the runs were stored, UTC; empty: not known.
     pub made: (String, String),
-    /// The comparison.
     pub comparison: &'a Comparison,
     /// The runs of each of its cells.
     pub runs: &'a [Vec<Record>],
@@ -56,7 +54,6 @@ pub struct HtmlReport<'a> {
 pub struct ShownRun<'a> {
     /// Its cell, as a place in the comparison's list.
     pub cell: usize,
-    /// Its record.
     pub record: &'a Record,
     /// Its CPUs over time.
     pub strips: &'a Strips,

@@ -12,10 +12,8 @@ pub const FEWEST: u64 = 20;
 /// Bars of a histogram in each decade.
 const A_DECADE: f64 = 8.0;
 
-/// A point of a curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurvePoint {
-    /// The percentile.
     pub percentile: f64,
     /// The value there, in the series' unit.
     pub value: f64,

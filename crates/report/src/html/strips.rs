@@ -17,7 +17,6 @@ use std::fmt::Write;
 /// Waits that can be clicked, of each run.
 pub const WAITS: usize = 20;
 
-/// The section.
 pub fn section(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"cores\"><h2>Cores x time</h2>\n");
     for note in report.strip_notes {

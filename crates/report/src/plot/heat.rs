@@ -23,7 +23,6 @@ const MAX_CPUS: usize = 1024;
 /// What is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
-    /// The title.
     pub title: String,
     /// A line below it.
     pub about: String,

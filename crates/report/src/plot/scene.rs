@@ -40,7 +40,6 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// As SVG.
     pub fn svg(&self) -> String {
         let (w, h) = self.size;
         let mut out = format!(
