@@ -127,10 +127,10 @@ impl Error {
             Io::NotFound | Io::PermissionDenied | Io::IsADirectory | Io::InvalidData => ErrorKind::Input,
             _ => ErrorKind::Machine,
         };
-        let told = Error::new(kind, format!("can't {doing} {}: {error}", path.display()));
+        let failed = Error::new(kind, format!("can't {doing} {}: {error}", path.display()));
         match error.kind() {
-            Io::StorageFull | Io::QuotaExceeded => told.help("make room there, then give the same command"),
-            _ => told,
+            Io::StorageFull | Io::QuotaExceeded => failed.help("make room there, then give the same command"),
+            _ => failed,
         }
     }
     /// There is no `name` among the things called `what`. The help offers the nearest of `known`, or lists each once.

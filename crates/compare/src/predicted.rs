@@ -1,12 +1,12 @@
-//! Predicted changes: what a change does to a real kernel, beside what its simulation said.
+//! Predicted changes: what a change does to a real kernel, and what its simulation predicted.
 //!
-//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of
-//! [`of_changes`] the change of the mean over the real runs is compared with that over the simulated runs. A row counts
-//! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
-//! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
-//! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
-//! the interval of the real one. Rows with a real change that is not known are counted apart. A real change has no sign
-//! if its interval holds 0.
+//! Agreeing with a kernel is easy; predicting what a change does to it is the test. For each load and each row of
+//! [`of_changes`], the change of the mean over the real runs is compared with that over the simulated runs. A row
+//! counts if either moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no
+//! farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have
+//! one sign and their sizes differ by at most [`TOLERANCE_PCT`] of the real one, or when the simulated change is within
+//! the real interval. Rows whose real change is unknown are counted apart. A real change has no sign if its interval
+//! includes 0.
 
 use crate::agreement::numbers_of;
 use crate::agreement::rows::{MetricRow, of_changes};
@@ -21,7 +21,7 @@ pub const MOVED_PCT: f64 = 5.0;
 /// How far the size of a predicted change may be off, per cent of the real change.
 pub const TOLERANCE_PCT: f64 = 35.0;
 
-/// How far the interval of a small change may reach, points.
+/// How far the interval of a small change may reach, percentage points.
 pub const KNOWN_POINTS: f64 = 5.0;
 
 /// Predictions of a change.
@@ -29,7 +29,7 @@ pub const KNOWN_POINTS: f64 = 5.0;
 pub struct Predictions {
     /// The rows that count.
     pub rows: Vec<Predicted>,
-    /// Rows that moved, but by how much the real runs do not tell.
+    /// Rows that moved, but whose real change is unknown.
     pub unknown: usize,
 }
 
@@ -47,9 +47,9 @@ pub struct Predicted {
     pub real_ci95_pct: [f64; 2],
     /// Change of the simulated mean, per cent.
     pub simulated_pct: f64,
-    /// Whether the signs are equal; `None`: the interval of the real change holds 0.
+    /// Whether the signs are equal; `None`: the real interval includes 0.
     pub same_sign: Option<bool>,
-    /// Whether the prediction is right.
+    /// Whether the prediction holds.
     pub agrees: bool,
 }
 
@@ -62,11 +62,11 @@ pub struct LoadOnMachine {
     pub load: String,
     /// The real runs: under the base, under the variant.
     real: [Vec<Record>; 2],
-    /// The simulated runs, likewise.
+    /// The simulated runs, in the same order.
     simulated: [Vec<Record>; 2],
 }
 
-/// The move of a row's mean on one side.
+/// How a row's mean moves on one side.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeanMove {
     /// The means, in the row's unit: under the base, under the variant.
@@ -78,7 +78,7 @@ pub struct MeanMove {
 }
 
 impl LoadOnMachine {
-    /// The places of the real runs, in their order.
+    /// The loads and machines of the real runs, in their order.
     pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<LoadOnMachine> {
         let mut all: Vec<LoadOnMachine> = Vec::new();
         let mut seen: Vec<(&str, &str, &str)> = Vec::new();
@@ -88,7 +88,7 @@ impl LoadOnMachine {
                 continue;
             }
             seen.push(place);
-            // A guest and its simulation may have machines of two names, but of one topology.
+            // A guest and its simulation may have machines of two names, but one topology.
             let of = |backend: Backend, name: &str| -> Vec<Record> {
                 let is = |r: &&Record| {
                     r.backend == backend
@@ -108,18 +108,18 @@ impl LoadOnMachine {
         }
         all
     }
-    /// The move of a row in the real kernel.
+    /// How the row moves in the real kernel.
     ///
     /// # Errors
-    /// The reason why it has none, in words: it was not measured, or it is 0 under the base.
+    /// Says in words why it does not: it was not measured, or it is 0 under the base.
     pub fn real(&self, row: &MetricRow) -> Result<MeanMove, String> {
         MeanMove::of(row, &self.real)
     }
-    /// The move of a row in the simulation.
+    /// How the row moves in the simulation.
     pub fn simulated(&self, row: &MetricRow) -> Result<MeanMove, String> {
         MeanMove::of(row, &self.simulated)
     }
-    /// The number of real runs under the variant of which there are fewer.
+    /// The number of real runs under the variant that has fewer.
     pub fn runs(&self) -> usize {
         self.real[0].len().min(self.real[1].len())
     }
@@ -131,21 +131,21 @@ impl MeanMove {
         let pct = change_pct(&values).ok_or("it is 0 before the change")?;
         Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
-    /// Whether one of its means is at least `least`.
+    /// Whether one of the means is at least `least`.
     pub(crate) fn reaches(&self, least: f64) -> bool {
         self.means.iter().any(|m| *m >= least)
     }
-    /// Whether the difference of its means has no meaning in a comparison of both sides.
+    /// Whether the means differ too little to compare both sides.
     fn is_slack(&self, row: &MetricRow) -> bool {
         (self.means[1] - self.means[0]).abs() <= row.slack
     }
 }
 
-/// The predictions, in the order of the records and of the rows.
+/// The predictions, in the order of records and rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
     for place in LoadOnMachine::all(records, base, variant) {
-        for (row, is_known) in of_changes().filter_map(|row| one(row, &place)) {
+        for (row, is_known) in of_changes().filter_map(|row| predict_row(row, &place)) {
             if is_known {
                 all.rows.push(row);
             } else {
@@ -157,7 +157,7 @@ pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
 }
 
 /// A row that moved, and whether its real change is known.
-fn one(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, bool)> {
+fn predict_row(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, bool)> {
     let (real, simulated) = (place.real(row).ok()?, place.simulated(row).ok()?);
     let (real_pct, half, simulated_pct) = (real.pct, real.half?, simulated.pct);
     let enough = real.reaches(row.enough) && simulated.reaches(row.enough);
@@ -188,9 +188,9 @@ fn change_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     (base != 0.0).then(|| 100.0 * (mean(&v[1]) - base) / base)
 }
 
-/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means, so runs with equal
-/// seeds are compared after the first has been multiplied by that ratio: the spread of a base that is doubled counts
-/// twice (delta method).
+/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means. So runs of equal
+/// seed are compared after the first was multiplied by that ratio: the spread of a base that is doubled counts twice
+/// (delta method).
 fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     let n = v[0].len().min(v[1].len());
     let base = mean(&v[0]);
@@ -212,9 +212,9 @@ mod tests {
     fn runs(backend: Backend, variant: &str, migrations: [u64; 4]) -> impl Iterator<Item = Record> {
         switched(backend, variant, "migrations", migrations)
     }
-    /// What is told where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
+    /// The predictions where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
     /// `simulated`.
-    fn told(real: [u64; 4], simulated: u64) -> Predictions {
+    fn predictions(real: [u64; 4], simulated: u64) -> Predictions {
         let records: Vec<Record> = runs(Backend::Vm, "off", [99, 100, 101, 100])
             .chain(runs(Backend::Vm, "on", real))
             .chain(runs(Backend::Sim, "off", [110; 4]))
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_prediction_agrees_by_sign_and_size() {
         let half_more = [149, 150, 151, 150];
-        let one = |simulated| told(half_more, simulated).rows.pop().unwrap();
+        let one = |simulated| predictions(half_more, simulated).rows.pop().unwrap();
         let right = one(160);
         assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, Some(true)));
         assert!((right.real_pct - 50.0).abs() < 0.1, "{right:?}");
@@ -237,16 +237,16 @@ mod tests {
             !one(110).agrees && one(110).same_sign == Some(false),
             "no change predicted where there is one"
         );
-        let fewer = told([50, 51, 49, 50], 110).rows.pop().unwrap();
+        let fewer = predictions([50, 51, 49, 50], 110).rows.pop().unwrap();
         assert!(!fewer.agrees && fewer.same_sign == Some(false), "nor where there are fewer");
-        let still = told([103, 98, 102, 99], 160).rows.pop().unwrap();
+        let still = predictions([103, 98, 102, 99], 160).rows.pop().unwrap();
         assert!(still.same_sign.is_none() && !still.agrees, "the real change may be nothing: {still:?}");
     }
 
     #[test]
     fn what_did_not_move_does_not_count_and_what_is_not_known_is_counted_apart() {
-        assert_eq!(told([101, 100, 99, 100], 111), Predictions::default());
-        let noisy = told([60, 250, 90, 200], 160);
+        assert_eq!(predictions([101, 100, 99, 100], 111), Predictions::default());
+        let noisy = predictions([60, 250, 90, 200], 160);
         assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
     }
 

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";
 
-/// A profile, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shares {
     /// [`PROFILE_SCHEMA`].
@@ -39,9 +38,9 @@ pub struct Shares {
 /// A function's or an object's part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShareRow {
-    /// Its name. A function that was renamed has the name that was asked for.
+    /// Its name; of a renamed function the name that was asked for.
     pub name: String,
-    /// Its name in this kernel, if that is another.
+    /// Its name in this kernel, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<String>,
     /// Samples in it or in functions that it called.

@@ -1,5 +1,4 @@
-//! Accounts of single tasks, stays of groups of tasks on each CPU and their waits for one, and a program's measurements
-//! by interval.
+//! Accounts of single tasks; stays and waits of groups of tasks; a program's measurements by interval.
 //!
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
 //! their number only ([`group_of`]).
@@ -35,7 +34,7 @@ impl TaskAccount {
     }
 }
 
-/// The stays of a group's tasks on one CPU that ended in the measured time.
+/// The stays of a group's tasks on one CPU. A stay counts if it ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stays {
     pub group: String,
@@ -45,7 +44,7 @@ pub struct Stays {
     pub time: Ns,
 }
 
-/// The waits of a group's tasks for a CPU that ended in the measured time.
+/// The waits for a CPU of a group's tasks. A wait counts if it ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
     pub group: String,
@@ -65,8 +64,7 @@ pub struct Interval {
     pub values: BTreeMap<String, u64>,
 }
 
-/// Intervals kept one by one. Further ones are dropped, with a warning; their values still count in the
-/// series.
+/// Intervals kept one by one. Later ones are dropped, with a warning; their values still count in the series.
 pub const MAX_INTERVALS: usize = 10_000;
 
 /// The warning about intervals that were dropped.

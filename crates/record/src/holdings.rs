@@ -1,12 +1,11 @@
-//! The contents of a store, cell by cell, and the removal of a part of it.
+//! The contents of a store, cell by cell, and their removal.
 //!
-//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and
-//! has a `record.json`. An unfinished run is a folder in it whose name begins with a dot and ends in `.tmp`;
-//! the store writes under such names. Anything else is not ours: it is not listed and never removed. A run
-//! with files that schedlab did not write is not removed either. Links are not followed.
+//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it, named by its seed, with a `record.json`.
+//! A folder whose name begins with a dot and ends in `.tmp` is an unfinished run: the store writes under such names.
+//! Anything else is not listed and never removed. A run with files that schedlab did not write is not removed either.
+//! Links are not followed.
 //!
-//! Several processes may remove the same runs. A run that another process has removed first counts as
-//! removed.
+//! Several processes may remove the same runs. A run that another process removed first counts as removed.
 
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
@@ -39,7 +38,7 @@ pub const CELL_DIGITS: usize = 32;
 #[derive(Clone, Debug)]
 pub struct HeldCell {
     pub folder: PathBuf,
-    /// The folder's name: the cell's hash.
+    /// The folder's name, which is the cell's hash.
     pub name: String,
     /// Its runs, by seed.
     pub runs: Vec<HeldRun>,
@@ -91,7 +90,7 @@ impl RunHead {
     /// Reads the head of a run's record.
     ///
     /// # Errors
-    /// When the record can't be read, or the file is no record.
+    /// When the record can't be read, or the file is not a record.
     pub fn of(run: &RunDir) -> Result<RunHead> {
         let file = run.path.join(RECORD_FILE);
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
@@ -108,7 +107,7 @@ impl RunHead {
     pub fn variant(&self) -> &str {
         &self.variant.name
     }
-    /// The reason why this version of schedlab would make the run again; `None`: it would use the stored run.
+    /// Why this version of schedlab would make the run again; `None`: it would use the stored run.
     pub fn outdated(&self) -> Option<String> {
         if self.schema != RECORD_SCHEMA {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
@@ -118,7 +117,7 @@ impl RunHead {
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
-    /// Whether a newer or unknown version made it. A schedlab that uses the run may well be installed.
+    /// Whether a newer or unknown version made it. A schedlab that can use the run may be installed.
     pub fn is_newer(&self) -> bool {
         let number = |schema: &str| schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok();
         match (number(&self.schema), number(RECORD_SCHEMA)) {
@@ -127,13 +126,13 @@ impl RunHead {
             _ => true,
         }
     }
-    /// Whether it was measured in real time, on this machine or in a guest. Such a run can't be made again.
+    /// Whether it was measured in real time, on a host or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
         self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
     }
 }
 
-/// The rest of a record's description of its cell, as plain data; a part that it does not have is null.
+/// The rest of a record's description of its cell, as plain data. A missing part is null.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Identity {
     /// The workload and its parameters.
@@ -177,7 +176,7 @@ impl HeldCell {
     }
 }
 
-/// The cells of a store, by name. Cells without a run or the rest of one are left out.
+/// The cells of a store, by name. Cells without any run, finished or not, are left out.
 ///
 /// # Errors
 /// When the folder does not exist or can't be read.
@@ -196,12 +195,11 @@ pub fn holdings(root: &Path) -> Result<Vec<HeldCell>> {
     Ok(cells)
 }
 
-/// Whether a folder's name is that of a cell.
 pub fn is_cell(name: &str) -> bool {
     name.len() == CELL_DIGITS && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The folders in a folder, links left out.
+/// The folders in a folder, without links.
 fn folders(path: &Path) -> Result<Vec<DirEntry>> {
     let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
     let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(|e| Error::io(path, "read", &e))?;
@@ -236,8 +234,7 @@ fn bytes(folder: &Path) -> u64 {
     entries.filter_map(|e| e.metadata().ok()).filter(fs::Metadata::is_file).map(|m| m.len()).sum()
 }
 
-/// Whether the name is a run's that is being written: `.run.PID.NUMBER.tmp`; before 0.2.0 it was
-/// `.SEED.PID.tmp`.
+/// Whether a run is being written under this name: `.run.PID.NUMBER.tmp`; before 0.2.0 `.SEED.PID.tmp`.
 fn is_unfinished(name: &str) -> bool {
     let numbers =
         |text: &str| text.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -245,7 +242,7 @@ fn is_unfinished(name: &str) -> bool {
     ours.and_then(|n| n.strip_suffix(temp::ENDING)).is_some_and(|n| n.contains('.') && numbers(n))
 }
 
-/// The files of a run's folder, if all of them are ours; none if the folder does not exist.
+/// The files of a run's folder, if schedlab wrote them all; none if the folder does not exist.
 fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -265,8 +262,8 @@ fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process
-/// meets half of one. After a kill an unfinished run is left.
+/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process reads half
+/// of it. A kill leaves an unfinished run.
 ///
 /// # Errors
 /// A folder with files that are not ours, which stays whole; a file that can't be removed.
@@ -289,7 +286,7 @@ pub fn remove_unfinished(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes "not found" for success: another process has removed it.
+/// Takes "not found" as success: another process has removed it.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -392,12 +389,12 @@ mod tests {
         let lab = lab();
         let head = RunHead::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
         assert_eq!(head.outdated(), None);
-        let told = |backend: Backend, model: u32| {
+        let differing = |backend: Backend, model: u32| {
             RunHead { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
         };
-        assert!(told(Backend::Sim, 3).contains("simulated by model 3"));
-        assert!(told(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
-        assert_eq!(told(Backend::Vm, crate::WATCHING), "");
+        assert!(differing(Backend::Sim, 3).contains("simulated by model 3"));
+        assert!(differing(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
+        assert_eq!(differing(Backend::Vm, crate::WATCHING), "");
         let newer = |model: u32| RunHead { model, ..head.clone() }.is_newer();
         assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
         let live = |backend: Backend, mode: Option<&str>| {

@@ -90,8 +90,8 @@ impl Observe {
     }
 }
 
-/// The largest figure, by its amount. The statistics of a comparison take squares of figures and sums over runs.
-/// These must stay finite: JSON has no infinity, and a record with one could not be read again.
+/// The largest absolute value of a figure. Comparisons square figures and sum them over runs, and the results must stay
+/// finite: JSON has no infinity, so a record with one could not be read again.
 pub const MAX_FIGURE: f64 = 1e150;
 
 /// A figure that a command printed: one number for the whole run.
@@ -123,8 +123,8 @@ pub struct Record {
     pub backend: Origin,
     /// The whole machine, as it is stated.
     pub machine: Machine,
-    /// Figures of the machine that were drawn from their ranges for this run ([`Machine::with`] makes the machine that
-    /// was simulated); empty: all were as stated.
+    /// Figures of the machine that were drawn from their ranges for this run; empty: all were as stated.
+    /// [`Machine::with`] makes the machine that was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
@@ -148,7 +148,7 @@ pub struct Record {
     pub observe: Option<Observe>,
     /// Seed of the run.
     pub seed: u64,
-    /// The findings. In JSON their fields stand beside those above.
+    /// The findings. In JSON their fields are beside those above.
     #[serde(flatten)]
     pub found: Findings,
 }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_record_reads_back_as_it_was() {
         let mut r = record(1);
-        // A number whose shortest text only an exact reader takes back.
+        // A number whose shortest text needs an exact reader.
         let figure = Figure { value: 1.0 / 3.0 * 1e9, unit: "ns".into(), better: Better::Lower };
         r.found.figures.insert("hackbench.time".into(), figure);
         let text = serde_json::to_string(&r).unwrap();

@@ -16,13 +16,13 @@ use std::io::{self, Write};
 /// When the writer fails.
 pub fn text(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
-        one(case, out)?;
+        case_text(case, out)?;
         writeln!(out)?;
     }
     summary(all, out)
 }
 
-fn one(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
+fn case_text(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}: ", case.name), &case.about))?;
     write!(out, "{}", wrap("  ", &sides(case)))?;
     let mut place = None;

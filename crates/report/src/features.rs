@@ -55,7 +55,7 @@ pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::
 ///
 /// # Errors
 /// When the writer fails.
-pub fn one(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
+pub fn page(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}, a {}: ", e.name, e.kind), e.about))?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<10} "), text));
     let releases = match (e.released, e.since, e.until) {
@@ -149,7 +149,7 @@ mod tests {
             "{text65}"
         );
         assert!(!text65.contains("PLACE_LAG"));
-        let one = text(|out| one(&reference::find("SIS_CORE").unwrap(), out));
+        let one = text(|out| page(&reference::find("SIS_CORE").unwrap(), out));
         for words in
             ["from v4.9", "4.9, 6.1", "select_idle_core()", "on (v4.14..v7.3)", "SIS_GROUP, SIS_FIRST_IDLE"]
         {

@@ -55,7 +55,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
     for (variant, baseline) in variants {
         let rows: Vec<&ComparisonRow> =
             c.comparisons.iter().filter(|r| r.variant == variant && r.baseline == baseline).collect();
-        one(c, &rows, kinds, out)?;
+        section(c, &rows, kinds, out)?;
     }
     warnings(c, out)?;
     let flag = legend::flag(c);
@@ -92,7 +92,7 @@ pub(crate) fn runs_in_words(c: &Comparison, variant: &str) -> String {
 }
 
 /// The rows of one variant.
-fn one(
+fn section(
     c: &Comparison,
     rows: &[&ComparisonRow],
     kinds: &[(Verdict, &str)],

@@ -16,13 +16,13 @@ use std::io::{self, Write};
 /// When the writer fails.
 pub fn text(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
-        one(case, out)?;
+        case_text(case, out)?;
         writeln!(out)?;
     }
     summary(all, out)
 }
 
-fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+fn case_text(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}: ", case.name), &case.about))?;
     write!(out, "{}", wrap("  ", &sides(case)))?;
     if let Some(why) = &case.control {
@@ -166,14 +166,18 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&format!("{:<32}not run: ", case.name), &case.why))?;
     }
     writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
-    if all.told.is_some() {
+    if all.discriminating.is_some() {
         writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "told apart")?;
     }
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", shares(&class.class, class.share, class.told))?;
+        write!(out, "{}", shares(&class.class, class.share, class.discriminating))?;
     }
-    write!(out, "{}", shares("switches, migrations and placement", all.decisions, all.decisions_told))?;
-    write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.told))?;
+    write!(
+        out,
+        "{}",
+        shares("switches, migrations and placement", all.decisions, all.decisions_discriminating)
+    )?;
+    write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.discriminating))?;
     by_trait(all, out)?;
     let controls = all.cases.iter().filter(|c| c.control.is_some());
     let rejected = controls.clone().filter(|c| c.outcome.is_good()).count();
@@ -187,9 +191,9 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A row of the summary: a share, and the same without metrics that the workload decides.
-fn shares(name: &str, all: AgreementShare, told: Option<Discriminating>) -> String {
+fn shares(name: &str, all: AgreementShare, discriminating: Option<Discriminating>) -> String {
     let pct = |s: AgreementShare| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
-    match told {
+    match discriminating {
         None => format!("{name:<44}{:>16}{:>8}\n", share(all), pct(all)),
         Some(Discriminating { by_some, .. }) => {
             format!("{name:<38}{:>13}{:>7}{:>12}{:>7}\n", share(all), pct(all), share(by_some), pct(by_some))
@@ -203,7 +207,7 @@ fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for row in all.traits.iter().filter(|t| varies(&t.name)) {
         let many = if row.cases == 1 { "case" } else { "cases" };
         let name = format!("{} {} ({} {many})", row.name, row.value, row.cases);
-        write!(out, "{}", shares(&name, row.share, row.told))?;
+        write!(out, "{}", shares(&name, row.share, row.discriminating))?;
     }
     Ok(())
 }
@@ -228,28 +232,33 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.not_run {
         writeln!(out, "| {} | | | | | | not run | {} |", plain(&case.name), plain(&case.why))?;
     }
-    let (head, line) = match all.told {
+    let (head, line) = match all.discriminating {
         None => ("", ""),
         Some(_) => (" told apart | |", " --- | --- |"),
     };
     writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
     let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
-    let row = |name: &str, s: AgreementShare, told: Option<Discriminating>| {
-        let more = told.map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
+    let row = |name: &str, s: AgreementShare, discriminating: Option<Discriminating>| {
+        let more = discriminating
+            .map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
         format!("| {name} | {} | {} |{more}\n", share(s), pct(s))
     };
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(&class.class, class.share, class.told))?;
+        write!(out, "{}", row(&class.class, class.share, class.discriminating))?;
     }
-    write!(out, "{}", row("switches, migrations and placement", all.decisions, all.decisions_told))?;
-    write!(out, "{}", row("all", all.share, all.told))?;
+    write!(
+        out,
+        "{}",
+        row("switches, migrations and placement", all.decisions, all.decisions_discriminating)
+    )?;
+    write!(out, "{}", row("all", all.share, all.discriminating))?;
     if all.traits.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n| cases | number | agree | |{head}\n| --- | --- | --- | --- |{line}")?;
     all.traits.iter().try_for_each(|t| {
         let name = format!("{} {} | {}", t.name, t.value, t.cases);
-        write!(out, "{}", row(&name, t.share, t.told))
+        write!(out, "{}", row(&name, t.share, t.discriminating))
     })
 }
 

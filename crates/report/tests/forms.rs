@@ -357,7 +357,7 @@ fn the_folders_of_stored_runs_are_told() {
 #[test]
 fn many_rows_end_in_a_line_that_names_those_that_changed() {
     let c = comparison();
-    let told = |c: &Comparison| {
+    let mover = |c: &Comparison| {
         let text = written("table", c).replace('\n', " ");
         let at = text.find(" rows changed").map(|at| text[..at].rfind(' ').unwrap_or(0));
         at.map(|at| text[at - 5..].to_owned())
@@ -370,8 +370,8 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
     }
     let mut few = c.clone();
     few.comparisons.truncate(8.min(rows));
-    assert_eq!(told(&few), None);
-    let text = told(&many).unwrap();
+    assert_eq!(mover(&few), None);
+    let text = mover(&many).unwrap();
     let changed =
         many.comparisons.iter().filter(|r| ["better", "worse", "changed"].contains(&r.verdict.word()));
     assert!(

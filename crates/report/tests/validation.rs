@@ -64,7 +64,7 @@ fn validation() -> Validation {
         share: AgreementShare::of(&metrics),
         counts: None,
         wrong: Vec::new(),
-        told: None,
+        discriminating: None,
         tripled: Tripled {
             share: AgreementShare { agree: 0, measured: 4 },
             both: Vec::new(),
@@ -102,7 +102,7 @@ fn tried() -> Validation {
         case.wrong = vec![wrong("slices", 2), wrong("machine", 1)];
         case.metrics[0].passed_by = vec!["slices".into(), "machine".into()];
         case.metrics[2].passed_by = vec!["slices".into()];
-        case.told = Discriminating::of(case.rows());
+        case.discriminating = Discriminating::of(case.rows());
     }
     other.name = "cfs-4-slice".to_owned();
     other.counts = Some(MachineCounts { cpus: 4, smt: false, llcs: 1, nodes: 1 });

@@ -1,4 +1,4 @@
-//! Whether a switched mechanism moves a real kernel as it moves the simulation, for rows that must move.
+//! Whether a switched mechanism moves a real kernel as it moves the simulation, for the rows that must move.
 
 use super::result::NotRun;
 use super::rows::MetricRow;
@@ -17,11 +17,10 @@ pub enum Moves {
     OtherWay,
     /// The real kernel moves, the simulation does not.
     SimulationStill,
-    /// The real kernel's change is known to be less than [`MOVED_PCT`], its whole interval is: the case says more than
-    /// the kernel does.
+    /// The whole interval of the real change is below [`MOVED_PCT`]: the case claims more than the kernel does.
     KernelStill,
-    /// One side's change is not known: its interval includes 0, or the change is less than [`MOVED_PCT`] and the
-    /// interval more; or there is none.
+    /// A side's change is unknown: its interval includes 0, or exceeds [`MOVED_PCT`] though the change does not; or
+    /// there is no change.
     NotKnown,
 }
 
@@ -38,8 +37,8 @@ impl Moves {
     }
 }
 
-/// The rule: `real` is the real change with its interval, `simulated` the simulated change with half its interval; per
-/// cent.
+/// The rule. `real` is the real change with its interval, `simulated` the simulated change with half its interval, both
+/// in per cent.
 pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Moves {
     let Some((pct, [low, high])) = real else { return Moves::NotKnown };
     let small = pct.abs() < MOVED_PCT;
@@ -106,11 +105,10 @@ impl MustMove {
     }
 }
 
-/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOutcome {
-    /// At least one row that must move is known, and all that are agree.
+    /// At least one row that must move is known, and all known ones agree.
     Passed,
     /// A known row does not agree.
     Failed,
@@ -146,7 +144,7 @@ pub struct ChangeResult {
     pub from: String,
     /// The variant after it.
     pub to: String,
-    /// Real runs of each load under each variant; the fewest, where they differ.
+    /// Real runs of each load under each variant; the fewest where they differ.
     pub runs: usize,
     /// The rows that must move, load by load.
     pub moves: Vec<MustMove>,
@@ -191,7 +189,6 @@ impl ChangeResult {
     }
 }
 
-/// All cases together.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Changes {
     /// Version of the simulator's model.
@@ -202,20 +199,19 @@ pub struct Changes {
     pub not_run: Vec<NotRun>,
     /// Rows of all cases that moved, with a real change that is known.
     pub known: usize,
-    /// Those that agree in sign and size ([`crate::predicted`]).
+    /// Those of them that agree in sign and size ([`crate::predicted`]).
     pub agree: usize,
-    /// Those with a real change that has a sign: its interval is without 0.
+    /// Those whose real change has a sign: 0 is outside its interval.
     pub signed: usize,
     /// Those of them that have the real change's sign.
     pub same_sign: usize,
-    /// Rows that moved, but by how much the real runs do not tell.
+    /// Rows that moved, but whose real change is unknown.
     pub unknown: usize,
     /// Whether every case was run and passed.
     pub passed: bool,
 }
 
 impl Changes {
-    /// Sums up.
     pub fn of(cases: Vec<ChangeResult>, not_run: Vec<NotRun>) -> Changes {
         let rows = || cases.iter().flat_map(|c| &c.predicted.rows);
         let good = cases.iter().all(|c| c.outcome == ChangeOutcome::Passed) && !cases.is_empty();

@@ -76,8 +76,8 @@ fn a_tolerance_that_takes_three_times_a_simulation_fails_the_case() {
     };
     let wide = with(100.0);
     assert_eq!((wide.outcome, wide.tripled.both), (Outcome::Failed, vec!["migrations".into()]));
-    let told = with(25.0);
-    assert_eq!((told.outcome, told.tripled.both), (Outcome::Passed, vec![]));
+    let judged = with(25.0);
+    assert_eq!((judged.outcome, judged.tripled.both), (Outcome::Passed, vec![]));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_simulation_that_would_be_as_good_three_times_as_large_fails() {
     assert_eq!((found.share.agree, found.tripled.share.agree), (3, 3));
     assert!(found.tripled.both.is_empty() && found.outcome == Outcome::Failed);
     let control = judge(&case(true), &[record(&mine[..]), record(&mine[..])], &[record(&real)], Vec::new());
-    assert_eq!(control.outcome, Outcome::Accepted, "half agrees, which is told as what it is");
+    assert_eq!(control.outcome, Outcome::Accepted, "half agrees, which is judged as what it is");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! The rule by which two values of a metric agree.
 //!
-//! They agree when they differ by no more than the class's tolerance, a part of the real kernel's value, or
-//! by no more than the row's slack. A row counts as measured only if at least one side has enough of it, so
-//! that agreement has a meaning. For distributions to agree, three times the real and three times the
-//! simulated values must also fail to pass: agreement of a wider distribution says nothing, while
-//! disagreement always counts. If the real kernel has a value and the simulator has none, they disagree. The
-//! same rule judges the simulated side three times as large, which it must tell from the real one.
+//! They agree when they differ by no more than the class's tolerance, a part of the real kernel's value, or by no more
+//! than the row's slack. A row is measured only if at least one side has enough of it: else agreement means nothing.
+//! Distributions must also fail with three times the real and three times the simulated values: agreement of a very
+//! wide distribution says nothing, while disagreement always counts. If the real kernel has a value and the simulator
+//! has none, they disagree. The same rule judges the simulated side three times as large, and must reject it.
 
 use super::rows::Tolerances;
 use super::rows::{Class, LIST, MetricRow, ValueFrom};
@@ -16,7 +15,7 @@ use schedlab_record::{Record, Series};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The verdict on a metric.
+/// Whether two values of a metric agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
@@ -49,19 +48,19 @@ pub struct JudgedMetric {
     pub simulated: Option<f64>,
     /// Mean over the real runs; for distributions the part of the values that is off.
     pub real: Option<f64>,
-    /// Distance of the simulated value from the real one, per cent of it; for distributions the part that is
-    /// off.
+    /// Distance of the simulated value from the real one, per cent of it; for distributions the part of the values that
+    /// is off.
     pub off_pct: Option<f64>,
     pub tolerance_pct: f64,
     /// Half width of the 95 % interval of the real kernel's mean, per cent of it.
     pub real_spread_pct: Option<f64>,
     pub verdict: Agreement,
-    /// The reason why it is not measured, or another remark.
+    /// Why it is not measured, or another remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The verdict on a simulated side three times as large.
     pub tripled: Agreement,
-    /// Wrong schedulers that pass it ([`super::wrong`]): simulated by them it does not disagree.
+    /// Wrong schedulers that pass it ([`super::wrong`]): under them it does not disagree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_by: Vec<Cow<'static, str>>,
 }
@@ -110,8 +109,8 @@ fn numbers(judged: JudgedMetric, row: &MetricRow, simulated: RunValues, real: Ru
     };
     let verdict = number(row, tolerance, mine, value);
     let few = (verdict == Agreement::NotMeasured).then(|| too_little(row, mine, value));
-    // A row that is not measured as it is is not measured three times as large either; else no events on both
-    // sides, as a share, would be a disagreement.
+    // A row that is not measured stays so three times as large: else a share of no events on both sides would
+    // disagree.
     let tripled = few.as_ref().map_or_else(|| number(row, tolerance, thrice(row, mine), value), |_| verdict);
     let uncertain = found.real_spread_pct.filter(|s| verdict != Agreement::NotMeasured && *s > tolerance);
     JudgedMetric {
@@ -123,8 +122,8 @@ fn numbers(judged: JudgedMetric, row: &MetricRow, simulated: RunValues, real: Ru
     }
 }
 
-/// Whether the real side's runs leave its own means unknown: more than a quarter of the measured numbers are
-/// known worse than the tolerance. It does not look at the simulation, so more runs favour no verdict.
+/// Whether the real runs leave their own means unknown: for more than a quarter of the measured numbers they are less
+/// exact than the tolerance. The simulation is not looked at, so more runs favour no verdict.
 pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
     let number = |row: &&MetricRow| !matches!(row.how, ValueFrom::Distribution(..));
     let measured: Vec<bool> = LIST
@@ -137,8 +136,8 @@ pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
     4 * measured.iter().filter(|wide| **wide).count() > measured.len()
 }
 
-/// The value of a simulator that is off by a factor of three. A share can't be: it is moved by half of the
-/// whole, to the other side of 50 %.
+/// The value of a simulator that is off by a factor of three. A share can't be: it moves by half of the whole, to the
+/// other side of 50 %.
 fn thrice(row: &MetricRow, simulated: f64) -> f64 {
     match row.class {
         Class::Placement => (simulated + 50.0) % 100.0,
@@ -201,7 +200,7 @@ fn shapes(
     let within = |pct: f64| if pct <= tolerance { Agreement::Agree } else { Agreement::Disagree };
     let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
     let found = JudgedMetric { off_pct: Some(off_pct), tripled, ..judged };
-    // Agreement does not count if anything would agree; a disagreement stays one.
+    // Agreement does not count if anything would agree. A disagreement stays one.
     let takes_thrice =
         tripled == Agreement::Agree || within(off(&values::tripled(&real))) == Agreement::Agree;
     if within(off_pct) == Agreement::Agree && takes_thrice {

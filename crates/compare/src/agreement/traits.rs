@@ -1,7 +1,7 @@
 //! Agreement by trait of a case: kernel, SMT or not, caches, nodes, workload.
 //!
-//! Where do disagreements lie? A share by class of metric does not say whether they come from one kind of machine or
-//! from one benchmark. Negative controls are left out.
+//! It shows where disagreements come from, which a share by class of metric does not: from one kind of machine, or from
+//! one benchmark. Negative controls are left out.
 
 use super::result::{AgreementShare, CaseResult};
 use super::wrong::Discriminating;
@@ -23,7 +23,7 @@ pub struct MachineCounts {
 }
 
 impl MachineCounts {
-    /// Of a topology; `None` if it has no CPU.
+    /// The counts of a topology; `None` if it has no CPU.
     pub fn of(topology: &Topology) -> Option<MachineCounts> {
         let units = |unit: fn(&schedlab_machine::Cpu) -> u32| {
             topology.cpus.iter().map(unit).collect::<BTreeSet<u32>>().len()
@@ -62,11 +62,11 @@ pub struct TraitAgreement {
     #[serde(flatten)]
     pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Discriminating>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub discriminating: Option<Discriminating>,
 }
 
-/// The agreement by every trait and value; numbers in their order, words by the alphabet.
+/// The agreement by every trait and value. Numbers are in their order, words by the alphabet.
 pub fn of(cases: &[CaseResult]) -> Vec<TraitAgreement> {
     let judged = || cases.iter().filter(|c| c.control.is_none());
     let mut all = Vec::new();
@@ -76,8 +76,14 @@ pub fn of(cases: &[CaseResult]) -> Vec<TraitAgreement> {
         for (_, value) in values {
             let mine: Vec<&CaseResult> = judged().filter(|c| value_of(c).as_ref() == Some(&value)).collect();
             let share = AgreementShare::of(mine.iter().flat_map(|c| &c.metrics));
-            let told = Discriminating::of(mine.iter().flat_map(|c| c.rows()));
-            all.push(TraitAgreement { name: (*name).into(), value, cases: mine.len(), share, told });
+            let discriminating = Discriminating::of(mine.iter().flat_map(|c| c.rows()));
+            all.push(TraitAgreement {
+                name: (*name).into(),
+                value,
+                cases: mine.len(),
+                share,
+                discriminating,
+            });
         }
     }
     all

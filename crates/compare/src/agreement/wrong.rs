@@ -1,7 +1,7 @@
-//! Metrics that tell the right scheduler from wrong ones.
+//! Metrics that distinguish the right scheduler from wrong ones.
 //!
-//! A case is also simulated by schedulers that are wrong on purpose. A metric that agrees with the real kernel under a
-//! wrong scheduler, too, says nothing about the right one.
+//! A case is also simulated by schedulers that are wrong on purpose. A metric that agrees under a wrong scheduler, too,
+//! says nothing about the right one.
 
 use super::result::AgreementShare;
 use super::rule::{Agreement, JudgedMetric};
@@ -19,7 +19,7 @@ pub struct WrongSchedulerResult {
     pub share: AgreementShare,
 }
 
-/// A wrong scheduler with its verdicts, in the order of the list of metrics.
+/// The verdicts on a case under a wrong scheduler, in the order of the list of metrics.
 pub struct WrongRuns {
     pub name: &'static str,
     /// What is wrong about it.
@@ -28,7 +28,7 @@ pub struct WrongRuns {
     pub verdicts: Vec<Agreement>,
 }
 
-/// Writes into each measured row which wrong schedulers pass it, and sums up by wrong scheduler.
+/// Notes in each measured row which wrong schedulers pass it. Returns a sum for each wrong scheduler.
 pub fn mark(rows: &mut [JudgedMetric], tried: &[WrongRuns]) -> Vec<WrongSchedulerResult> {
     let sum = |t: &WrongRuns| {
         let measured = rows.iter().zip(&t.verdicts).filter(|(r, _)| r.verdict != Agreement::NotMeasured);
@@ -43,7 +43,7 @@ pub fn mark(rows: &mut [JudgedMetric], tried: &[WrongRuns]) -> Vec<WrongSchedule
     all
 }
 
-/// The metrics that agree, without those that wrong schedulers pass, too.
+/// The share of metrics that agree, without those that wrong schedulers pass, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Discriminating {
     /// Without metrics decided by the workload, which agree under every wrong scheduler, too.
@@ -53,12 +53,14 @@ pub struct Discriminating {
 }
 
 impl Discriminating {
-    /// Of metrics, each with the number of wrong schedulers that its case was simulated by; `None` if there was none.
+    /// Counts metrics, each given with the number of wrong schedulers that its case was simulated by; `None` if that is
+    /// 0 for all.
     pub fn of<'a>(rows: impl Iterator<Item = (usize, &'a JudgedMetric)>) -> Option<Discriminating> {
-        let mut told = None;
+        let mut discriminating = None;
         for (wrong, row) in rows.filter(|(wrong, _)| *wrong > 0) {
-            let Discriminating { by_some, by_every } = told.get_or_insert_with(Discriminating::default);
-            // A disagreement counts, whoever shares it.
+            let Discriminating { by_some, by_every } =
+                discriminating.get_or_insert_with(Discriminating::default);
+            // A disagreement counts, even if wrong schedulers share it.
             let counts = row.verdict != Agreement::Agree;
             if counts || row.passed_by.len() < wrong {
                 by_some.add(row.verdict);
@@ -67,6 +69,6 @@ impl Discriminating {
                 by_every.add(row.verdict);
             }
         }
-        told
+        discriminating
     }
 }

@@ -1,8 +1,8 @@
-//! The distance of a cell from the figures published for it.
+//! How far a cell is from the figures published for it.
 //!
-//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are
-//! equally wrong, and every metric counts the same. A figure that was not measured is left out and counted,
-//! and a fit to fewer figures never beats a fit to more.
+//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are equally
+//! wrong, and every metric counts the same. Figures that were not measured are left out and counted. A fit to fewer
+//! figures never beats a fit to more.
 
 use super::{BaselineFit, Cell, CellStat, Comparison};
 use schedlab_record::Published;
@@ -50,7 +50,7 @@ impl Comparison {
 }
 
 impl BaselineFit {
-    /// Puts the better fit first: fewer missing figures, then the smaller factor.
+    /// Orders the better fit first: fewer missing figures, then the smaller factor.
     pub fn order(&self, o: &BaselineFit) -> Ordering {
         self.missing.cmp(&o.missing).then(self.factor.total_cmp(&o.factor))
     }

@@ -1,5 +1,5 @@
-//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its
-//! values and judged when all are known, since Holm's correction takes all p-values.
+//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its values and
+//! judged when all rows are known: Holm's correction takes all p-values.
 
 use super::DEFAULT_RUNS;
 use super::group::CellRuns;
@@ -32,7 +32,7 @@ pub fn of_group(
         .collect()
 }
 
-/// `None` if one of the two cells has no value.
+/// The row of a metric; `None` if one of the two cells has no value.
 fn open(
     (base_runs, base): (&CellRuns<'_>, &Cell),
     (runs, cell): (&CellRuns<'_>, &Cell),
@@ -85,7 +85,7 @@ fn open(
     Some(OpenRow { row, asked })
 }
 
-/// The row with what was found.
+/// The row with its decision.
 fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> ComparisonRow {
     let Decided { change, at, verdict, why, look } = found;
     ComparisonRow {
@@ -105,17 +105,17 @@ fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> Comparison
     }
 }
 
-/// Whether the ratio of the means does not fit the change: it lies outside the change's interval by the
-/// minimum effect or more. A few wild runs move a mean but not the trimmed change.
+/// Whether the ratio of the means does not fit the change: it is outside the change's interval by the minimum effect or
+/// more. A few wild runs move a mean but not the trimmed change.
 fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
     let (Some(change), Some([low, high])) = (c.change_pct, c.ci95_pct) else { return false };
-    // From a mean of 0 to another there is no percentage, and any change does not fit "no change".
+    // There is no percentage from 0, and any change contradicts "no change".
     let Some(means) = c.mean_change_pct else { return true };
     !(low..=high).contains(&means) && (means - change).abs() >= min_effect_pct
 }
 
-/// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
-/// are not counted: they are no comparison, and the tables say so themselves.
+/// One line for all rows whose cells have too few runs for a rank test to decide. Cells of a single run don't count:
+/// they are not compared, and tables say so.
 pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     let few = || judged.iter().filter(|j| j.runs > 1 && j.has_too_few());
     let least = few().map(|j| j.runs).min()?;
@@ -132,7 +132,7 @@ pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     Some(CountedWarning { warning: Warning::new(FEW_RUNS, text), runs: 0 })
 }
 
-/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is not one row.
+/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is no row.
 pub fn runs_needed(judged: &[JudgedRows]) -> Option<u64> {
     let all = judged.iter().all(JudgedRows::has_too_few);
     judged.iter().map(|j| j.fewest).min().filter(|_| all)
@@ -142,12 +142,12 @@ pub struct JudgedRows {
     pub row: ComparisonRow,
     /// Runs of the smaller of the two cells.
     runs: u64,
-    /// Fewest runs with which a change like this can be shown.
+    /// Fewest runs with which a change like this could be shown.
     fewest: u64,
 }
 
 impl JudgedRows {
-    /// Whether its cells have fewer runs than any test needs to show a change.
+    /// Whether its cells have fewer runs than any test needs.
     fn has_too_few(&self) -> bool {
         self.runs < self.fewest
     }
@@ -164,16 +164,16 @@ pub fn judge(open: Vec<OpenRow>, looks: &Looks, min_effect_pct: f64) -> Vec<Judg
     rows.into_iter().zip(asked).zip(found).map(one).collect()
 }
 
-/// The note below a comparison in which floors decided.
+/// The note about floors that decided rows.
 pub(super) fn floors_note(rows: &[ComparisonRow], min_effect_pct: f64) -> Option<CountedWarning> {
     let of = |r: &ComparisonRow| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
-    let mut told: Vec<String> = rows.iter().filter_map(of).collect();
-    told.sort();
-    told.dedup();
+    let mut raised: Vec<String> = rows.iter().filter_map(of).collect();
+    raised.sort();
+    raised.dedup();
     let text = format!(
         "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}; what counts as the same stays \
          {min_effect_pct}%",
-        told.join(", ")
+        raised.join(", ")
     );
-    (!told.is_empty()).then(|| CountedWarning { warning: Warning::new("noise.floor", text), runs: 0 })
+    (!raised.is_empty()).then(|| CountedWarning { warning: Warning::new("noise.floor", text), runs: 0 })
 }

@@ -1,5 +1,4 @@
-//! The effect of drawn costs on each figure of a comparison: the baselines' values, and every variant's
-//! change.
+//! How drawn costs affect each figure of a comparison: the baselines' values, and every variant's change.
 
 use super::group::CellRuns;
 use super::{Cell, ComparisonRow, DrawnEffect};
@@ -8,7 +7,7 @@ use crate::uncertainty::{Sway, of_change, of_value};
 /// The cells of a group, and the metrics shown.
 pub struct Section<'a> {
     pub runs: &'a [CellRuns<'a>],
-    /// Place of the first in the comparison's cells.
+    /// Index of the first one among the comparison's cells.
     pub first: usize,
     /// The index of the baseline among them.
     pub base: Option<usize>,
@@ -16,7 +15,7 @@ pub struct Section<'a> {
     pub metrics: Vec<String>,
 }
 
-/// All effects: metric by metric the baseline's value (without a baseline the first cell's), then the changes.
+/// All effects, metric by metric: the baseline's value (without a baseline the first cell's), then the changes.
 pub fn effects(
     sections: &[Section<'_>],
     cells: &[Cell],

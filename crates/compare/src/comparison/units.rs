@@ -1,5 +1,5 @@
-//! Figures of one name in different units, or with different good directions. They are other quantities: they are not
-//! put together, and not compared.
+//! Figures of one name with different units or good directions. They are different quantities: they are not merged, and
+//! not compared.
 
 use super::group::group;
 use super::{Cell, CellStat, CountedWarning};
@@ -18,7 +18,6 @@ fn kinds(r: &Record) -> impl Iterator<Item = (&str, Kind<'_>)> {
     figures.chain(series)
 }
 
-/// That quantity of a record.
 fn kind<'a>(r: &'a Record, name: &str) -> Option<Kind<'a>> {
     let figure = r.found.figures.get(name).map(|f| (f.unit.as_str(), f.better));
     figure.or_else(|| r.found.series.get(name).map(|s| (s.unit(), s.better())))
@@ -30,8 +29,8 @@ fn agree(records: &[Record]) -> bool {
     records.iter().flat_map(kinds).all(|(name, kind)| *known.entry(name).or_insert(kind) == kind)
 }
 
-/// The records without the figures and series that have another unit or direction than those of the first run of their
-/// cell; and the warnings about them.
+/// The records without figures and series whose unit or direction differs from the first run's of their cell; and the
+/// warnings about them.
 pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<CountedWarning>) {
     if agree(&records) {
         return (records, Vec::new());
@@ -45,7 +44,7 @@ pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Count
     (Cow::Owned(all), warnings)
 }
 
-/// Quantities of records, by their places, that are others than those of the first run of their cell.
+/// The quantities, by record index, that differ from the first run's of their cell; and the warnings.
 fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     let mut odd: Vec<(usize, String)> = Vec::new();
     let mut warnings: Vec<CountedWarning> = Vec::new();
@@ -76,7 +75,7 @@ fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     (odd, warnings)
 }
 
-/// Whether they are one and the same record: groups borrow the records that they are made of.
+/// Whether they are the same object: groups borrow their records.
 fn is_one(a: &Record, b: &Record) -> bool {
     std::ptr::eq(a, b)
 }
@@ -91,14 +90,14 @@ fn words(unit: &str, better: Better) -> String {
     }
 }
 
-/// Whether two cells give a metric in the same unit and direction; cells that lack it do.
+/// Whether two cells give a metric in the same unit and direction; a cell without it fits any.
 pub(super) fn same(base: &Cell, cell: &Cell, metric: &str) -> bool {
     let kind =
         |c: &Cell| c.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.unit.clone(), m.better));
     kind(base).zip(kind(cell)).is_none_or(|(a, b)| a == b)
 }
 
-/// The warning about cells with a metric that is not compared with the baseline's.
+/// The warning about cells whose metric is not compared with the baseline's.
 pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<CountedWarning> {
     let mut all = Vec::new();
     for (cell, metric) in cells.iter().flat_map(|c| metrics.iter().map(move |m| (c, m))) {

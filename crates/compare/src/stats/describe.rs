@@ -36,8 +36,8 @@ impl Summary {
     }
 }
 
-/// The arithmetic mean, summed in the order given; 0 for no values. It is computed relative to the first
-/// value, so that the mean of equal values is exactly that value.
+/// The arithmetic mean, summed in the given order; 0 for no values. It is computed relative to the first value, so that
+/// the mean of equal values is exactly that value.
 pub fn mean(values: &[f64]) -> f64 {
     match values {
         [] => 0.0,

@@ -13,7 +13,7 @@ const FIGURES: &[FigureRow] = &[
     FigureRow("op.<operation>.max", "ns", Lower, "longest time of an operation"),
 ];
 
-/// dbench: a file server's load, on the file system of the folder it runs in.
+/// dbench: a file server's load on the file system of its folder.
 pub const DBENCH: Tool = Tool {
     name: "dbench",
     about: "a file server's load on a file system (10 s without -t)",

@@ -1,11 +1,10 @@
-//! hackbench of rt-tests: one line "Time: s.mmm" for each run, behind a head that tells the groups.
+//! hackbench of rt-tests: one line "Time: s.mmm" for each run, after a head that names the groups.
 
 use super::text::{lines, missing, number, scaled};
 use super::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "hackbench",
     about: "groups of senders and receivers that flood each other with messages",

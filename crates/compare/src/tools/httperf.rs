@@ -5,7 +5,6 @@ use super::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "httperf",
     about: "httperf on an nginx of its own: 1000 connections without --num-conns and --wsess",
@@ -54,7 +53,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The server's settings: one worker for each CPU, as packages have it.
+/// The server's settings: one worker for each CPU, as in packages.
 const NGINX_CONF: &str = "\
 daemon off;
 worker_processes auto;
@@ -94,7 +93,7 @@ fn total(line: &str) -> Result<Option<(f64, f64)>> {
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
-    // The command line stands above its results.
+    // The command line comes before its results.
     let mut load = None;
     for line in lines(text) {
         if line.starts_with("httperf ") {

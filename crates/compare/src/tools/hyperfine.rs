@@ -1,4 +1,4 @@
-//! hyperfine's JSON export: a result for each command, with the time of each of its runs in seconds.
+//! hyperfine's JSON export: a result for each command, with the times of its runs in seconds.
 
 use super::text::{jsons, missing, scaled};
 use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -6,7 +6,6 @@ use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use serde_json::Value;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "hyperfine",
     about: "times a command many times; args = \"'COMMAND'\"",
@@ -36,7 +35,7 @@ pub const TOOL: Tool = Tool {
 fn results(text: &str) -> Result<Vec<Reading>> {
     let values = jsons("hyperfine", text)?;
     let results = values.iter().filter_map(|v| v.get("results")?.as_array()).flatten();
-    let all: Vec<Reading> = results.filter_map(one).collect();
+    let all: Vec<Reading> = results.filter_map(one_result).collect();
     if all.is_empty() {
         Err(missing("hyperfine", "entry of 'results' with 'mean' and 'times'"))
     } else {
@@ -44,7 +43,7 @@ fn results(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-fn one(result: &Value) -> Option<Reading> {
+fn one_result(result: &Value) -> Option<Reading> {
     let ns = |key: &str| Some(scaled(result.get(key)?.as_f64()?, 1e9));
     let mut values = FigureValues::from([("time".to_owned(), ns("mean")?)]);
     for key in ["median", "min", "max", "user", "system"] {

@@ -1,9 +1,9 @@
-//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`), as they stand in mails, quoted ones too: a
-//! title, the names of the columns in one line or two, then lines of a statistic, an operation, and for each
-//! column a value and its change in brackets or, where mmtests calls it significant, stars.
+//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`) in mails, quoted ones too: a title, the names of the
+//! columns in one line or two, then lines of a statistic, an operation, and for each column a value and its change, in
+//! brackets or, where mmtests calls it significant, in stars.
 //!
-//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread stands in other
-//! lines, if at all. Units are not given. A statistic that is not known here is kept without a direction.
+//! A column is a variant and has one value, a mean over mmtests' iterations; its spread is in other lines, if at all.
+//! Units are unknown. An unknown statistic is kept without a direction.
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};

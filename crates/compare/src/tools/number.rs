@@ -1,13 +1,12 @@
-//! The one reader of numbers in what tools print.
+//! The one reader of numbers in tools' output.
 //!
-//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may stand between thousands, where
-//! nothing else can be meant. Any other form is an error and not a guess: a comma that is taken for the wrong sign
-//! makes a result that looks right and is off by a factor of a thousand. "nan" and "inf" are errors, too, since a
-//! run without its figure would be lost silently.
+//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may separate thousands where nothing
+//! else can be meant. Any other form is an error: a misread comma makes a result that looks right and is off by a
+//! factor of a thousand. "nan" and "inf" are errors, too: a run would silently lose its figure.
 
 use schedlab_base::{Error, Result};
 
-/// What stands in a tool's text at this place.
+/// Which numbers a place of a tool's text can have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumberForm {
     /// A number with or without decimals: "5,318" may be either.
@@ -16,8 +15,7 @@ enum NumberForm {
     Whole,
 }
 
-/// The number that a text begins with, behind blanks; what follows it does not matter. `None`: it begins with something
-/// else.
+/// The number that a text begins with, after blanks, whatever follows; `None` if it begins with something else.
 ///
 /// # Errors
 /// When its commas can be read in two ways, it is written in the way of another locale, or it is "nan" or "inf".
@@ -25,15 +23,15 @@ pub fn number(text: &str) -> Result<Option<f64>> {
     begin(text, NumberForm::Decimal)
 }
 
-/// As [`number`], for a place where the tool prints whole numbers: a comma stands between thousands.
+/// As [`number`], for a place where the tool prints whole numbers: a comma separates thousands.
 ///
 /// # Errors
-/// As [`number`], and for "188.037", in which the point would stand between thousands.
+/// As [`number`], and for "188.037", where the point would separate thousands.
 pub fn count(text: &str) -> Result<Option<f64>> {
     begin(text, NumberForm::Whole)
 }
 
-/// A word that is a number from its begin to its end.
+/// A word that is a number from begin to end.
 ///
 /// # Errors
 /// As [`number`], and for any other word.

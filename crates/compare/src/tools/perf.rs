@@ -1,6 +1,6 @@
-//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone,
-//! behind a head where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as
-//! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
+//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` only seconds, after a
+//! head if several benchmarks are run. `sched messaging` and `pipe` have rows of their own because they are started by
+//! name. The lines of futex, mem and numa are in `perf_bench`.
 
 use super::text::{count, lines, missing, number, scaled, whole};
 use super::{BLANK, FigureRow, Reading, Tool, perf_bench};
@@ -71,8 +71,7 @@ pub const BENCH: Tool = Tool {
         FigureRow("total_speed", "GB/s", Higher, "numa: speed of all threads"),
     ],
     headline: &["time", "per_op", "rate", "latency"],
-    // Numbers with three decimals may be anything, so `-f simple` without heads is only read if perf is
-    // named.
+    // Any number may have three decimals, so `-f simple` without heads is read only if perf is named.
     knows: |text| heads(text).is_some(),
     read: |text| read(text, None),
     ..BLANK
@@ -99,8 +98,8 @@ fn simple(line: &str) -> Result<Option<f64>> {
     if shaped { whole(line).map(Some) } else { Ok(None) }
 }
 
-/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without
-/// heads, one from every line.
+/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without heads, one
+/// from every line.
 fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
     let time = |line| Ok(simple(line)?.map(|v| ("time".to_owned(), scaled(v, 1e9))));
     let mut all: Vec<Reading> = Vec::new();
@@ -116,7 +115,7 @@ fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
         if let Some(name) = head(line) {
             unread = unread.or(within.take().filter(|_| all.last().is_some_and(|r| r.values.is_empty())));
             within = Some(name).filter(|name| which.is_none_or(|w| w == *name));
-            // If any benchmark is read, its name tells results apart.
+            // If any benchmark is read, results are named by theirs.
             let load = which.is_none().then(|| name.replace(char::is_control, " "));
             all.extend(within.map(|_| Reading { load, ..Reading::default() }));
         } else if let Some(reading) = all.last_mut().filter(|_| within.is_some()) {

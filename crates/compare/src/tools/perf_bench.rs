@@ -1,14 +1,14 @@
 //! Lines of `perf bench futex`, `epoll`, `mem` and `numa`, as perf 5 and 6 print them.
 //!
-//! futex wake and its kin repeat their measurement and print each: these are repeats of one reading. mem measures
-//! several functions and numa several set-ups under one head.
+//! futex wake and its kin repeat their measurement and print each: repeats of one reading. Under one head, mem measures
+//! several functions and numa several set-ups.
 
 use super::text::{number, scaled, whole};
 use super::{FigureValues, Reading};
 use schedlab_base::Result;
 
-/// Takes the figures of a line into the last reading, or into a new one where the line begins another set-up.
-/// `function` is the one that mem measures at this place.
+/// Reads a line's figures into the last reading, or into a new one if the line begins another set-up. `function` is the
+/// one that mem measures here.
 ///
 /// # Errors
 /// When a number is not written as under `LC_ALL=C`.

@@ -1,7 +1,7 @@
 //! `perf sched latency`: a row for each task, with its run time, switches and delays.
 //!
-//! Tasks of one name count together, since numbers of processes differ from run to run: times and switches add up, mean
-//! delays are weighted by switches. Without a name: all tasks.
+//! Tasks of one name count together, because the number of processes varies between runs: times and switches add up,
+//! mean delays are weighted by switches. Figures without a name are of all tasks.
 
 use super::text::{count, missing, number, scaled};
 use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -9,7 +9,6 @@ use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "perf-sched-latency",
     about: "how long tasks waited in what 'perf sched record' recorded",
@@ -54,7 +53,7 @@ impl Task {
         self.delay_ns += other.delay_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
-    fn tell(&self, prefix: &str, values: &mut FigureValues) {
+    fn write_to(&self, prefix: &str, values: &mut FigureValues) {
         let mean = if self.switches > 0.0 { self.delay_ns / self.switches } else { 0.0 };
         let all = [
             ("runtime", self.runtime_ns),
@@ -92,9 +91,9 @@ fn reading(tasks: &BTreeMap<String, Task>) -> Reading {
     let (mut values, mut whole) = (FigureValues::new(), Task::default());
     for (name, task) in tasks {
         whole.add(task);
-        task.tell(&format!("{name}."), &mut values);
+        task.write_to(&format!("{name}."), &mut values);
     }
-    whole.tell("", &mut values);
+    whole.write_to("", &mut values);
     Reading { values, ..Reading::default() }
 }
 

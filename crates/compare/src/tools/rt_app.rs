@@ -1,18 +1,15 @@
-//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns
-//! are known by their names in the header, which begins with `#idx`; other lines that begin with `#` tell the
-//! policy.
+//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The header, which
+//! begins with `#idx`, names the columns; other lines that begin with `#` name the policy.
 //!
-//! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared
-//! with the same thread. The names and meanings are those of schedlab's own series of rt-app files, as far as
-//! a log has them. Slack and wakeup latency are of timers, summed over those of a repetition; a timer that
-//! was reached late did not sleep.
+//! A thread is a load of its own ("thread 2", by rt-app's number), so that it is compared with the same thread. Names
+//! and meanings are those of schedlab's own series of rt-app files, as far as a log has them. Slack and wakeup latency
+//! are of timers, summed over a repetition. A timer that was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
 use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "rt-app",
     about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
@@ -54,7 +51,7 @@ fn is_header(line: &str) -> bool {
     columns(line).is_some()
 }
 
-/// The indices of the columns in a row, and the row's number of columns.
+/// The indices of the columns in a row, and how many columns a row has.
 fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
     let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
     let mut at = [0; COLUMNS.len()];
@@ -69,7 +66,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let (at, width) = header.ok_or_else(|| missing("rt-app", "line '#idx perf run period ...'"))?;
     let row = |line: &str| -> Option<Result<Repetition>> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A run that was killed leaves its last row cut off.
+        // A killed run leaves its last row cut off.
         let cells =
             (words.len() == width).then(|| words.into_iter().map(whole).collect::<Result<Vec<f64>>>());
         cells.map(|cells| cells.map(|cells| at.map(|i| cells[i])))
@@ -106,7 +103,7 @@ fn values(all: &[Repetition]) -> FigureValues {
     times.chain(counts.into_iter().filter_map(|(name, n)| Some((name.to_owned(), n?)))).collect()
 }
 
-/// Values in order.
+/// Sorted values.
 struct Sorted(Vec<f64>);
 
 /// A percentile with fewer values above it is left out.
@@ -176,8 +173,8 @@ mod tests {
     fn what_is_no_log_is_told() {
         for (text, wanted) in [("", "#idx perf run"), (HEADER, "no repetition"), ("#idx perf\n0 1\n", "#idx")]
         {
-            let told = read(text).unwrap_err().to_string();
-            assert!(told.contains(wanted), "{text}: {told}");
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Saved outputs of known tools as records, so that they can be compared like runs.
 //!
-//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the
-//! text itself has variants. Each result in a file is a run. The machine and the kernel are not known, so all
-//! saved outputs count as made on the same. Their runs are not pairs, so seeds of different variants differ.
+//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the text has
+//! variants. Each result in a file is a run. Machine and kernel are unknown, so all saved outputs count as made on the
+//! same ones. Their runs are not pairs: seeds of different variants differ.
 
 use super::extract::extract;
 use super::own::{self, FORMS};
@@ -19,27 +19,27 @@ use std::path::{Path, PathBuf};
 pub const KIND: &str = "saved";
 /// The tool in records of schedlab's own output.
 pub const OWN: &str = "schedlab";
-/// In the environment of a record that has every metric schedlab knows of a run.
+/// In the environment of a record that has every metric that schedlab knows of a run.
 pub const EVERYTHING: &str = "saved.everything";
 /// Levels below a folder that are searched for outputs.
 const MAX_DEPTH: usize = 4;
-/// Stands for names that a saved output does not have.
+/// For names that a saved output lacks.
 const UNKNOWN: &str = "unknown";
 
-/// Records of the command line's sources, stored runs and saved outputs apart. Sources are run folders and
-/// folders above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+/// Records of a command line's sources: stored runs and saved outputs, separately. Sources are run folders and folders
+/// above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
 ///
 /// # Errors
-/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
+/// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
 pub fn records(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (runs, saved) = self::sources(sources, from)?;
     Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
 }
 
-/// As [`records`], without reading the stored runs.
+/// As [`records`], but stored runs are not read.
 ///
 /// # Errors
-/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
+/// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
 pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
@@ -139,8 +139,8 @@ fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
     .map_err(|e| e.at(Spot::file(path)))
 }
 
-/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources
-/// have a variant of the same name, the source's name stands before it.
+/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources have a
+/// variant of one name, the source's name comes before it.
 fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
     let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
     let name = |given: &Given, run: &own::Run| {
@@ -158,16 +158,16 @@ fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> 
 }
 
 fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
-    // Names in a file may hold anything; in records they are names that print.
-    let told = |text: &str, otherwise: &str| {
+    // Names in a file may hold anything; names in records must print.
+    let name_or = |text: &str, otherwise: &str| {
         printable::name(if text.is_empty() { otherwise } else { text }).into_owned()
     };
     let figures = run.figures.iter().map(|(name, f)| {
         let unit = printable::name(&f.unit).into_owned();
         (printable::name(name).into_owned(), Figure { unit, ..f.clone() })
     });
-    let backend = Origin::told(&told(&run.backend, Origin::FILE));
-    let kernel = told(&run.kernel, UNKNOWN);
+    let backend = Origin::from_word(&name_or(&run.backend, Origin::FILE));
+    let kernel = name_or(&run.kernel, UNKNOWN);
     let mut warnings = Vec::new();
     if run.mean_of > 1 {
         let text = format!(
@@ -177,8 +177,8 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         );
         warnings.push(Warning::new("saved.means", text));
     }
-    let variant = told(variant, UNKNOWN);
-    let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
+    let variant = name_or(variant, UNKNOWN);
+    let mut plain = record(&name_or(&run.workload, UNKNOWN), &variant, file)?;
     (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
     super::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
     if run.everything {
@@ -186,12 +186,12 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     }
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
-        machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
+        machine: Machine { name: name_or(&run.machine, &plain.machine.name), ..plain.machine },
         variant: Variant { name: variant, ..Variant::plain(&kernel) },
         kernel,
         backend,
         spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
-        load: told(&run.load, "default"),
+        load: name_or(&run.load, "default"),
         observe: run.watched,
         seed: run.seed.unwrap_or_default(),
         ..plain
@@ -279,7 +279,7 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file's text. Bytes that are not UTF-8 are replaced, since a progress line or a host's name may hold any.
+/// A file's text. Bytes that are not UTF-8 are replaced: a progress line or a host's name may hold any.
 fn text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
@@ -338,8 +338,7 @@ fn unread(lines: &[usize]) -> Option<Warning> {
     Some(Warning::new("saved.unread", text))
 }
 
-/// The variant's name. If the text has several variants, it is theirs, with the source's name before it if
-/// the user gave one.
+/// The variant's name: the source's, or that of the text's variant, after the source's name if the user gave one.
 fn variant_of(given: &Given, reading: &Reading) -> String {
     match (&reading.variant, given.by_user) {
         (None, _) => given.name.clone(),
@@ -350,7 +349,7 @@ fn variant_of(given: &Given, reading: &Reading) -> String {
 
 /// A record of which only workload, variant and file are known.
 fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
-    let backend = Origin::told(Origin::FILE);
+    let backend = Origin::from_word(Origin::FILE);
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(&backend),

@@ -1,7 +1,7 @@
 //! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
 //! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run
-//! count. Several runs in a text are told apart ([`Runs`]).
+//! count. [`Runs`] separates several runs in a text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
 use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
@@ -9,7 +9,6 @@ use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "schbench",
     about: "wakeup latencies under message threads and workers (no package: built from its source)",
@@ -77,21 +76,21 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     Ok(runs.into_iter().map(|values| Reading { values, ..Reading::default() }).collect())
 }
 
-/// A block as far as it is read.
+/// A block while it is read.
 struct Block {
     name: &'static str,
     factor: f64,
-    /// Seconds of the run that it is about; early versions do not print them.
+    /// Seconds of its run; early versions do not print them.
     runtime: Option<f64>,
     samples: Option<f64>,
 }
 
-/// Runs as their lines come.
+/// Runs while their lines come.
 ///
-/// Each block of an interval is about the whole run so far, so a block replaces the one before it of the same name. A
-/// block begins another run if its time does not grow, if it has no time (such versions print a run's blocks once), if
-/// it holds fewer samples though none were thrown away (`warmup done, zeroing stats`), or if the run's last line,
-/// "average rps", has been read.
+/// Each block of an interval covers the whole run so far, so a block replaces the last one of its name. A block begins
+/// another run in four cases: its time does not grow; it has no time (such versions print a run's blocks once); it has
+/// fewer samples though none were thrown away (`warmup done, zeroing stats`); the run's last line, "average rps", has
+/// been read.
 #[derive(Default)]
 struct Runs {
     all: Vec<FigureValues>,
@@ -161,7 +160,7 @@ impl Runs {
     }
 }
 
-/// The figure in the last line of a run but one.
+/// The figure in the last but one line of a run.
 const LAST: &str = "rps.mean";
 
 /// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"
@@ -180,7 +179,7 @@ fn row(line: &str, (name, factor): (&str, f64)) -> Result<Option<Vec<(String, f6
     Ok(value.map(|v| vec![(format!("{name}.p{percentile}"), scaled(v, factor))]))
 }
 
-/// Lines that stand by themselves.
+/// Lines outside blocks.
 fn single(line: &str) -> Result<Vec<(String, f64)>> {
     const LINES: &[(&str, &str, &str, f64)] = &[
         ("average rps:", "average rps:", LAST, 1.0),

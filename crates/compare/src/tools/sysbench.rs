@@ -1,5 +1,5 @@
-//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms,
-//! the percentile is chosen by `--percentile`.
+//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are in ms; `--percentile` chooses
+//! the percentile.
 
 use super::text::{first, lines, missing, number, scaled};
 use super::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
@@ -66,11 +66,11 @@ pub const MEMORY: Tool = Tool {
     ..CPU
 };
 
-/// `sysbench oltp_read_write` with a MariaDB server that is started for it, with a table of 10,000 rows in a folder of
-/// its own. Events are transactions.
+/// `sysbench oltp_read_write` on a MariaDB server that is started for it, with a table of 10,000 rows in its own
+/// folder. Events are transactions.
 pub const OLTP: Tool = Tool {
     name: "sysbench-oltp",
-    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s without --time)",
+    about: "sysbench oltp_read_write on a MariaDB server of its own (one_run table; 10 s without --time)",
     before: &[
         "oltp_read_write",
         "--db-driver=mysql",
@@ -89,7 +89,7 @@ pub const OLTP: Tool = Tool {
     ..CPU
 };
 
-/// The server's settings. Only root's server looks at `user`.
+/// The server's settings. Only root's server reads `user`.
 const MY_CNF: &str = "\
 [mysqld]
 user=root
@@ -101,7 +101,7 @@ port={port}
 skip-name-resolve
 ";
 
-/// Makes the database, starts the server to fill the table, and ends it.
+/// Makes the database, starts the server to fill the table, and stops it.
 const PREPARE: &str = "\
 set -e
 mariadb-install-db --defaults-file={folder}/my.cnf --auth-root-authentication-method=normal --skip-test-db >/dev/null
@@ -132,7 +132,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
     let mut all = Vec::new();
     for run in &runs {
-        all.extend(one(&run.join("\n"))?);
+        all.extend(one_run(&run.join("\n"))?);
     }
     if all.is_empty() {
         Err(missing("sysbench", "'total number of events:' with 'total time:'"))
@@ -141,7 +141,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-fn one(text: &str) -> Result<Option<Reading>> {
+fn one_run(text: &str) -> Result<Option<Reading>> {
     let (events, time) = (first(text, "total number of events:")?, first(text, "total time:")?);
     let Some((events, time)) = events.zip(time) else { return Ok(None) };
     let rate = first(text, "events per second:")?.or((time > 0.0).then(|| events / time));

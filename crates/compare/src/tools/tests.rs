@@ -14,7 +14,7 @@ fn samples() -> PathBuf {
 }
 
 /// The results of a sample: tool, and for each result load and values.
-fn told(name: &str) -> String {
+fn results_of(name: &str) -> String {
     let text = sample(name);
     // Its bare numbers are of no tool until it is named.
     let tool = match name {
@@ -48,7 +48,7 @@ fn samples_of_every_tool_are_read() {
         .map(|f| f.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let all: String = names.iter().map(|n| format!("{n}: {}", told(n))).collect();
+    let all: String = names.iter().map(|n| format!("{n}: {}", results_of(n))).collect();
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
         std::fs::write(&golden, &all).unwrap();
     }

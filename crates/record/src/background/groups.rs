@@ -30,22 +30,22 @@ const GROUPS: &[(&str, &str)] = &[
     ("loop", "storage"),
     ("kthreadd", "kthreadd"),
 ];
-/// The group of the stoppers, which the simulator has of its own.
+/// The group of the stoppers. The simulator has its own.
 pub(super) const STOPPER: &str = "migration";
 /// The group of all other kernel threads.
 const OTHER_KERNEL: &str = "kernel-other";
 /// The group of processes beyond [`MOST_PROCESSES`].
 const OTHER_USER: &str = "user-other";
-/// The user processes that have a group of their own: those that wake up most.
+/// How many user processes have their own group: those that wake up most.
 const MOST_PROCESSES: usize = 8;
-/// A regular gap: its standard deviation is below this share of its mean. That of an exponential gap is 1.
+/// Gaps are regular if their standard deviation is below this share of their mean. Exponential gaps have 1.
 const PERIODIC: f64 = 0.3;
-/// A bursty one: above this share.
+/// Gaps are bursty above this share.
 const BURSTY: f64 = 1.5;
-/// The gaps that a shape is judged by, at least.
+/// The fewest gaps by which a shape is judged.
 const LEAST_GAPS: usize = 10;
 
-/// What the system says of a thread.
+/// What /proc says about a thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ThreadFacts {
     /// Whether it is the kernel's.
@@ -69,17 +69,17 @@ pub enum ThreadKind {
     User,
 }
 
-/// The shape of the gaps between arrivals, by the ratio of their standard deviation to their mean.
+/// The shape of the gaps between arrivals: the ratio of standard deviation to mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Below 0.3.
     Periodic,
-    /// As of independent arrivals.
+    /// Between the two, as for independent arrivals.
     Random,
     /// Above 1.5.
     Bursty,
-    /// Too few gaps to tell.
+    /// Too few gaps to judge.
     Few,
 }
 
@@ -101,16 +101,15 @@ pub struct Group {
     pub name: String,
     /// Whose threads they are.
     pub kind: ThreadKind,
-    /// Whether there are threads for each CPU, bound to it.
+    /// Whether each CPU has such a thread, bound to it.
     pub per_cpu: bool,
     /// Their nice value.
     pub nice: i8,
     /// Whether their class is above the fair one.
     pub real_time: bool,
     pub threads: usize,
-    /// Their arrivals.
     pub wakeups: u64,
-    /// Arrivals a second; of a group per CPU on each CPU, on average.
+    /// Arrivals a second. For a group per CPU: on each CPU, on average.
     pub per_second: f64,
     /// Run time of an arrival, ns.
     #[serde(rename = "run_ns")]
@@ -156,7 +155,7 @@ struct GroupKey {
 }
 
 impl GroupKey {
-    /// The key of a thread. Without facts, as of a thread that is gone, its name and its parent's must do.
+    /// Without facts (the thread is gone) its name and its parent's name decide.
     fn of(thread: &Thread, facts: Option<&ThreadFacts>) -> GroupKey {
         let known = GROUPS.iter().find(|(begin, _)| thread.name.starts_with(begin)).map(|row| row.1);
         let by_kernel = || thread.parent.as_deref() == Some("kthreadd") || known.is_some();
@@ -169,7 +168,7 @@ impl GroupKey {
         let bound = facts.is_none_or(|f| f.cpus.len() == 1);
         let per_cpu = bound && names_a_cpu(&thread.name);
         let name = known.unwrap_or(OTHER_KERNEL);
-        // Workers of high priority have an H behind their number, and nice -20.
+        // Workers of high priority have an H after their number, and nice -20.
         let high = name.starts_with("kworker") && (nice < 0 || facts.is_none() && thread.name.ends_with('H'));
         let (name, nice) =
             if high { (format!("{name}-high"), nice.min(-20)) } else { (name.to_owned(), nice) };
@@ -177,13 +176,13 @@ impl GroupKey {
     }
 }
 
-/// Whether a name has a CPU's number behind its slash: "ksoftirqd/3", "kworker/3:1H".
+/// Whether the name has a CPU's number after its slash: "ksoftirqd/3", "kworker/3:1H".
 fn names_a_cpu(name: &str) -> bool {
     let number = name.rsplit_once('/').map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The groups of threads that ran in `window` on a machine of so many CPUs: the kernel's first, each kind by name.
+/// The groups of threads that ran in `window` on a machine with `cpus` CPUs: the kernel's first, each kind by name.
 pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns) -> Vec<Group> {
     let mut by_key: BTreeMap<GroupKey, Vec<&Thread>> = BTreeMap::new();
     for (thread, facts) in threads.iter().filter(|(thread, _)| thread.cpu_time > Ns::ZERO) {
@@ -197,7 +196,7 @@ pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns
     by_key.into_iter().map(|(key, members)| group(key, &members, cpus, window)).collect()
 }
 
-/// The user processes beyond those that wake up most.
+/// All user processes except those that wake up most.
 fn quiet_processes(by_key: &BTreeMap<GroupKey, Vec<&Thread>>) -> Vec<GroupKey> {
     let wakeups = |members: &[&Thread]| members.iter().map(|t| t.arrivals.len()).sum::<usize>();
     let users = by_key.iter().filter(|(key, _)| key.kind == ThreadKind::User);
@@ -228,7 +227,7 @@ fn group(key: GroupKey, members: &[&Thread], cpus: usize, window: Ns) -> Group {
     }
 }
 
-/// The gaps between arrivals, of each CPU by itself if they are per CPU.
+/// The gaps between arrivals; for a group per CPU, within each CPU.
 fn gaps(arrivals: &[Arrival], per_cpu: bool) -> Vec<Ns> {
     let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for a in arrivals {

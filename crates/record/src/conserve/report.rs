@@ -10,25 +10,25 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct IdleWhileWaiting {
     pub run: String,
-    /// How long it was measured, ns.
+    /// The measured time, ns.
     pub duration_ns: u64,
-    /// Time in which at least one task waited beside a free CPU, ns.
+    /// Time in which at least one task waited while a CPU was free, ns.
     pub time_ns: u64,
     /// That time in percent of the measured time.
     pub share_pct: f64,
     /// How many stretches there were.
     pub stretches: u64,
-    /// Their time, summed over tasks, ns; more than `time_ns` where several tasks waited at once.
+    /// Their time, summed over tasks, ns. It exceeds `time_ns` where several tasks waited at once.
     pub task_time_ns: u64,
     /// Stretches by what began them, the cause with most time first.
     pub causes: Vec<CauseShare>,
     /// The longest ones, longest first.
     pub longest: Vec<Listed>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What one cause has of the stretches.
+/// One cause's stretches.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseShare {
     /// The cause's name.
@@ -53,7 +53,6 @@ pub struct Listed {
     pub task: String,
     /// Where.
     pub cpu: CpuId,
-    /// When it began.
     pub from: Ns,
     /// How long it was, ns.
     pub length_ns: u64,
@@ -61,7 +60,7 @@ pub struct Listed {
     pub cause: &'static str,
     /// The decision's reason.
     pub reason: Option<&'static str>,
-    /// What ended it: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
+    /// How it ended: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
     pub ended: &'static str,
     /// Why it was moved, by `MoveReason` name.
     pub moved: Option<&'static str>,
@@ -83,15 +82,15 @@ impl StretchEnd {
 }
 
 impl Stretch {
-    /// The wait to look at for what was done about it.
+    /// The wait whose chances are wanted.
     pub fn window(&self) -> Window {
         Window { task: self.task, from: self.from, until: self.until }
     }
 }
 
 impl IdleWhileWaiting {
-    /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches,
-    /// in their order.
+    /// From the times of the record's run, made again. `names` are its tasks by id; `chances` belong to the longest
+    /// stretches, in their order.
     pub fn of(
         record: &Record,
         found: &IdleWhileWaitingTimes,

@@ -1,7 +1,7 @@
-//! All stretches of a run, as a sink: their sum, by cause, and the longest.
+//! Finds all stretches of a run, as a sink: their sum, by cause, and the longest.
 //!
-//! While a CPU is about to switch it is not known whom it will pick. What happens to the tasks queued there is
-//! therefore kept apart until then: whoever is picked has not waited since, the others have.
+//! It is not known whom a CPU will pick while it is in `schedule()`. What happens to the tasks queued there is kept
+//! apart until it has picked: the picked task has not waited since, the others have.
 
 use super::cause::{Attempt, Cause};
 use super::union::Union;
@@ -23,15 +23,14 @@ pub enum StretchEnd {
     RunOver,
 }
 
-/// A longest time in which one task waited on one CPU beside a free one.
+/// A longest time in which one task waited on one CPU while another was free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     pub task: TaskId,
-    /// Where it waited.
     pub on: CpuId,
-    /// From then, ns.
+    /// Its begin, ns.
     pub from: u64,
-    /// Until then, ns.
+    /// Its end, ns.
     pub until: u64,
     /// What began it.
     pub cause: Cause,
@@ -46,7 +45,7 @@ impl Stretch {
     }
 }
 
-/// What was found in a run.
+/// The stretches of a run, summed up.
 #[derive(Clone, Debug, Default)]
 pub struct IdleWhileWaitingTimes {
     /// Time covered by at least one stretch, ns.
@@ -55,25 +54,24 @@ pub struct IdleWhileWaitingTimes {
     pub causes: BTreeMap<Cause, (u64, u64)>,
     /// The longest ones, longest first; of equals the earlier first.
     pub longest: Vec<Stretch>,
-    /// The covered time in each bin, ns; empty unless bins were asked for.
+    /// The covered time in each bin, ns; empty unless [`Stretches::in_bins`] asked for it.
     pub by_bin: Vec<u64>,
 }
 
-/// A stretch that goes on.
+/// A stretch that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct OpenStretch {
     from: u64,
     cause: Cause,
 }
 
-/// A task's wait.
 #[derive(Clone, Debug, Default)]
 struct TaskWait {
     on: Option<CpuId>,
     open: Option<OpenStretch>,
-    /// Since when its CPU has been about to switch, ns.
+    /// When its CPU entered `schedule()`, ns; `None` outside it.
     held: Option<u64>,
-    /// Stretches that have ended since, or that end then if it is picked.
+    /// Stretches that have ended since then, or that end then if the task is picked.
     ended: Vec<Stretch>,
 }
 
@@ -93,7 +91,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// For a run on these CPUs, of which `keep` stretches are listed. What lies before `measure_from` does not count.
+    /// For a run on these CPUs. `keep` stretches are listed. Time before `measure_from` does not count.
     pub fn new(world: World, domains: Domains, measure_from: Ns, keep: usize) -> Stretches {
         let attempts = vec![Vec::new(); domains.of_cpu.len()];
         let (waits, waiting, union, found) =
@@ -102,22 +100,21 @@ impl Stretches {
         Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
     }
 
-    /// Also tells the covered time by bins of that width, ns, from the run's begin on.
+    /// Also sums up the covered time in bins of `width` ns from the run's begin on.
     #[must_use]
     pub fn in_bins(mut self, width: u64) -> Stretches {
         self.union.set_bins(width);
         self
     }
-    /// CPUs, tasks and queues as they are now.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// What was found until `end`.
+    /// The sums until `end`.
     pub fn finish(mut self, end: Ns) -> IdleWhileWaitingTimes {
         self.now = end.0;
         for task in std::mem::take(&mut self.waiting) {
-            // Nobody knows whom a CPU that is about to switch would have picked.
+            // It is not known whom a CPU in `schedule()` would have picked.
             match self.wait(task).held {
                 Some(_) => self.drop_held(task, StretchEnd::RunOver),
                 None => self.close(task, StretchEnd::RunOver),
@@ -204,7 +201,7 @@ impl Stretches {
         self.waiting.retain(|t| *t != task);
     }
 
-    /// The stretch that goes on, if any, ends now.
+    /// Ends the task's open stretch, if there is one.
     fn close(&mut self, task: TaskId, end: StretchEnd) {
         let now = self.now;
         let wait = self.wait(task);
@@ -216,7 +213,7 @@ impl Stretches {
         }
     }
 
-    /// The task has been picked: it has not waited since its CPU was about to switch.
+    /// The task has been picked: it has not waited since its CPU entered `schedule()`.
     fn drop_held(&mut self, task: TaskId, end: StretchEnd) {
         let Some(held) = self.wait(task).held.take() else { return };
         let wait = self.wait(task);
@@ -263,7 +260,7 @@ impl Stretches {
         }
     }
 
-    /// Keeps what a CPU on its way to idle tries.
+    /// Keeps what a CPU tries before it goes idle.
     fn note(&mut self, e: &Event) {
         let Some(attempts) = self.attempts.get_mut(e.cpu.index()) else { return };
         match e.kind {
@@ -277,7 +274,7 @@ impl Stretches {
     }
 }
 
-/// The longest first, of equals the earlier, and then the one with the lower number.
+/// Longest first, then the earlier one, then the lower task id.
 fn order(s: &Stretch) -> (std::cmp::Reverse<u64>, u64, TaskId) {
     (std::cmp::Reverse(s.length()), s.from, s.task)
 }

@@ -1,4 +1,4 @@
-//! Stretches, and what was done about a wait, for people: at most 78 columns.
+//! Stretches and chances as text for people, at most 78 columns wide.
 
 use super::chances::{BalanceTry, Chance, FreeCpu};
 use super::report::{CauseShare, IdleWhileWaiting, Listed};
@@ -7,7 +7,6 @@ use schedlab_base::{CpuId, CpuSet, Ns};
 use schedlab_trace::{BalanceTrigger, MoveReason};
 use std::collections::BTreeMap;
 
-/// What was found, for people.
 pub fn idle_while_waiting_text(i: &IdleWhileWaiting) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", 2, &i.run);
@@ -67,7 +66,7 @@ fn story(number: usize, s: &Listed, out: &mut Vec<String>) {
     });
 }
 
-/// Which CPUs were free, what was done for them, and what nobody did: a sentence each.
+/// A sentence each on: which CPUs were free, what was done for them, what nobody did.
 pub fn chance_lines(chance: &Chance) -> Vec<String> {
     let Some(longest) = chance.cpus.first() else {
         return vec!["no CPU that it may use was idle meanwhile".to_owned()];
@@ -108,14 +107,14 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     lines
 }
 
-/// How many CPUs were free at a time, on average while some were, to a tenth.
+/// How many CPUs were free at a time, on average over the free time, to a tenth.
 fn at_a_time(chance: &Chance) -> String {
     let all: u64 = chance.cpus.iter().map(|c| c.free_ns).sum();
     let tenths = (10 * all + chance.free_ns / 2) / chance.free_ns.max(1);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Passes, those of all CPUs together. What a pass found that did not reach the task is of no interest.
+/// Passes of all CPUs together. A pass that did not reach the task is not described further.
 fn passes(tries: &[&BalanceTry], lines: &mut Vec<String>) {
     let mut near: BTreeMap<_, (u64, &str)> = BTreeMap::new();
     let mut far: BTreeMap<_, (u64, CpuSet)> = BTreeMap::new();
@@ -206,9 +205,9 @@ mod tests {
         assert!(lines.iter().any(|l| l.starts_with("3 nohz passes over domain1: hot, ")), "{lines:#?}");
         assert!(lines.iter().any(|l| l.ends_with("(21us against 45us)")), "{lines:#?}");
         let alone = Chance { free_ns: 5, cpus: vec![free(3, 5, true, Vec::new())], ..Chance::default() };
-        let told =
+        let expected =
             ["cpu3 was idle for 5ns of it", "no balance pass was made for them", "no tick fell into it"];
-        assert_eq!(chance_lines(&alone), told);
+        assert_eq!(chance_lines(&alone), expected);
         assert_eq!(chance_lines(&Chance::default()), ["no CPU that it may use was idle meanwhile"]);
     }
 

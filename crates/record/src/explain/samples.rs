@@ -1,8 +1,8 @@
-//! The tail of a series that the workload's programs record: what a task did in the time of each long sample.
+//! The tail of a series that the workload's programs record: what tasks did during each long sample.
 //!
-//! A sample is a time that ends when it is recorded, by the task that records it: a request, a wakeup as the program
-//! sees it. That time is split into what the task did: it computed, it waited for a CPU after a wakeup (by the cause of
-//! the wait), it waited after it had lost its CPU, or it slept. Only a run made again can say that. Times are ns.
+//! A sample is a time that ends when its task records it: a request, or a wakeup as the program sees it. It is split
+//! into what the task did: it computed, waited for a CPU after a wakeup (by cause), waited after it had lost its CPU,
+//! or slept. Only a run made again shows that. Times are ns.
 
 use crate::Analyser;
 use crate::wait::WaitCause;
@@ -12,9 +12,8 @@ use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Waits that are kept with their causes: all of any run of a sensible length.
+/// Waits kept with their causes: all of any run of sensible length.
 pub const KEPT_WAITS: usize = 1 << 20;
-/// Long samples that are kept.
 const MOST: usize = 1 << 16;
 
 /// The tail of a series.
@@ -26,7 +25,7 @@ pub struct SampleTail {
     pub metric: String,
     /// Samples longer than this are in the tail.
     pub cut_ns: u64,
-    /// How many those are.
+    /// The number of those.
     pub samples: u64,
     /// Their time, summed.
     pub time_ns: u64,
@@ -53,7 +52,6 @@ pub struct TailPart {
 
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LongSample {
-    /// Who recorded it.
     pub task: String,
     /// When: the end of its time.
     pub ended_at: Ns,
@@ -67,15 +65,15 @@ pub struct LongSample {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TaskActivity {
     Computing,
-    /// It waits after a wakeup.
+    /// It waits for a CPU after a wakeup.
     Woken,
-    /// It waits after it was made.
+    /// It waits for a CPU after it was created.
     Started,
     LostCpu,
     Asleep,
 }
 
-/// What a task did, from when on each.
+/// What a task did, each with its begin.
 #[derive(Clone, Default)]
 struct TaskPast {
     from: VecDeque<(u64, Option<TaskActivity>)>,
@@ -87,7 +85,7 @@ impl TaskPast {
             self.from.push_back((at, Some(what)));
         }
     }
-    fn is(&self, what: TaskActivity) -> bool {
+    fn is_doing(&self, what: TaskActivity) -> bool {
         self.from.back().is_some_and(|(_, last)| *last == Some(what))
     }
     /// Forgets what ended before.
@@ -98,7 +96,7 @@ impl TaskPast {
     }
 }
 
-/// A long sample and its parts: who, from when, how long, and what was done when.
+/// A long sample and its parts: begin, end, activity.
 struct LongTime {
     task: TaskId,
     from: u64,
@@ -106,20 +104,19 @@ struct LongTime {
     did: Vec<(u64, u64, Option<TaskActivity>)>,
 }
 
-/// What is collected.
+/// Whose times are collected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TailSource {
-    /// The samples of a program's series, by its number.
+    /// A program's series, by its number.
     Series(u16),
-    /// Waits for a CPU of tasks for which this holds, by their numbers: those of the workload.
+    /// Waits for a CPU of tasks for which this is true, by task id: those of the workload.
     RunDelay(Vec<bool>),
 }
 
-/// Collects the long samples of a run.
 pub struct Samples {
     watched: TailSource,
     cut_ns: u64,
-    /// No sample is longer.
+    /// No sample is longer than this.
     longest_ns: u64,
     measured_from: Ns,
     tasks: Vec<TaskPast>,
@@ -129,7 +126,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Collects samples that are longer than the cut; none is longer than `longest_ns`.
+    /// Collects samples longer than `cut_ns`; none is longer than `longest_ns`.
     pub fn of(watched: TailSource, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
         let (tasks, found) = (Vec::new(), Vec::new());
         Samples { watched, cut_ns, longest_ns, measured_from, tasks, found, counted: 0, time_ns: 0 }
@@ -144,7 +141,7 @@ impl Samples {
         past
     }
 
-    /// The tail, with the causes of waits from the run's analyser, which has kept them all, and the `worst` longest.
+    /// The tail and its `worst` longest samples. The run's analyser has kept all waits with their causes.
     pub fn finish(self, run: String, metric: &str, analyser: Analyser, end: Ns, worst: usize) -> SampleTail {
         let names: Vec<String> = analyser.names().iter().map(|n| n.name.clone()).collect();
         let mut waits: BTreeMap<String, Vec<(u64, u64, WaitCause)>> = BTreeMap::new();
@@ -197,7 +194,7 @@ impl Samples {
     }
 }
 
-/// Names of what tasks did beside waits after a wakeup, with a sentence each.
+/// Names of activities other than waits after a wakeup, with a sentence each.
 const DID: [(&str, &str); 5] = [
     ("computing", "it was on a CPU"),
     ("lost_cpu", "it had lost its CPU and waited for one"),
@@ -212,7 +209,7 @@ fn about(what: &str) -> &'static str {
 }
 
 impl LongTime {
-    /// Time by what was done. A wait after a wakeup has its cause's name.
+    /// Time by activity. A wait after a wakeup has its cause's name.
     fn did(&self, waits: &[(u64, u64, WaitCause)]) -> BTreeMap<&'static str, u64> {
         let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (from, until, doing) in &self.did {
@@ -252,7 +249,7 @@ impl Sink for Samples {
             }
             EventKind::Waking { task, .. } => {
                 let past = self.task(task, at);
-                if past.from.is_empty() || past.is(TaskActivity::Asleep) {
+                if past.from.is_empty() || past.is_doing(TaskActivity::Asleep) {
                     past.does(at.0, TaskActivity::Woken);
                 }
             }
@@ -270,7 +267,7 @@ impl Sink for Samples {
 }
 
 impl Samples {
-    /// A task comes to a CPU: it may have waited for one.
+    /// A task gets a CPU: it may have waited for one.
     fn ran(&mut self, at: Ns, task: TaskId) {
         let TailSource::RunDelay(counts) = &self.watched else { return };
         if !counts.get(task.index()).copied().unwrap_or(false) {
@@ -279,7 +276,7 @@ impl Samples {
         let past = self.task(task, at);
         let waited = [TaskActivity::Woken, TaskActivity::Started, TaskActivity::LostCpu]
             .iter()
-            .any(|doing| past.is(*doing));
+            .any(|doing| past.is_doing(*doing));
         if let Some((since, _)) = past.from.back().copied().filter(|_| waited) {
             self.take(at, task, at.0 - since);
         }
@@ -318,12 +315,12 @@ pub fn samples_text(tail: &SampleTail) -> String {
         Ns(tail.time_ns)
     );
     wrap(&mut out, "", 2, &head);
-    let told: u64 = tail.parts.iter().map(|p| p.time_ns).sum();
+    let split_ns: u64 = tail.parts.iter().map(|p| p.time_ns).sum();
     if !tail.parts.is_empty() {
         out.extend([String::new(), " samples    time  what".to_owned()]);
     }
     for part in &tail.parts {
-        let pct = 100.0 * part.time_ns as f64 / told.max(1) as f64;
+        let pct = 100.0 * part.time_ns as f64 / split_ns.max(1) as f64;
         let front = format!("{:>8}  {pct:>5.1}%  ", part.samples);
         wrap(&mut out, &front, front.len(), &format!("{}: {}", part.what, part.about));
     }

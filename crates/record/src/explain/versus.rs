@@ -1,8 +1,8 @@
 //! The longest waits of two runs side by side: each cause's part of either tail, and the difference.
 //!
-//! Each run's tail is all waits beyond its own p99, as in [`explain`]: with the bound of one run, a run that
-//! is ten times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds, and
-//! comparable if both runs measured for the same time.
+//! A run's tail is all its waits beyond its own p99, as in [`explain`]: by the other run's bound a run that is ten
+//! times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds; they compare if both runs
+//! measured for the same time.
 
 use super::text::{beyond_of, delay};
 use super::{Explanation, TAIL, explain};
@@ -61,7 +61,7 @@ pub struct CauseOfTwo {
 /// A cause's part of one tail; all 0 if it did not occur.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct VersusPart {
-    /// Waits put down to it.
+    /// Waits with this cause.
     pub waits: u64,
     /// Their time, summed.
     pub time_ns: u64,

@@ -1,8 +1,8 @@
 //! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`,
 //! `cpu0.slice.mean`.
 //!
-//! A group's name may be any text, and the statistic stands behind it, so names are read from their end. Only
-//! a record knows the groups of its run.
+//! A group's name may be any text and the statistic follows it, so names are parsed from their end. Only a record knows
+//! the groups of its run.
 
 use super::{Stat, Value};
 use crate::Record;
@@ -10,7 +10,6 @@ use crate::accounts::{Stays, groups, of_group};
 use crate::analyse::MAX_GROUPS;
 use schedlab_base::CpuId;
 
-/// The quantity that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GroupQuantity {
     CpuTime,
@@ -29,7 +28,7 @@ enum GroupQuantity {
     RunDelayTotal,
 }
 
-/// A metric of a group of tasks, asked for by name. Without a group it is of all tasks on a CPU.
+/// A metric of a group of tasks. Without a group it is about all tasks on a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupQuery {
     group: Option<String>,
@@ -38,7 +37,7 @@ pub struct GroupQuery {
 
 const MEAN: &str = ".slice.mean";
 
-/// The words that may stand behind a group's name.
+/// What may follow a group's name.
 const ENDS: &[(&str, GroupQuantity)] = &[
     (".cpu_time", GroupQuantity::CpuTime),
     (".switches.voluntary", GroupQuantity::Voluntary),
@@ -48,15 +47,15 @@ const ENDS: &[(&str, GroupQuantity)] = &[
     (".slice.mean_of_means", GroupQuantity::MeanOfMeans),
 ];
 
-/// The quantity whose statistic is asked for.
+/// A quantity that takes a statistic.
 type QuantityOfStat = fn(Stat) -> GroupQuantity;
 
-/// The words that may stand between a group's name and a statistic.
+/// What may be between a group's name and a statistic.
 const DELAYS: &[(&str, QuantityOfStat)] =
     &[(".wakeup_delay.", GroupQuantity::WakeupDelay), (".run_delay.", GroupQuantity::RunDelay)];
 const TOTAL: &str = ".run_delay.total";
 
-/// A group's name and the statistic of its waits; the series' name alone is not a statistic.
+/// A group's name and the statistic of its waits. The series' name alone does not name a statistic.
 fn delay(rest: &str) -> Option<(&str, GroupQuantity)> {
     if let Some(group) = rest.strip_suffix(TOTAL) {
         return Some((group, GroupQuantity::RunDelayTotal));
@@ -68,7 +67,7 @@ fn delay(rest: &str) -> Option<(&str, GroupQuantity)> {
 }
 
 impl GroupQuery {
-    /// Reads a metric's name; `None` if it is no name of this family.
+    /// Parses a metric's name; `None` if it does not belong to this family.
     pub fn parse(name: &str) -> Option<GroupQuery> {
         if let Some(cpu) = name.strip_suffix(MEAN).and_then(cpu) {
             return Some(GroupQuery { group: None, what: GroupQuantity::SliceOn(cpu) });
@@ -83,7 +82,6 @@ impl GroupQuery {
         };
         (!group.is_empty()).then(|| GroupQuery { group: Some(group.to_owned()), what })
     }
-    /// The name of its row in the table of metrics.
     pub fn pattern(&self) -> &'static str {
         match (&self.group, self.what) {
             (None, _) => "cpu<k>.slice.mean",
@@ -99,14 +97,14 @@ impl GroupQuery {
             (_, GroupQuantity::RunDelayTotal) => "task.<group>.run_delay.total",
         }
     }
-    /// The statistic that is asked for, if it is one.
+    /// Its statistic, if it asks for one.
     pub fn stat(&self) -> Option<Stat> {
         match self.what {
             GroupQuantity::WakeupDelay(stat) | GroupQuantity::RunDelay(stat) => Some(stat),
             _ => None,
         }
     }
-    /// Whether it asks for waits, of a run that was not watched for any.
+    /// Whether it asks for waits of a run without any.
     pub fn unwatched(&self, record: &Record) -> bool {
         let waits = matches!(
             self.what,
@@ -114,10 +112,9 @@ impl GroupQuery {
         );
         waits && !record.found.series.contains_key("run_delay")
     }
-    /// Its value.
     ///
     /// # Errors
-    /// In words, what the run does not have.
+    /// Says in words what the run lacks.
     pub fn value(&self, record: &Record) -> Result<f64, String> {
         if let GroupQuantity::SliceOn(cpu) = self.what {
             let here = |s: &&Stays| s.cpu == cpu && self.group.as_ref().is_none_or(|g| *g == s.group);
@@ -169,7 +166,7 @@ impl GroupQuery {
         }
     }
 
-    /// Its value, of a group that the run has, if it asks for waits. A single group's waits are those of the run.
+    /// The value, if it asks for waits of a group that the run has. The waits of a single group are the run's.
     fn delay(&self, record: &Record, group: &str) -> Result<f64, String> {
         let found = &record.found;
         let alone = groups(&found.tasks).len() == 1;
@@ -217,7 +214,7 @@ fn delay_names(group: &str) -> Vec<String> {
     all
 }
 
-/// A CPU as names have it.
+/// A CPU's word in names.
 fn word(cpu: CpuId) -> String {
     format!("cpu{}", cpu.0)
 }

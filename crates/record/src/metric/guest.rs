@@ -1,24 +1,22 @@
 //! Metrics that a deterministic guest can't give: throughput, and the duration of a piece of work.
 //!
-//! Time there is the number of instructions executed, by all of a guest's CPUs in turns (GuestSetup::mode):
-//! eight busy CPUs take eight times as long as one. Counts, orders, decisions and delays in turns are valid.
-//! A rate, or the time of a piece of work from beginning to end, would say nothing about the scheduler but
-//! look as if it did.
+//! Time there counts the instructions of all of a guest's CPUs, which take turns (GuestSetup::mode): eight busy CPUs
+//! take eight times as long as one. Counts, orders, decisions and delays in turns are valid. A rate, or the duration of
+//! a piece of work, would look like a result about the scheduler and be none.
 
 use super::{MetricSource, Resolved};
 use crate::Record;
 use crate::Stat;
 
-/// [`crate::GuestSetup::mode`] of guests whose time is instructions.
+/// [`crate::GuestSetup::mode`] of guests whose time counts instructions.
 pub const DETERMINISTIC: &str = "deterministic";
 
-/// The reason in the place of a value.
 const WHY: &str = "deterministic guests share one CPU's time: no throughput";
 
 /// Single metrics that compare work with time.
 const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
 
-/// The reason why a metric is withheld from this record; `None` if it is not.
+/// Why a metric is withheld from this record; `None`: it is not.
 pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     let asks = match &metric.from {
         MetricSource::Rate(_) => true,

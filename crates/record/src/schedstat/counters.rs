@@ -1,4 +1,4 @@
-//! The counters of /proc/schedstat: one table per place, from which fields, reader, printer, metrics and docs derive.
+//! The counters of /proc/schedstat: one table per place. Fields, reader, printer, metrics and docs derive from it.
 //!
 //! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from
 //! D001. Rows stand in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter
@@ -17,7 +17,7 @@ pub enum Since {
     SgScan,
 }
 
-/// One counter of a place: its name, its column, its meaning, and the way to its field.
+/// One counter: name, column, meaning, and access to its field.
 pub struct CounterRow<S: 'static> {
     /// The kernel's name.
     pub name: &'static str,
@@ -29,8 +29,7 @@ pub struct CounterRow<S: 'static> {
     pub unit: &'static str,
     /// Meaning.
     pub about: &'static str,
-    /// Its value. For `lb_imbalance` this is the sum over all kinds; its field holds the same if kinds are
-    /// mixed.
+    /// Its value. For `lb_imbalance` it is the sum over all kinds; the field has the same if kinds are mixed.
     pub get: fn(&S) -> u64,
     pub field: fn(&mut S) -> &mut u64,
 }

@@ -29,7 +29,7 @@ impl std::fmt::Debug for Query {
 }
 
 impl Query {
-    /// Reads a metric's name; `None` if it is no name of this family.
+    /// Parses a metric's name; `None` if it does not belong to this family.
     ///
     /// # Errors
     /// When it begins like such a name but has an unknown counter or idle type; the nearest is offered.
@@ -79,15 +79,14 @@ impl Query {
             At::Derived(_, _, figure) => figure.about,
         }
     }
-    /// Whether lower is better; if not, no direction is.
+    /// Whether lower is better; else no direction is.
     pub fn lower_is_better(&self) -> bool {
         matches!(self.at, At::Derived(_, _, figure) if figure.lower_is_better)
     }
 
-    /// Its value.
     ///
     /// # Errors
-    /// In words: these counters lack the CPU, the level or the column, or there was no attempt to divide by.
+    /// Says in words what is missing: the CPU, the level or the column, or an attempt to divide by.
     pub fn value(&self, stat: &Schedstat) -> std::result::Result<f64, String> {
         self.has_column(stat.layout)?;
         let cpus: Vec<&CpuStat> = stat.cpus.iter().filter(|c| self.cpu.is_none_or(|id| c.id == id)).collect();

@@ -1,7 +1,7 @@
-//! A schedstat inside a record: short JSON, numbers in the order of the tables of counters, zeros at the end left out.
+//! A schedstat in a record: short JSON. Numbers are in the order of the tables of counters, without zeros at the end.
 //!
-//! 224 CPUs with three domains each take about 100 kB. Tables of counters may grow at their ends only: an
-//! older record lacks the new number, which is then 0.
+//! 224 CPUs with three domains each take about 100 kB. Tables of counters may only grow at their ends: an older record
+//! lacks the new number, which is then 0.
 
 use super::check::check;
 use super::{
@@ -70,7 +70,7 @@ fn domain((name, span, [a, b, c], rest): StoredDomain) -> Result<DomainStat> {
     Ok(DomainStat { lb, counters: counters(&rest, DOMAIN_ROWS)?, name, span })
 }
 
-/// The fields themselves. For `lb_imbalance` this is the mixed part only, not the sum that its column prints.
+/// The fields' values. For `lb_imbalance` that is the mixed part only, not the sum that its column prints.
 fn numbers<S: Copy>(of: &S, rows: &[CounterRow<S>]) -> Vec<u64> {
     let mut copy = *of;
     let mut all: Vec<u64> = rows.iter().map(|row| *(row.field)(&mut copy)).collect();

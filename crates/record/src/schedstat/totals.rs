@@ -29,7 +29,7 @@ pub struct DomainTotal {
 }
 
 impl Schedstat {
-    /// Only these CPUs.
+    /// The counters of these CPUs only.
     ///
     /// # Errors
     /// When a CPU is not there.
@@ -68,8 +68,8 @@ impl Schedstat {
         all
     }
 
-    /// Whether the kernel was counting at all. With `kernel.sched_schedstats` at 0 only the three counters of
-    /// `sched_info` are kept.
+    /// Whether the kernel was counting. With `kernel.sched_schedstats` at 0 only the three counters of `sched_info` are
+    /// kept.
     pub fn is_counting(&self) -> bool {
         let all = self.totals();
         let always = ["rq_cpu_time", "run_delay", "pcount"];

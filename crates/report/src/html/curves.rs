@@ -52,7 +52,7 @@ pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> S
     let _ = write!(svg, "<line class=\"hair\" x1=\"0\" x2=\"0\" y1=\"{TOP}\" y2=\"{}\"/>", HEIGHT - BOTTOM);
     format!(
         "<figure data-points=\"{}\"><figcaption>{} by percentile</figcaption>\n{}\n<div class=\"told\">{}</div></figure>\n",
-        escape(&told(group, &lines, unit, x).to_string()),
+        escape(&points_json(group, &lines, unit, x).to_string()),
         escape(name),
         drawing(&format!("{name} by percentile"), &svg),
         "point at the chart for values"
@@ -60,7 +60,7 @@ pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> S
 }
 
 /// The values at each percentile, for the text under the pointer.
-fn told(
+fn points_json(
     group: &LoadGroup<'_>,
     lines: &[(usize, Vec<CurvePoint>)],
     unit: &str,
@@ -72,9 +72,9 @@ fn told(
     all.dedup();
     let line = |(at, points): &(usize, Vec<CurvePoint>)| {
         let at_each = all.iter().map(|p| points.iter().find(|o| o.percentile == *p));
-        let told: Vec<String> =
+        let texts: Vec<String> =
             at_each.map(|p| p.map_or_else(String::new, |p| value(p.value, unit))).collect();
-        json!({ "name": group.cells[*at].variant, "told": told })
+        json!({ "name": group.cells[*at].variant, "told": texts })
     };
     json!({
         "x": all.iter().map(|p| (x(*p) * 10.0).round() / 10.0).collect::<Vec<_>>(),

@@ -61,7 +61,7 @@ pub fn tables(group: &LoadGroup<'_>) -> String {
         .collect();
     let Some((_, seed, _)) = firsts.first() else { return String::new() };
     let common = firsts.iter().all(|(_, other, _)| other == seed);
-    let told = if common { format!(" (seed {seed})") } else { String::new() };
+    let note = if common { format!(" (seed {seed})") } else { String::new() };
     let named = |variant: &str, seed: u64| match common {
         true => variant.to_owned(),
         false => format!("{variant}, seed {seed}"),
@@ -71,7 +71,7 @@ pub fn tables(group: &LoadGroup<'_>) -> String {
     let single: String =
         firsts.iter().map(|(variant, seed, tasks)| each(&named(variant, *seed), tasks)).collect();
     format!(
-        "<h4>Tasks</h4><p class=\"note\">The first run of each variant{told}, over the measured time. A group is all \
+        "<h4>Tasks</h4><p class=\"note\">The first run of each variant{note}, over the measured time. A group is all \
          tasks whose names differ by their number only.</p>\n\
          <div class=\"wide\"><table><thead><tr><th>variant</th><th>group</th><th class=\"num\">tasks</th>{HEADS}</tr></thead>\
          <tbody>\n{sums}</tbody></table></div>\n\

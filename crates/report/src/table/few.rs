@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 /// The line that stands first; `None` where some row can show a change. Short tables of single runs compare nothing,
 /// and need no line.
-pub fn said(c: &Comparison) -> Option<String> {
+pub fn note(c: &Comparison) -> Option<String> {
     let needed = c.runs_needed?;
     let runs = c.cells.iter().map(|cell| cell.runs).min().filter(|runs| *runs > 1 || is_long(c))?;
     Some(format!(
@@ -27,7 +27,7 @@ pub fn said(c: &Comparison) -> Option<String> {
 
 /// Whether the line at a table's head says what this warning would say at its end.
 pub fn is_said(c: &Comparison, code: &str) -> bool {
-    code == FEW_RUNS && said(c).is_some()
+    code == FEW_RUNS && note(c).is_some()
 }
 
 fn is_long(c: &Comparison) -> bool {
@@ -44,7 +44,7 @@ pub struct Short;
 
 impl Exporter for Short {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(text) = said(c) {
+        if let Some(text) = note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
         if !c.experiment.is_empty() {
@@ -71,6 +71,6 @@ fn numbers(c: &Comparison, group: &[Cell]) -> String {
     let rows = || c.comparisons.iter().filter(|r| group.iter().any(|cell| r.is_of(cell)));
     let same = rows().filter(|r| r.verdict == Verdict::Same).count();
     let counts = [(rows().count() - same, "cannot tell"), (same, "same")];
-    let told = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-    told.collect::<Vec<_>>().join(", ")
+    let counted = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+    counted.collect::<Vec<_>>().join(", ")
 }

@@ -27,7 +27,7 @@ pub struct Table;
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let layout = MatrixLayout::of(c);
-        if let Some(text) = few::said(c) {
+        if let Some(text) = few::note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
         top(c, out)?;
