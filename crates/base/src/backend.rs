@@ -61,12 +61,12 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word of an output that tells no backend.
+    /// The word of an output that names no backend.
     pub const FILE: &str = "file";
     /// The word of a recording: another tool recorded a real kernel's events.
     pub const RECORDING: &str = "recording";
 
-    /// The origin that an output tells; a word of no backend is kept as it is.
+    /// The origin that an output names. A word that is not a backend's is kept as it is.
     pub fn from_word(word: &str) -> Origin {
         Backend::parse(word).map_or_else(|_| Origin::Read(word.into()), Origin::Made)
     }

@@ -55,7 +55,6 @@ impl CpuSet {
     pub fn lowest(&self) -> Option<CpuId> {
         self.iter().next()
     }
-    /// CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.bits.iter().enumerate().flat_map(|(i, &word)| {
             std::iter::successors(Some(word), |w| Some(w & w.wrapping_sub(1)))
@@ -88,7 +87,7 @@ impl CpuSet {
     /// Reads the kernel's list notation.
     ///
     /// # Errors
-    /// When the text is no such list, a range runs backwards, or a number is 4096 or more.
+    /// When the text is not such a list, a range runs backwards, or a number is 4096 or more.
     pub fn parse(text: &str) -> Result<CpuSet> {
         let bad = |part: &str| {
             Error::input(format!("'{part}' is not a CPU or a range of CPUs"))

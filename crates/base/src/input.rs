@@ -42,10 +42,10 @@ pub fn text_up_to(path: &Path, usual_mb: u64) -> Result<String> {
     utf8(path, bytes_up_to(path, usual_mb)?)
 }
 
-/// As [`text`], but `None` when there is no such file.
+/// As [`text`], but `None` if the file does not exist.
 ///
 /// # Errors
-/// As [`text`], except that a missing file is no error.
+/// As [`text`], except that a missing file is not an error.
 pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     let limit = limit_mb(LIMIT_MB)?;
     match read(path, limit) {

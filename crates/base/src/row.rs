@@ -1,20 +1,18 @@
-//! Rows of text, written without the machinery of formats: outputs with millions of rows spent half their time in it.
+//! Rows of text, written without the machinery of formats, in which outputs with millions of rows spent half their time.
 //!
-//! A row is bytes behind bytes. Names that a row repeats are prepared once by its writer, with `format!`, and are put
-//! in as text.
+//! A row is a sequence of bytes. A writer prepares repeated names once, with `format!`, and appends them as text.
 
-/// Text that is being written. Each call puts something behind what is there.
+/// Text that is being written. Each call appends to it.
 #[derive(Default)]
 pub struct TextRow {
     bytes: Vec<u8>,
 }
 
 impl TextRow {
-    /// Empties it; its memory stays.
+    /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
-    /// The text by now.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

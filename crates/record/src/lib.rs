@@ -1,7 +1,43 @@
-//! The record of a run, the one analyser of events, the metric table, run folders.
+//! What a run leaves: its record, the one analyser that makes it, its metrics, and the folders that keep it.
 //!
-//! Only this crate defines slice, wakeup delay and migration, so that these words mean the same for all
-//! backends and importers.
+//! A run is made by the simulator, by the running kernel, in a guest, or by another tool that recorded events. All of
+//! them are compared, so all must mean the same by *slice*, *wakeup delay* and *migration*. Only this crate defines
+//! these words: events of any origin go through one [`Analyser`], and what it counts has one table of names,
+//! [`METRICS`].
+//!
+//! The way of a run:
+//!
+//! | step | module |
+//! | --- | --- |
+//! | events become counters, series and the longest waits | [`analyse`], [`series`], [`wait`] |
+//! | the kernel's own counters are read, subtracted, checked | [`schedstat`] |
+//! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
+//! | all that was measured is put together | [`findings`] |
+//! | the record gets a name from what determines the run | [`cell`] |
+//! | it is written once, and listed and found again | [`store`], [`holdings`], [`index`] |
+//! | a name is looked up in it | [`metric`] |
+//!
+//! Two questions about a run have answers of their own. [`mod@explain`] says why its longest waits were long.
+//! [`conserve`] says when a task waited although a CPU that it may use was idle, and what the kernel did about it.
+//! [`background`] reduces a recording of an idle machine to what the machine does by itself.
+//!
+//! Terms:
+//!
+//! - A *record* is plain data: the resolved machine, kernel and workload, the seed, and the findings. Every output can
+//!   be made from it again. Its JSON is described in docs/formats.md.
+//! - A *cell* is what a run depends on except its seed; the hash of its key names the folder. So processes that share a
+//!   folder need no lock, and a run that exists is never made twice.
+//! - A *stay* is the time from the switch to a task until the switch away from it. A *wait* is the time in which a task
+//!   could run and did not.
+//! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
+//! - A *digest* is a record without its waits and histograms: what tables need of thousands of runs.
+//!
+//! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
+//! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
+//! that alters simulated results raises [`MODEL`].
+//!
+//! Below are `machine`, `kernel` and `trace`. This crate knows no backend and prints nothing but the texts of
+//! [`mod@explain`] and [`conserve`].
 
 pub mod accounts;
 pub mod analyse;

@@ -10,7 +10,7 @@
 use crate::holdings::{is_cell, remove_unfinished};
 use crate::parts;
 use crate::{Findings, RECORD_SCHEMA, Record, cell_hash};
-use schedlab_base::temp::{self, Folder};
+use schedlab_base::temp::{self, TempFolder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -199,7 +199,7 @@ fn is_name(name: &str) -> bool {
 
 /// A new run's folder in its cell's folder, which is created if need be. Another writer that fails may remove the empty
 /// cell at any instant; everything is done again then.
-fn folder_in(cell: &Path) -> Result<Folder> {
+fn folder_in(cell: &Path) -> Result<TempFolder> {
     let is_there = || fs::symlink_metadata(cell).is_ok();
     loop {
         match fs::create_dir_all(cell) {
@@ -207,7 +207,7 @@ fn folder_in(cell: &Path) -> Result<Folder> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_there() => continue,
             made => made.map_err(|e| Error::io(cell, "create the folder", &e))?,
         }
-        match Folder::attempt(cell, TEMP_PREFIX, 0o777) {
+        match TempFolder::attempt(cell, TEMP_PREFIX, 0o777) {
             // A folder that is being removed: its name is still found, but nothing can be created in it.
             Err((_, e)) if e.kind() == io::ErrorKind::NotFound || !is_there() => {}
             made => return made.map_err(|(path, e)| Error::io(&path, "create the folder", &e)),

@@ -1,14 +1,13 @@
-//! CSV (RFC 4180): a line for each cell and metric, with the comparison beside it. Numbers in full, times in ns.
+//! CSV (RFC 4180): a line for each cell and metric, with its comparison. Numbers are in full, times in ns.
 
 use crate::{Exporter, groups, row};
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Csv;
 
-/// Stands before a name that a spreadsheet would take for a formula.
+/// Guards a name that a spreadsheet would take for a formula.
 const GUARD: char = '\'';
 /// How such names begin.
 const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
@@ -92,8 +91,8 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> Vec<Strin
     f
 }
 
-/// A name that no spreadsheet takes for a formula: an apostrophe stands before a leading `=`, `+`, `-` or `@`. The
-/// reader of this form takes it away again.
+/// A name that no spreadsheet takes for a formula: a leading `=`, `+`, `-` or `@` gets an apostrophe before it, which
+/// the reader of this form removes.
 fn harmless(name: &str) -> String {
     if name.trim_start_matches(GUARD).starts_with(FORMULAS) {
         format!("{GUARD}{name}")

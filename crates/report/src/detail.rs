@@ -1,6 +1,6 @@
-//! Every figure in plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
-//! each variant with its spread, its interval, and the smallest change that would have shown. The short form is
-//! `table`.
+//! Every figure as plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
+//! each variant with its spread, its interval, and the smallest change that would have shown. `table` is the short
+//! form.
 
 use crate::heading::{against, kernels, place};
 use crate::number::{parameters, percent, signed, value};
@@ -14,7 +14,6 @@ use schedlab_record::Better;
 use schedlab_record::Published;
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Detail;
 
 impl Exporter for Detail {
@@ -22,7 +21,7 @@ impl Exporter for Detail {
         let mut notes = Vec::new();
         for group in groups(c) {
             head(c, group, out)?;
-            // A load may have metrics of its own; those of other loads are left out.
+            // A load may have its own metrics; those of other loads are left out.
             for metric in c.metrics.iter().filter(|m| group.iter().any(|cell| cell.metrics.contains_key(*m)))
             {
                 paragraph(c, group, metric, &mut notes, out)?;
@@ -115,7 +114,7 @@ fn line(
         format!("  {:<16}", cell.variant)
     };
     let row = row(c, cell, metric);
-    // The flag stands behind the mean and takes a column of the spread.
+    // The flag follows the mean and takes a column of the spread.
     let flag = row.map_or("", ComparisonRow::flag);
     let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {

@@ -1,4 +1,4 @@
-//! The chronology as text of at most 78 columns: all mechanisms, what one version does, or one mechanism by itself.
+//! The chronology as text of at most 78 columns: all mechanisms, one version's behaviour, or one mechanism.
 
 use crate::text::wrap;
 use schedlab_base::Version;
@@ -6,9 +6,6 @@ use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED, Unmodelled};
 use std::io::{self, Write};
 
 /// Writes every mechanism: releases that have it, and what the kernel does with it.
-///
-/// # Errors
-/// When the writer fails.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
     table(HISTORY.iter(), out)?;
     not_modelled(UNMODELLED.iter(), out)?;
@@ -18,10 +15,7 @@ pub fn all(out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", legend))
 }
 
-/// Writes the mechanisms that were found by words.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the mechanisms whose text has these words.
 pub fn matching(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write) -> io::Result<()> {
     let many = if mechanisms.len() == 1 { "mechanism" } else { "mechanisms" };
     writeln!(out, "{} {many} with '{words}' in name, function or text", mechanisms.len())?;
@@ -36,11 +30,7 @@ fn table(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Wri
     })
 }
 
-/// Writes the behaviour of a version's kernel, mechanism by mechanism, without mechanisms that have no
-/// meaning in it.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes how a version's kernel behaves, mechanism by mechanism. Mechanisms that mean nothing in it are left out.
 pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{version}: '+' it has the mechanism, '-' it has not; and what it does")?;
     let concern = HISTORY.iter().filter(|m| m.concerns(version));
@@ -65,9 +55,6 @@ fn not_modelled(all: impl Iterator<Item = &'static Unmodelled>, out: &mut dyn Wr
 }
 
 /// Writes one mechanism in full.
-///
-/// # Errors
-/// When the writer fails.
 pub fn page(m: &Mechanism, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", m.name)?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<9} "), text));

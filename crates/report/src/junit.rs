@@ -1,9 +1,8 @@
 //! A comparison as JUnit XML, which CI servers show as tests: a suite for each load, a test for each row.
 //!
-//! A row with a verdict that fails is a failure; else a row about which the data cannot tell is skipped with the
-//! change that would have shown, and so is one whose figure is missing; all others pass. The form has no standard;
-//! elements and attributes are those that Jenkins' and GitLab's readers know. It is written by hand: three elements
-//! are less than a crate and its dozen dependencies.
+//! A row whose verdict fails is a failure. A row is skipped if the data can't tell, with the change that would have
+//! shown, or if its figure is missing. All others pass. The form has no standard: elements and attributes are those
+//! that Jenkins and GitLab read. It is written by hand: three elements don't justify a crate with a dozen dependencies.
 
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
@@ -13,11 +12,8 @@ use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
-/// Writes the comparison. Rows with one of the verdicts `failing` are failures.
-/// A figure that one side lacks is unclear.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the comparison. Rows with one of the verdicts `failing` are failures; a figure that one side lacks is
+/// unclear.
 pub fn junit(c: &Comparison, failing: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     let gaps = gaps(c);
     let all: Vec<Suite<'_>> = groups(c).into_iter().filter_map(|group| Suite::of(c, group, &gaps)).collect();
@@ -41,7 +37,7 @@ struct Suite<'a> {
     tests: Vec<Test<'a>>,
 }
 
-/// A metric of a variant: a row, or a row that is missing.
+/// A metric of a variant: a row, or a missing row.
 enum Test<'a> {
     Row { cell: &'a Cell, row: &'a ComparisonRow },
     Gap(&'a Gap<'a>),

@@ -1,4 +1,4 @@
-//! The result of a knee search as plain text, and as a comparison to plot: the metric against every load tried.
+//! The result of a knee search as plain text, and as a comparison to plot: the metric at every load tried.
 
 use crate::number::{count, value};
 use crate::text::wrap;
@@ -11,9 +11,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes a knee search's table.
-///
-/// # Errors
-/// When the writer fails.
 pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
     let limit = format!("{} {}", k.limit.metric, bound(k));
     let head =
@@ -64,12 +61,12 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
 /// "< 2.00ms".
 fn bound(k: &Knees) -> String {
     let sign = if k.limit.below { "<" } else { ">" };
-    // An interrupted search may have measured nothing. Then the unit is taken to be ns, as for nearly all limits.
+    // An interrupted search may have measured nothing. The unit is ns then, as for nearly all limits.
     let unit = if k.unit.is_empty() && k.tried.is_empty() { "ns" } else { &k.unit };
     format!("{sign} {}", value(k.limit.value, unit))
 }
 
-/// The loads tried, as a comparison without verdicts, for a plot: a line for each variant, and a line across at the
+/// The loads tried, as a comparison without verdicts, to plot: a line for each variant, and a horizontal line at the
 /// limit.
 pub fn curve(k: &Knees) -> Comparison {
     let tried = k.tried.iter().filter(|t| !t.values.is_empty());

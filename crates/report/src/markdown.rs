@@ -8,7 +8,6 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Markdown;
 
 impl Exporter for Markdown {
@@ -66,13 +65,13 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> String {
     format!("| {} |", fields.map(|f| plain(&f)).join(" | "))
 }
 
-/// A space without width, which nobody sees. Forges look for people, links and issues in the text that is left once
-/// signs are taken away, so that a sign does not hide them.
+/// An invisible space. Forges look for people, links and issues in the text that remains once markup is removed, so
+/// markup alone does not hide them.
 const NOTHING: &str = "&#8203;";
 
-/// A text as Markdown that shows it as it is. Names come from other people's files: HTML in them would be obeyed, links
-/// and images followed, people and issues mentioned, and a bar would end a field. A name such as `lb_count` needs no
-/// signs.
+/// Escapes text for Markdown, which then shows it as it is. Names come from other people's files: else HTML in them
+/// would be obeyed, links and images followed, people and issues mentioned, and a bar would end a field. A name such as
+/// `lb_count` needs no escapes.
 pub fn plain(text: &str) -> String {
     let text = printable::name(text);
     let mut out = String::with_capacity(text.len());
@@ -106,7 +105,7 @@ fn words(c: &Comparison) -> String {
     )
 }
 
-/// Whether the other cells of its group are compared with this cell, or it is alone.
+/// Whether the other cells of its group are compared with this cell, or it is the only one.
 fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     let group = c.cells.iter().filter(|other| other.same_group(cell));
     let of_group = |r: &&ComparisonRow| {

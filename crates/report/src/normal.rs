@@ -1,7 +1,7 @@
-//! Means in multiples of the baseline's, as postings print them: the baseline is 1, each mean stands with its standard
-//! deviation, and a published figure in multiples of its own baseline.
+//! Means in multiples of the baseline's, as in postings: the baseline is 1, each mean has its standard deviation, and a
+//! published figure is a multiple of its own baseline.
 //!
-//! The ratio is that of the plain means. The verdict is the comparison's own.
+//! The ratio is between plain means. The verdict is the comparison's.
 
 use crate::text::{WIDTH, warnings};
 use crate::{Exporter, groups, heading, published, row, short};
@@ -9,7 +9,6 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{Cell, CellStat};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Normal;
 
 impl Exporter for Normal {
@@ -37,7 +36,7 @@ impl Exporter for Normal {
     }
 }
 
-/// The cell that the others of a group are compared with.
+/// The cell that the other cells of a group are compared with.
 fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     let first = group.first()?;
     let of_group = |r: &&schedlab_compare::comparison::ComparisonRow| {
@@ -48,7 +47,7 @@ fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     group.iter().find(|cell| name.is_none_or(|n| *n == cell.variant))
 }
 
-/// A mean that others can be a multiple of.
+/// A mean that can be a divisor.
 fn mean(cell: &Cell, metric: &str) -> Option<f64> {
     match cell.metrics.get(metric)? {
         CellStat::Measured(m) => (m.mean > 0.0).then_some(m.mean),

@@ -6,10 +6,7 @@ use schedlab_compare::shares::{ShareRow, Shares};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the shares: the first `top` functions and objects, and all functions that were asked for by name.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the shares: the first `top` functions and objects, and all functions asked for by name.
 pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("", &head(s)))?;
     writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  function", "total", "95%", "self", "95%")?;
@@ -39,10 +36,7 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     s.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
 }
 
-/// Writes call chains as tools for flame graphs read them: `comm;frame;frame COUNT`, outermost frame first.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes call chains for flame graphs: `comm;frame;frame COUNT`, outermost frame first.
 pub fn folded(stacks: &BTreeMap<String, u64>, out: &mut dyn Write) -> io::Result<()> {
     stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
 }

@@ -1,9 +1,7 @@
-//! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the
-//! same are counted.
+//! A comparison by verdict, losses first: one line for each change, with its interval. Unchanged metrics are counted.
 //!
-//! Within a kind of verdict, own results of workloads stand first, marked [`OWN`], and then the larger change. Sizes of
-//! rises and falls are compared as ratios, so that twice and half are equal; a row without a percentage (its baseline
-//! is 0) is the largest.
+//! Within a verdict, workloads' own results come first, marked `>`, then larger changes. Rises and falls are
+//! compared as ratios, so that twice and half are equal. A row without a percentage (its baseline is 0) is the largest.
 
 use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
@@ -18,10 +16,9 @@ use std::io::{self, Write};
 /// The mark of a workload's own result.
 const OWN: char = '>';
 
-/// The exporter.
 pub struct Ranked;
 
-/// The verdicts in the order of the text, each with its heading.
+/// The verdicts in the text's order, each with its heading.
 const KINDS: &[(Verdict, &str)] = &[
     (Verdict::Worse, "Losses"),
     (Verdict::Better, "Gains"),
@@ -36,10 +33,7 @@ impl Exporter for Ranked {
 }
 
 impl Ranked {
-    /// As the exporter does it, without the rows about which the data cannot tell: these are counted.
-    ///
-    /// # Errors
-    /// When the writer fails.
+    /// Writes the same, but only counts the rows about which the data can't tell.
     pub fn brief(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         export(c, &KINDS[..KINDS.len() - 1], out)
     }
@@ -74,7 +68,7 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
     )
 }
 
-/// The meaning of [`OWN`], behind a space; empty where no row has it.
+/// The meaning of [`OWN`], after a space; empty if no row has it.
 fn own_words(c: &Comparison) -> String {
     match c.comparisons.iter().any(|r| r.own) {
         true => format!(" {OWN} the workload's own result."),
@@ -130,24 +124,21 @@ fn section(
     writeln!(out, "\nUnchanged: {same} of {all}\n")
 }
 
-/// The rows of a verdict, the largest change first; rows of one size keep their order.
+/// The rows of a verdict, largest change first; equal rows keep their order.
 pub(crate) fn largest_first(mut rows: Vec<&ComparisonRow>, verdict: Verdict) -> Vec<&ComparisonRow> {
     rows.retain(|r| r.verdict == verdict);
     rows.sort_by(|a, b| b.own.cmp(&a.own).then(size(b).total_cmp(&size(a))));
     rows
 }
 
-/// A row's load, with its machine and backend where there are several.
+/// A row's load, with its machine and backend if there are several.
 fn load_words(r: &ComparisonRow, machines: bool, backends: bool) -> String {
     let on = if machines { format!(" on {}", r.machine) } else { String::new() };
     let by = if backends { format!(" ({})", r.backend) } else { String::new() };
     format!("{} {}{on}{by}", r.workload, r.load)
 }
 
-/// Every row about which the data cannot tell, with its interval and the change that would have shown.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes every row about which the data can't tell, with its interval and the change that would have shown.
 pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<&ComparisonRow> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
@@ -172,10 +163,7 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", words))
 }
 
-/// Every row that did not change.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes every unchanged row.
 pub(crate) fn unchanged(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let all: Vec<&ComparisonRow> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
@@ -184,7 +172,7 @@ pub(crate) fn unchanged(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     rows.iter().try_for_each(|r| line(&load_words(r, machines, false), r, out))
 }
 
-/// The size of a change as the logarithm of its ratio.
+/// The size of a change, as the logarithm of its ratio.
 fn size(r: &ComparisonRow) -> f64 {
     let Some(pct) = r.change_pct else { return f64::INFINITY };
     let ratio = 1.0 + pct / 100.0;
@@ -201,7 +189,7 @@ fn interval(r: &ComparisonRow) -> String {
     r.ci95_pct.map_or_else(|| "-".to_owned(), |[a, b]| format!("{} to {}%", signed(a), signed(b)))
 }
 
-/// A row's load, metric and figures; a long load takes a line of its own.
+/// A row's load, metric and figures; a long load gets a line of its own.
 fn columns(load: &str, r: &ComparisonRow, figures: &str, out: &mut dyn Write) -> io::Result<()> {
     const LOAD: usize = 26;
     const METRIC: usize = 22;

@@ -1,5 +1,4 @@
-//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient beside what was
-//! published.
+//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient with the published one.
 
 use crate::markdown::plain;
 use crate::text::wrap;
@@ -7,10 +6,7 @@ use schedlab_base::counted;
 use schedlab_compare::reports::{ClaimVerdict, JudgedClaim, JudgedReport};
 use std::io::{self, Write};
 
-/// The reports as plain text.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the reports as plain text.
 pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     for report in all {
         write!(
@@ -32,10 +28,7 @@ pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}\n", wrap("", &summary(all)))
 }
 
-/// The same as a Markdown table.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the same as a Markdown table.
 pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", summary(all))?;
     writeln!(out, "| report | said | source | claim | ours | verdict |")?;
@@ -57,7 +50,7 @@ pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The runs' quotient with its interval, and the published one or our bound.
+/// The runs' quotient with its interval, and the published quotient or our bound.
 fn figures(claim: &JudgedClaim) -> String {
     let wanted = match claim.published {
         Some([from, to]) if from == to => format!("published {}", number(from)),
@@ -81,7 +74,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// How many reports came out how.
+/// How many reports have which verdict.
 fn summary(all: &[JudgedReport]) -> String {
     let of = |verdict, sized: Option<bool>| {
         all.iter().filter(|r| r.verdict == verdict && sized.is_none_or(|s| r.has_size() == s)).count()

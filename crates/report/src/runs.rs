@@ -1,23 +1,22 @@
 //! Stored cells as a table of at most 78 columns, as `schedlab runs` lists them.
 //!
-//! A value that all cells share is printed once, above the table. Names that are too long for the rest of the
-//! line are shortened, the longest first, and have a `..`; two different names never become the same text.
-//! Where that is not enough, columns go, the least telling first, and at last names take several lines.
-//! `--json` and `runs show` have everything.
+//! A value that all cells share is printed once, above the table. Names that are too long for the line are shortened
+//! with a `..`, the longest first; two different names never become the same text. If that is not enough, columns are
+//! left out, the least useful first, and at last names take several lines. `--json` and `runs show` have everything.
 //!
-//! Below neighbours of the same names stands what they differ in.
+//! Below neighbours with the same names are the figures in which they differ.
 
 use crate::text::{WIDTH, stack, width, wrap};
 use schedlab_compare::runs::{CUT, ListedCell, alike, digits, seeds};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Names are not shortened to fewer characters than this.
+/// Names are not shortened below this many characters.
 const LEAST: usize = 6;
 const GAP: usize = 2;
-/// Columns that go where room is short, the first of them first.
+/// Columns that are left out for want of space, in this order.
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
-/// Figures in which neighbours differ are named up to this many.
+/// How many figures in which neighbours differ are named.
 const MOST_NAMED: usize = 4;
 /// A figure with longer values is listed by name only.
 const LONGEST_VALUE: usize = 30;
@@ -40,7 +39,7 @@ impl Column {
     fn least(&self) -> usize {
         LEAST.max(self.head.len())
     }
-    /// The texts in so many characters; `None` when two different ones would look the same.
+    /// The texts in at most `most` characters; `None` if two different ones would look the same.
     fn shortened(&self, most: usize) -> Option<Vec<String>> {
         [at_end, in_middle].into_iter().find_map(|cut| {
             let short: Vec<String> = self.cells.iter().map(|c| cut(c, most)).collect();
@@ -73,9 +72,6 @@ fn in_middle(text: &str, most: usize) -> String {
 }
 
 /// Writes the list.
-///
-/// # Errors
-/// When the writer fails.
 pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     if cells.is_empty() {
         return writeln!(out, "no runs are stored there");
@@ -158,7 +154,7 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
     ]
 }
 
-/// Behind a cell's digits: `!` where its record can't be read, `-` where this version would not find its runs.
+/// The mark after a cell's digits: `!` if its record can't be read, `-` if this version would not find its runs.
 fn mark(c: &ListedCell) -> &'static str {
     match (&c.error, &c.outdated) {
         (Some(_), _) => "!",
@@ -167,7 +163,7 @@ fn mark(c: &ListedCell) -> &'static str {
     }
 }
 
-/// Takes out the columns of names that are the same for all cells, and returns those names.
+/// Removes the columns of names that all cells share, and returns those names.
 fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     let mut common = Vec::new();
     let same = |c: &Column| c.cells.windows(2).all(|w| w[0] == w[1]);
@@ -180,8 +176,8 @@ fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     common
 }
 
-/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns
-/// the heads of the columns that are left out.
+/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns the heads
+/// of the left-out columns.
 fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     let mut gone = Vec::new();
     let mut going = GOING.iter();
@@ -207,12 +203,12 @@ fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     gone
 }
 
-/// The columns a line takes.
+/// The width of a line.
 fn total(widths: impl ExactSizeIterator<Item = usize>) -> usize {
     GAP * widths.len().saturating_sub(1) + widths.sum::<usize>()
 }
 
-/// The texts of all columns, the longest names shortened until a line fits; `None` when that can't be done.
+/// The texts of all columns, with the longest names shortened until a line fits; `None` if that is impossible.
 fn shortened(columns: &[Column]) -> Option<Vec<Vec<String>>> {
     let mut short: Vec<(usize, Vec<String>)> = columns.iter().map(|c| (c.most, c.cells.clone())).collect();
     let mut stuck = vec![false; columns.len()];
@@ -264,8 +260,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim
-/// v4.5, seeds 1-10".
+/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds
+/// 1-10".
 pub fn title(c: &ListedCell, of: &[u64]) -> String {
     let what = match &c.of {
         Some(o) => {

@@ -1,6 +1,6 @@
 //! Counters of /proc/schedstat for people and programs: a table, the lines of D001, JSON.
 //!
-//! Where the layout splits `lb_imbalance` by kind, the sum is shown, so that the name means the same everywhere.
+//! If the layout splits `lb_imbalance` by kind, the sum is shown: the name means the same everywhere.
 
 use crate::number;
 use schedlab_base::Warning;
@@ -15,16 +15,16 @@ use std::fmt::Write;
 const NAME: usize = 24;
 const NUMBER: usize = 16;
 
-/// A choice among the counters.
+/// Which counters are shown.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Levels; empty: all.
     pub domains: Vec<usize>,
     /// Idle types; empty: all.
     pub types: Vec<IdleType>,
-    /// Also counters that are 0 (text only; JSON always has them).
+    /// Whether counters that are 0 are shown (in text; JSON always has them).
     pub all: bool,
-    /// Each CPU by itself, not their sum.
+    /// Whether each CPU is shown, and not their sum.
     pub per_cpu: bool,
 }
 
@@ -45,8 +45,8 @@ impl View {
     fn types(&self) -> Vec<IdleType> {
         IdleType::ALL.into_iter().filter(|t| self.types.is_empty() || self.types.contains(t)).collect()
     }
-    /// Whether the counters of whole CPUs, and those of whole domains, are shown. The first belong to no level and no
-    /// idle type, the second to no idle type.
+    /// Whether counters of whole CPUs, and of whole domains, are shown. CPUs' counters have no level and no idle type,
+    /// domains' no idle type.
     fn wholes(&self) -> (bool, bool) {
         (self.domains.is_empty() && self.types.is_empty(), self.types.is_empty())
     }
@@ -161,7 +161,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
     out
 }
 
-/// D001's name of a CPU's counter; two are named by the structure that holds them.
+/// D001's name of a CPU's counter; two are named by their structure.
 fn cpu_line(row: &CounterRow<CpuCounters>) -> String {
     match row.name {
         "run_delay" | "pcount" => format!("stats.rq_sched_info.{}", row.name),

@@ -12,7 +12,6 @@ use std::io::{self, Write};
 /// The schema of a counted command.
 pub const STAT_SCHEMA: &str = "schedlab/stat/1";
 
-/// A counted command, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CountedCommand {
     /// [`STAT_SCHEMA`].
@@ -31,7 +30,6 @@ pub struct CountedCommand {
 }
 
 impl CountedCommand {
-    /// The counters over the runs of one command.
     pub fn of(records: &[Record], command: &str, whole_system: bool) -> CountedCommand {
         let mut names = metrics();
         names.extend(COUNTERS.iter().filter_map(|(name, _)| Some(beside(name)?.0)));
@@ -53,9 +51,6 @@ impl CountedCommand {
     }
 
     /// Writes it as text.
-    ///
-    /// # Errors
-    /// When the writer fails.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("", &self.head()))?;
         if self.runs > 1 {
@@ -111,7 +106,7 @@ impl CountedCommand {
         }
     }
 
-    /// The counters that were not counted, grouped by reason.
+    /// Writes which counters were not counted, by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (name, title) in COUNTERS {
@@ -127,7 +122,7 @@ impl CountedCommand {
     }
 }
 
-/// A whole count, or a time in milliseconds to the microsecond, so that it can be compared with other tools' output.
+/// A whole count, or a time in milliseconds to the microsecond, comparable with other tools' output.
 fn exact(mean: f64, unit: &str) -> String {
     match unit {
         "ns" => format!("{:.3} ms", mean / 1e6),

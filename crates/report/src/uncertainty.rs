@@ -1,4 +1,4 @@
-//! The effect of drawn costs on a comparison, in words: below each load's table, and in two sentences for every form.
+//! How drawn costs affect a comparison, in words: below each load's table, and in two sentences for every form.
 
 use crate::number::{change, value};
 use crate::text::wrap;
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Costs named in the summary.
 const NAMED: usize = 3;
 
-/// A sentence or two about the whole comparison; `None` when no costs were drawn.
+/// A sentence or two about the whole comparison; `None` if no costs were drawn.
 pub fn summary(c: &Comparison) -> Option<String> {
     let draws = c.uncertainty.iter().map(|e| e.sway.draws).max()?;
     let costs = c.uncertainty.iter().map(|e| e.sway.costs).max()?;
@@ -74,10 +74,7 @@ fn strongest(c: &Comparison) -> String {
     }
 }
 
-/// The paragraph of a load: a line for each figure that a cost moves beyond chance, or that not all draws agree on.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes a load's paragraph: a line for each figure that a cost moves beyond chance, or on which draws disagree.
 pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     let of = |e: &&DrawnEffect| {
@@ -106,7 +103,7 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     }
 }
 
-/// The line of a figure; `None` when no cost moves it beyond chance and all draws agree.
+/// The line of a figure; `None` if no cost moves it beyond chance and all draws agree.
 fn line(c: &Comparison, e: &DrawnEffect) -> Option<String> {
     let metric = crate::short(&e.metric, &e.workload);
     let unit =
@@ -135,7 +132,7 @@ fn mover(m: &Mover, shown: &dyn Fn(f64) -> String) -> String {
     format!("{} {:+.2}{ends}", m.cost.name, m.rho)
 }
 
-/// The effect of drawn costs on one value, for results that are no comparison.
+/// How drawn costs affect one value, for results that are not a comparison.
 pub fn of_one(sway: &Sway, unit: &str) -> String {
     let shown = |v: f64| value(v, unit);
     let movers: Vec<String> =

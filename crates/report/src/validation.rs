@@ -1,6 +1,6 @@
 //! The result of `schedlab validate`, as plain text and as Markdown.
 //!
-//! Every metric of the list is shown: judged metrics in a table, the others below it with the reason.
+//! Every metric of the list is shown: judged ones in a table, the others below it with the reason.
 
 use crate::markdown::plain;
 use crate::number::value;
@@ -11,9 +11,6 @@ use schedlab_compare::agreement::{
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
-///
-/// # Errors
-/// When the writer fails.
 pub fn text(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
         case_text(case, out)?;
@@ -65,7 +62,7 @@ fn case_text(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("  ", &line))
 }
 
-/// What wrong schedulers make of the case, and the metrics that all of them pass.
+/// How the case comes out under wrong schedulers, and the metrics that all of them pass.
 fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     if case.wrong.is_empty() {
         return Ok(());
@@ -79,7 +76,7 @@ fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("  decided by the workload: ", &decided.join(", ")))
 }
 
-/// The metrics that agree, whatever the scheduler.
+/// The metrics that agree under every scheduler.
 fn decided(case: &CaseResult) -> Vec<&str> {
     let all = case.wrong.len();
     let same = |m: &&JudgedMetric| all > 0 && m.verdict == Agreement::Agree && m.passed_by.len() == all;
@@ -112,8 +109,7 @@ fn shown(number: Option<f64>, row: &JudgedMetric) -> String {
     }
 }
 
-/// How far off the simulated value is; for distributions, which have no two numbers, the part of the values that lies
-/// elsewhere.
+/// How far off the simulated value is; for distributions, the part of the values that is elsewhere.
 fn off(pct: f64, row: &JudgedMetric) -> String {
     match row.simulated {
         None => format!("{}%", short(pct)),
@@ -137,7 +133,7 @@ fn triple(case: &CaseResult) -> String {
     }
 }
 
-/// The metrics that were not measured, grouped by reason, in the order of the list.
+/// The metrics that were not measured, by reason, in the list's order.
 fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in case.metrics.iter().filter(|m| m.verdict == Agreement::NotMeasured) {
@@ -150,7 +146,7 @@ fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     all
 }
 
-/// Notes on metrics that were judged.
+/// The notes on judged metrics.
 fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let judged = case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured);
     judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![&*m.metric]))).collect()
@@ -201,7 +197,7 @@ fn shares(name: &str, all: AgreementShare, discriminating: Option<Discriminating
     }
 }
 
-/// The agreement by trait of the cases. A trait with the same value in all cases tells nothing.
+/// The agreement by trait of the cases. A trait with one value in all cases is left out.
 fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     let varies = |name: &str| all.traits.iter().filter(|t| t.name == name).count() > 1;
     for row in all.traits.iter().filter(|t| varies(&t.name)) {
@@ -213,18 +209,12 @@ fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the summary and every case as Markdown tables.
-///
-/// # Errors
-/// When the writer fails.
 pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     overview(all, out)?;
     all.cases.iter().try_for_each(|case| one_markdown(case, out))
 }
 
-/// Writes the summary as Markdown tables: a row for each case, a row for each class. It stands in docs/fidelity.md.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the summary as Markdown tables: a row for each case, a row for each class. docs/fidelity.md has it.
 pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "| case | workload | machine | simulated | real | runs | agree | outcome |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
@@ -282,7 +272,7 @@ pub fn sentence(all: &Validation) -> String {
     )
 }
 
-/// A case in a row. A control also names the simulated machine, since its error may be the machine.
+/// A case in a row. A control also names the simulated machine, because that may be what is wrong.
 fn case_row(case: &CaseResult) -> String {
     let kernel = |s: &Option<CaseSide>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
     let (machine, runs) = case

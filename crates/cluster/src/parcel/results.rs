@@ -9,7 +9,7 @@ use super::{Maker, Parcel};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use schedlab_base::content_hash;
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::plan::Run;
 use schedlab_lab::validate::case::CASE_FILE;
@@ -76,7 +76,7 @@ pub fn write(parcel: &Parcel, store: &Store, file: &Path) -> Result<usize> {
         .map(|(cell, seed)| (parcel.cells[cell].hash.as_str(), Run { cell, seed }))
         .filter(|(hash, run)| store.get(hash, run.seed).is_some())
         .collect();
-    let mut beside = Beside::create(file)?;
+    let mut beside = TempFile::create(file)?;
     let failed = |e: std::io::Error| Error::io(file, "write", &e);
     let head = ResultsHead { schema: SCHEMA.to_owned(), version: parcel.version.clone(), runs: runs.len() };
     let mut out = BufWriter::new(&mut beside.file);

@@ -116,7 +116,7 @@ pub struct FigureRow(pub &'static str, pub &'static str, pub Better, pub &'stati
 pub struct Reading {
     /// The load, if the text has it ("2 groups").
     pub load: Option<String>,
-    /// Values by the names of [`Tool::figures`], in their units.
+    /// Values by the names of `Tool::figures`, in their units.
     pub values: FigureValues,
     /// The values of each repeat, if the tool repeats and prints each.
     pub repeats: Vec<FigureValues>,

@@ -3,7 +3,7 @@
 //! An arrival begins with a wakeup and ends when the thread blocks or exits. Its run time is the sum of its stays on a
 //! CPU in between, so preemption does not cut it in two. A wakeup before the recording, or a stay that is open at its
 //! end, is not an arrival; its time on a CPU counts all the same. Times are ns since the recording began. [`groups`]
-//! makes groups of threads, [`file`] rows of a background file.
+//! makes groups of threads, [`file()`] rows of a background file.
 
 mod groups;
 mod rows;

@@ -1,4 +1,4 @@
-//! Reasons as bars: how often each was given, for each variant beside the others.
+//! Reasons as bars: how often each was given, for each variant.
 
 use super::escape::escape;
 use super::{LoadGroup, colour};
@@ -9,7 +9,7 @@ use schedlab_trace::{BalanceReason, MoveReason, PlaceReason, SwitchReason};
 struct ReasonKind {
     title: &'static str,
     about: &'static str,
-    /// What stands before a reason's name in the name of its counter.
+    /// The part of a counter's name before the reason.
     prefix: &'static str,
     /// Names and sentences.
     rows: fn() -> Vec<(&'static str, &'static str)>,
@@ -50,7 +50,7 @@ const KINDS: &[ReasonKind] = &[
     },
 ];
 
-/// Rows that are shown: reasons beyond these are given less often.
+/// Rows shown; rarer reasons are left out.
 const MOST: usize = 14;
 
 /// All kinds that a run of the group reports.
@@ -58,7 +58,7 @@ pub fn all(group: &LoadGroup<'_>) -> String {
     KINDS.iter().map(|kind| of_kind(kind, group)).collect()
 }
 
-/// The counter's mean over the runs of a cell; `None`: no run has it.
+/// The counter's mean over the runs of a cell; `None` if no run has it.
 fn mean(runs: &[Record], counter: &str) -> Option<f64> {
     let all: Vec<f64> =
         runs.iter().filter_map(|r| r.found.counters.get(counter)).map(|n| *n as f64).collect();
@@ -101,10 +101,10 @@ fn of_kind(kind: &ReasonKind, group: &LoadGroup<'_>) -> String {
     )
 }
 
-/// A bar of that part of the longest, with its number.
+/// A bar: its part of the longest bar, and its number.
 fn bar(at: usize, value: f64, part: f64, share: f64) -> String {
     let share = if share.is_finite() { format!(" ({}%)", three(100.0 * share)) } else { String::new() };
-    // The longest leaves room for its number.
+    // The longest bar leaves space for its number.
     format!(
         "<div class=\"of {}\"><div class=\"bar\" style=\"width:{:.1}%\"></div><span>{}{share}</span></div>",
         colour(at),

@@ -1,4 +1,4 @@
-//! A curve for each variant: the value at each percentile, both scales logarithmic, so that the tail has room.
+//! A curve for each variant: the value at each percentile. Both scales are logarithmic, so that the tail has space.
 
 use super::escape::escape;
 use super::points::{CurvePoint, curve, nines};
@@ -22,7 +22,7 @@ const LABEL: f64 = 22.0;
 /// Percentiles with a tick.
 const TICKS: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// The figure of a series, whose values in each cell of the group are given; empty when there is nothing to draw.
+/// The figure of a series, given for each cell of the group; empty if there is nothing to draw.
 pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> String {
     let unit = series.iter().flatten().next().map_or("", Series::unit);
     let lines: Vec<(usize, Vec<CurvePoint>)> =

@@ -1,4 +1,4 @@
-//! Each load by itself: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
+//! Load by load: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
 
 use super::escape::escape;
 use super::points::{FEWEST, pooled};
@@ -7,7 +7,7 @@ use schedlab_base::counted;
 use schedlab_record::metric::of_program;
 use schedlab_record::{Record, Series};
 
-/// The series of stays on a CPU; those of the stays that ended for one reason begin so, too.
+/// The series of stays on a CPU. Names of stays that ended for one reason begin with it.
 const STAYS: &str = "slice";
 /// Series of a load that are drawn.
 const MOST: usize = 6;
@@ -59,7 +59,7 @@ pub(super) fn load(group: &LoadGroup<'_>) -> String {
     out
 }
 
-/// The series that some run of the group has, the program's own first.
+/// The series that some run of the group has; the program's own come first.
 fn names<'a>(group: &LoadGroup<'a>) -> Vec<&'a str> {
     let series = group.runs.iter().flatten().flat_map(|r| &r.found.series);
     let mut names: Vec<&str> = series.filter(|(_, s)| s.count() > 0).map(|(name, _)| name.as_str()).collect();
@@ -69,7 +69,7 @@ fn names<'a>(group: &LoadGroup<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The most values of a series that a variant has in all of its runs.
+/// The most values of a series that one variant has in all its runs.
 fn values(group: &LoadGroup<'_>, name: &str) -> u64 {
     let of =
         |runs: &Vec<Record>| runs.iter().filter_map(|r| r.found.series.get(name)).map(Series::count).sum();

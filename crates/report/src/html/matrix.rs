@@ -1,5 +1,5 @@
-//! The comparison: for each load a table with the metrics down and the variants across, the baseline first. Values,
-//! changes and verdicts are those of the form `table`.
+//! The comparison: for each load a table with metrics down and variants across, the baseline first. Values, changes and
+//! verdicts are the same as in the form `table`.
 
 use super::escape::escape;
 use super::{HtmlReport, LoadGroup, colour};
@@ -88,7 +88,7 @@ fn how(group: &LoadGroup<'_>) -> String {
     format!("{} {kernels}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
 }
 
-/// As [`LoadGroup::name`], with the computers where live runs were made on several.
+/// As [`LoadGroup::name`], with the computers of live runs if there were several.
 fn name(c: &Comparison, group: &LoadGroup<'_>) -> String {
     let first = group.cells.first().map(|cell| format!("{} {}", cell.workload, cell.load));
     format!("{} on {}", first.unwrap_or_default(), place(c, group.cells))
@@ -117,10 +117,10 @@ fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
     )
 }
 
-/// An interval says nothing if its ends are farther apart than this factor. Intervals of two or three runs often are.
+/// An interval says nothing if its ends differ by more than this factor, as with two or three runs.
 const WIDEST: f64 = 100.0;
 
-/// The interval under a change, per cent; one that tells nothing has its ends under the pointer only.
+/// The interval below a change, per cent. If it says nothing, its ends are shown under the pointer only.
 fn interval([low, high]: [f64; 2]) -> String {
     let ends = format!("{} to {}%", signed(low), signed(high));
     if 100.0 + high > WIDEST * (100.0 + low) {
@@ -129,7 +129,7 @@ fn interval([low, high]: [f64; 2]) -> String {
     format!("<small>{ends}</small>")
 }
 
-/// A change with its mark; its interval and p-value under it.
+/// A change with its mark; its interval and p-value are below it.
 fn verdict(row: &ComparisonRow) -> String {
     let change = row.change_pct.map_or_else(|| "new".to_owned(), change);
     let interval = row.ci95_pct.map_or_else(String::new, interval);

@@ -1,8 +1,8 @@
-//! The report: one HTML file without network, for a browser, a phone or paper.
+//! The report: one HTML file that needs no network, for a browser, a phone or paper.
 //!
 //! [`page`] writes it from a comparison, the records of its cells and, where runs could be made again, their strips.
-//! Tables and charts are HTML and SVG from here; the strips are data that `strips.js` draws. The same input gives the
-//! same bytes: the page has no date of its own, only those of the runs.
+//! Tables and charts are HTML and SVG; the strips are data that `strips.js` draws. The same input gives the same bytes:
+//! the page's only dates are those of the runs.
 
 mod balance;
 mod bars;
@@ -37,22 +37,22 @@ pub struct HtmlReport<'a> {
     pub command: &'a str,
     /// The version of schedlab that made it.
     pub version: &'a str,
-    /// When the first and the last of the runs were stored, UTC; empty: not known.
+    /// When the first and the last of the runs were stored, UTC; empty if unknown.
     pub made: (String, String),
     pub comparison: &'a Comparison,
     /// The runs of each of its cells.
     pub runs: &'a [Vec<Record>],
-    /// The command line that makes each cell's runs anew, where one does.
+    /// The command line that makes each cell's runs again, if there is one.
     pub again: &'a [Option<String>],
     /// The runs whose CPUs are shown over time: none, one or two.
     pub shown: &'a [ShownRun<'a>],
-    /// Why no strips, or no others, are shown.
+    /// Why no strips, or no more strips, are shown.
     pub strip_notes: &'a [String],
 }
 
 /// A run whose CPUs are shown over time.
 pub struct ShownRun<'a> {
-    /// Its cell, as a place in the comparison's list.
+    /// Index of its cell in the comparison.
     pub cell: usize,
     pub record: &'a Record,
     /// Its CPUs over time.
@@ -95,7 +95,7 @@ fn colour(at: usize) -> String {
     }
 }
 
-/// The colours of a group's variants, by name.
+/// The key of a group's colours.
 fn key(cells: &[Cell]) -> String {
     let one = |(at, cell): (usize, &Cell)| {
         format!("<span class=\"{}\"><i></i>{}</span>", colour(at), escape::escape(&cell.variant))

@@ -1,4 +1,4 @@
-//! What the runs were made on, what to beware of, and how to make them again.
+//! What the runs were made on, what to beware of, and how to make the runs again.
 
 use super::HtmlReport;
 use super::escape::escape;
@@ -30,7 +30,7 @@ pub fn environment(report: &HtmlReport<'_>) -> String {
     out + "</tbody></table></div>\n</section>\n"
 }
 
-/// Facts about machines and surroundings, each with its different values.
+/// Facts about machines and environments, each with its different values.
 fn facts(report: &HtmlReport<'_>) -> Vec<(String, Vec<String>)> {
     let runs = || report.runs.iter().flatten();
     let mut facts: Vec<(String, Vec<String>)> = Vec::new();

@@ -11,7 +11,6 @@ const CURVES: &str = include_str!("curves.js");
 const PIXELS: &str = include_str!("pixels.js");
 const STRIPS: &str = include_str!("strips.js");
 
-/// The whole file.
 pub fn page(report: &HtmlReport<'_>) -> String {
     let mut out = head(report.title);
     out += &top(report);
@@ -27,7 +26,7 @@ pub fn page(report: &HtmlReport<'_>) -> String {
     out + "</body></html>\n"
 }
 
-/// The file up to the begin of its content. Nothing may be loaded, from anywhere.
+/// The file up to its content. Nothing may be loaded from anywhere.
 pub fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\

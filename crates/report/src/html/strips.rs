@@ -14,7 +14,7 @@ use serde_json::{Value, json as object};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Waits that can be clicked, of each run.
+/// How many waits of each run can be clicked.
 pub const WAITS: usize = 20;
 
 pub fn section(report: &HtmlReport<'_>) -> String {
@@ -80,7 +80,7 @@ fn name(report: &HtmlReport<'_>, shown: &ShownRun<'_>) -> String {
     format!("{}, {} {}, seed {}", cell.variant, cell.workload, cell.load, shown.record.seed)
 }
 
-/// How much of the run is there, and how long it was not work-conserving.
+/// How exactly the run is shown, and how long it was not work-conserving.
 fn shown_as(report: &HtmlReport<'_>, shown: &ShownRun<'_>) -> String {
     let s = shown.strips;
     let data = match s.bin {
@@ -131,11 +131,11 @@ fn data(report: &HtmlReport<'_>) -> Value {
     })
 }
 
-/// Numbers of colours: a group or a task has the same in every run, wherever it stands there.
+/// Numbers of colours: a group or a task has the same in every run, whatever its position.
 #[derive(Default)]
 struct Hues<'a> {
     groups: BTreeMap<&'a str, usize>,
-    /// By name, and how many tasks of the run before it have the same.
+    /// By name, and by the number of earlier tasks in the run with that name.
     tasks: BTreeMap<(&'a str, usize), usize>,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Hues<'a> {
         let next = self.groups.len();
         *self.groups.entry(name).or_insert(next)
     }
-    /// The numbers of a run's tasks.
+    /// The colour numbers of a run's tasks.
     fn of_tasks(&mut self, names: &'a [TaskName]) -> Vec<usize> {
         let mut before: BTreeMap<&str, usize> = BTreeMap::new();
         let mut number = |name: &'a TaskName| {
@@ -197,7 +197,7 @@ fn run<'a>(report: &HtmlReport<'a>, shown: &ShownRun<'a>, hues: &mut Hues<'a>) -
     })
 }
 
-/// A group; the machine's own tasks have one colour.
+/// A group as JSON; all tasks of the machine have one colour.
 fn of_group<'a>((name, background): (&'a str, bool), hues: &mut Hues<'a>) -> Value {
     let hue = (!background).then(|| hues.group(name));
     object!({ "name": name, "background": background, "hue": hue })

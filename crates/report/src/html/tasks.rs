@@ -1,4 +1,4 @@
-//! Tasks: what each group of tasks, and each single one, got in the first run of each variant.
+//! Tasks: what each group of tasks, and each task, got in the first run of each variant.
 
 use super::LoadGroup;
 use super::escape::escape;
@@ -6,7 +6,7 @@ use crate::number::{count, duration};
 use schedlab_record::TaskAccount;
 use schedlab_record::accounts::{groups, of_group};
 
-/// Single tasks that are listed.
+/// How many tasks are listed.
 const MOST: usize = 100;
 
 /// Sums over tasks.
@@ -48,7 +48,7 @@ impl Sum {
 const HEADS: &str = "<th class=\"num\">CPU time</th><th class=\"num\">mean slice</th><th class=\"num\">voluntary</th>\
                      <th class=\"num\">involuntary</th><th class=\"num\">migrations</th>";
 
-/// The tables; empty when no run has accounts.
+/// The tables; empty if no run has accounts.
 pub fn tables(group: &LoadGroup<'_>) -> String {
     let firsts: Vec<(String, u64, &[TaskAccount])> = group
         .cells

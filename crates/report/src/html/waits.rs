@@ -1,4 +1,4 @@
-//! The longest waits of the runs whose CPUs are shown, each with a button that goes to its place there.
+//! The longest waits of the runs whose CPUs are shown, each with a button that shows its place there.
 
 use super::escape::escape;
 use super::strips::WAITS;

@@ -1,7 +1,7 @@
 //! The data of a plot, taken from a comparison: the swept number, the lines, and their points.
 //!
-//! Sweeps are recognised by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs
-//! can be plotted like an experiment.
+//! The names of cells show the sweeps ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs can be
+//! plotted like an experiment.
 
 use crate::number::value;
 use crate::{published, short};
@@ -38,16 +38,15 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// The whole plot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlotData {
-    /// The swept parameter and its unit; `None` for bars, whose places are `groups`.
+    /// The swept parameter and its unit; `None` for bars, which are at `groups`.
     pub swept: Option<(String, &'static str)>,
     pub groups: Vec<String>,
     pub panels: Vec<Panel>,
 }
 
-/// A cell's names, taken apart into fixed and swept parts.
+/// A cell's names, split into fixed and swept parts.
 struct CellNames {
     /// Workload, machine, load, variant, and how its runs were made.
     fixed: Vec<String>,
@@ -72,7 +71,7 @@ fn parts(cell: &Cell) -> CellNames {
     all
 }
 
-/// A swept value as a number: in ns when it is a time.
+/// A swept value as a number; times in ns.
 fn number(text: &str) -> Option<(f64, &'static str)> {
     match text.parse::<f64>() {
         Ok(n) => Some((n, "")).filter(|(n, _)| n.is_finite()),
@@ -121,7 +120,7 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// The data to plot of a comparison, workload by workload: a parameter of one workload is not an axis for another one.
+/// The data to plot, by workload: a parameter of one workload is not an axis for another one.
 pub fn by_workload(c: &Comparison) -> Vec<PlotData> {
     let mut workloads: Vec<&str> = Vec::new();
     for cell in &c.cells {
@@ -149,8 +148,8 @@ pub fn of(c: &Comparison) -> PlotData {
     let swept = axis(&all);
     let telling: Vec<bool> =
         (0..5).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
-    // With a sweep, everything but the swept number names the line. Without one, the variant gives a bar's colour, and
-    // the rest its place.
+    // With a sweep, everything except the swept number names the line. Without one, the variant sets a bar's colour
+    // and the rest its group.
     let words = |p: &CellNames, of: &[usize]| {
         let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
         fixed.collect::<Vec<String>>()

@@ -1,6 +1,6 @@
-//! Plots of comparisons: one panel for each metric, which shows it against the swept number. Each combination of
-//! variant and all else that differs is a line, with 95 % intervals of the mean over runs. Without a sweep there are
-//! bars for loads and variants.
+//! Plots of comparisons: one panel for each metric, which shows it over the swept number. Each combination of variant
+//! and other differences is a line, with 95 % intervals of the mean over runs. Without a sweep, there are bars for
+//! loads and variants.
 
 mod axis;
 mod data;
@@ -31,7 +31,7 @@ const LABEL: f64 = 13.0;
 /// Least width of a bar, and of a group with its labels.
 const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
-/// Colours that people with colour blindness can tell apart, too (after Okabe and Ito).
+/// Colours that people with colour blindness can distinguish, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
 /// Rounds of [`COLORS`] that are easy to distinguish: as they are, lighter, darker.
 const ROUNDS: usize = 3;
@@ -55,7 +55,7 @@ impl PlotFile {
     /// The form for a file's name.
     ///
     /// # Errors
-    /// When the name ends in neither.
+    /// When the name has another extension.
     pub fn of(file: &Path) -> Result<PlotFile> {
         match file.extension().and_then(|e| e.to_str()) {
             Some("svg") => Ok(PlotFile::Svg),
@@ -66,7 +66,7 @@ impl PlotFile {
     }
 }
 
-/// The bytes of a plot.
+/// Draws a plot.
 ///
 /// # Errors
 /// When the comparison has no measured metric, or too many metrics.
@@ -87,7 +87,7 @@ pub fn plot(comparison: &Comparison, kind: PlotFile) -> Result<Vec<u8>> {
     }
 }
 
-/// The names of lines, in the order of their first appearance. The place of a name decides its colour.
+/// The names of lines, in order of first appearance. A name's index sets its colour.
 fn names(data: &[PlotData]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for line in data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines) {
@@ -98,7 +98,7 @@ fn names(data: &[PlotData]) -> Vec<&str> {
     all
 }
 
-/// The colour of the line or bar of that number. No two of the first 24 are equal.
+/// The colour of a line or bar by its index. The first 24 are all different.
 fn color(at: usize) -> u32 {
     let base = COLORS[at % COLORS.len()];
     let mixed = |with: u32, share: u32| {
@@ -132,7 +132,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Makes the drawing wide enough for all groups of bars, and high enough for their whole labels.
+    /// Makes the drawing wide enough for all groups of bars, and tall enough for their labels.
     fn of(data: &PlotData, bars: usize) -> Frame {
         let groups = data.groups.len();
         let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;
@@ -147,7 +147,7 @@ impl Frame {
     fn panel(&self) -> f64 {
         TOP + INNER + self.bottom
     }
-    /// Where the axes end at the right.
+    /// Where the axes end on the right.
     fn right(&self) -> f64 {
         self.width - RIGHT
     }

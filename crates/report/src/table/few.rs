@@ -1,5 +1,5 @@
-//! A table in which no row can show a change, because cells have too few runs: it says so first, and a long one is a
-//! line for each load.
+//! Tables in which no row can show a change, because cells have too few runs. The table says so first; a long one is
+//! shortened to a line for each load.
 
 use super::limit::ROWS;
 use super::notes;
@@ -13,8 +13,8 @@ use schedlab_compare::comparison::{Cell, FEW_RUNS};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
-/// The line that stands first; `None` where some row can show a change. Short tables of single runs compare nothing,
-/// and need no line.
+/// The table's first line; `None` if some row can show a change. Short tables of single runs compare nothing and need
+/// no such line.
 pub fn note(c: &Comparison) -> Option<String> {
     let needed = c.runs_needed?;
     let runs = c.cells.iter().map(|cell| cell.runs).min().filter(|runs| *runs > 1 || is_long(c))?;
@@ -25,7 +25,7 @@ pub fn note(c: &Comparison) -> Option<String> {
     ))
 }
 
-/// Whether the line at a table's head says what this warning would say at its end.
+/// Whether the first line already says what this warning would say at the end.
 pub fn is_said(c: &Comparison, code: &str) -> bool {
     code == FEW_RUNS && note(c).is_some()
 }
@@ -34,12 +34,12 @@ fn is_long(c: &Comparison) -> bool {
     c.comparisons.len() > ROWS
 }
 
-/// Whether a table is long, and no row of it can show a change.
+/// Whether a table is long and no row of it can show a change.
 pub fn is_hopeless(c: &Comparison) -> bool {
     c.runs_needed.is_some() && is_long(c)
 }
 
-/// The table of such a comparison in short: a line for each load, with the numbers of its rows.
+/// The shortened table: a line for each load, with the numbers of its rows.
 pub struct Short;
 
 impl Exporter for Short {

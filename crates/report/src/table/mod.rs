@@ -1,8 +1,8 @@
-//! The default: plain text of at most 78 columns that pastes into mail, a matrix for each load with a row for each
-//! metric and a column for each variant.
+//! The default form: plain text of at most 78 columns, fit for mail. A matrix for each load has a row for each metric
+//! and a column for each variant.
 //!
-//! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
-//! `detail`; the legend says so.
+//! A cell has the value, the change and its verdict. The form `detail` adds spread, interval and power, as the legend
+//! says.
 
 pub mod few;
 pub mod limit;
@@ -21,7 +21,6 @@ use schedlab_compare::comparison::{BaselineFit, Cell};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Table;
 
 impl Exporter for Table {
@@ -54,7 +53,7 @@ impl Exporter for Table {
     }
 }
 
-/// The paragraph on the model's own uncertainty.
+/// Writes the paragraph on the model's own uncertainty.
 fn uncertain(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     uncertainty::summary(c).map_or(Ok(()), |text| writeln!(out, "{}", wrap("", &text)))
 }
@@ -79,7 +78,7 @@ fn top(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if lines.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
-/// A cell's parameters: only those that all cells of its workload share, or only the others.
+/// A cell's parameters: those that all cells of its workload share (`shared`), or the others.
 fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     let everywhere = |name: &String, v: &Value| {
         c.cells.iter().filter(|o| o.workload == cell.workload).all(|o| o.params.get(name) == Some(v))
@@ -90,8 +89,7 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     Value::Object(some)
 }
 
-/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where it does not fit in
-/// one.
+/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines if it is too long for one.
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = match (fewest, most) {
@@ -126,7 +124,7 @@ fn nearness(c: &Comparison, fit: &BaselineFit) -> String {
     )
 }
 
-/// The load that fits best, where there is a choice, and how far the next one is behind.
+/// The load that fits best, if there is a choice, and how far behind the next one is.
 fn best(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut fits: Vec<&BaselineFit> = c.fits.iter().collect();
     fits.sort_by(|a, b| a.order(b));

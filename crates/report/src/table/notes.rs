@@ -1,4 +1,4 @@
-//! The notes below the matrices: why metrics are missing, where the runs lie, and the legend.
+//! The notes below the matrices: why metrics are missing, where the runs are, and the legend.
 
 use crate::heading::against;
 use crate::legend;
@@ -41,7 +41,7 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the runs lie: the store, and the command that lists each cell's folder.
+/// Where the runs are: the store, and the command that lists each cell's folder.
 pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut stores: Vec<String> = Vec::new();
     for folder in c.cells.iter().flat_map(|cell| &cell.folders) {

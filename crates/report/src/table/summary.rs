@@ -11,7 +11,7 @@ const FEW: usize = 8;
 /// The most rows that are named.
 const NAMED: usize = 8;
 
-/// "3 of 24 rows changed: ...", with the rows' names; `None` where there are few rows, or no row could be judged.
+/// "3 of 24 rows changed: ...", with the rows' names; `None` if there are few rows, or none could be judged.
 pub fn of(c: &Comparison) -> Option<String> {
     let rows = &c.comparisons;
     if rows.len() <= FEW || c.cells.iter().all(|cell| cell.runs == 1) {
@@ -36,7 +36,8 @@ pub fn of(c: &Comparison) -> Option<String> {
     Some(format!("{} of {} changed{names}{rest}.", changed.len(), schedlab_base::counted(rows.len(), "row")))
 }
 
-/// "2x24 first-idle latency.p99 -99% (better)": of backend, machine, workload and load only those in which rows differ.
+/// "2x24 first-idle latency.p99 -99% (better)". Backend, machine, workload and load are named only if rows differ in
+/// them.
 fn name(c: &Comparison, row: &ComparisonRow) -> String {
     let differs = |of: fn(&ComparisonRow) -> &str| c.comparisons.iter().any(|r| of(r) != of(row));
     let places: [fn(&ComparisonRow) -> &str; 4] =
