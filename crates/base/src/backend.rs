@@ -51,6 +51,32 @@ impl Serialize for Backend {
     }
 }
 
+/// What the time of a guest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestMode {
+    /// Instructions, all of the guest's CPUs in turns: the same run gives the same events.
+    Deterministic,
+    /// The host's time.
+    RealTime,
+}
+
+impl GuestMode {
+    /// Its word in options, records and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GuestMode::Deterministic => "deterministic",
+            GuestMode::RealTime => "real-time",
+        }
+    }
+}
+
+impl fmt::Display for GuestMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Where a record is from. Sorted by its word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {

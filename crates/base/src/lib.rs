@@ -51,7 +51,7 @@ pub mod version;
 pub mod wrap;
 
 pub use arena::{Arena, Id};
-pub use backend::{Backend, Origin};
+pub use backend::{Backend, GuestMode, Origin};
 pub use count::{counted, one_or, things};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};

@@ -1,4 +1,4 @@
-//! Rows of text, written without the machinery of formats, in which outputs with millions of rows spent half their time.
+//! Rows of text, written without the machinery of formats: outputs with millions of rows spent half their time in it.
 //!
 //! A row is a sequence of bytes. A writer prepares repeated names once, with `format!`, and appends them as text.
 

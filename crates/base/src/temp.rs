@@ -17,7 +17,8 @@ pub const ENDING: &str = ".tmp";
 /// Nothing younger than this counts as left over: a writer takes its lock long before.
 pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 
-/// A folder under a temporary name. It is removed when dropped, unless [`TempFolder::rename_to`] has given it its place.
+/// A folder under a temporary name. It is removed when dropped, unless [`TempFolder::rename_to`] has put it in its
+/// place.
 #[derive(Debug)]
 pub struct TempFolder {
     /// Where it is.
@@ -79,8 +80,8 @@ fn is_written_into(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays a link; the file
-/// that it names is written. Into a device or a pipe the content is written as it is.
+/// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays a link; the
+/// file that it names is written. Into a device or a pipe the content is written as it is.
 ///
 /// # Errors
 /// When the disk does not take it; nothing is left then.

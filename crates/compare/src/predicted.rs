@@ -131,6 +131,11 @@ impl MeanMove {
         let pct = change_pct(&values).ok_or("it is 0 before the change")?;
         Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
+    /// The 95 % interval of the change, per cent. No row of the list can be negative, so none falls by more than 100 %.
+    pub(crate) fn interval(&self) -> Option<[f64; 2]> {
+        let half = self.half?;
+        Some([(self.pct - half).max(-100.0), self.pct + half])
+    }
     /// Whether one of the means is at least `least`.
     pub(crate) fn reaches(&self, least: f64) -> bool {
         self.means.iter().any(|m| *m >= least)
@@ -174,7 +179,7 @@ fn predict_row(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, boo
         load: place.load.clone(),
         metric: row.name.to_owned(),
         real_pct,
-        real_ci95_pct: [real_pct - half, real_pct + half],
+        real_ci95_pct: real.interval()?,
         simulated_pct,
         same_sign: (real_pct.abs() > half).then_some(same_sign),
         agrees,
@@ -248,6 +253,15 @@ mod tests {
         assert_eq!(predictions([101, 100, 99, 100], 111), Predictions::default());
         let noisy = predictions([60, 250, 90, 200], 160);
         assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
+    }
+
+    #[test]
+    fn an_interval_ends_at_all_of_it() {
+        let fallen = MeanMove { means: [10.0, 1.0], pct: -90.0, half: Some(25.0) };
+        assert_eq!(fallen.interval(), Some([-100.0, -65.0]));
+        let risen = MeanMove { means: [1.0, 10.0], pct: 900.0, half: Some(25.0) };
+        assert_eq!(risen.interval(), Some([875.0, 925.0]));
+        assert_eq!(MeanMove { half: None, ..risen }.interval(), None);
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn guest_facts(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
         ("vm.image", setup.image),
         ("vm.llc_balancing", if setup.llc_balancing_off { "off".to_owned() } else { String::new() }),
         ("vm.memory_mb", setup.memory_mb.to_string()),
-        ("vm.mode", setup.mode),
+        ("vm.mode", setup.mode.to_string()),
         ("vm.qemu", setup.qemu),
         ("vm.threads", qemu::threads(guest, cpus, qemu::host_cpus()).name().to_owned()),
         ("vm.vcpus", cpus.to_string()),

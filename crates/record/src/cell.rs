@@ -5,7 +5,7 @@
 
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
-use schedlab_base::{Backend, Origin};
+use schedlab_base::{Backend, GuestMode, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct GuestSetup {
     /// Hash of the kernel image's bytes.
     pub image: String,
-    /// "deterministic" or "real-time".
-    pub mode: String,
+    pub mode: GuestMode,
     /// Version of QEMU.
     pub qemu: String,
     /// The accelerator that executes the guest's instructions: "tcg" or "kvm".
@@ -229,7 +228,7 @@ mod tests {
     fn only_a_guest_whose_llc_balancing_is_switched_off_says_so() {
         let setup = GuestSetup {
             image: "0".into(),
-            mode: "real-time".into(),
+            mode: GuestMode::RealTime,
             qemu: "10.0".into(),
             accelerator: "tcg".into(),
             memory_mb: 1024,

@@ -9,7 +9,7 @@
 
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
-use schedlab_base::{Backend, Error, Origin, Result, Spot, input, temp};
+use schedlab_base::{Backend, Error, GuestMode, Origin, Result, Spot, input, temp};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -29,8 +29,6 @@ pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
 const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
 /// The schema of every record, without its number.
 const RECORD_SCHEMA_OF: &str = "schedlab/record/";
-/// The mode of guests whose time counts instructions, as the guest crate names it.
-const VIRTUAL_TIME: &str = "deterministic";
 /// Digits of a cell's name.
 pub const CELL_DIGITS: usize = 32;
 
@@ -78,7 +76,7 @@ pub struct RunHead {
 
 #[derive(Clone, Debug, Deserialize)]
 struct GuestHead {
-    mode: String,
+    mode: GuestMode,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -128,7 +126,7 @@ impl RunHead {
     }
     /// Whether it was measured in real time, on a host or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
-        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
+        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic)
     }
 }
 
@@ -397,12 +395,16 @@ mod tests {
         assert_eq!(differing(Backend::Vm, crate::WATCHING), "");
         let newer = |model: u32| RunHead { model, ..head.clone() }.is_newer();
         assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
-        let live = |backend: Backend, mode: Option<&str>| {
-            let guest = mode.map(|mode| GuestHead { mode: mode.into() });
+        let live = |backend: Backend, mode: Option<GuestMode>| {
+            let guest = mode.map(|mode| GuestHead { mode });
             RunHead { backend: backend.into(), guest, ..head.clone() }.is_live()
         };
-        assert!(live(Backend::Host, None) && live(Backend::Vm, Some("real-time")) && live(Backend::Vm, None));
-        assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(VIRTUAL_TIME)));
+        assert!(
+            live(Backend::Host, None)
+                && live(Backend::Vm, Some(GuestMode::RealTime))
+                && live(Backend::Vm, None)
+        );
+        assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(GuestMode::Deterministic)));
         let other = RunHead { schema: "schedlab/record/0".into(), ..head };
         assert!(!other.is_newer());
         assert!(other.outdated().unwrap().contains("schedlab/record/0"));

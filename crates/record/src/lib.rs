@@ -190,6 +190,22 @@ pub struct Record {
 }
 
 impl Record {
+    /// Reads a record of this version from its JSON.
+    ///
+    /// # Errors
+    /// When the bytes are not the JSON of one.
+    pub fn from_json(bytes: &[u8]) -> serde_json::Result<Record> {
+        serde_json::from_slice(bytes)
+    }
+    /// The record's JSON, as the store writes it, with a newline at the end.
+    ///
+    /// # Errors
+    /// When it can't be written as JSON.
+    pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        let mut json = serde_json::to_vec(self)?;
+        json.push(b'\n');
+        Ok(json)
+    }
     /// How closely a live run was watched. Records of 0.1 name events only; their other runs had counters.
     /// `None` for simulated runs and other tools' output.
     pub fn watched(&self) -> Option<Observe> {

@@ -171,9 +171,9 @@ impl Store {
         let cell = self.root.join(cell_hash);
         let _emptied = Emptied(&cell);
         let temp = folder_in(&cell)?;
-        let mut json = serde_json::to_vec(record)
+        let json = record
+            .to_json()
             .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
-        json.push(b'\n');
         for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
             write_synced(&temp.path.join(name), content)?;
         }

@@ -14,6 +14,8 @@ use std::io::{self, Write};
 /// Names are not shortened below this many characters.
 const LEAST: usize = 6;
 const GAP: usize = 2;
+/// The head of the column with the backends.
+const BACKEND: &str = "on";
 /// Columns that are left out for want of space, in this order.
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
 /// How many figures in which neighbours differ are named.
@@ -21,20 +23,37 @@ const MOST_NAMED: usize = 4;
 /// A figure with longer values is listed by name only.
 const LONGEST_VALUE: usize = 30;
 
-/// A column: its head, its texts, its side, and whether it holds names, which may be shortened.
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ColumnKind {
+    /// Names, which may be shortened.
+    Names,
+    /// Other texts.
+    Texts,
+    /// Numbers, on the right.
+    Numbers,
+}
+
+/// A column: its head and its texts.
 struct Column {
     head: &'static str,
+    kind: ColumnKind,
     cells: Vec<String>,
-    right: bool,
-    name: bool,
     /// The most characters that a text takes.
     most: usize,
 }
 
 impl Column {
-    fn new(head: &'static str, cells: Vec<String>, right: bool, name: bool) -> Column {
+    fn new(kind: ColumnKind, head: &'static str, cells: Vec<String>) -> Column {
         let longest = cells.iter().map(|c| width(c)).max().unwrap_or(0);
-        Column { head, most: longest.max(head.len()), cells, right, name }
+        Column { head, kind, most: longest.max(head.len()), cells }
+    }
+    fn has_names(&self) -> bool {
+        self.kind == ColumnKind::Names
+    }
+    /// Whether it may be left out if all cells have the same.
+    fn may_be_common(&self) -> bool {
+        self.has_names() || self.head == BACKEND
     }
     fn least(&self) -> usize {
         LEAST.max(self.head.len())
@@ -84,9 +103,9 @@ pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     }
     let gone = fit(&mut columns);
     let line = |of: &dyn Fn(&Column) -> String| {
-        let words = columns.iter().map(|c| match c.right {
-            true => format!("{:>w$}", of(c), w = c.most),
-            false => format!("{:<w$}", of(c), w = c.most),
+        let words = columns.iter().map(|c| match c.kind {
+            ColumnKind::Numbers => format!("{:>w$}", of(c), w = c.most),
+            ColumnKind::Names | ColumnKind::Texts => format!("{:<w$}", of(c), w = c.most),
         });
         words.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
@@ -132,13 +151,14 @@ fn differences(group: &[ListedCell]) -> String {
 fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let digits = digits(cells);
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
-    let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), false, true);
+    let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Names, head, all(of));
     let word = |of: fn(&schedlab_compare::runs::CellSubject) -> &str| {
         move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
-    let plain = |head, right, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), right, false);
+    let text = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Texts, head, all(of));
+    let number = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Numbers, head, all(of));
     vec![
-        plain("cell", false, &|c| c.held.name.chars().take(digits).collect::<String>() + mark(c)),
+        text("cell", &|c| c.held.name.chars().take(digits).collect::<String>() + mark(c)),
         name("experiment", &|c| {
             if c.experiments.is_empty() { "-".to_owned() } else { c.experiments.join("+") }
         }),
@@ -146,11 +166,11 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
         name("load", &word(|o| &o.load)),
         name("variant", &word(|o| &o.variant)),
         name("machine", &word(|o| &o.machine)),
-        plain("on", false, &word(|o| o.backend.name())),
+        text(BACKEND, &word(|o| o.backend.name())),
         name("kernel", &word(|o| &o.kernel)),
-        plain("runs", true, &|c| c.seeds.len().to_string()),
-        plain("when (UTC)", false, &|c| c.made.clone()),
-        plain("size", true, &|c| size(c.size_bytes)),
+        number("runs", &|c| c.seeds.len().to_string()),
+        text("when (UTC)", &|c| c.made.clone()),
+        number("size", &|c| size(c.size_bytes)),
     ]
 }
 
@@ -167,12 +187,12 @@ fn mark(c: &ListedCell) -> &'static str {
 fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     let mut common = Vec::new();
     let same = |c: &Column| c.cells.windows(2).all(|w| w[0] == w[1]);
-    for c in columns.iter().filter(|c| (c.name || c.head == "on") && same(c)) {
+    for c in columns.iter().filter(|c| c.may_be_common() && same(c)) {
         if c.cells[0] != "-" && c.cells[0] != "?" {
             common.push(format!("{} {}", c.head, c.cells[0]));
         }
     }
-    columns.retain(|c| !((c.name || c.head == "on") && same(c)));
+    columns.retain(|c| !(c.may_be_common() && same(c)));
     common
 }
 
@@ -183,10 +203,7 @@ fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     let mut going = GOING.iter();
     loop {
         if let Some(short) = shortened(columns) {
-            columns
-                .iter_mut()
-                .zip(short)
-                .for_each(|(c, cells)| *c = Column::new(c.head, cells, c.right, c.name));
+            columns.iter_mut().zip(short).for_each(|(c, cells)| *c = Column::new(c.kind, c.head, cells));
             return gone;
         }
         let Some(head) = going.next() else { break };
@@ -196,7 +213,7 @@ fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
         }
     }
     while total(columns.iter().map(|c| c.most)) > WIDTH {
-        let wide = columns.iter_mut().filter(|c| c.name && c.most > c.least()).max_by_key(|c| c.most);
+        let wide = columns.iter_mut().filter(|c| c.has_names() && c.most > c.least()).max_by_key(|c| c.most);
         let Some(wide) = wide else { break };
         wide.most -= 1;
     }
@@ -213,7 +230,7 @@ fn shortened(columns: &[Column]) -> Option<Vec<Vec<String>>> {
     let mut short: Vec<(usize, Vec<String>)> = columns.iter().map(|c| (c.most, c.cells.clone())).collect();
     let mut stuck = vec![false; columns.len()];
     while total(short.iter().map(|(most, _)| *most)) > WIDTH {
-        let may = |i: &usize| columns[*i].name && !stuck[*i] && short[*i].0 > columns[*i].least();
+        let may = |i: &usize| columns[*i].has_names() && !stuck[*i] && short[*i].0 > columns[*i].least();
         let at = (0..columns.len()).filter(may).max_by_key(|i| short[*i].0)?;
         match columns[at].shortened(short[at].0 - 1) {
             Some(cells) => short[at] = (short[at].0 - 1, cells),

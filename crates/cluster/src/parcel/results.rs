@@ -271,8 +271,7 @@ fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
     }
     let at = files.iter().position(|(n, _)| n == RECORD_FILE).ok_or(format!("{name} has no record"))?;
     let (_, json) = files.remove(at);
-    let record: Record =
-        serde_json::from_slice(&json).map_err(|e| format!("{name}: not a whole record: {e}"))?;
+    let record = Record::from_json(&json).map_err(|e| format!("{name}: not a whole record: {e}"))?;
     if record.model != version_of(&record.backend) {
         return Err(format!("{name}: the record is of version {}", record.model));
     }
@@ -280,8 +279,7 @@ fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
         return Err(format!("{name}: the record is that of run {}/{}", cell_hash(&record), record.seed));
     }
     // The store writes the record by itself, and what it writes must be what came.
-    let mut own = serde_json::to_vec(&record).map_err(|e| format!("{name}: {e}"))?;
-    own.push(b'\n');
+    let own = record.to_json().map_err(|e| format!("{name}: {e}"))?;
     if own != json {
         return Err(format!("{name}: the record is not written as this version writes it"));
     }

@@ -86,7 +86,7 @@ impl MustMove {
             false => Err(format!("less than {} before and after", row.enough)),
         };
         let (real, simulated) = (place.real(row).and_then(enough), place.simulated(row).and_then(enough));
-        let interval = real.as_ref().ok().and_then(|m| Some([m.pct - m.half?, m.pct + m.half?]));
+        let interval = real.as_ref().ok().and_then(MeanMove::interval);
         let predicts = simulated.as_ref().ok().and_then(|m| Some((m.pct, m.half?)));
         let real_pct = real.as_ref().ok().map(|m| m.pct);
         let simulated_pct = simulated.as_ref().ok().map(|m| m.pct);

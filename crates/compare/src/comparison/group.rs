@@ -1,7 +1,7 @@
 //! Groups of cells: which runs belong together, and how variants are named beside others.
 
 use super::computers;
-use schedlab_base::{Backend, Origin, Warning};
+use schedlab_base::{Backend, GuestMode, Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Computer, Observe, Record};
 
@@ -31,14 +31,14 @@ pub fn named(cells: &[CellRuns<'_>], name: &str) -> Option<usize> {
 }
 
 /// The key that all variants of a load share.
-fn group_key(r: &Record) -> (&Origin, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
+fn group_key(r: &Record) -> (&Origin, Option<GuestMode>, &str, &str, &str, String, Vec<&Span>) {
     let spans = r.drawn.iter().map(|d| &d.span).collect();
     (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }
 
 /// The mode of a guest's time. Figures of different modes do not compare.
-pub fn mode(r: &Record) -> Option<&str> {
-    r.guest.as_ref().map(|g| g.mode.as_str())
+pub fn mode(r: &Record) -> Option<GuestMode> {
+    r.guest.as_ref().map(|g| g.mode)
 }
 
 fn same_cell(a: &Record, b: &Record) -> bool {

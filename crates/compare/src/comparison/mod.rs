@@ -443,7 +443,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     let params = params_in_words(&r.workload, &r.spec);
     Cell {
         backend: r.backend.clone(),
-        mode: group::mode(r).map(str::to_owned),
+        mode: group::mode(r),
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),

@@ -3,7 +3,7 @@
 use super::CellComputer;
 use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
-use schedlab_base::{Backend, Origin, Warning};
+use schedlab_base::{Backend, GuestMode, Origin, Warning};
 use schedlab_record::Published;
 use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
@@ -108,9 +108,9 @@ pub struct CountedWarning {
 pub struct Cell {
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The mode of a guest's time: "deterministic" or "real-time"; `None` on other backends.
+    /// What a guest's time counts; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<GuestMode>,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name.

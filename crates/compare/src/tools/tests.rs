@@ -106,7 +106,7 @@ fn figures_are_taken_by_expression_and_by_pointer() {
     for (result, words) in [
         (regex(Take::Only, "t=1 t=2"), "is found 2 times in standard output\n  its last lines:\n  t=1 t=2"),
         (regex(Take::Only, "nothing here"), "nothing matches 't=([0-9.,]+)'"),
-        (regex(Take::Only, ""), "the command said nothing"),
+        (regex(Take::Only, ""), "the command printed nothing"),
         (regex(Take::Only, "t=1.2.3"), "in standard output: '1.2.3' is not a number"),
         (regex(Take::Only, "t=1,000"), "'1,000' may mean 1000 or 1.000"),
         (regex(Take::First, "t=0,52 t=2"), "the number of '0,52' is written in the way of another locale"),

@@ -7,9 +7,7 @@
 use super::{MetricSource, Resolved};
 use crate::Record;
 use crate::Stat;
-
-/// [`crate::GuestSetup::mode`] of guests whose time counts instructions.
-pub const DETERMINISTIC: &str = "deterministic";
+use schedlab_base::GuestMode;
 
 const WHY: &str = "deterministic guests share one CPU's time: no throughput";
 
@@ -39,7 +37,7 @@ fn is_rate(unit: &str) -> bool {
 }
 
 fn because(record: &Record, asks: bool) -> Option<String> {
-    let deterministic = record.guest.as_ref().is_some_and(|g| g.mode == DETERMINISTIC);
+    let deterministic = record.guest.as_ref().is_some_and(|g| g.mode == GuestMode::Deterministic);
     (deterministic && asks).then(|| WHY.to_owned())
 }
 
@@ -51,12 +49,12 @@ mod tests {
     use crate::{Better, Figure, GuestSetup, Series, Value};
     use schedlab_base::Backend;
 
-    fn in_guest(mode: &str) -> Record {
+    fn in_guest(mode: GuestMode) -> Record {
         let mut r = record(1);
         r.backend = Backend::Vm.into();
         r.guest = Some(GuestSetup {
             image: "0".into(),
-            mode: mode.into(),
+            mode,
             qemu: "10.0".into(),
             accelerator: "tcg".into(),
             memory_mb: 1024,
@@ -85,7 +83,7 @@ mod tests {
 
     #[test]
     fn throughput_is_not_measured_where_time_is_instructions() {
-        let (counted, real) = (in_guest(DETERMINISTIC), in_guest("real-time"));
+        let (counted, real) = (in_guest(GuestMode::Deterministic), in_guest(GuestMode::RealTime));
         let withheld = [
             "rr.rate",
             "schbench-modern.rps.mean",
