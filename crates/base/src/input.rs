@@ -164,7 +164,7 @@ mod tests {
         assert!(e.contains("long: longer than 1 MB\n") && e.contains(LIMIT_VARIABLE), "{e}");
         assert_eq!(read(&long, 2).unwrap().unwrap().len(), (1 << 20) + 1);
 
-        // An endless pipe: its writer is told that nobody reads on.
+        // An endless pipe: its writer learns that nobody reads any more.
         let (reader, mut writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader);
         let endless = std::thread::spawn(move || {

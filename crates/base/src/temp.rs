@@ -230,7 +230,7 @@ pub fn clear_left(parent: &Path, prefix: &str) {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
         if ours && is_left(&entry.path()) {
-            // Another process may remove the same; a failure is no matter.
+            // Another process may remove the same; a failure does not matter.
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }

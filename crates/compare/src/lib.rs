@@ -19,7 +19,7 @@
 //! Some questions have results of their own, as plain data that can be stored and printed: the knee of a load
 //! ([`knees`]); whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike
 //! ([`predicted`], [`agreement::changes`]); what a patch costs ([`trial`]); what public reports claim ([`reports`]);
-//! who ran where over time ([`strips`]); counted and sampled commands ([`counted`], [`shares`]).
+//! who ran where over time ([`strips`]); counted and sampled commands ([`command_counters`], [`cpu_profile`]).
 //!
 //! Terms:
 //!
@@ -35,15 +35,15 @@
 //! transcendental functions come from one library, so that the same records give the same verdicts on every machine.
 
 pub mod agreement;
+pub mod command_counters;
 pub mod comparison;
-pub mod counted;
+pub mod cpu_profile;
 pub mod knees;
 pub mod metrics;
 pub mod noise;
 pub mod predicted;
 pub mod reports;
 pub mod runs;
-pub mod shares;
 pub mod stats;
 pub mod strips;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ pub use differs::alike;
 
 use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
 use schedlab_record::cell_hash;
-use schedlab_record::holdings::{EXPERIMENT_FILE, HeldCell, HeldRun, RunHead, holdings, is_cell};
+use schedlab_record::store_listing::{EXPERIMENT_FILE, HeldCell, HeldRun, RunHead, holdings, is_cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Samples as shares of the time CPUs were busy, with the interval of each share.
 
 use schedlab_base::Warning;
-use schedlab_compare::shares::{PROFILE_SCHEMA, ShareRow, Shares};
+use schedlab_compare::cpu_profile::{PROFILE_SCHEMA, ShareRow, Shares};
 use schedlab_compare::stats::share::wilson95;
 
 pub use schedlab_native::profile::symbols::also_called;

@@ -15,9 +15,9 @@
 //! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
 //! a cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
 
-use crate::holdings::is_cell;
 use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
+use crate::store_listing::is_cell;
 use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
 use schedlab_base::content_hash;
 use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};

@@ -11,7 +11,7 @@
 //! ([`crate::index`]).
 
 use crate::metric::{Better, Value};
-use crate::packed::Packed;
+use crate::packed_histogram::Packed;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;

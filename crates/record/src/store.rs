@@ -7,8 +7,8 @@
 //!
 //! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
-use crate::holdings::{is_cell, remove_unfinished};
-use crate::parts;
+use crate::partial_record;
+use crate::store_listing::{is_cell, remove_unfinished};
 use crate::{Findings, RECORD_SCHEMA, Record, cell_hash};
 use schedlab_base::temp::{self, TempFolder};
 use schedlab_base::{Error, Result, Spot, input, printable};
@@ -41,7 +41,7 @@ impl RunDir {
     }
     /// Reads the run's record without waits and intervals: these are most of a record, and tables don't need them.
     pub fn outline(&self) -> Result<Record> {
-        load_as(&self.path, parts::outline)
+        load_as(&self.path, partial_record::outline)
     }
     /// Reads the run's record, which must be of this cell.
     ///
@@ -259,7 +259,7 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// When it does not exist or can't be read, is not complete JSON (with line and column), has another schema, or is in a
 /// store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
-    load_as(path, parts::whole)
+    load_as(path, partial_record::whole)
 }
 
 /// As [`load`], with a reader that takes a part of the record.

@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_compare::shares::{ShareRow, Shares};
+use schedlab_compare::cpu_profile::{ShareRow, Shares};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -80,7 +80,7 @@ fn interval(ends: Option<[f64; 2]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_compare::shares::PROFILE_SCHEMA;
+    use schedlab_compare::cpu_profile::PROFILE_SCHEMA;
 
     fn row(name: &str, total: f64, own: f64) -> ShareRow {
         ShareRow {

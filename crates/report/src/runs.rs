@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use schedlab_base::Backend;
     use schedlab_compare::runs::CellSubject;
-    use schedlab_record::holdings::HeldCell;
+    use schedlab_record::store_listing::HeldCell;
 
     fn cell(name: &str, load: &str, variant: &str, kernel: &str) -> ListedCell {
         let word = |w: &str| w.to_owned();

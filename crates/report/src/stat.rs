@@ -3,7 +3,7 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_compare::counted::{COUNTERS, Over, beside, metrics, over};
+use schedlab_compare::command_counters::{COUNTERS, Over, beside, metrics, over};
 use schedlab_record::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -306,10 +306,10 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     let reasons = reasons(case);
-    let told: Vec<String> =
+    let reasons: Vec<String> =
         reasons.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
-    if !told.is_empty() {
-        writeln!(out, "\nNot measured: {}.", told.join("; "))?;
+    if !reasons.is_empty() {
+        writeln!(out, "\nNot measured: {}.", reasons.join("; "))?;
     }
     let decided = decided(case);
     if !decided.is_empty() {

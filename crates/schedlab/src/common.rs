@@ -10,7 +10,7 @@ use schedlab_lab::{Backend, Backends, RunOptions};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::plot::{self, PlotFile};
-use schedlab_report::table::{few, limit};
+use schedlab_report::table::{limit, too_few_runs};
 use schedlab_report::{Exporter, ReportForm};
 use schedlab_trace::Window;
 use std::io::IsTerminal;
@@ -253,8 +253,8 @@ fn show_folded(
     show: fn(&Comparison, &ReportForm) -> Result<()>,
 ) -> Result<()> {
     let form = options.form()?;
-    if form.name == "table" && !options.all_rows && few::is_hopeless(comparison) {
-        output::result(|out| few::Short.export(comparison, out))
+    if form.name == "table" && !options.all_rows && too_few_runs::is_hopeless(comparison) {
+        output::result(|out| too_few_runs::Short.export(comparison, out))
     } else {
         show(comparison, form)
     }

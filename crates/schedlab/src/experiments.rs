@@ -13,7 +13,7 @@ use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
 use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::comparison::folders_made_by_looks;
-use schedlab_compare::comparison::looked::with_looks;
+use schedlab_compare::comparison::looks_warning::with_looks;
 use schedlab_compare::metrics::KnownMetrics;
 use schedlab_compare::predicted::predicted;
 use schedlab_compare::stats::Looks;
@@ -32,7 +32,7 @@ use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::{
     Backend, Cell, Engine, Experiment, Finished, Options, Plan, Session, plan, plan_in_guests,
 };
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

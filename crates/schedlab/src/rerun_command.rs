@@ -7,14 +7,14 @@
 use crate::studies::STUDIES;
 use crate::variants::{self, Changes};
 use schedlab_base::{Backend, GuestMode};
-use schedlab_compare::comparison::looked::without_looks;
+use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::tools;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, tunable};
 use schedlab_lab::guests::cutoff_options;
 use schedlab_machine::Machine;
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
 use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
 use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};

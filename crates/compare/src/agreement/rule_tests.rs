@@ -134,7 +134,7 @@ fn a_simulator_three_times_off_is_judged_by_the_same_rule() {
     assert_eq!(
         (j.verdict, j.tripled),
         (Agreement::Disagree, Agreement::Agree),
-        "a third of it is told as such"
+        "a third of it is recognised"
     );
     assert_eq!(counted("migrations", &[8], &[8]).tripled, Agreement::NotMeasured, "too few are too few");
     let slices = |values: &[u64]| with_series("slice", values);
@@ -187,7 +187,7 @@ proptest! {
         for of in [Tolerances::on_host(), Tolerances::in_guests()] {
             let pct = of.of(row.class);
             prop_assert_ne!(number(row, pct, 3.0 * real, real), Agreement::Agree);
-            // Any value that agrees would be told from three times itself.
+            // Any value that agrees would be distinguished from three times itself.
             if number(row, pct, simulated, real) == Agreement::Agree {
                 prop_assert_eq!(number(row, pct, 3.0 * real, real), Agreement::Disagree);
             }

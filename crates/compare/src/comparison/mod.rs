@@ -4,35 +4,35 @@
 //! differ, each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
 
 mod computers;
+mod cost_effects;
 mod equal;
 mod fit;
 mod folders;
 mod gaps;
 mod group;
-pub mod looked;
+pub mod looks_warning;
 mod model;
 mod order;
-mod own;
+mod own_results;
+mod params;
 mod releases;
 mod rows;
 mod seeds;
 pub mod stored;
-mod sway;
 mod units;
-mod words;
 
 pub use computers::CellComputer;
 pub use folders::Folders;
 pub use gaps::{Gap, gaps};
-pub use looked::{warning as made_by_looks, warning_of as folders_made_by_looks};
+pub use looks_warning::{warning as made_by_looks, warning_of as folders_made_by_looks};
 pub use model::{
     ASTRAY, BaselineFit, BaselineIs, COMPARISON_SCHEMA, Cell, CellStat, Comparison, ComparisonRow,
     CountedWarning, DrawnEffect, Look, Measured, place,
 };
 pub use order::{Named, of_one_source};
+use params::params_in_words;
+pub use params::params_of_run;
 pub use rows::FEW_RUNS;
-use words::params_in_words;
-pub use words::params_of_run;
 
 use crate::noise::Floors;
 use crate::stats::{self, Looks};
@@ -154,7 +154,7 @@ pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) ->
     let question = question.clone().kept_in(folders);
     let (mut records, question) = shown_in_order(runs, records, question);
     records.extend(saved);
-    compare(&records, &question, looked::warning(runs).as_slice())
+    compare(&records, &question, looks_warning::warning(runs).as_slice())
 }
 
 /// The records of stored runs in their shown order, and the question with the reason for its baseline.
@@ -244,7 +244,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             None => Some(0),
             Some(name) => group::named(runs, name),
         };
-        sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
+        sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
             equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
@@ -263,7 +263,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let runs_needed = rows::runs_needed(&judged);
     let comparisons: Vec<ComparisonRow> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
-    let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
+    let uncertainty = cost_effects::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
         experiment: question.experiment.clone(),

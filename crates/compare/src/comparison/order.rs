@@ -8,7 +8,7 @@ use super::group::mode;
 use crate::runs::means;
 use schedlab_base::natural::Natural;
 use schedlab_base::{Backend, input};
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Record, RunDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

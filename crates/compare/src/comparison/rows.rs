@@ -3,7 +3,7 @@
 
 use super::DEFAULT_RUNS;
 use super::group::CellRuns;
-use super::{Cell, ComparisonRow, CountedWarning, Question, own, units};
+use super::{Cell, ComparisonRow, CountedWarning, Question, own_results, units};
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::{Warning, counted};
@@ -55,7 +55,7 @@ fn open(
         variant: values(&runs.runs, metric),
         first_seed: base.seeds.iter().chain(&cell.seeds).min().copied().unwrap_or(0),
         runs: base.runs.min(cell.runs) as u64,
-        own: own::is_own(question, base_runs, metric),
+        own: own_results::is_own(question, base_runs, metric),
         direction,
         limits: Limits::with_floor(question.min_effect_pct, floor),
     };

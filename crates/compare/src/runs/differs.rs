@@ -2,7 +2,7 @@
 //! watched, and so on. An experiment that was edited between its runs leaves such cells.
 
 use super::ListedCell;
-use schedlab_record::holdings::Identity;
+use schedlab_record::store_listing::Identity;
 use schedlab_workload::spec;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,7 +16,6 @@ mod mail;
 mod mmtests;
 mod netperf;
 mod number;
-pub mod own;
 mod perf;
 mod perf_bench;
 mod perf_sched;
@@ -24,6 +23,7 @@ mod perf_stat;
 mod rt_app;
 pub mod saved;
 mod schbench;
+pub mod schedlab_json;
 mod stress_ng;
 mod sysbench;
 mod template;
@@ -187,7 +187,7 @@ pub enum OutputReader {
     /// A tool's reader.
     Tool(&'static Tool),
     /// The reader of one of schedlab's own forms.
-    Schedlab(&'static own::SavedForm),
+    Schedlab(&'static schedlab_json::SavedForm),
     /// Figures that the user describes, in any text.
     Text(Vec<Extract>),
 }
@@ -200,10 +200,10 @@ pub const TEXT: &str = "output";
 /// # Errors
 /// When there is none; the nearest is offered.
 pub fn reader(name: &str) -> Result<OutputReader> {
-    if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
+    if let Some(form) = schedlab_json::FORMS.iter().find(|f| f.name == name) {
         return Ok(OutputReader::Schedlab(form));
     }
-    let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
+    let known = TOOLS.iter().map(|t| t.name).chain(schedlab_json::FORMS.iter().map(|f| f.name));
     TOOLS
         .iter()
         .find(|t| t.name == name)
@@ -213,7 +213,7 @@ pub fn reader(name: &str) -> Result<OutputReader> {
 
 /// The reader of a text, by its content. schedlab's own forms are tried first: they name themselves.
 pub fn reader_of(text: &str) -> Option<OutputReader> {
-    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(OutputReader::Schedlab);
+    let own = schedlab_json::FORMS.iter().find(|f| (f.knows)(text)).map(OutputReader::Schedlab);
     own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
@@ -296,7 +296,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
             let everything = record.found.environment.contains_key(saved::EVERYTHING);
-            return Some(own::headline(figures, firsts, everything));
+            return Some(schedlab_json::headline(figures, firsts, everything));
         }
         // A saved output shows everything: what it hid would look as if it had not been measured.
         (saved::KIND, _) => {

@@ -5,7 +5,7 @@
 //! same ones. Their runs are not pairs: seeds of different variants differ.
 
 use super::extract::extract;
-use super::own::{self, FORMS};
+use super::schedlab_json::{self, FORMS};
 use super::{FigureValues, OutputReader, Reading, TEXT, TOOLS, Tool, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
@@ -46,7 +46,7 @@ pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<R
     // Sources without a given name, with the name from their path.
     let mut unnamed: Vec<(&str, String)> = Vec::new();
     // Runs that schedlab printed, with their source.
-    let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
+    let mut printed: Vec<(Given, PathBuf, schedlab_json::Run)> = Vec::new();
     for source in sources {
         let side = side(source, from)?;
         if let Side::Outputs(name, _) = &side
@@ -104,7 +104,7 @@ struct Given {
 /// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
-    Schedlab(Vec<own::Run>),
+    Schedlab(Vec<schedlab_json::Run>),
     /// What the user's expressions found.
     Text(Box<Findings>),
 }
@@ -141,9 +141,10 @@ fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
 
 /// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources have a
 /// variant of one name, the source's name comes before it.
-fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
-    let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
-    let name = |given: &Given, run: &own::Run| {
+fn own_records(printed: Vec<(Given, PathBuf, schedlab_json::Run)>) -> Result<Vec<Record>> {
+    let cell =
+        |r: &schedlab_json::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
+    let name = |given: &Given, run: &schedlab_json::Run| {
         let variants = printed.iter().filter(|(g, ..)| g == given).map(|(.., r)| &r.variant);
         let alone = variants.collect::<std::collections::BTreeSet<_>>().len() == 1;
         let twice = printed.iter().any(|(g, _, r)| g != given && cell(r) == cell(run));
@@ -157,7 +158,7 @@ fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> 
     printed.iter().map(|(given, file, run)| own_record(&name(given, run), file, run)).collect()
 }
 
-fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
+fn own_record(variant: &str, file: &Path, run: &schedlab_json::Run) -> Result<Record> {
     // Names in a file may hold anything; names in records must print.
     let name_or = |text: &str, otherwise: &str| {
         printable::name(if text.is_empty() { otherwise } else { text }).into_owned()

@@ -266,7 +266,7 @@ proptest! {
                     prop_assert!(reading.values.values().all(|v| v.is_finite()));
                 }
             }
-            for form in own::FORMS {
+            for form in schedlab_json::FORMS {
                 (form.knows)(text);
                 let _ = (form.read)(text);
             }

@@ -7,7 +7,7 @@ use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{Experiment, Load, SlurmOptions};
 use schedlab_base::{Error, Ns, Result, printable};
-use schedlab_compare::comparison::looked::without_looks;
+use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
 use schedlab_compare::metrics::KnownMetrics;
 use schedlab_kernel::Variant;

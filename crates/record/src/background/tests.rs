@@ -38,7 +38,7 @@ fn an_arrival_lasts_from_the_wakeup_until_the_thread_blocks() {
             // Another task cuts its stay in two.
             to(15, 0, Some(a), Some(b), Preempted),
             to(25, 0, Some(b), Some(a), Preempted),
-            // A wakeup on its way to sleep is told twice, and counts from when it is queued.
+            // A wakeup on its way to sleep is reported twice, and counts from when it is queued.
             waking(26, a),
             to(27, 0, Some(a), None, Blocked),
             at(28, 0, EventKind::Enqueued { task: a, nr_running: 0, new: false }),

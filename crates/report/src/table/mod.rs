@@ -4,11 +4,11 @@
 //! A cell has the value, the change and its verdict. The form `detail` adds spread, interval and power, as the legend
 //! says.
 
-pub mod few;
 pub mod limit;
 pub(crate) mod matrix;
 mod notes;
 pub(crate) mod summary;
+pub mod too_few_runs;
 
 use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
@@ -26,7 +26,7 @@ pub struct Table;
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let layout = MatrixLayout::of(c);
-        if let Some(text) = few::note(c) {
+        if let Some(text) = too_few_runs::note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
         top(c, out)?;
@@ -49,7 +49,7 @@ impl Exporter for Table {
         sources(c, out)?;
         notes::missing(c, out)?;
         notes::kept(c, out)?;
-        warnings_but(c, |code| few::is_said(c, code), out)
+        warnings_but(c, |code| too_few_runs::is_said(c, code), out)
     }
 }
 

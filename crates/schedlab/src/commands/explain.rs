@@ -17,8 +17,8 @@ use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
 use schedlab_record::conserve::idle_while_waiting_text;
 use schedlab_record::explain::explain_beyond;
 use schedlab_record::explain::samples::samples_text;
-use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
+use schedlab_record::store_listing::is_cell;
 use schedlab_record::{Record, RunDir, Stat, explain_text, store, versus, versus_text};
 use std::path::{Path, PathBuf};
 

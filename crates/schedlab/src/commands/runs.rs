@@ -10,7 +10,7 @@ use schedlab_compare::comparison::stored::{self, Checked};
 use schedlab_compare::comparison::{Comparison, overview, params_of_run};
 use schedlab_compare::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_compare::{Question, compare};
-use schedlab_record::holdings::{HeldRun, RunHead, holdings, remove_run, remove_unfinished};
+use schedlab_record::store_listing::{HeldRun, RunHead, holdings, remove_run, remove_unfinished};
 use schedlab_record::{Record, RunDir};
 use schedlab_report::number::parameters;
 use schedlab_report::runs::{list, size, title};

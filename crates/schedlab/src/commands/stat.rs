@@ -176,7 +176,7 @@ fn whole_system(args: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
 /// The metrics that at least one run has, so that a table of two commands does not list each counter that is missing.
 fn counted(records: &[Record]) -> Vec<String> {
     let has = |name: &String| records.iter().any(|r| schedlab_record::evaluate(r, name).number().is_some());
-    schedlab_compare::counted::metrics().into_iter().filter(has).collect()
+    schedlab_compare::command_counters::metrics().into_iter().filter(has).collect()
 }
 
 fn print(stat: &CountedCommand, json: bool) -> Result<()> {

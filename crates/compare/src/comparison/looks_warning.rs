@@ -3,7 +3,7 @@
 use super::Named;
 use crate::stats::Looks;
 use schedlab_base::{Warning, input};
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use std::collections::BTreeMap;
 use std::path::Path;
 
