@@ -205,9 +205,12 @@ impl Claim {
         let (bound, above) =
             self.above.map_or((self.below.unwrap_or(f64::NAN), false), |bound| (bound, true));
         let changes = matches!(self.by, Divisor::Value { .. });
-        let size = self.published.map(|published| match changes {
-            true => near(log, published.map(f64::ln), CHANGE),
-            false => near(log.exp(), published, VALUE),
+        let size = self.published.map(|published| {
+            if changes {
+                near(log, published.map(f64::ln), CHANGE)
+            } else {
+                near(log.exp(), published, VALUE)
+            }
         });
         let [low, high] = ci95.unwrap_or([log; 2]);
         let [least, most] = if above { [low, high] } else { [-high, -low] };

@@ -383,9 +383,10 @@ pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     let Some(seed) = last.parse::<u64>().ok().filter(|_| !is_cell(last)) else {
         return in_store(cells, trimmed, name).map(|cell| Chosen { cell, seed: None });
     };
-    let cell = match before.contains('/') {
-        true => in_store(cells, before, name)?,
-        false => by_digits(cells, before, name)?.clone(),
+    let cell = if before.contains('/') {
+        in_store(cells, before, name)?
+    } else {
+        by_digits(cells, before, name)?.clone()
     };
     with_seed(cell, Some(seed))
 }

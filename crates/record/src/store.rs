@@ -340,12 +340,11 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
-        let help = match file.file_name().is_some_and(|name| name == RECORD_FILE) {
-            true => "the file is damaged; take the run's folder away and run it again",
-            false => {
-                "name a run's folder, ROOT/<cell>/<seed>; 'schedlab import FILE' makes a run of a recording, and 'schedlab \
+        let help = if file.file_name().is_some_and(|name| name == RECORD_FILE) {
+            "the file is damaged; take the run's folder away and run it again"
+        } else {
+            "name a run's folder, ROOT/<cell>/<seed>; 'schedlab import FILE' makes a run of a recording, and 'schedlab \
                  compare' reads other tools' output"
-            }
         };
         Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };

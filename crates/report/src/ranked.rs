@@ -70,9 +70,10 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
 
 /// The meaning of [`OWN`], after a space; empty if no row has it.
 fn own_words(c: &Comparison) -> String {
-    match c.comparisons.iter().any(|r| r.own) {
-        true => format!(" {OWN} the workload's own result."),
-        false => String::new(),
+    if c.comparisons.iter().any(|r| r.own) {
+        format!(" {OWN} the workload's own result.")
+    } else {
+        String::new()
     }
 }
 

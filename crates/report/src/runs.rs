@@ -136,9 +136,10 @@ fn differences(group: &[ListedCell]) -> String {
     let one = |key: &String| {
         let values: Vec<&str> =
             group.iter().map(|c| c.differs.get(key).map_or("-", String::as_str)).collect();
-        match values.iter().all(|v| width(v) <= LONGEST_VALUE) {
-            true => format!("{key} {}", values.join(" / ")),
-            false => key.clone(),
+        if values.iter().all(|v| width(v) <= LONGEST_VALUE) {
+            format!("{key} {}", values.join(" / "))
+        } else {
+            key.clone()
         }
     };
     let mut all: Vec<String> = first.differs.keys().take(MOST_NAMED).map(one).collect();

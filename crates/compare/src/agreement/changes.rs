@@ -50,10 +50,13 @@ pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Mov
     }
     match simulated {
         Some((s, half)) if s.abs() < MOVED_PCT && s.abs() + half < 2.0 * MOVED_PCT => Moves::SimulationStill,
-        Some((s, half)) if s.abs() > half && s.abs() >= MOVED_PCT => match (s > 0.0) == (pct > 0.0) {
-            true => Moves::Agrees,
-            false => Moves::OtherWay,
-        },
+        Some((s, half)) if s.abs() > half && s.abs() >= MOVED_PCT => {
+            if (s > 0.0) == (pct > 0.0) {
+                Moves::Agrees
+            } else {
+                Moves::OtherWay
+            }
+        }
         _ => Moves::NotKnown,
     }
 }
@@ -81,9 +84,12 @@ pub struct MustMove {
 
 impl MustMove {
     fn of(row: &'static MetricRow, place: &LoadOnMachine) -> MustMove {
-        let enough = |side: MeanMove| match side.reaches(row.enough) {
-            true => Ok(side),
-            false => Err(format!("less than {} before and after", row.enough)),
+        let enough = |side: MeanMove| {
+            if side.reaches(row.enough) {
+                Ok(side)
+            } else {
+                Err(format!("less than {} before and after", row.enough))
+            }
         };
         let (real, simulated) = (place.real(row).and_then(enough), place.simulated(row).and_then(enough));
         let interval = real.as_ref().ok().and_then(MeanMove::interval);

@@ -54,10 +54,7 @@ fn same_cell(a: &Record, b: &Record) -> bool {
 /// Whether two records are of one machine. Costs are the simulator's: in a live run they don't count.
 fn same_machine(a: &Record, b: &Record) -> bool {
     let of = |r: &Record| (r.machine.name.clone(), r.machine.topology.clone(), r.machine.os_cpu.clone());
-    match a.backend == Backend::Sim {
-        true => a.machine == b.machine,
-        false => a.machine == b.machine || of(a) == of(b),
-    }
+    if a.backend == Backend::Sim { a.machine == b.machine } else { a.machine == b.machine || of(a) == of(b) }
 }
 
 /// Whether two records are of one cell.

@@ -201,10 +201,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
     let records = &alike[..];
     let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
-    let mut metrics = match question.metrics.is_empty() {
-        true => headline(records, question.all),
-        false => question.metrics.clone(),
-    };
+    let mut metrics =
+        if question.metrics.is_empty() { headline(records, question.all) } else { question.metrics.clone() };
     metrics.extend(question.of_load.values().flatten().cloned());
     let mut seen = BTreeSet::new();
     metrics.retain(|m| seen.insert(m.clone()));

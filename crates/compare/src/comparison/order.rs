@@ -81,10 +81,7 @@ impl Baseline {
     }
     /// Whether a record is of it. A swept variant is its baseline with the first value, which sorts first.
     fn is(&self, record: &Record) -> bool {
-        let name = match record.backend == Backend::Vm {
-            true => self.guests.as_deref(),
-            false => self.plain.as_deref(),
-        };
+        let name = if record.backend == Backend::Vm { self.guests.as_deref() } else { self.plain.as_deref() };
         // A guest's kernel is named by its series: 6.1 for v6.1.
         let is = |name: &str| {
             means(name, &record.variant.name) || means(name.trim_start_matches('v'), &record.variant.name)

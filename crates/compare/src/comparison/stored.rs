@@ -20,10 +20,8 @@ const WORTH_A_ROW: usize = 500;
 /// The first record that can't be read.
 pub fn records(runs: &[RunDir], question: &Question, folders: &mut Folders) -> Result<Vec<Record>> {
     let asked: Vec<&String> = question.metrics.iter().chain(question.of_load.values().flatten()).collect();
-    let mut records = match asked.iter().any(|name| beyond_index(name)) {
-        true => outlines(runs)?,
-        false => digests(runs)?,
-    };
+    let mut records =
+        if asked.iter().any(|name| beyond_index(name)) { outlines(runs)? } else { digests(runs)? };
     let unasked = if question.metrics.is_empty() { headline(&records, false) } else { Vec::new() };
     if unasked.iter().any(|name| beyond_index(name)) {
         records = outlines(runs)?;

@@ -149,9 +149,10 @@ pub fn change_at(base: &[RunValue], variant: &[RunValue], alpha: f64) -> Change 
     let mut c = if paired { of_pairs(&x, &y, alpha) } else { of_groups(&x, &y, alpha) };
     c.spread = c.spread.map(|(t, _)| (t, scale));
     if c.shift.is_some_and(|s| s.interval[0] == s.interval[1]) {
-        let off = match paired {
-            true => second(deviations(&differences(&x, &y))),
-            false => second([deviations(&x), deviations(&y)].concat()),
+        let off = if paired {
+            second(deviations(&differences(&x, &y)))
+        } else {
+            second([deviations(&x), deviations(&y)].concat())
         };
         c.hidden_pct = if off > 0.0 { scale.pct(off).unwrap_or(f64::INFINITY) } else { 0.0 };
     }

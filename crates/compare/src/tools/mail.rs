@@ -21,9 +21,10 @@ pub fn lines(text: &str) -> Vec<Numbered<'_>> {
         } else if line.is_empty() {
             encoded = announced.take().map_or(encoded, |said| said && may_be_encoded(rest.clone()));
         }
-        let plain = match encoded && announced.is_none() && line.contains('=') {
-            true => Cow::Owned(decoded(line, &mut rest)),
-            false => Cow::Borrowed(line),
+        let plain = if encoded && announced.is_none() && line.contains('=') {
+            Cow::Owned(decoded(line, &mut rest))
+        } else {
+            Cow::Borrowed(line)
         };
         all.push((at + 1, plain));
     }

@@ -279,9 +279,12 @@ pub fn is_declared(declared: &[String], name: &str) -> bool {
 pub fn headline(spec: &CommandSpec) -> Vec<String> {
     let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
     let rows = tool.into_iter().flat_map(|t| t.headline).map(|name| format!("{}.{name}", spec.name));
-    let own = spec.metrics.iter().flat_map(|m| match extract::is_series(m) {
-        true => ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect(),
-        false => vec![m.name.clone()],
+    let own = spec.metrics.iter().flat_map(|m| {
+        if extract::is_series(m) {
+            ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect()
+        } else {
+            vec![m.name.clone()]
+        }
     });
     let all: Vec<String> = rows.chain(own).collect();
     if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }

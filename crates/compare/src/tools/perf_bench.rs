@@ -30,9 +30,10 @@ pub fn line(line: &str, function: &mut String, all: &mut Vec<Reading>) -> Result
         && let Some(ms) = number(rest)?
     {
         let value = ("latency".to_owned(), scaled(ms, 1e6));
-        match line.starts_with("[Run ") {
-            true => last.repeats.push([value].into()),
-            false => last.values.extend([value]),
+        if line.starts_with("[Run ") {
+            last.repeats.push([value].into())
+        } else {
+            last.values.extend([value])
         }
     }
     last.values.extend(memory(line, function)?);

@@ -246,18 +246,20 @@ fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
                 if let Some(form) = schedlab_import::form_at(path).filter(|_| from.is_none()) {
                     return Err(schedlab_import::not_a_run(path, form));
                 }
-                return match first.is_some_and(known) {
-                    true => Ok(Side::Outputs(name(path.file_name()), files)),
-                    false => Err(none.help(
+                return if first.is_some_and(known) {
+                    Ok(Side::Outputs(name(path.file_name()), files))
+                } else {
+                    Err(none.help(
                         "a run is a folder with a record.json; saved outputs of known tools are read too",
-                    )),
+                    ))
                 };
             }
         }
     }
-    match path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
-        true => Ok(Side::Runs(path.to_owned())),
-        false => Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()])),
+    if path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
+        Ok(Side::Runs(path.to_owned()))
+    } else {
+        Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()]))
     }
 }
 

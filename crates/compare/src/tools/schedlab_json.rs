@@ -158,9 +158,10 @@ fn run(text: &str) -> Result<Vec<Run>> {
 pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bool) -> Vec<String> {
     let firsts: Vec<String> =
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
-    match everything && figures.len() > FEW && !firsts.is_empty() {
-        true => firsts,
-        false => super::firsts_first(figures, &firsts),
+    if everything && figures.len() > FEW && !firsts.is_empty() {
+        firsts
+    } else {
+        super::firsts_first(figures, &firsts)
     }
 }
 

@@ -62,9 +62,8 @@ pub fn tables(group: &LoadGroup<'_>) -> String {
     let Some((_, seed, _)) = firsts.first() else { return String::new() };
     let common = firsts.iter().all(|(_, other, _)| other == seed);
     let note = if common { format!(" (seed {seed})") } else { String::new() };
-    let named = |variant: &str, seed: u64| match common {
-        true => variant.to_owned(),
-        false => format!("{variant}, seed {seed}"),
+    let named = |variant: &str, seed: u64| {
+        if common { variant.to_owned() } else { format!("{variant}, seed {seed}") }
     };
     let sums: String =
         firsts.iter().map(|(variant, seed, tasks)| by_group(&named(variant, *seed), tasks)).collect();
