@@ -7,7 +7,7 @@
 //! These definitions hold for tasks of the workload. The machine's background tasks only add to
 //! `background.cpu_time`, and are named in waits that they prolong.
 //! - a **stay** is the time from the switch to a task until the switch away from it; its length is the `slice`. Picking
-//! the running task again is not a switch (as in the kernel, 2.6 to today: only if prev is not next);
+//!   the running task again is not a switch (as in the kernel, 2.6 to today: only if prev is not next);
 //! - `wakeup_delay` runs from the begin of a sleeping task's wakeup (sched_waking) to the switch to it;
 //! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
 //! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);

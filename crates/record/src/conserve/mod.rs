@@ -3,12 +3,12 @@
 //! Definitions, by the events of a run with details ([`Sink::wants_details`](schedlab_trace::Sink::wants_details));
 //! tasks are all tasks, the machine's own included; times are nanoseconds:
 //! - A CPU is **free** while the idle task is current on it, nobody is queued there, and no wakeup that chose it is
-//! under way. That is the kernel's `idle_cpu()`. A CPU that searches for work before it idles is not free yet.
+//!   under way. That is the kernel's `idle_cpu()`. A CPU that searches for work before it idles is not free yet.
 //! - A task **waits** while it is queued on a CPU and does not run. A task that its CPU will switch to does not wait
-//! from the instant the CPU enters `schedule()`, nor while the CPU's idle task is current: it is being switched to. A
-//! task that is being woken, or carried to another CPU, does not wait until it is queued.
+//!   from the instant the CPU enters `schedule()`, nor while the CPU's idle task is current: it is being switched to. A
+//!   task that is being woken, or carried to another CPU, does not wait until it is queued.
 //! - A **stretch** is a longest time in which one task waits on one CPU and some free CPU is among those the task may
-//! use. It ends when the task is switched to or moved, or when the last such CPU gets work.
+//!   use. It ends when the task is switched to or moved, or when the last such CPU gets work.
 //! - Time in which the machine was **not work-conserving** is what at least one stretch covers.
 //!
 //! [`World`] follows events; [`Stretches`] finds all stretches of a run; [`Chances`] shows for chosen waits which CPUs
