@@ -81,7 +81,7 @@ fn loads(quick: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_compare::metrics::Known;
+    use schedlab_compare::metrics::KnownMetrics;
     use schedlab_workload::Spec;
 
     fn first_idle() -> Variant {
@@ -106,7 +106,7 @@ mod tests {
         );
         for load in &suite.loads {
             assert!(!load.metrics.is_empty(), "{} {}", load.spec.name(), load.name);
-            let known = Known::of([&load.spec]).unwrap();
+            let known = KnownMetrics::of([&load.spec]).unwrap();
             load.metrics.iter().try_for_each(|m| known.check(m)).unwrap();
         }
         assert!(suite.loads.iter().any(|l| l.spec.has_groups()));

@@ -13,8 +13,8 @@ use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
 use schedlab_cluster::parcel::{Contents, Parcel, Protocol};
 use schedlab_cluster::slurm;
 use schedlab_compare::comparison::folders_made_by_looks;
-use schedlab_compare::comparison::looked::with_looks;
-use schedlab_compare::metrics::Known;
+use schedlab_compare::comparison::looks_warning::with_looks;
+use schedlab_compare::metrics::KnownMetrics;
 use schedlab_compare::predicted::predicted;
 use schedlab_compare::stats::Looks;
 use schedlab_compare::{Comparison, Question, compare};
@@ -32,7 +32,7 @@ use schedlab_lab::plan::{Run, left_out, order};
 use schedlab_lab::{
     Backend, Cell, Engine, Experiment, Finished, Options, Plan, Session, plan, plan_in_guests,
 };
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir, Store};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -222,7 +222,7 @@ impl ExperimentOptions {
         asked.into_iter().find(|(_, asked)| *asked).map(|(option, _)| option)
     }
     /// The form of the result.
-    pub fn form(&self) -> Result<&'static schedlab_report::Form> {
+    pub fn form(&self) -> Result<&'static schedlab_report::ReportForm> {
         self.form.form()
     }
     /// Whether the comparison goes to a file, or one number of it is printed.
@@ -571,7 +571,7 @@ pub fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     let mut question = experiment.question();
     question.keep_baseline(was_run);
     question.published.retain(|p| was_run(&p.variant));
-    let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;
+    let known = KnownMetrics::of(plan.cells.iter().map(|c| &c.spec))?;
     question.metrics.retain(|m| known.check(m).is_ok());
     question.of_load.values_mut().for_each(|own| own.retain(|m| known.check(m).is_ok()));
     question.of_load.retain(|_, own| !own.is_empty());

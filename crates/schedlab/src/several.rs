@@ -12,7 +12,7 @@ use schedlab_lab::cell::folders;
 use schedlab_lab::plan::order;
 use schedlab_lab::{Backend, Backends, Plan, Session};
 use schedlab_record::Store;
-use schedlab_report::Form;
+use schedlab_report::ReportForm;
 
 /// How many runs to make, and what to print of them.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ pub struct Several<'a> {
 ///
 /// # Errors
 /// When a run fails, or on an interruption.
-pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several<'_>, form: &Form) -> Result<()> {
+pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several<'_>, form: &ReportForm) -> Result<()> {
     conduct_told(cells, store, several, form, Vec::new())
 }
 
@@ -43,7 +43,7 @@ pub fn conduct_told(
     cells: Vec<Cell>,
     store: &Store,
     several: Several<'_>,
-    form: &Form,
+    form: &ReportForm,
     warnings: Vec<Warning>,
 ) -> Result<()> {
     let runs = order(cells.len(), several.runs, several.seed)?;

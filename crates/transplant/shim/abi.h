@@ -56,7 +56,8 @@ enum img_note_kind {
 				   at: passes; pid: tasks gained; other: groups looked at by one pass */
 	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
 	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
-	IMG_PRINTK,		/* a message: value is a pointer to text that lasts until the next verb; flags: 1 WARN */
+	IMG_PRINTK = 13,		/* a message: value is a pointer to text that lasts until the next verb; flags: 1 WARN */
+	IMG_TICK,		/* a tick was handled on cpu */
 };
 
 /* The entered CPU after a verb. */
@@ -117,6 +118,8 @@ void img_idle_leave(void);		/* after an interrupt, or where it polls and its fla
 void img_schedule(void);		/* preemption */
 void img_block(int uninterruptible);	/* sleeps until it is woken */
 void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible);	/* or until a time */
+void img_prepare_sleep(int uninterruptible);	/* marked as asleep; img_schedule() takes it off its CPU, unless it is woken before */
+void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* it is to wake the current task */
 int img_timed_out(int pid);		/* 1: the timer of its last img_sleep() has fired; else the timer is cancelled */
 void img_yield(void);
 void img_exit(void);
@@ -132,9 +135,10 @@ int img_wake(int pid, int sync);	/* 1: it was asleep */
 int img_set_attr(int pid, const struct img_attr *attr);
 int img_set_affinity(int pid, const unsigned long *allowed);
 struct img_usage {
-	unsigned long long runtime_ns, wait_ns, utime_ticks, stime_ticks, nr_migrations, nvcsw, nivcsw, vruntime;
+	unsigned long long runtime_ns, wait_ns, utime_ns, stime_ns, nr_migrations, nvcsw, nivcsw, vruntime;
 	int cpu, state;
 };
+int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ksoftirqd */
 void img_usage(int pid, struct img_usage *usage);
 
 /* Task groups. */

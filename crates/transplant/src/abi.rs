@@ -67,6 +67,7 @@ pub mod kind {
     pub const IDLE: u16 = 11;
     pub const NO_IPI: u16 = 12;
     pub const PRINTK: u16 = 13;
+    pub const TICK: u16 = 14;
 }
 
 /// `struct img_view`.
@@ -123,8 +124,8 @@ pub struct RawNewTask {
 pub struct Usage {
     pub runtime_ns: u64,
     pub wait_ns: u64,
-    pub utime_ticks: u64,
-    pub stime_ticks: u64,
+    pub utime_ns: u64,
+    pub stime_ns: u64,
     pub nr_migrations: u64,
     pub nvcsw: u64,
     pub nivcsw: u64,

@@ -48,7 +48,10 @@ verbs! {
     img_schedule();
     img_block(c_int);
     img_sleep(c_ulonglong, c_ulonglong, c_int);
+    img_prepare_sleep(c_int);
+    img_start_timer(c_ulonglong, c_ulonglong);
     img_timed_out(c_int) -> c_int;
+    img_kthread_pid(c_int, c_int) -> c_int;
     img_yield();
     img_exit();
     img_exec();
@@ -353,6 +356,10 @@ plain! {
     block = img_block(uninterruptible: bool as c_int);
     /// Sleeps until it is woken, or until a time.
     sleep = img_sleep(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong, uninterruptible: bool as c_int);
+    /// Marked as asleep; [`Image::schedule`] takes it off its CPU unless it is woken before.
+    prepare_sleep = img_prepare_sleep(uninterruptible: bool as c_int);
+    /// A timer is to wake the current task.
+    start_timer = img_start_timer(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong);
     yield_now = img_yield();
     exit = img_exit();
     exec = img_exec();
@@ -370,6 +377,12 @@ impl Image {
     pub fn timed_out(&mut self, pid: i32) -> bool {
         // SAFETY: the verb takes a number, and ends the process if it names no task.
         unsafe { (self.verbs.img_timed_out)(pid) != 0 }
+    }
+    /// The pid of a CPU's stopper, or of its ksoftirqd.
+    pub fn kthread_pid(&mut self, cpu: usize, ksoftirqd: bool) -> i32 {
+        assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
+        // SAFETY: the CPU is there.
+        unsafe { (self.verbs.img_kthread_pid)(cpu as c_int, c_int::from(ksoftirqd)) }
     }
     /// Wakes a task; whether it was asleep.
     pub fn wake(&mut self, pid: i32, sync: bool) -> bool {

@@ -1,8 +1,8 @@
-//! Commands as workloads: tools whose output is known, figures of any other command, and saved outputs.
+//! Tools that print results: known tools as workloads, figures of any other command, and saved outputs.
 //!
-//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]. It has the command line for a load, the
-//! package, and a reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and
-//! saved files. Readers are pure: any text gives figures, or an error that names the text that was not found.
+//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]: its command line for a load, its package, and a reader
+//! from its text to figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers are pure:
+//! any text gives figures, or an error that names what was not found.
 
 mod cyclictest;
 mod dbench;
@@ -16,7 +16,6 @@ mod mail;
 mod mmtests;
 mod netperf;
 mod number;
-pub mod own;
 mod perf;
 mod perf_bench;
 mod perf_sched;
@@ -24,6 +23,7 @@ mod perf_stat;
 mod rt_app;
 pub mod saved;
 mod schbench;
+pub mod schedlab_json;
 mod stress_ng;
 mod sysbench;
 mod template;
@@ -43,7 +43,7 @@ use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
 use std::collections::BTreeMap;
 
-/// A tool whose output is known.
+/// A known tool.
 pub struct Tool {
     /// Its name, and the default name of its workload.
     pub name: &'static str,
@@ -55,7 +55,7 @@ pub struct Tool {
     pub package: &'static str,
     /// Words before the user's own arguments.
     pub before: &'static [&'static str],
-    /// Words that set the load, behind the user's arguments, `{load}` in them; empty: it has no load.
+    /// Words that set the load, with `{load}` in them, after the user's arguments; empty: it has no load.
     pub load: &'static [&'static str],
     /// Words at the end.
     pub after: &'static [&'static str],
@@ -63,21 +63,21 @@ pub struct Tool {
     pub load_about: &'static str,
     /// The default load; "": the tool's own.
     pub default_load: &'static str,
-    /// A program that must run beside it; empty: none.
+    /// A program that must run at the same time; empty: none.
     pub server: &'static [&'static str],
     /// What the server needs: files, a port and a package of its own. `None`: nothing.
-    pub stage: Option<Stage>,
-    /// The figures it gives.
-    pub figures: &'static [Row],
+    pub stage: Option<ServerSetup>,
+    /// The figures that it gives.
+    pub figures: &'static [FigureRow],
     /// The figures that tables show by default.
     pub headline: &'static [&'static str],
     /// Whether a text is its output.
     pub knows: fn(&str) -> bool,
-    /// The results in a text, at least one.
+    /// Reads the results in a text, at least one.
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
-/// A tool that has nothing and is never started: the rows name what they have.
+/// The defaults of a tool's row: a tool that has nothing and is never started.
 const BLANK: Tool = Tool {
     name: "",
     about: "",
@@ -96,9 +96,9 @@ const BLANK: Tool = Tool {
     read: |_| Ok(Vec::new()),
 };
 
-/// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
-/// for each run and a free port of 127.0.0.1.
-pub struct Stage {
+/// What a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run and
+/// `{port}` a free port of 127.0.0.1.
+pub struct ServerSetup {
     /// The package of Debian that has the server.
     pub package: &'static str,
     /// The command that prepares the server's data before it starts; empty: none.
@@ -107,31 +107,31 @@ pub struct Stage {
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
-/// stands for any word.
-pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
+/// A figure of a tool: its name after the workload's, unit, direction, definition. A word in angle brackets stands for
+/// any word.
+pub struct FigureRow(pub &'static str, pub &'static str, pub Better, pub &'static str);
 
 /// One result of a tool.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
     /// The load, if the text has it ("2 groups").
     pub load: Option<String>,
-    /// Values by the names of [`Tool::figures`], in their units.
-    pub values: Values,
-    /// The values of each repeat by itself, if the tool repeats and prints each.
-    pub repeats: Vec<Values>,
+    /// Values by the names of `Tool::figures`, in their units.
+    pub values: FigureValues,
+    /// The values of each repeat, if the tool repeats and prints each.
+    pub repeats: Vec<FigureValues>,
     /// The variant, if the text has several.
     pub variant: Option<String>,
-    /// The repeats of which the values are means ("5 runs"), if the tool repeats and prints means only.
+    /// What the values are means of ("5 runs"), if the tool repeats and prints means only.
     pub means: Option<String>,
-    /// Lines of its table that look like figures and can't be read, by their numbers.
+    /// Numbers of its table's lines that look like figures and can't be read.
     pub unread: Vec<usize>,
 }
 
 /// Values by name.
-pub type Values = BTreeMap<String, f64>;
+pub type FigureValues = BTreeMap<String, f64>;
 
-/// Every tool. A text's tool is looked for in this order.
+/// Every tool, in the order in which a text's tool is looked for.
 pub const TOOLS: &[&Tool] = &[
     &hackbench::TOOL,
     &perf::MESSAGING,
@@ -183,38 +183,38 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
 
 /// The reader of a saved output.
 #[derive(Clone)]
-pub enum Reader {
+pub enum OutputReader {
     /// A tool's reader.
     Tool(&'static Tool),
-    /// The reader of a form in which schedlab prints.
-    Schedlab(&'static own::Form),
+    /// The reader of one of schedlab's own forms.
+    Schedlab(&'static schedlab_json::SavedForm),
     /// Figures that the user describes, in any text.
     Text(Vec<Extract>),
 }
 
-/// The workload of texts that are read by the user's own expressions, and the first word of their metrics.
+/// The workload of texts that the user's own expressions read, and the first word of their metrics.
 pub const TEXT: &str = "output";
 
 /// The reader of that name: a tool's, or a form's.
 ///
 /// # Errors
 /// When there is none; the nearest is offered.
-pub fn reader(name: &str) -> Result<Reader> {
-    if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
-        return Ok(Reader::Schedlab(form));
+pub fn reader(name: &str) -> Result<OutputReader> {
+    if let Some(form) = schedlab_json::FORMS.iter().find(|f| f.name == name) {
+        return Ok(OutputReader::Schedlab(form));
     }
-    let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
+    let known = TOOLS.iter().map(|t| t.name).chain(schedlab_json::FORMS.iter().map(|f| f.name));
     TOOLS
         .iter()
         .find(|t| t.name == name)
-        .map(|t| Reader::Tool(t))
+        .map(|t| OutputReader::Tool(t))
         .ok_or_else(|| Error::unknown("tool", name, known))
 }
 
-/// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
-pub fn reader_of(text: &str) -> Option<Reader> {
-    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Schedlab);
-    own.or_else(|| detect(text).map(Reader::Tool))
+/// The reader of a text, by its content. schedlab's own forms are tried first: they name themselves.
+pub fn reader_of(text: &str) -> Option<OutputReader> {
+    let own = schedlab_json::FORMS.iter().find(|f| (f.knows)(text)).map(OutputReader::Schedlab);
+    own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
 /// The tool that printed a text.
@@ -224,11 +224,11 @@ pub fn detect(text: &str) -> Option<&'static Tool> {
 
 impl Tool {
     /// The row of a figure.
-    fn row(&self, name: &str) -> Option<&'static Row> {
+    fn row(&self, name: &str) -> Option<&'static FigureRow> {
         self.figures.iter().find(|row| fits(row.0, name))
     }
     /// Values as figures of a workload.
-    fn figures(&self, workload: &str, values: &Values) -> Result<BTreeMap<String, Figure>> {
+    fn figures(&self, workload: &str, values: &FigureValues) -> Result<BTreeMap<String, Figure>> {
         let one = |(name, value): (&String, &f64)| {
             let row = self.row(name).ok_or_else(|| {
                 Error::internal(format!("{} has no row for its figure '{name}'", self.name))
@@ -279,15 +279,18 @@ pub fn is_declared(declared: &[String], name: &str) -> bool {
 pub fn headline(spec: &CommandSpec) -> Vec<String> {
     let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
     let rows = tool.into_iter().flat_map(|t| t.headline).map(|name| format!("{}.{name}", spec.name));
-    let own = spec.metrics.iter().flat_map(|m| match extract::is_series(m) {
-        true => ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect(),
-        false => vec![m.name.clone()],
+    let own = spec.metrics.iter().flat_map(|m| {
+        if extract::is_series(m) {
+            ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect()
+        } else {
+            vec![m.name.clone()]
+        }
     });
     let all: Vec<String> = rows.chain(own).collect();
     if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }
 }
 
-/// As [`headline`], for a record's command; `None` if it has none.
+/// As [`headline`], for a record's command; `None` if it is not a command's.
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
     let figures = &record.found.figures;
@@ -296,9 +299,9 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
             let everything = record.found.environment.contains_key(saved::EVERYTHING);
-            return Some(own::headline(figures, firsts, everything));
+            return Some(schedlab_json::headline(figures, firsts, everything));
         }
-        // A saved output shows all that it has: what it hid would look as if it had not been measured.
+        // A saved output shows everything: what it hid would look as if it had not been measured.
         (saved::KIND, _) => {
             let firsts = of("tool").and_then(|name| find(name).ok()).map_or(&[][..], |tool| tool.headline);
             let firsts: Vec<String> =
@@ -310,13 +313,13 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         (_, Ok(Spec::Command(spec))) => headline(&spec),
         _ => return None,
     };
-    // A tool's figures depend on its arguments; the figures that it gave are shown.
+    // A tool's figures depend on its arguments: those that it gave are shown.
     let given = |name: &String| figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
     Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
 }
 
-/// The names of all figures: those of `firsts` that are there, then the others as people count (2 before 16).
+/// The names of all figures: those of `firsts` that exist, then the others as people count (2 before 16).
 pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
     let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
     rest.sort_by(|a, b| natural(a, b));
@@ -338,13 +341,13 @@ pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     let mut found = Findings::default();
     let last = |e: Error| {
         let lines = match said.last_lines() {
-            none if none.is_empty() => "the command said nothing".to_owned(),
+            none if none.is_empty() => "the command printed nothing".to_owned(),
             lines => format!("its last lines:\n  {lines}"),
         };
-        let told = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
+        let error = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
         match e.remedy() {
-            Some(help) => told.help(help),
-            None => told,
+            Some(help) => error.help(help),
+            None => error,
         }
     };
     if let Some(name) = &spec.tool {

@@ -78,7 +78,7 @@ fn open(folder: &Path) -> Result<Image> {
 pub(super) fn keep(note: &Note, object: &Path, config: &Path, cache: &Path) -> Result<Image> {
     let images = cache::images(cache);
     fs::create_dir_all(&images).map_err(|e| Error::io(&images, "make", &e))?;
-    let folder = temp::Folder::create(&images, ".image-", 0o755)?;
+    let folder = temp::TempFolder::create(&images, ".image-", 0o755)?;
     for (from, to) in [(object, OBJECT), (config, CONFIG)] {
         fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
     }

@@ -1,9 +1,8 @@
 //! The scheduler's own statistics, /proc/schedstat: data, reader, printer, differences, derived figures.
 //!
-//! The simulator keeps the same counters and bumps them where the kernel does, so one type serves a live
-//! file, a saved file and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12
-//! (16), 7.3 (17) and D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in
-//! jiffies.
+//! The simulator has the same counters and bumps them where the kernel does, so one type serves live files, saved files
+//! and simulated runs. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and D001's
+//! `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
 
 mod check;
 mod counters;
@@ -19,7 +18,9 @@ mod stored;
 pub(crate) mod tests;
 mod totals;
 
-pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};
+pub use counters::{
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Since,
+};
 pub use delta::delta;
 pub use derived::{DERIVED, Derived};
 pub use identities::{identities, identities_within};
@@ -32,8 +33,8 @@ use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
-/// The state of the balancing CPU: the index into [`DomainStat::lb`]. The order is this crate's own; in files
-/// it depends on the version.
+/// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; in files it
+/// depends on the version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum IdleType {
@@ -96,7 +97,7 @@ impl Layout {
     }
 }
 
-/// One domain of one CPU. Counters of the domain itself are fields by deref: `domain.ttwu_wake_remote`.
+/// One domain of one CPU. Its own counters are fields by deref: `domain.ttwu_wake_remote`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DomainStat {
     /// Balancing, by [`IdleType`].
@@ -105,14 +106,13 @@ pub struct DomainStat {
     pub counters: DomainCounters,
     /// The level's name ("MC"); empty where the file gives none (15 and 16).
     pub name: String,
-    /// CPUs it spans.
     pub span: CpuSet,
 }
 
-/// One CPU. Counters of its runqueue are fields by deref: `cpu.ttwu_count`.
+/// One CPU. Its runqueue's counters are fields by deref: `cpu.ttwu_count`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuStat {
-    /// Its number; CPUs that are offline are not in the file.
+    /// Its number. Offline CPUs are not in the file.
     pub id: CpuId,
     /// The `cpu` line.
     pub counters: CpuCounters,

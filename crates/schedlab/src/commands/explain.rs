@@ -11,14 +11,14 @@ use crate::cli::Entry;
 use crate::{output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_compare::runs::{self, Filter, ListedCell, Of};
+use schedlab_compare::runs::{self, CellSubject, Filter, ListedCell};
 use schedlab_import::lacks::{HOW_TO_RECORD, LACKS_WAKEUPS};
 use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
 use schedlab_record::conserve::idle_while_waiting_text;
 use schedlab_record::explain::explain_beyond;
 use schedlab_record::explain::samples::samples_text;
-use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
+use schedlab_record::store_listing::is_cell;
 use schedlab_record::{Record, RunDir, Stat, explain_text, store, versus, versus_text};
 use std::path::{Path, PathBuf};
 
@@ -325,11 +325,11 @@ pub(super) fn experiment_of(name: &str) -> Result<Option<Experiment>> {
 }
 
 /// Takes one word of a cell's identity.
-type Word = fn(&Of) -> &str;
+type Word = fn(&CellSubject) -> &str;
 
 /// The error for several cells: it lists the options that distinguish them.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
-    let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
+    let all: Vec<&CellSubject> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
         ("workload", |o| &o.workload),
         ("backend", |o| o.backend.name()),

@@ -8,7 +8,7 @@ use crate::progress::Bar;
 use crate::{common, forging, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
@@ -97,7 +97,7 @@ struct HuntFinding {
     shrunk_to_the_end: bool,
     experiment: PathBuf,
     workload: Vec<String>,
-    confirmed: Vec<Row>,
+    confirmed: Vec<ComparisonRow>,
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -229,13 +229,18 @@ fn finding(found: &LosingWorkload, judge: &Judge, folder: &Path) -> HuntFinding 
 }
 
 /// Runs a found workload with other seeds; returns the row of its metric on the backend.
-fn confirm(found: &LosingWorkload, judge: &Judge, args: &HuntArgs, backend: Backend) -> Result<Option<Row>> {
+fn confirm(
+    found: &LosingWorkload,
+    judge: &Judge,
+    args: &HuntArgs,
+    backend: Backend,
+) -> Result<Option<ComparisonRow>> {
     let out = args.out.join("runs");
     let request =
         RunRequest { jobs: args.jobs, quiet: args.quiet, ..RunRequest::new(backend, &args.guest, &out)? };
     let made = request.make(found.experiment(judge, &args.out)?)?;
     // Beside guests there are simulations, which are confirmed by themselves.
-    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend == backend;
+    let is_it = |r: &ComparisonRow| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 

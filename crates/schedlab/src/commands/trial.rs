@@ -17,7 +17,7 @@ use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::trial::{self, Trial, Tried};
 use schedlab_lab::{Backend, Options, builds, instruction_counts};
-use schedlab_record::holdings::INSTRUCTIONS_FILE;
+use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
 use std::path::{Path, PathBuf};

@@ -20,18 +20,6 @@ struct seen {
 static DEFINE_PER_CPU(struct seen *, img_seen);
 static bool nohz_pass;		/* idle CPUs are balanced by another one, which looks at them all */
 
-static int groups_of(struct sched_domain *sd)
-{
-	struct sched_group *group = sd->groups;
-	int number = 0;
-
-	do {
-		number++;
-		group = group->next;
-	} while (group != sd->groups);
-	return number;
-}
-
 static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
 {
 	unsigned int passes = sd->lb_count[type], gained = sd->lb_gained[type];
@@ -45,7 +33,7 @@ static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int fla
 	/* Domains that were rebuilt count from 0 again. */
 	note->at = passes > seen->passes[flags] ? passes - seen->passes[flags] : passes;
 	note->pid = gained > seen->gained[flags] ? gained - seen->gained[flags] : 0;
-	note->other = groups_of(sd);
+	note->other = cpumask_weight(sched_domain_span(sd));
 	seen->passes[flags] = passes;
 	seen->gained[flags] = gained;
 }

@@ -59,6 +59,16 @@ int smpboot_park_threads(unsigned int cpu)
 	return 0;
 }
 
+int img_kthread_pid(int cpu, int ksoftirqd)
+{
+	struct smp_hotplug_thread *thread;
+
+	list_for_each_entry(thread, &registered, list)
+		if (!strncmp(thread->thread_comm, ksoftirqd ? "ksoftirqd" : "migration", 9))
+			return (*per_cpu_ptr(thread->store, cpu))->pid;
+	return -ENOENT;
+}
+
 void img_kthread(void)
 {
 	struct img_task *self = img_task_of(current);

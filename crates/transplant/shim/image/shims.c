@@ -86,6 +86,7 @@ void rcu_note_context_switch(bool preempt)
 }
 void rcu_sched_clock_irq(int user)
 {
+	img_note(IMG_TICK, img_cpu);
 }
 void rcu_softirq_qs(void)
 {

@@ -311,8 +311,8 @@ void img_usage(int pid, struct img_usage *usage)
 	*usage = (struct img_usage){
 		.runtime_ns = p->se.sum_exec_runtime,
 		.wait_ns = p->sched_info.run_delay,
-		.utime_ticks = div_u64(p->utime, TICK_NSEC),
-		.stime_ticks = div_u64(p->stime, TICK_NSEC),
+		.utime_ns = p->utime,
+		.stime_ns = p->stime,
 		.nr_migrations = p->se.nr_migrations,
 		.nvcsw = p->nvcsw,
 		.nivcsw = p->nivcsw,

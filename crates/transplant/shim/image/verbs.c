@@ -103,6 +103,28 @@ void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninte
 	img_settle();
 }
 
+/* The two halves of a sleep before schedule(): the engine lets time pass in between. */
+void img_prepare_sleep(int uninterruptible)
+{
+	sleep_as(uninterruptible);
+	img_settle();
+}
+
+void img_start_timer(unsigned long long until, unsigned long long slack_ns)
+{
+	struct hrtimer_sleeper *sleeper = &img_task_of(current)->sleeper;
+
+#ifdef HAVE_HRTIMER_SETUP
+	hrtimer_setup_sleeper_on_stack(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init_sleeper(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#endif
+	sleeper->task = current;
+	hrtimer_set_expires_range_ns(&sleeper->timer, until, slack_ns);
+	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
+	img_settle();
+}
+
 int img_timed_out(int pid)
 {
 	struct task_struct *p = img_task_by_pid(pid);

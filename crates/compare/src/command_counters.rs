@@ -1,4 +1,4 @@
-//! Counters of commands: which are shown, beside what, and their mean over repeats.
+//! Counters of commands: which are shown, next to what, and their mean over repeats.
 
 use crate::metrics;
 use crate::stats::special::{root, t_quantile};
@@ -16,7 +16,7 @@ pub fn metrics() -> Vec<String> {
     times.into_iter().chain(counters).chain(derived).map(str::to_owned).collect()
 }
 
-/// The figure shown beside a counter: its ratio to CPU time, to elapsed time, or to another counter.
+/// The figure shown next to a counter: its ratio to CPU time, to elapsed time, or to another counter.
 pub fn beside(counter: &str) -> Option<(String, &'static str)> {
     let (name, words) = match counter {
         "perf.task_clock" => ("perf.cpus_used", "CPUs"),
@@ -55,7 +55,7 @@ pub enum Over {
     },
 }
 
-/// A metric over the runs of one command. If it is missing in one run, it is missing.
+/// A metric over the runs of one command. It is missing if one run lacks it.
 pub fn over(records: &[Record], metric: &str) -> Over {
     let all: Vec<metrics::Evaluated> = records.iter().map(|r| metrics::evaluate(r, metric)).collect();
     if let Some(Value::Missing(why)) = all.iter().map(|e| &e.value).find(|v| matches!(v, Value::Missing(_))) {

@@ -8,55 +8,58 @@ use std::collections::VecDeque;
 
 /// The CPUs that used a buffer last: their caches hold its messages, its memory and its lock.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Users {
-    pub(super) writer: Option<CpuId>,
-    pub(super) reader: Option<CpuId>,
+pub struct Users {
+    pub writer: Option<CpuId>,
+    pub reader: Option<CpuId>,
 }
 
 impl Users {
     /// Whether a write from `cpu` touches memory that another CPU wrote, or freed by reading it.
-    pub(super) fn write_is_remote(self, cpu: CpuId) -> bool {
+    #[inline]
+    pub fn write_is_remote(self, cpu: CpuId) -> bool {
         [self.writer, self.reader].into_iter().flatten().any(|user| user != cpu)
     }
     /// Whether a read on `cpu` gets bytes that another CPU wrote.
-    pub(super) fn read_is_remote(self, cpu: CpuId) -> bool {
+    #[inline]
+    pub fn read_is_remote(self, cpu: CpuId) -> bool {
         self.writer.is_some_and(|writer| writer != cpu)
     }
 }
 
 /// Memory charged for all messages to UNIX sockets, bytes.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct ChannelMemory {
-    pub(super) held: u64,
+pub struct ChannelMemory {
+    pub held: u64,
     /// The largest `held` so far.
-    pub(super) most: u64,
+    pub most: u64,
 }
 
 impl ChannelMemory {
     /// A buffer's charge has changed from `before` to `now`, bytes.
-    pub(super) fn changed(&mut self, before: u64, now: u64) {
+    #[inline]
+    pub fn changed(&mut self, before: u64, now: u64) {
         self.held = self.held - before + now;
         self.most = self.most.max(self.held);
     }
 }
 
 /// The most ends that a call finds; the live agent's calls find as many.
-pub(super) const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 /// A set of ends.
 #[derive(Clone, Debug)]
-pub(super) struct PollSet {
+pub struct PollSet {
     /// Ends to which something came, each once; some may have been read empty since.
-    pub(super) came: VecDeque<PortId>,
+    pub came: VecDeque<PortId>,
     /// Ends that the last call found and the program did not get yet.
-    pub(super) found: VecDeque<PortId>,
+    pub found: VecDeque<PortId>,
     /// The task that sleeps on it.
-    pub(super) sleeper: Option<TaskId>,
+    pub sleeper: Option<TaskId>,
 }
 
 impl PollSet {
     /// A set of `ends` ends.
-    pub(super) fn new(ends: usize) -> PollSet {
+    pub fn new(ends: usize) -> PollSet {
         PollSet { came: VecDeque::with_capacity(ends), found: VecDeque::with_capacity(BATCH), sleeper: None }
     }
 }
@@ -64,27 +67,28 @@ impl PollSet {
 /// The channels of a workload.
 #[derive(Default)]
 pub struct Channels {
-    pub(super) kinds: Vec<ChannelKind>,
+    pub kinds: Vec<ChannelKind>,
     /// By the end that reads them. A pipe's second one is never used.
     pub buffers: Vec<Buffer>,
     /// The last users of each buffer.
-    pub(super) users: Vec<Users>,
+    pub users: Vec<Users>,
     /// The lock of each buffer.
-    pub(super) locks: Vec<Lock>,
+    pub locks: Vec<Lock>,
     /// The memory of the UNIX sockets' messages.
-    pub(super) memory: ChannelMemory,
+    pub memory: ChannelMemory,
     /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
     /// The sets of ends that tasks wait on together.
-    pub(super) sets: Vec<PollSet>,
+    pub sets: Vec<PollSet>,
     /// The set of each end; empty without sets.
-    pub(super) set_of: Vec<Option<SetId>>,
+    pub set_of: Vec<Option<SetId>>,
     /// Whether each end is on the list of its set.
-    pub(super) listed: Vec<bool>,
+    pub listed: Vec<bool>,
 }
 
 impl Channels {
     /// Whether a transfer's task holds its channel's lock or waits for it.
+    #[inline]
     pub fn locks_out(&self, task: TaskId, t: Transfer) -> bool {
         self.locks[t.buffer()].concerns(task)
     }
@@ -110,6 +114,7 @@ impl Channels {
     }
     /// A message of `bytes` bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, and
     /// whether it lost them.
+    #[inline]
     pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> Written {
         let at = end.0 as usize;
         if bytes == 0 && self.kind(end) != ChannelKind::Udp {
@@ -119,10 +124,12 @@ impl Channels {
         self.buffers[at].write(bytes, true)
     }
     /// The kind of the channel that an end belongs to.
+    #[inline]
     pub fn kind(&self, port: PortId) -> ChannelKind {
         self.kinds[port.channel()]
     }
     /// Whether any channel may lose data.
+    #[inline]
     pub fn may_lose(&self) -> bool {
         self.kinds.contains(&ChannelKind::Udp)
     }
@@ -136,24 +143,25 @@ pub struct Transfer {
     /// It writes.
     pub sends: bool,
     /// Bytes still to go.
-    pub(super) left: u32,
+    pub left: u32,
     /// Bytes that the copy in progress carries.
-    pub(super) part: u32,
+    pub part: u32,
     /// How long it will hold the buffer's lock, beside the copy under it, ns.
-    pub(super) held_ns: u64,
+    pub held_ns: u64,
     /// Nothing of this call has been copied yet.
-    pub(super) opens: bool,
+    pub opens: bool,
     /// The call has returned; another one must follow.
-    pub(crate) returned: bool,
+    pub returned: bool,
     /// It slept in this call.
-    pub(super) slept: bool,
+    pub slept: bool,
     /// It has done nothing since it slept.
-    pub(super) back: bool,
+    pub back: bool,
 }
 
 impl Transfer {
     /// The buffer it writes to or reads from, by the end that reads it.
-    pub(super) fn buffer(self) -> usize {
+    #[inline]
+    pub fn buffer(self) -> usize {
         if self.sends { self.port.peer().index() } else { self.port.index() }
     }
 }

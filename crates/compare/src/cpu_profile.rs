@@ -3,10 +3,8 @@
 use schedlab_base::Warning;
 use serde::Serialize;
 
-/// The schema of a profile.
 pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";
 
-/// A profile, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shares {
     /// [`PROFILE_SCHEMA`].
@@ -30,19 +28,19 @@ pub struct Shares {
     /// Records lost for lack of room.
     pub lost: u64,
     /// The kernel's functions, by their own samples, most first; or the functions asked for.
-    pub functions: Vec<Row>,
+    pub functions: Vec<ShareRow>,
     /// User mode by object, most samples first.
-    pub objects: Vec<Row>,
+    pub objects: Vec<ShareRow>,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 /// A function's or an object's part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Its name. A function that was renamed has the name that was asked for.
+pub struct ShareRow {
+    /// Its name; of a renamed function the name that was asked for.
     pub name: String,
-    /// Its name in this kernel, if that is another.
+    /// Its name in this kernel, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<String>,
     /// Samples in it or in functions that it called.

@@ -1,7 +1,7 @@
 //! Channels: the bytes in a pipe or a socket, the room left in it, and when a sleeper at either end is woken.
 //!
 //! Buffers have the default sizes and the accounting of kernels 3.4 to 6.x; amounts are bytes. Nothing here takes time;
-//! `drive` adds that. Rules, by kind:
+//! the driver adds that. Rules, by kind:
 //!
 //! - pipe (`fs/pipe.c`): 16 pages. The bytes of a call beyond whole pages join the last page if all of them fit there;
 //!   otherwise they start pages of their own. So 40 messages of 100 bytes share a page, and its last 96 bytes stay
@@ -110,18 +110,22 @@ impl Buffer {
         }
     }
     /// A writer that found no room goes to sleep.
+    #[inline]
     pub fn writer_waits(&mut self) {
         self.no_space = self.kind == ChannelKind::Tcp;
     }
     /// Whoever sleeps at the writer's end was woken because room came.
+    #[inline]
     pub fn writer_woken(&mut self) {
         self.no_space = false;
     }
     /// Memory charged for the contents, bytes. TCP has another accounting.
+    #[inline]
     pub fn charged(&self) -> u64 {
         self.charged
     }
     /// Whether a reader would sleep.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         match self.kind {
             ChannelKind::Tcp => self.unread == 0,
@@ -129,11 +133,13 @@ impl Buffer {
         }
     }
     /// Whether a pipe has no free page.
+    #[inline]
     pub fn pages_full(&self) -> bool {
         self.parts.len() >= PIPE_PAGES
     }
 
     /// How many of `bytes` a write would take now. `opens`: no byte of the call is in yet.
+    #[inline]
     pub fn room(&self, bytes: u32, opens: bool) -> u32 {
         match self.kind {
             ChannelKind::Pipe => {
@@ -163,6 +169,7 @@ impl Buffer {
     }
 
     /// Takes in as many of `bytes` as there is [`Buffer::room`] for.
+    #[inline]
     pub fn write(&mut self, bytes: u32, opens: bool) -> Written {
         let taken = self.room(bytes, opens);
         match self.kind {
@@ -203,6 +210,7 @@ impl Buffer {
     }
 
     /// How many bytes a read of `bytes` would give now.
+    #[inline]
     pub fn ready(&self, bytes: u32) -> u32 {
         let there = match self.kind {
             ChannelKind::Udp => self.parts.front().map_or(0, |p| u64::from(p.left)),
@@ -212,6 +220,7 @@ impl Buffer {
     }
 
     /// Takes out up to `bytes`; the rest of a datagram is thrown away.
+    #[inline]
     pub fn take(&mut self, bytes: u32) -> Taken {
         let got = self.ready(bytes);
         let gone = match self.kind {
@@ -249,6 +258,7 @@ impl Buffer {
 
     /// Whether a write wakes a sleeping reader. `was_empty`: the buffer was empty before it. A pipe with two queues
     /// skips the wakeup if an unread message has caused one already.
+    #[inline]
     pub fn wakes_reader(&self, was_empty: bool, history: &History) -> bool {
         self.kind != ChannelKind::Pipe || !history.pipe_two_queues || was_empty
     }
@@ -260,6 +270,7 @@ impl Buffer {
     /// most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when a writer found no room before
     /// (`tcp_check_space`) and the free bytes are at least half of the used ones (`sk_stream_write_space`). A wakeup
     /// reaches all who sleep at that end, a reader of the other direction included.
+    #[inline]
     pub fn wakes_writer(&self, was_full: bool, freed: bool, history: &History) -> bool {
         match self.kind {
             ChannelKind::Pipe if !history.pipe_two_queues => freed,

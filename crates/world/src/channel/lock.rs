@@ -7,7 +7,7 @@
 //!
 //! Not modelled: a waiter sleeps if the owner does not run (here no owner is preempted) or another task needs its CPU;
 //! a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which matters where
-//! several read one socket. Nothing here takes time; `drive` adds that.
+//! several read one socket. Nothing here takes time; the driver adds that.
 
 use schedlab_base::TaskId;
 use schedlab_workload::ChannelKind;
@@ -33,6 +33,7 @@ impl Lock {
     }
 
     /// Takes the lock for `task`; `false` if it has to wait. A waiter is queued and asks again.
+    #[inline]
     pub fn take(&mut self, task: TaskId) -> bool {
         let waits = self.spinners.contains(&task);
         let next = self.spinners.front().is_none_or(|first| *first == task);
@@ -50,11 +51,13 @@ impl Lock {
     }
 
     /// Whether `task` holds the lock or waits for it.
+    #[inline]
     pub fn concerns(&self, task: TaskId) -> bool {
         self.held == Some(task) || self.spinners.contains(&task)
     }
 
     /// Releases the lock if `task` holds it.
+    #[inline]
     pub fn release(&mut self, task: TaskId) {
         debug_assert!(self.held.is_none_or(|owner| owner == task), "released by another task");
         if self.held == Some(task) {

@@ -1,12 +1,12 @@
-//! Which rows are a workload's own result: what its users measure it by. These rows are corrected before the others, so
-//! that the answer to the experiment's question does not get lost among counters.
+//! Which rows are a workload's own result: what its users judge it by. They are corrected before other rows, so that
+//! the answer to the experiment's question is not lost among counters.
 
 use super::Question;
 use super::group::CellRuns;
 use schedlab_base::Backend;
 
-/// Whether a metric is an own result of the cell's workload: as the experiment says for the load (`own = [...]`), else
-/// as the table of benchmarks says.
+/// Whether a metric is an own result of the cell's workload: by the experiment's `own = [...]` for the load, else by
+/// the benchmarks' table.
 pub(super) fn is_own(question: &Question, cell: &CellRuns<'_>, metric: &str) -> bool {
     let r = cell.runs[0];
     let machine = if r.backend == Backend::Host { Backend::Host.name() } else { &r.machine.name };

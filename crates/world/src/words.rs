@@ -1,13 +1,12 @@
-//! State: the words of user space that tasks wait for, and which CPUs execute beside a sibling.
+//! State: the words and cells of user space, and the tasks that wait or spin for them.
 
-use schedlab_base::{Arena, CpuId, TaskId};
+use schedlab_base::TaskId;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What programs share, and who waits for it.
+#[derive(Default)]
 pub struct UserMemory {
-    /// CPUs that are not halted; they slow their siblings down.
-    pub active: Arena<CpuId, bool>,
     /// Futex words.
     pub words: Vec<AtomicU32>,
     /// Shared cells.
@@ -19,16 +18,6 @@ pub struct UserMemory {
 }
 
 impl UserMemory {
-    /// No CPU executes, and there are no words yet.
-    pub fn new(nr_cpus: usize) -> UserMemory {
-        UserMemory {
-            active: Arena::filled(false, nr_cpus),
-            words: Vec::new(),
-            slots: Vec::new(),
-            waiters: Vec::new(),
-            spinners: Vec::new(),
-        }
-    }
     /// All words and cells are 0 from now on.
     pub fn lay_out(&mut self, words: usize, slots: usize) {
         self.words = (0..words).map(|_| AtomicU32::new(0)).collect();

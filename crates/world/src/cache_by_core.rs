@@ -1,12 +1,12 @@
 //! Private caches: the tasks of one core displace each other's data, and a task that comes back pays for it. This holds
-//! on machines without `[[cache]]`; on others [`crate::cache_by_level`] does.
+//! on machines without `[[cache]]`; on others the simulator's caches by level do.
 //!
 //! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user first, each
 //! with the KB it holds: the least recently used data go first, as in hardware by approximation. A stay on a CPU puts
 //! its task on top, with the KB it used in the stay or still held from before. Data deeper than the cache's size are
 //! lost. So a task that comes back has lost nothing if the data used in between fit in beside its own; otherwise it has
 //! lost the part that did not fit. Hardware threads of a core share the stack; a sibling's stay counts when it is over.
-//! `pay_move` prices a move to another core's cache.
+//! [`move_refill_ns`] prices a move to another core's cache.
 //!
 //! A stay uses at most the footprint: Touch operations use the KB they went over (`touch_ns_per_kb`), other work uses a
 //! KB per `warm_ns_per_kb`. Of a set larger than the cache, the part that fits is held. Strict LRU under cyclic passes
@@ -16,10 +16,8 @@
 //! stated length, whatever the caches hold. In a run without Touch nothing is kept, not even the stacks. A KB costs a
 //! refill from the shared LLC, or from memory if the core shares no cache with another.
 
-mod drive;
-
 use schedlab_base::{CpuId, TaskId};
-use schedlab_machine::{Costs, Topology};
+use schedlab_machine::{Costs, Distance, Topology};
 
 /// One core's private cache.
 #[derive(Debug)]
@@ -70,6 +68,75 @@ impl Caches {
     fn core(&mut self, cpu: CpuId) -> &mut Core {
         &mut self.cores[self.core_of[cpu.index()] as usize]
     }
+
+    /// `task`, whose whole set has `footprint_kb`, leaves `cpu` after a stay of `stayed_ns`.
+    #[inline]
+    pub fn leave(
+        &mut self,
+        (cpu, task): (CpuId, TaskId),
+        reuse: &mut Reuse,
+        footprint_kb: u32,
+        stayed_ns: u64,
+        costs: &Costs,
+    ) {
+        if !self.on {
+            return;
+        }
+        let in_stay = |ns_per_kb: u64| (stayed_ns / ns_per_kb.max(1)).min(u64::from(u32::MAX)) as u32;
+        let touched = reuse.touch_kb.min(in_stay(costs.touch_ns_per_kb));
+        let worked = footprint_kb.min(in_stay(costs.warm_ns_per_kb));
+        let kb = reuse.held_kb.max(touched).max(worked).min(self.capacity_kb);
+        reuse.held_kb = kb;
+        reuse.touch_kb = 0;
+        let capacity_kb = self.capacity_kb;
+        self.core(cpu).leave(task, kb, capacity_kb);
+    }
+
+    /// `task` was switched to on `cpu`; `from` is where it ran last. The part of its set that others displaced in
+    /// between is cold. Returns whether a Touch operation that it was in must be priced again ([`Self::touch`]).
+    #[inline]
+    pub fn enter(&mut self, (cpu, task): (CpuId, TaskId), from: CpuId, reuse: &mut Reuse) -> bool {
+        if !self.on {
+            return false;
+        }
+        let moved = self.core_of[from.index()] != self.core_of[cpu.index()];
+        let kept = self.core(from).come_back(task);
+        if moved {
+            // The price of the move covers the whole set. The task's lines in the other core's cache are out of date
+            // from now on.
+            *reuse = Reuse::default();
+            self.core(from).forget(task);
+        } else {
+            reuse.cold_kb = reuse.cold_kb.saturating_add(reuse.held_kb.saturating_sub(kept));
+            reuse.held_kb = kept;
+        }
+        true
+    }
+
+    /// A task goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first. `refill_ns` is what it
+    /// still has to pay.
+    #[inline]
+    pub fn touch(&mut self, cpu: CpuId, reuse: &mut Reuse, refill_ns: &mut u64, (kb, left_kb): (u32, u64)) {
+        self.on = true;
+        let per_kb = self.core(cpu).refill_ns_per_kb;
+        reuse.touch_kb = reuse.touch_kb.max(kb);
+        let fetched = reuse.cold_kb.min(kb).min(left_kb.min(u64::from(u32::MAX)) as u32);
+        reuse.cold_kb -= fetched;
+        // An interrupted refill continues; both together fetch at most the whole set.
+        let whole_ns = u64::from(kb) * per_kb;
+        let wanted = *refill_ns + u64::from(fetched) * per_kb;
+        *refill_ns = wanted.min((*refill_ns).max(whole_ns));
+    }
+}
+
+/// The price of fetching warm data after a move over that distance, ns; 0 where the cache is shared.
+pub fn move_refill_ns(costs: &Costs, distance: Distance, warm_kb: u32) -> u64 {
+    let per_kb = match distance {
+        Distance::Own | Distance::Smt => 0,
+        Distance::Llc => costs.refill_near_ns_per_kb,
+        Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
+    };
+    u64::from(warm_kb) * per_kb
 }
 
 impl Core {

@@ -1,4 +1,4 @@
-//! Readers of schedlab's own output: a comparison or a run as JSON. It has every run and its seed, so pairs stay pairs.
+//! Readers of schedlab's own output, a comparison or a run as JSON. It has every run and its seed, so pairs stay pairs.
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Figure, Observe};
@@ -6,39 +6,38 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A form of schedlab's own results.
-pub struct Form {
+pub struct SavedForm {
     /// Its name for `--from`.
     pub name: &'static str,
-    /// Whether a text is in it.
+    /// Whether a text has this form.
     pub knows: fn(&str) -> bool,
     /// The runs in a text, at least one.
     pub read: fn(&str) -> Result<Vec<Run>>,
 }
 
-/// Every form. A text's form is looked for in this order.
-pub const FORMS: &[Form] = &[
-    Form { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
-    Form { name: "run", knows: |text| has_schema(text, RUN), read: run },
+/// Every form, in the order in which a text's form is looked for.
+pub const FORMS: &[SavedForm] = &[
+    SavedForm { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
+    SavedForm { name: "run", knows: |text| has_schema(text, RUN), read: run },
 ];
 
 const COMPARISON: &str = "schedlab/comparison/1";
 const RUN: &str = "schedlab/run/1";
 
-/// A run, as far as a form has it.
+/// A run, as far as its form describes it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Run {
     /// Its backend: "sim", "host", "vm"; "" if not known.
     pub backend: String,
-    /// The machine's name; "" as above.
+    /// The machine's name; "" if not known.
     pub machine: String,
-    /// The kernel's name; "" as above.
+    /// The kernel's name; "" if not known.
     pub kernel: String,
     /// The workload's name.
     pub workload: String,
-    /// The load's name; "" as above.
+    /// The load's name; "" if not known.
     pub load: String,
-    /// The variant's name; "" as above.
+    /// The variant's name; "" if not known.
     pub variant: String,
     /// Its seed, which pairs runs of variants.
     pub seed: Option<u64>,
@@ -50,9 +49,9 @@ pub struct Run {
     pub params: Value,
     /// Metrics by name.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of runs of which its figures are means; 0 or 1: it is one run.
+    /// How many runs its figures are means of; 0 or 1: it is one run.
     pub mean_of: u64,
-    /// Whether it has every metric that schedlab knows of the run, not those that somebody chose.
+    /// Whether it has every metric that schedlab knows of the run, not a selection.
     pub everything: bool,
 }
 
@@ -70,14 +69,14 @@ fn word(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().replace(char::is_control, " ")
 }
 
-fn some(all: Vec<Run>, what: &str) -> Result<Vec<Run>> {
+fn non_empty(all: Vec<Run>, what: &str) -> Result<Vec<Run>> {
     if all.iter().all(|r| r.figures.is_empty()) {
         return Err(Error::input(format!("no {what} in it")));
     }
     Ok(all)
 }
 
-/// The origin of a cell or a run.
+/// A run with the origin of a cell or a run.
 fn origin(cell: &Value, model: &Value) -> Run {
     let params = cell.get("params").cloned().unwrap_or_default();
     Run {
@@ -102,12 +101,12 @@ fn figure(metric: &Value, value: f64) -> Figure {
 fn comparison(text: &str) -> Result<Vec<Run>> {
     let whole = parsed(text)?;
     let cells = whole["cells"].as_array().map_or(&[][..], Vec::as_slice);
-    // Of runs that are read the first are the baseline: it stays what it was.
+    // The first of the runs becomes the baseline: the old baseline comes first.
     let (bases, others): (Vec<&Value>, Vec<&Value>) =
         cells.iter().partition(|cell| is_baseline(&whole, cell));
     let cells = bases.into_iter().chain(others);
     let runs: Vec<Vec<Run>> = cells.map(|cell| cell_runs(cell, &whole["model"])).collect::<Result<_>>()?;
-    some(runs.into_iter().flatten().collect(), "cell with a measured metric")
+    non_empty(runs.into_iter().flatten().collect(), "cell with a measured metric")
 }
 
 /// Whether a comparison's rows name a cell as their baseline.
@@ -117,8 +116,7 @@ fn is_baseline(whole: &Value, cell: &Value) -> bool {
     rows.any(|row| row["baseline"] == cell["variant"] && place.iter().all(|key| row[key] == cell[key]))
 }
 
-/// The runs of a cell. If a metric is missing in some of them, the text does not tell in which, and none of
-/// them keeps its seed.
+/// The runs of a cell. If some runs lack a metric, the text does not say which, and none keeps its seed.
 fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     let first = origin(cell, model);
     let metrics = cell["metrics"].as_object().into_iter().flatten();
@@ -131,15 +129,16 @@ fn cell_runs(cell: &Value, model: &Value) -> Result<Vec<Run>> {
     let runs = all.iter().map(|(.., v)| v.len()).max().unwrap_or(0);
     let whole = seeds.len() == runs && all.iter().all(|(.., v)| v.is_empty() || v.len() == runs);
     let one = |i: usize| {
-        let told = all.iter().filter_map(|(name, m, v)| Some(((*name).clone(), figure(m, *v.get(i)?))));
-        Run { seed: whole.then(|| seeds[i]), figures: told.collect(), ..first.clone() }
+        let run_figures =
+            all.iter().filter_map(|(name, m, v)| Some(((*name).clone(), figure(m, *v.get(i)?))));
+        Run { seed: whole.then(|| seeds[i]), figures: run_figures.collect(), ..first.clone() }
     };
     Ok((0..runs).map(one).collect())
 }
 
-/// A number of a result. JSON does not have "nan"; writers put `null` or words in its place.
+/// A number of a result. JSON has no "nan"; writers put `null` or words in its place.
 fn number(value: &Value) -> Result<f64> {
-    value.as_f64().ok_or_else(|| Error::input(format!("{value} stands where a result's number should")))
+    value.as_f64().ok_or_else(|| Error::input(format!("{value} is where a result's number should be")))
 }
 
 fn run(text: &str) -> Result<Vec<Run>> {
@@ -151,17 +150,18 @@ fn run(text: &str) -> Result<Vec<Run>> {
     let figures = figures.collect::<Result<_>>()?;
     let run =
         Run { seed: whole["seed"].as_u64(), figures, everything: true, ..origin(&whole, &whole["model"]) };
-    some(vec![run], "measured metric")
+    non_empty(vec![run], "measured metric")
 }
 
-/// Figures that tables show by default. A comparison has the metrics that its maker chose, so all are shown. A run has
-/// `everything` that schedlab knows of it: if that is much, the workload's own first metrics.
+/// Figures that tables show by default. A comparison shows all its metrics: its maker chose them. A run has
+/// `everything` that schedlab knows of it; if that is much, the workload's first metrics are shown.
 pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bool) -> Vec<String> {
     let firsts: Vec<String> =
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
-    match everything && figures.len() > FEW && !firsts.is_empty() {
-        true => firsts,
-        false => super::firsts_first(figures, &firsts),
+    if everything && figures.len() > FEW && !firsts.is_empty() {
+        firsts
+    } else {
+        super::firsts_first(figures, &firsts)
     }
 }
 

@@ -1,16 +1,16 @@
-//! Stored runs that were made look after look are judged at one look here: the reader must know it.
+//! A warning: stored runs that were made look after look are judged at one look here.
 
 use super::Named;
 use crate::stats::Looks;
 use schedlab_base::{Warning, input};
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Stands before the looks in the copy of an experiment beside a run.
 const MARK: &str = "\n# made by --budget, with looks after so many runs of a cell: ";
 
-/// An experiment's text with the looks at which its runs are judged, for the copy beside each run.
+/// An experiment's text with the looks by which its runs are judged, for the copy beside each run.
 pub fn with_looks(text: &str, looks: &Looks) -> String {
     let runs: Vec<String> = looks.runs().iter().map(u64::to_string).collect();
     if runs.is_empty() { text.to_owned() } else { format!("{text}{MARK}{}\n", runs.join(", ")) }
@@ -22,18 +22,18 @@ pub fn looks_of_copy(text: &str) -> Option<String> {
     looks.lines().next().map(str::to_owned)
 }
 
-/// The text of an experiment whose copy this is. Copies of copies that older versions made have the mark twice.
+/// The text of the experiment. Copies of copies by older versions have the mark twice.
 pub fn without_looks(text: &str) -> &str {
     text.split_once(MARK).map_or(text, |(text, _)| text)
 }
 
-/// The warning about runs that `--budget` has made.
+/// The warning about runs that `--budget` made.
 pub fn warning(runs: &[Named]) -> Option<Warning> {
     warning_of(runs.iter().map(|named| named.run.path.as_path()))
 }
 
-/// As [`warning`], for the folders of runs. Each copy of the experiment is read: a cell's runs may come from several
-/// commands, with a budget and without.
+/// As [`warning`], for folders of runs. Each copy of the experiment is read: a cell's runs may come from several
+/// commands, with and without a budget.
 pub fn warning_of<'a>(runs: impl Iterator<Item = &'a Path>) -> Option<Warning> {
     let mut cells: BTreeMap<&Path, Option<String>> = BTreeMap::new();
     for run in runs {
@@ -54,7 +54,7 @@ pub fn warning_of<'a>(runs: impl Iterator<Item = &'a Path>) -> Option<Warning> {
     Some(Warning::new("compare.looks", text))
 }
 
-/// The looks at which a run was made.
+/// The looks by which a run was made.
 fn looks(run: &Path) -> Option<String> {
     looks_of_copy(&input::text_if_there(&run.join(EXPERIMENT_FILE)).ok()??)
 }

@@ -1,15 +1,13 @@
-//! The effect of drawn costs on each figure of a comparison: the baselines' values, and every variant's
-//! change.
+//! How drawn costs affect each figure of a comparison: the baselines' values, and every variant's change.
 
 use super::group::CellRuns;
-use super::{Cell, Effect, Row};
+use super::{Cell, ComparisonRow, DrawnEffect};
 use crate::uncertainty::{Sway, of_change, of_value};
 
 /// The cells of a group, and the metrics shown.
 pub struct Section<'a> {
-    /// Their runs.
     pub runs: &'a [CellRuns<'a>],
-    /// Place of the first in the comparison's cells.
+    /// Index of the first one among the comparison's cells.
     pub first: usize,
     /// The index of the baseline among them.
     pub base: Option<usize>,
@@ -17,13 +15,18 @@ pub struct Section<'a> {
     pub metrics: Vec<String>,
 }
 
-/// All effects: metric by metric the baseline's value (without a baseline the first cell's), then the changes.
-pub fn effects(sections: &[Section<'_>], cells: &[Cell], rows: &[Row], min_effect_pct: f64) -> Vec<Effect> {
+/// All effects, metric by metric: the baseline's value (without a baseline the first cell's), then the changes.
+pub fn effects(
+    sections: &[Section<'_>],
+    cells: &[Cell],
+    rows: &[ComparisonRow],
+    min_effect_pct: f64,
+) -> Vec<DrawnEffect> {
     let drawn = |s: &&Section<'_>| s.runs.iter().any(|c| c.runs.iter().any(|r| !r.drawn.is_empty()));
     sections.iter().filter(drawn).flat_map(|s| section(s, cells, rows, min_effect_pct)).collect()
 }
 
-fn section(s: &Section<'_>, cells: &[Cell], rows: &[Row], min_effect_pct: f64) -> Vec<Effect> {
+fn section(s: &Section<'_>, cells: &[Cell], rows: &[ComparisonRow], min_effect_pct: f64) -> Vec<DrawnEffect> {
     let base = s.base.unwrap_or(0);
     let mut all = Vec::new();
     for metric in &s.metrics {
@@ -43,14 +46,14 @@ fn section(s: &Section<'_>, cells: &[Cell], rows: &[Row], min_effect_pct: f64) -
     all
 }
 
-fn is_of(row: &Row, cell: &Cell, metric: &str) -> bool {
+fn is_of(row: &ComparisonRow, cell: &Cell, metric: &str) -> bool {
     (&row.backend, &row.machine, &row.workload, &row.load, &row.variant)
         == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
         && row.metric == metric
 }
 
-fn effect(cell: &Cell, metric: &str, baseline: Option<String>, sway: Sway) -> Effect {
-    Effect {
+fn effect(cell: &Cell, metric: &str, baseline: Option<String>, sway: Sway) -> DrawnEffect {
+    DrawnEffect {
         machine: cell.machine.clone(),
         workload: cell.workload.clone(),
         load: cell.load.clone(),

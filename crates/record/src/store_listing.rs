@@ -1,16 +1,15 @@
-//! The contents of a store, cell by cell, and the removal of a part of it.
+//! The contents of a store, cell by cell, and their removal.
 //!
-//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and
-//! has a `record.json`. An unfinished run is a folder in it whose name begins with a dot and ends in `.tmp`;
-//! the store writes under such names. Anything else is not ours: it is not listed and never removed. A run
-//! with files that schedlab did not write is not removed either. Links are not followed.
+//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it, named by its seed, with a `record.json`.
+//! A folder whose name begins with a dot and ends in `.tmp` is an unfinished run: the store writes under such names.
+//! Anything else is not listed and never removed. A run with files that schedlab did not write is not removed either.
+//! Links are not followed.
 //!
-//! Several processes may remove the same runs. A run that another process has removed first counts as
-//! removed.
+//! Several processes may remove the same runs. A run that another process removed first counts as removed.
 
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
-use schedlab_base::{Backend, Error, Origin, Result, Spot, input, temp};
+use schedlab_base::{Backend, Error, GuestMode, Origin, Result, Spot, input, temp};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -30,17 +29,14 @@ pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
 const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE, EVENTS_FILE];
 /// The schema of every record, without its number.
 const RECORD_SCHEMA_OF: &str = "schedlab/record/";
-/// The mode of guests whose time counts instructions, as the guest crate names it.
-const VIRTUAL_TIME: &str = "deterministic";
 /// Digits of a cell's name.
 pub const CELL_DIGITS: usize = 32;
 
 /// A cell of a store.
 #[derive(Clone, Debug)]
 pub struct HeldCell {
-    /// Its folder.
     pub folder: PathBuf,
-    /// The folder's name: the cell's hash.
+    /// The folder's name, which is the cell's hash.
     pub name: String,
     /// Its runs, by seed.
     pub runs: Vec<HeldRun>,
@@ -48,12 +44,10 @@ pub struct HeldCell {
     pub abandoned: Vec<PathBuf>,
 }
 
-/// A run of a cell.
 #[derive(Clone, Debug)]
 pub struct HeldRun {
     /// Its folder.
     pub run: RunDir,
-    /// Its seed.
     pub seed: u64,
     /// Bytes of its files.
     pub bytes: u64,
@@ -63,8 +57,7 @@ pub struct HeldRun {
 
 /// The part of a record that describes its cell, read without the rest.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Head {
-    /// The schema.
+pub struct RunHead {
     pub schema: String,
     /// The version that made it.
     pub model: u32,
@@ -83,7 +76,7 @@ pub struct Head {
 
 #[derive(Clone, Debug, Deserialize)]
 struct GuestHead {
-    mode: String,
+    mode: GuestMode,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -91,12 +84,12 @@ struct Named {
     name: String,
 }
 
-impl Head {
+impl RunHead {
     /// Reads the head of a run's record.
     ///
     /// # Errors
-    /// When the record can't be read, or the file is no record.
-    pub fn of(run: &RunDir) -> Result<Head> {
+    /// When the record can't be read, or the file is not a record.
+    pub fn of(run: &RunDir) -> Result<RunHead> {
         let file = run.path.join(RECORD_FILE);
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
         serde_json::from_str(&text).map_err(|e| {
@@ -112,7 +105,7 @@ impl Head {
     pub fn variant(&self) -> &str {
         &self.variant.name
     }
-    /// The reason why this version of schedlab would make the run again; `None`: it would use the stored run.
+    /// Why this version of schedlab would make the run again; `None`: it would use the stored run.
     pub fn outdated(&self) -> Option<String> {
         if self.schema != RECORD_SCHEMA {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
@@ -122,7 +115,7 @@ impl Head {
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
-    /// Whether a newer or unknown version made it. A schedlab that uses the run may well be installed.
+    /// Whether a newer or unknown version made it. A schedlab that can use the run may be installed.
     pub fn is_newer(&self) -> bool {
         let number = |schema: &str| schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok();
         match (number(&self.schema), number(RECORD_SCHEMA)) {
@@ -131,13 +124,13 @@ impl Head {
             _ => true,
         }
     }
-    /// Whether it was measured in real time, on this machine or in a guest. Such a run can't be made again.
+    /// Whether it was measured in real time, on a host or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
-        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
+        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic)
     }
 }
 
-/// The rest of a record's description of its cell, as plain data; a part that it does not have is null.
+/// The rest of a record's description of its cell, as plain data. A missing part is null.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Identity {
     /// The workload and its parameters.
@@ -181,7 +174,7 @@ impl HeldCell {
     }
 }
 
-/// The cells of a store, by name. Cells without a run or the rest of one are left out.
+/// The cells of a store, by name. Cells without any run, finished or not, are left out.
 ///
 /// # Errors
 /// When the folder does not exist or can't be read.
@@ -200,12 +193,11 @@ pub fn holdings(root: &Path) -> Result<Vec<HeldCell>> {
     Ok(cells)
 }
 
-/// Whether a folder's name is that of a cell.
 pub fn is_cell(name: &str) -> bool {
     name.len() == CELL_DIGITS && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The folders in a folder, links left out.
+/// The folders in a folder, without links.
 fn folders(path: &Path) -> Result<Vec<DirEntry>> {
     let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
     let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(|e| Error::io(path, "read", &e))?;
@@ -240,8 +232,7 @@ fn bytes(folder: &Path) -> u64 {
     entries.filter_map(|e| e.metadata().ok()).filter(fs::Metadata::is_file).map(|m| m.len()).sum()
 }
 
-/// Whether the name is a run's that is being written: `.run.PID.NUMBER.tmp`; before 0.2.0 it was
-/// `.SEED.PID.tmp`.
+/// Whether a run is being written under this name: `.run.PID.NUMBER.tmp`; before 0.2.0 `.SEED.PID.tmp`.
 fn is_unfinished(name: &str) -> bool {
     let numbers =
         |text: &str| text.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -249,7 +240,7 @@ fn is_unfinished(name: &str) -> bool {
     ours.and_then(|n| n.strip_suffix(temp::ENDING)).is_some_and(|n| n.contains('.') && numbers(n))
 }
 
-/// The files of a run's folder, if all of them are ours; none if the folder does not exist.
+/// The files of a run's folder, if schedlab wrote them all; none if the folder does not exist.
 fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -269,8 +260,8 @@ fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process
-/// meets half of one. After a kill an unfinished run is left.
+/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process reads half
+/// of it. A kill leaves an unfinished run.
 ///
 /// # Errors
 /// A folder with files that are not ours, which stays whole; a file that can't be removed.
@@ -283,9 +274,6 @@ pub fn remove_run(run: &HeldRun) -> Result<()> {
 }
 
 /// Removes an unfinished run, and its cell's folder if that is empty then.
-///
-/// # Errors
-/// As [`remove_run`].
 pub fn remove_unfinished(folder: &Path) -> Result<()> {
     for file in ours(folder)? {
         gone(fs::remove_file(&file)).map_err(|e| Error::io(&file, "remove", &e))?;
@@ -296,7 +284,7 @@ pub fn remove_unfinished(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes "not found" for success: another process has removed it.
+/// Takes "not found" as success: another process has removed it.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -338,7 +326,7 @@ mod tests {
         assert_eq!((held.len(), held[0].name.as_str(), seeds), (1, lab.cell.as_str(), vec![9, 10]));
         let files = fs::read_dir(&held[0].runs[0].run.path).unwrap().flatten();
         assert_eq!(held[0].runs[0].bytes, files.map(|f| f.metadata().unwrap().len()).sum::<u64>());
-        let head = Head::of(&held[0].runs[0].run).unwrap();
+        let head = RunHead::of(&held[0].runs[0].run).unwrap();
         assert_eq!((head.machine(), head.variant(), head.load.as_str()), ("tiny", "v4.5", "2x24"));
         assert!(holdings(&root.join("nowhere")).is_err());
     }
@@ -397,23 +385,27 @@ mod tests {
     #[test]
     fn runs_of_other_versions_say_which() {
         let lab = lab();
-        let head = Head::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
+        let head = RunHead::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
         assert_eq!(head.outdated(), None);
-        let told = |backend: Backend, model: u32| {
-            Head { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
+        let differing = |backend: Backend, model: u32| {
+            RunHead { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
         };
-        assert!(told(Backend::Sim, 3).contains("simulated by model 3"));
-        assert!(told(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
-        assert_eq!(told(Backend::Vm, crate::WATCHING), "");
-        let newer = |model: u32| Head { model, ..head.clone() }.is_newer();
+        assert!(differing(Backend::Sim, 3).contains("simulated by model 3"));
+        assert!(differing(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
+        assert_eq!(differing(Backend::Vm, crate::WATCHING), "");
+        let newer = |model: u32| RunHead { model, ..head.clone() }.is_newer();
         assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
-        let live = |backend: Backend, mode: Option<&str>| {
-            let guest = mode.map(|mode| GuestHead { mode: mode.into() });
-            Head { backend: backend.into(), guest, ..head.clone() }.is_live()
+        let live = |backend: Backend, mode: Option<GuestMode>| {
+            let guest = mode.map(|mode| GuestHead { mode });
+            RunHead { backend: backend.into(), guest, ..head.clone() }.is_live()
         };
-        assert!(live(Backend::Host, None) && live(Backend::Vm, Some("real-time")) && live(Backend::Vm, None));
-        assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(VIRTUAL_TIME)));
-        let other = Head { schema: "schedlab/record/0".into(), ..head };
+        assert!(
+            live(Backend::Host, None)
+                && live(Backend::Vm, Some(GuestMode::RealTime))
+                && live(Backend::Vm, None)
+        );
+        assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(GuestMode::Deterministic)));
+        let other = RunHead { schema: "schedlab/record/0".into(), ..head };
         assert!(!other.is_newer());
         assert!(other.outdated().unwrap().contains("schedlab/record/0"));
     }

@@ -1,8 +1,8 @@
-//! A histogram as it is stored: HDR's V2 encoding, which has some bytes for each bucket in use.
+//! A histogram as it is stored: HDR's V2 encoding, a few bytes for each bucket in use.
 //!
-//! Its payload is a list of variable-length numbers in the order of buckets: a positive one is a bucket's count, a
-//! negative one stands for so many empty buckets. It is read without the array of all buckets. Bytes that are not just
-//! as schedlab writes them are not a [`Packed`]; the crate that defines the format judges those.
+//! Its payload is a list of variable-length numbers in the order of buckets: a positive number is a bucket's count, a
+//! negative one counts empty buckets. It is read without an array of all buckets. [`Packed`] accepts only bytes exactly
+//! as schedlab writes them; others are left to the crate that defines the format.
 
 use crate::series::{DIGITS, read_histogram};
 use crate::tally::{bucket, middle_of};
@@ -13,10 +13,9 @@ const COOKIE: u32 = 0x1c84_9313;
 const HEADER: usize = 40;
 /// Bytes of the longest number.
 const LONGEST: usize = 9;
-/// The largest value that has room in any histogram of three digits, whatever it gives as its largest.
+/// The largest value that fits every histogram of three digits, whatever its own largest is.
 const ALWAYS: u64 = 2047;
 
-/// An encoded histogram that was checked.
 #[derive(Clone, Debug)]
 pub struct Packed {
     bytes: Box<[u8]>,
@@ -24,7 +23,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// `None` unless all is as schedlab writes it.
+    /// `None` unless every byte is as schedlab writes it.
     pub fn new(bytes: &[u8]) -> Option<Packed> {
         let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let long = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -73,7 +72,7 @@ impl Packed {
     }
     /// The histogram with all its buckets.
     pub fn unpack(&self) -> Histogram<u64> {
-        // It was checked, so the crate reads it; if it did not, the counts would still be right.
+        // It was checked, so this can't fail; if it did, the counts would still be right.
         read_histogram(&self.bytes).unwrap_or_else(|_| {
             let mut hist = Histogram::new(DIGITS).expect("three digits are within what the histogram allows");
             self.buckets().for_each(|(value, n)| hist.saturating_record_n(value, n));

@@ -3,7 +3,8 @@
 //! Times of user work are measured on a fastest CPU alone on its core. Costs of kernel paths are the machine's own and
 //! do not depend on the CPU.
 
-use crate::balance::capacity::SCALE;
+/// The capacity of a fastest CPU, and the fixed point of every ratio of capacities (`SCHED_CAPACITY_SCALE`).
+pub const SCALE: u64 = 1024;
 
 /// A CPU's speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,7 @@
 //! Reads a record from JSON in one pass.
 //!
-//! [`Record`] has its findings beside its other fields, for which the derived reader keeps a copy of everything first.
-//! This reader has all fields in one struct. It can also pass over the longest lists. It tells nothing about errors:
-//! the derived reader then finds the place.
+//! [`Record`] flattens its findings, for which the derived reader first copies everything. Here all fields are in one
+//! struct. This reader can also skip the longest lists. It does not locate errors: the derived reader does that.
 
 use crate::{
     Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays, TaskAccount,
@@ -90,7 +89,6 @@ impl<L, I> Parts<L, I> {
     }
 }
 
-/// The whole record; `None` if something is wrong with it.
 pub fn whole(text: &str) -> Option<Record> {
     let parts: Parts<Vec<Wait>, Vec<Interval>> = serde_json::from_str(text).ok()?;
     Some(parts.record(|waits| waits, |intervals| intervals))

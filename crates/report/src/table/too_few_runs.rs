@@ -1,5 +1,5 @@
-//! A table in which no row can show a change, because cells have too few runs: it says so first, and a long one is a
-//! line for each load.
+//! Tables in which no row can show a change, because cells have too few runs. The table says so first; a long one is
+//! shortened to a line for each load.
 
 use super::limit::ROWS;
 use super::notes;
@@ -13,9 +13,9 @@ use schedlab_compare::comparison::{Cell, FEW_RUNS};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
-/// The line that stands first; `None` where some row can show a change. Short tables of single runs compare nothing,
-/// and need no line.
-pub fn said(c: &Comparison) -> Option<String> {
+/// The table's first line; `None` if some row can show a change. Short tables of single runs compare nothing and need
+/// no such line.
+pub fn note(c: &Comparison) -> Option<String> {
     let needed = c.runs_needed?;
     let runs = c.cells.iter().map(|cell| cell.runs).min().filter(|runs| *runs > 1 || is_long(c))?;
     Some(format!(
@@ -25,26 +25,26 @@ pub fn said(c: &Comparison) -> Option<String> {
     ))
 }
 
-/// Whether the line at a table's head says what this warning would say at its end.
+/// Whether the first line already says what this warning would say at the end.
 pub fn is_said(c: &Comparison, code: &str) -> bool {
-    code == FEW_RUNS && said(c).is_some()
+    code == FEW_RUNS && note(c).is_some()
 }
 
 fn is_long(c: &Comparison) -> bool {
     c.comparisons.len() > ROWS
 }
 
-/// Whether a table is long, and no row of it can show a change.
+/// Whether a table is long and no row of it can show a change.
 pub fn is_hopeless(c: &Comparison) -> bool {
     c.runs_needed.is_some() && is_long(c)
 }
 
-/// The table of such a comparison in short: a line for each load, with the numbers of its rows.
+/// The shortened table: a line for each load, with the numbers of its rows.
 pub struct Short;
 
 impl Exporter for Short {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(text) = said(c) {
+        if let Some(text) = note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
         if !c.experiment.is_empty() {
@@ -71,6 +71,6 @@ fn numbers(c: &Comparison, group: &[Cell]) -> String {
     let rows = || c.comparisons.iter().filter(|r| group.iter().any(|cell| r.is_of(cell)));
     let same = rows().filter(|r| r.verdict == Verdict::Same).count();
     let counts = [(rows().count() - same, "cannot tell"), (same, "same")];
-    let told = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-    told.collect::<Vec<_>>().join(", ")
+    let counted = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+    counted.collect::<Vec<_>>().join(", ")
 }
