@@ -90,7 +90,8 @@ impl Board<'_> {
             self.user.waiters[word as usize].remove(place);
             self.tasks[curr].outcome = Outcome::TimedOut;
         }
-        let return_ns = if timed_out { self.machine.costs.timer_return_ns } else { self.machine.costs.idle_return_ns };
+        let return_ns =
+            if timed_out { self.machine.costs.timer_return_ns } else { self.machine.costs.idle_return_ns };
         self.begin_open(cpu, Next::Settle, spent_ns + return_ns);
     }
 

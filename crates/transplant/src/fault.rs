@@ -126,8 +126,8 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     unsafe { libc::_exit(EXIT_CODE) }
 }
 
-/// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of the
-/// caller behind the call, so that the calls can be followed.
+/// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of
+/// the caller behind the call, so that the calls can be followed.
 fn leave_stub(context: *mut c_void, known: &Known) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top

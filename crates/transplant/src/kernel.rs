@@ -111,7 +111,7 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
         distance: (0..nr_nodes).flat_map(|a| (0..nr_nodes).map(move |b| far(a, b))).collect(),
         llc_bytes: machine.caches.last().map_or(32 << 20, |c| c.size_kb << 10),
         seed,
-        hz: 0,
+        ..Topology::default()
     }
 }
 

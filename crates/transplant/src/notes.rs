@@ -38,7 +38,8 @@ impl Board<'_> {
         let costs = &self.machine.costs;
         match note.kind {
             kind::TIMER => {
-                let at = if note.at == NEVER { NEVER } else { note.at.saturating_sub(EPOCH_NS).max(self.now) };
+                let at =
+                    if note.at == NEVER { NEVER } else { note.at.saturating_sub(EPOCH_NS).max(self.now) };
                 self.cpus[on].timer_at = at;
                 if on != by {
                     self.touch(on);
@@ -109,7 +110,9 @@ impl Board<'_> {
                 0
             }
             other => {
-                self.fail(Error::internal(format!("the image wrote a note of kind {other}, which is not known")));
+                self.fail(Error::internal(format!(
+                    "the image wrote a note of kind {other}, which is not known"
+                )));
                 0
             }
         }

@@ -24,10 +24,14 @@ impl Board<'_> {
             let wrong = |what: &str, errno: i32| {
                 Error::input(format!("the kernel takes no {what} of group {}: error {errno}", decl.path))
             };
-            let number = self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
+            let number =
+                self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
             let id = self.groups.push(number);
             if decl.idle {
-                self.kernel.image().group_write(number, "cpu.idle", "1").map_err(|e| wrong("idle = true", e))?;
+                self.kernel
+                    .image()
+                    .group_write(number, "cpu.idle", "1")
+                    .map_err(|e| wrong("idle = true", e))?;
             } else {
                 self.set_shares(id, decl.shares).map_err(|e| wrong("shares", e))?;
             }
@@ -51,7 +55,11 @@ impl Board<'_> {
         self.kernel.image().group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
         self.kernel.image().group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
         if limit.burst.0 > 0 {
-            self.kernel.image().group_write(number, "cpu.cfs_burst_us", &(limit.burst.0 / 1000).to_string())?;
+            self.kernel.image().group_write(
+                number,
+                "cpu.cfs_burst_us",
+                &(limit.burst.0 / 1000).to_string(),
+            )?;
         }
         Ok(())
     }
@@ -59,7 +67,10 @@ impl Board<'_> {
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         self.enter(cpu);
         if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
-            let text = format!("the kernel refuses the attributes of task '{}': error {errno}", self.tasks[task].name);
+            let text = format!(
+                "the kernel refuses the attributes of task '{}': error {errno}",
+                self.tasks[task].name
+            );
             self.fail(Error::input(text));
         }
     }
@@ -69,7 +80,8 @@ impl Board<'_> {
         self.enter(cpu);
         let all = CpuSet::first(self.nr_cpus());
         if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
-            let text = format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
+            let text =
+                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
             self.fail(Error::input(text));
         }
     }

@@ -62,10 +62,13 @@ pub struct Setup<'a> {
 /// # Errors
 /// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
 pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
-    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } = setup;
+    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } =
+        setup;
     if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
-        return Err(Error::input("backend 'code' simulates one machine: no virtual ones, and none behind a link")
-            .help("take backend 'sim' for these"));
+        return Err(Error::input(
+            "backend 'code' simulates one machine: no virtual ones, and none behind a link",
+        )
+        .help("take backend 'sim' for these"));
     }
     confine(&mut workload, machine)?;
     let mut kernel = Kernel::boot(object, machine, seed, EPOCH_NS)?;
@@ -409,4 +412,3 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     }
     Ok(report)
 }
-

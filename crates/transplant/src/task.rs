@@ -91,5 +91,8 @@ pub fn kthread_id(nr_tasks: usize, nr_cpus: usize, ksoftirqd: bool, cpu: CpuId) 
 
 /// The names of these tasks, in the order of their numbers.
 pub fn kthread_names(nr_cpus: usize) -> Vec<String> {
-    ["migration", "ksoftirqd"].iter().flat_map(|name| (0..nr_cpus).map(move |c| format!("{name}/{c}"))).collect()
+    ["migration", "ksoftirqd"]
+        .iter()
+        .flat_map(|name| (0..nr_cpus).map(move |c| format!("{name}/{c}")))
+        .collect()
 }

@@ -4,9 +4,9 @@
 use crate::board::{Board, EPOCH_NS};
 use crate::cpu::{Activity, Call, Next};
 use crate::task::UserOp;
+use schedlab_base::Ns;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{Event, EventKind};
-use schedlab_base::Ns;
 use schedlab_workload::Op;
 use schedlab_world::cache_by_core::move_refill_ns;
 use schedlab_world::engine::NEVER;
@@ -174,7 +174,9 @@ impl Board<'_> {
                 self.begin_open(cpu, Next::Settle, costs.idle_return_ns);
             }
             UserOp::Transfer(t) => self.transfer_continues(cpu, curr, t),
-            UserOp::Poll(set) => self.begin_open(cpu, Next::Call(Call::Poll { set: set.0 }), costs.socket_wait_ns),
+            UserOp::Poll(set) => {
+                self.begin_open(cpu, Next::Call(Call::Poll { set: set.0 }), costs.socket_wait_ns)
+            }
             UserOp::Ask => self.ask(cpu, curr),
             _ => self.start_user(cpu),
         }
@@ -274,7 +276,9 @@ impl Board<'_> {
             Op::SetAttr { attr } => self.begin_call(cpu, Call::SetAttr { attr }, 0),
             Op::SetAffinity { mask } => self.begin_call(cpu, Call::SetAffinity { mask }, 0),
             Op::Usage { task } => self.begin_call(cpu, Call::Usage { task }, costs.usage_read_ns),
-            Op::Exit if self.tasks[curr].waits_at_end => self.begin_call(cpu, Call::Exit, costs.futex_wait_ns),
+            Op::Exit if self.tasks[curr].waits_at_end => {
+                self.begin_call(cpu, Call::Exit, costs.futex_wait_ns)
+            }
             Op::Exit => self.begin_call(cpu, Call::Exit, costs.exit_ns),
         }
     }

@@ -5,6 +5,7 @@
 #define IMG_IMAGE_H
 #include <generated/img_have.h>
 #include <linux/hrtimer.h>
+#include <linux/mmu_context.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/cputime.h>
 #include <linux/kthread.h>
