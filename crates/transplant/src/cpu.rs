@@ -22,29 +22,52 @@ pub enum Interrupt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
     /// Computing begins; it is not a call, but the clock was read.
-    Compute { work_ns: u64 },
+    Compute {
+        work_ns: u64,
+    },
     /// Sleep until a time.
-    Sleep { until: u64 },
+    Sleep {
+        until: u64,
+    },
     /// Sleep for a time, counted from the effect.
-    SleepFor { length_ns: u64 },
+    SleepFor {
+        length_ns: u64,
+    },
     /// futex wait.
-    Wait { word: u32, value: u32, until: u64 },
+    Wait {
+        word: u32,
+        value: u32,
+        until: u64,
+    },
     /// futex wake.
-    Wake { word: u32, count: u32 },
+    Wake {
+        word: u32,
+        count: u32,
+    },
     /// A transfer is about to touch its buffer.
     Lock,
     /// A transfer's copy is over.
     Copied,
     /// epoll_wait.
-    Poll { set: u32 },
+    Poll {
+        set: u32,
+    },
     /// The rest of a call after its wakeups.
     End,
     Yield,
-    Spawn { task: TaskId },
+    Spawn {
+        task: TaskId,
+    },
     Exec,
-    SetAttr { attr: schedlab_kernel::Attr },
-    SetAffinity { mask: u32 },
-    Usage { task: TaskId },
+    SetAttr {
+        attr: schedlab_kernel::Attr,
+    },
+    SetAffinity {
+        mask: u32,
+    },
+    Usage {
+        task: TaskId,
+    },
     /// A new task gives itself the next of its own properties.
     SetUp,
     Exit,
@@ -70,10 +93,15 @@ pub enum Next {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
     /// It waits for an interrupt. `state` is the idle state, `None` before the first one.
-    Halted { state: Option<u8> },
+    Halted {
+        state: Option<u8>,
+    },
     User,
     /// A kernel path; with `irqs` an interrupt may come in between.
-    Path { next: Next, irqs: bool },
+    Path {
+        next: Next,
+        irqs: bool,
+    },
 }
 
 /// The current task of a CPU.
@@ -154,6 +182,12 @@ impl Cpu {
             at if at == self.call_at => Interrupt::Call,
             _ => Interrupt::Resched,
         }
+    }
+    /// Time begins anew: `ns` have passed before it.
+    pub fn shift(&mut self, ns: u64) {
+        let times = [&mut self.ends, &mut self.timer_at, &mut self.resched_at, &mut self.call_at];
+        times.into_iter().filter(|at| **at != NEVER).for_each(|at| *at = at.saturating_sub(ns));
+        (self.since, self.user_since, self.busy_ns) = (0, 0, 0);
     }
     /// Whether an interrupt may come in.
     #[inline]

@@ -160,6 +160,10 @@ impl Kernel {
     pub fn clear(&mut self) {
         self.image.clear();
     }
+    /// The kernel's own tasks of a CPU: stopper and ksoftirqd.
+    pub fn kthreads(&self, cpu: CpuId) -> [i32; 2] {
+        self.kthreads[cpu.index()]
+    }
     /// What a pid of the kernel's own is: whether ksoftirqd, and of which CPU.
     pub fn kthread_of(&self, pid: i32) -> Option<(bool, CpuId)> {
         let at = |which: usize| self.kthreads.iter().position(|pids| pids[which] == pid).map(CpuId::from);

@@ -7,6 +7,7 @@
 use crate::board::Board;
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
+use schedlab_trace::MoveReason;
 use schedlab_workload::group::GroupDecl;
 use schedlab_workload::{Later, ROOT_GROUP};
 
@@ -24,10 +25,14 @@ impl Board<'_> {
             let wrong = |what: &str, errno: i32| {
                 Error::input(format!("the kernel takes no {what} of group {}: error {errno}", decl.path))
             };
-            let number = self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
+            let number =
+                self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
             let id = self.groups.push(number);
             if decl.idle {
-                self.kernel.image().group_write(number, "cpu.idle", "1").map_err(|e| wrong("idle = true", e))?;
+                self.kernel
+                    .image()
+                    .group_write(number, "cpu.idle", "1")
+                    .map_err(|e| wrong("idle = true", e))?;
             } else {
                 self.set_shares(id, decl.shares).map_err(|e| wrong("shares", e))?;
             }
@@ -51,7 +56,11 @@ impl Board<'_> {
         self.kernel.image().group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
         self.kernel.image().group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
         if limit.burst.0 > 0 {
-            self.kernel.image().group_write(number, "cpu.cfs_burst_us", &(limit.burst.0 / 1000).to_string())?;
+            self.kernel.image().group_write(
+                number,
+                "cpu.cfs_burst_us",
+                &(limit.burst.0 / 1000).to_string(),
+            )?;
         }
         Ok(())
     }
@@ -59,7 +68,10 @@ impl Board<'_> {
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         self.enter(cpu);
         if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
-            let text = format!("the kernel refuses the attributes of task '{}': error {errno}", self.tasks[task].name);
+            let text = format!(
+                "the kernel refuses the attributes of task '{}': error {errno}",
+                self.tasks[task].name
+            );
             self.fail(Error::input(text));
         }
     }
@@ -67,9 +79,12 @@ impl Board<'_> {
     /// `None`: all CPUs.
     pub fn set_affinity(&mut self, cpu: CpuId, task: TaskId, allowed: Option<&CpuSet>) {
         self.enter(cpu);
+        self.moves = MoveReason::Affinity;
+        self.tasks[task].asked = MoveReason::Affinity;
         let all = CpuSet::first(self.nr_cpus());
         if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
-            let text = format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
+            let text =
+                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
             self.fail(Error::input(text));
         }
     }
