@@ -5,6 +5,7 @@
 //! complete, so that it is kept with every run, and `schedlab run` makes the same runs from it.
 
 use crate::experiment::{Experiment, parse, write};
+use crate::variant_words;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 use std::path::Path;
@@ -66,6 +67,21 @@ pub fn differs(variant: &Variant, baseline: &Variant) -> Result<()> {
     let text = format!("variant '{}' is its own baseline: nothing would differ", variant.name);
     Err(Error::input(text)
         .help("name a change, as in v6.5:SIS_FIRST_IDLE, or another --baseline KERNEL[:CHANGE,...]"))
+}
+
+/// The baseline and the variants that are compared with it, from their words.
+///
+/// # Errors
+/// When a word is not a variant, or a variant is its own baseline.
+pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
+    let others = wanted.iter().map(|text| variant_words::in_short(text)).collect::<Result<Vec<_>>>()?;
+    let first = others.first().ok_or_else(|| Error::internal("no variant"))?;
+    let baseline = match baseline {
+        Some(text) => variant_words::in_short(text).map_err(|e| e.context("--baseline"))?,
+        None => variant_words::without_changes(first),
+    };
+    others.iter().try_for_each(|v| differs(v, &baseline))?;
+    Ok((baseline, others))
 }
 
 /// The loads' text.

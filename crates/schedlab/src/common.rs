@@ -4,8 +4,9 @@ use crate::gate::{self, GateOptions};
 use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
-use schedlab_base::{Error, Ns, Result, Version, Warning, printable, temp};
+use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_compare::Comparison;
+pub use schedlab_lab::here::{cpus, running_kernel};
 use schedlab_lab::{Backend, Backends, RunOptions};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
@@ -29,11 +30,6 @@ pub fn length_of_time(text: &str) -> Result<Ns> {
     Ok(length)
 }
 
-/// CPUs this process may use.
-pub fn cpus() -> u64 {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
-}
-
 /// The machine of that name, with the background of that name if one is given. Relative paths begin at the current
 /// folder.
 ///
@@ -45,12 +41,6 @@ pub fn machine(name: &str, background: Option<&str>) -> Result<Machine> {
         machine.set_background(word, Path::new(""), false).map_err(|e| e.context("--background"))?;
     }
     Ok(machine)
-}
-
-/// The version of the running kernel.
-pub fn running_kernel() -> Option<Version> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    Version::parse(&text).ok()
 }
 
 /// The clock of the current simulation, simulated ns; of use only where one run is made at a time.

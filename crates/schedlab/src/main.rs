@@ -37,10 +37,7 @@ mod reporting;
 mod reports;
 mod rerun_command;
 mod several;
-mod state;
-mod studies;
 mod timing;
-mod variants;
 mod workloads;
 
 use std::process::ExitCode;

@@ -25,6 +25,7 @@ pub(crate) use read::{number, only_workload, strings};
 pub use slurm::SlurmOptions;
 pub use variants::{MIGRATION, set_attribute, set_migration};
 
+use crate::here;
 use schedlab_base::{Backend, Result, input};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::BaselineIs;
@@ -144,6 +145,5 @@ impl Experiment {
 /// When the file is unreadable, and for any fault in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Experiment> {
     let text = input::text(file)?;
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    parse(file, &text, cpus)
+    parse(file, &text, here::cpus())
 }

@@ -1,7 +1,6 @@
 //! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
-use crate::commands::suite::compared;
 use crate::experiments::RunRequest;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
@@ -12,7 +11,7 @@ use schedlab_compare::comparison::Row;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
-use schedlab_lab::{Backend, builds};
+use schedlab_lab::{Backend, builds, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
@@ -177,11 +176,12 @@ fn of_words(
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
     if fault.is_some() {
-        let variant = crate::variants::in_short(&args.wanted)?;
-        let baseline = args.baseline.as_deref().map(crate::variants::in_short).transpose()?;
+        let variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
+        let baseline = args.baseline.as_deref().map(schedlab_lab::variant_words::in_short).transpose()?;
         return Ok((baseline.unwrap_or_else(|| variant.clone()), variant));
     }
-    let (baseline, mut others) = compared(args.baseline.as_deref(), std::slice::from_ref(&args.wanted))?;
+    let (baseline, mut others) =
+        suite::compared(args.baseline.as_deref(), std::slice::from_ref(&args.wanted))?;
     Ok((baseline, others.remove(0)))
 }
 

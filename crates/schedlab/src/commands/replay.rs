@@ -5,7 +5,7 @@ use crate::cli::Entry;
 use crate::common::WindowOptions;
 use crate::progress::Bar;
 use crate::several::{self, Several};
-use crate::{common, interrupt, output, variants};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Backend, CpuId, Error, ErrorKind, Ns, Result, TaskId, Version, Warning};
@@ -15,6 +15,7 @@ use schedlab_lab::cell::Cell;
 use schedlab_lab::events::Events;
 use schedlab_lab::guests;
 use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
+use schedlab_lab::variant_words;
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
 use schedlab_trace::{Cast, Event, Sink};
@@ -78,7 +79,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let under: Vec<Variant> = args
         .under
         .iter()
-        .map(|text| variants::in_short(text))
+        .map(|text| variant_words::in_short(text))
         .collect::<Result<_>>()
         .map_err(|e| e.context("--under"))?;
     let one = args.recorded.find()?;
@@ -198,7 +199,10 @@ impl Sink for Used {
 fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
     let name = "as recorded".to_owned();
     if let Some(kernel) = &args.as_kernel {
-        return Ok(Variant { name, ..variants::in_short(kernel).map_err(|e| e.context("--as-kernel"))? });
+        return Ok(Variant {
+            name,
+            ..variant_words::in_short(kernel).map_err(|e| e.context("--as-kernel"))?
+        });
     }
     if record.backend == Backend::Sim {
         return Ok(Variant { name, ..record.variant.clone() });
