@@ -5,8 +5,10 @@
 //! `suite/try.toml`.
 
 use crate::budget::Budget;
+use crate::builds;
 use crate::experiment::{Experiment, parse, write};
-use crate::instruction_counts::{OPERATIONS, Operation};
+use crate::instruction_counts::{self, OPERATIONS, Operation};
+use crate::plan::Plan;
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
@@ -14,7 +16,8 @@ use schedlab_guest::counter::{Counts, FunctionCount};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
-use schedlab_record::Record;
+use schedlab_record::holdings::INSTRUCTIONS_FILE;
+use schedlab_record::{Record, Store};
 use serde::Serialize;
 use std::path::Path;
 
@@ -107,6 +110,28 @@ impl Trial {
         );
         parse(Path::new("try.toml"), &text, host_cpus)
     }
+    /// The options of the configuration that the patches bring or change, as the patched kernel of a plan has them.
+    pub fn options(&self, plan: &Plan) -> Vec<Setting> {
+        let patched = plan.cells.iter().filter(|c| c.variant.name == self.patched.name);
+        let images = patched.filter_map(|c| Some(&c.guest.as_ref()?.image));
+        images.map(builds::options).find(|options| !options.is_empty()).unwrap_or_default()
+    }
+    /// The instructions by function of all runs in guests that a store has of a plan: of the base, of the patched
+    /// kernel.
+    ///
+    /// # Errors
+    /// When a cell has no name.
+    pub fn functions(&self, plan: &Plan, store: &Store) -> Result<[Counts; 2]> {
+        let mut sums = [Counts::new(), Counts::new()];
+        for run in &plan.runs {
+            let cell = &plan.cells[run.cell];
+            let side = usize::from(cell.variant.name == self.patched.name);
+            let Some(dir) = store.get(&cell.hash()?, run.seed) else { continue };
+            let Ok(text) = std::fs::read_to_string(dir.path.join(INSTRUCTIONS_FILE)) else { continue };
+            add(&mut sums[side], &instruction_counts::of_text(&text));
+        }
+        Ok(sums)
+    }
 }
 
 /// The experiment of one kernel alone under the loads of trials, as a bisection needs it; `kernel` is an image.
@@ -148,7 +173,7 @@ pub struct Tried<'a, C> {
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
 pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
     let mut machines: Vec<&str> = Vec::new();
-    for record in records.iter().filter(|r| r.found.counters.contains_key(crate::instruction_counts::ALL)) {
+    for record in records.iter().filter(|r| r.found.counters.contains_key(instruction_counts::ALL)) {
         if !machines.contains(&record.machine.name.as_str()) {
             machines.push(&record.machine.name);
         }
@@ -173,7 +198,7 @@ pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
             machine: machine.to_owned(),
             operation: ALL.to_owned(),
             calls: [0, 0],
-            instructions: both(crate::instruction_counts::ALL),
+            instructions: both(instruction_counts::ALL),
         });
     }
     all
@@ -200,7 +225,7 @@ pub fn moved(base: &Counts, patched: &Counts) -> Vec<Moved> {
 }
 
 /// Adds the counts of a run.
-pub fn add(sum: &mut Counts, run: &Counts) {
+fn add(sum: &mut Counts, run: &Counts) {
     for (name, counted) in run {
         let of = sum.entry(name.clone()).or_default();
         of.calls += counted.calls;

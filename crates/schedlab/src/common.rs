@@ -1,13 +1,14 @@
 //! Options and helpers that several commands share.
 
 use crate::gate::{self, GateOptions};
+use crate::listener::Shown;
 use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_compare::Comparison;
 pub use schedlab_lab::here::{cpus, running_kernel};
-use schedlab_lab::{Backend, Backends, RunOptions};
+use schedlab_lab::{Backend, Backends, Compared, Experiment, Lab, RunOptions, RunRequest};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::plot::{self, Kind};
@@ -71,6 +72,14 @@ pub fn run_options() -> Result<RunOptions> {
 /// The executor of a command; `keep_events_in` is the folder in which events are kept.
 pub fn backends(keep_events_in: Option<PathBuf>) -> Result<Backends> {
     Ok(Backends::new(RunOptions { keep_events_in, ..run_options()? }))
+}
+
+/// Makes the runs of a request in this process, shows their progress unless `quiet`, and compares them.
+///
+/// # Errors
+/// As [`Lab::compared`].
+pub fn compared(request: &RunRequest, experiment: Experiment, quiet: bool) -> Result<Compared> {
+    Lab::here(&backends(None)?, &Shown::new(quiet)).compared(request, experiment)
 }
 
 /// How closely live runs are watched.

@@ -17,6 +17,7 @@
 //! 4 a fault of schedlab.
 
 mod cases;
+mod cells;
 mod cli;
 mod cluster;
 mod colour;
@@ -25,10 +26,10 @@ mod common;
 mod experiments;
 mod external;
 mod fault;
-mod forging;
 mod gate;
 mod guests;
 mod interrupt;
+mod listener;
 mod names;
 mod outlets;
 mod output;
@@ -36,7 +37,6 @@ mod progress;
 mod reporting;
 mod reports;
 mod rerun_command;
-mod several;
 mod timing;
 mod workloads;
 

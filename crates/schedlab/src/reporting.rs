@@ -1,7 +1,7 @@
 //! From stored runs to a page: the comparison, the runs that are made again for their strips, and the file.
 
 use crate::commands::doctor::stored_floors;
-use crate::experiments::question;
+use crate::listener;
 use crate::progress::Bar;
 use crate::{common, interrupt, rerun_command};
 use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
@@ -13,16 +13,16 @@ use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::Strips;
 use schedlab_compare::{Comparison, Question, compare};
 use schedlab_lab::events::has_kept;
+use schedlab_lab::request::question;
 use schedlab_lab::rerun::Rerun;
 use schedlab_lab::strips::kept;
-use schedlab_lab::{Backend, Cell, Experiment, Options, Plan, plan};
+use schedlab_lab::{Backend, Experiment, Plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
 use schedlab_report::html::{Report, Shown, page};
 use schedlab_report::number::three;
 use schedlab_workload::command::one_line;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Bytes of the strips of one run. Two of them, as text in a page, take 7.4 MB.
@@ -64,21 +64,6 @@ pub fn command_line() -> String {
     one_line(&std::iter::once("schedlab".to_owned()).chain(words).collect::<Vec<_>>())
 }
 
-/// The part of an experiment's plan that these runs are of; all of it if they are of none of its simulations.
-///
-/// # Errors
-/// When the experiment can't be planned.
-pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
-    let mut planned = plan(experiment, Backend::Sim, Options::default())?;
-    let stored: BTreeSet<&OsStr> = runs.iter().filter_map(|r| r.path.parent()?.file_name()).collect();
-    let names = planned.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
-    if names.iter().any(|name| stored.contains(OsStr::new(name))) {
-        let mut names = names.iter();
-        planned.cells.retain(|_| names.next().is_some_and(|name| stored.contains(OsStr::new(name))));
-    }
-    Ok(planned)
-}
-
 /// Runs of an experiment, and its question to them.
 ///
 /// # Errors
@@ -86,7 +71,12 @@ pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
 pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>) -> Result<Subject> {
     let about = experiment.about.split_whitespace().collect::<Vec<_>>().join(" ");
     let runs = of_one_source(runs);
-    Ok(Subject { title: experiment.name.clone(), about, runs, question: question(experiment, planned)? })
+    Ok(Subject {
+        title: experiment.name.clone(),
+        about,
+        runs,
+        question: question(experiment, planned, &listener::Shown::new(false))?,
+    })
 }
 
 /// Makes the page and writes it.

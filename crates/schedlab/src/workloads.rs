@@ -132,10 +132,10 @@ impl RunPlace {
     /// A cell of a guest.
     fn in_guest(&self, spec: Spec, variant: Variant, load: String) -> Result<Cell> {
         let word = &variant.kernel;
-        let all = self.guest.guests(std::slice::from_ref(word), Some(USUAL_MODE))?;
+        let all = self.guest.setup()?.guests(std::slice::from_ref(word), Some(USUAL_MODE))?;
         let (_, image) = all.images.first().ok_or_else(|| Error::internal("a guest without an image"))?;
         let named = if variant.name.starts_with(word.as_str()) {
-            let (short, _) = GuestOptions::named(word)?;
+            let (short, _) = guests::named_image(word)?;
             variant.name.replacen(word.as_str(), &short, 1)
         } else {
             variant.name.clone()

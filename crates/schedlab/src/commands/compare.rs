@@ -13,6 +13,7 @@ use schedlab_compare::comparison::{Named, compare_named};
 use schedlab_compare::runs::is_title;
 use schedlab_compare::tools::{self, Reader, TEXT, metric_option};
 use schedlab_lab::named::{self, experiment_of};
+use schedlab_lab::request::planned_of;
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 
@@ -114,7 +115,7 @@ fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     {
         let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
         // Not all of it need be stored: the question is about the loads and variants that are.
-        let planned = reporting::planned(&experiment, &runs)?;
+        let planned = planned_of(&experiment, &runs)?;
         let subject = reporting::of_experiment(&experiment, &planned, runs)?;
         return Ok((subject.runs, Vec::new(), subject.question));
     }

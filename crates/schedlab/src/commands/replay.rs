@@ -3,14 +3,15 @@
 use super::explain::OneRun;
 use crate::cli::Entry;
 use crate::common::WindowOptions;
+use crate::listener::Shown;
 use crate::progress::Bar;
-use crate::several::{self, Several};
-use crate::{common, interrupt, output};
+use crate::{cells, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Backend, CpuId, Error, ErrorKind, Ns, Result, TaskId, Version, Warning};
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
+use schedlab_lab::Lab;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::events::Events;
 use schedlab_lab::guests;
@@ -105,8 +106,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let store = Store::create(&args.recorded.choice.out)?;
     let backends = common::backends(None)?;
-    let several = Several { backends: &backends, runs: args.runs, seed: 1, timing: false, quiet: args.quiet };
-    several::conduct_told(cells, &store, several, form, fidelity.warnings())?;
+    let shown = Shown::new(args.quiet);
+    let lab = Lab::here(&backends, &shown);
+    let made = lab.compared_cells(cells, &store, (args.runs, 1), fidelity.warnings())?;
+    cells::show(&made, &store, form, args.quiet)?;
     if args.format == "csv" {
         return output::result(|out| out.write_all(fidelity.csv().as_bytes()));
     }

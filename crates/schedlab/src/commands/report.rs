@@ -10,6 +10,7 @@ use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::Named;
 use schedlab_lab::named::{self, experiment_of, unless_recording};
+use schedlab_lab::request::planned_of;
 use schedlab_record::{RunDir, store};
 use std::path::{Path, PathBuf};
 
@@ -87,7 +88,7 @@ fn subject(args: &ReportArgs) -> Result<Subject> {
     {
         let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
         // Not all of it need be stored: the question is about the loads and variants that are.
-        let planned = reporting::planned(&experiment, &runs)?;
+        let planned = planned_of(&experiment, &runs)?;
         return reporting::of_experiment(&experiment, &planned, runs);
     }
     let mut all = Vec::new();
