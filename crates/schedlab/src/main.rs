@@ -34,6 +34,7 @@ mod names;
 mod outlets;
 mod output;
 mod progress;
+mod recordings;
 mod reporting;
 mod reports;
 mod rerun_command;
