@@ -6,7 +6,8 @@
 
 use crate::budget::Budget;
 use crate::builds;
-use crate::experiment::{Experiment, parse, write};
+use crate::experiment::Experiment;
+use crate::experiment::template::Template;
 use crate::instruction_counts::{self, OPERATIONS, Operation};
 use crate::plan::Plan;
 use schedlab_base::{Error, Result};
@@ -100,15 +101,15 @@ impl Trial {
     pub fn experiment(&self, machines: &[String], host_cpus: u64) -> Result<Experiment> {
         let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let machines = if machines.is_empty() { &usual } else { machines };
-        let machines: Vec<String> = machines.iter().map(|m| write::quoted(m)).collect();
-        let text = format!(
-            "name = \"try\"\nabout = \"a patch against its base\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}\n{}",
-            write::quoted(&self.base.name),
-            machines.join(", "),
-            write::variant(&self.base),
-            write::variant(&self.patched)
-        );
-        parse(Path::new("try.toml"), &text, host_cpus)
+        let template = Template {
+            loads: LOADS,
+            runs: Some(RUNS),
+            name: "try",
+            about: "a patch against its base",
+            machines,
+            variants: &[&self.base, &self.patched],
+        };
+        template.experiment(host_cpus)
     }
     /// The options of the configuration that the patches bring or change, as the patched kernel of a plan has them.
     pub fn options(&self, plan: &Plan) -> Vec<Setting> {
@@ -140,13 +141,15 @@ impl Trial {
 /// For an unknown machine.
 pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result<Experiment> {
     let variant = Variant { name: name.to_owned(), ..Variant::plain(&kernel.to_string_lossy()) };
-    let text = format!(
-        "name = \"bisect\"\nabout = \"one commit\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}",
-        write::quoted(name),
-        write::quoted(machine),
-        write::variant(&variant)
-    );
-    parse(Path::new("bisect.toml"), &text, host_cpus)
+    let template = Template {
+        loads: LOADS,
+        runs: Some(RUNS),
+        name: "bisect",
+        about: "one commit",
+        machines: &[machine.to_owned()],
+        variants: &[&variant],
+    };
+    template.experiment(host_cpus)
 }
 
 /// The result of a trial, as its JSON: `schedlab/trial/1`. `C` is its comparison.
@@ -262,6 +265,8 @@ mod tests {
         assert_eq!((experiment.variants.len(), experiment.machines.len()), (2, 2));
         assert_eq!((experiment.baseline.as_str(), experiment.runs), ("off", RUNS));
         assert!(experiment.loads.len() >= 2 * 8);
+        let again = crate::experiment::parse(Path::new("try.toml"), &experiment.text, 2).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{experiment:?}"), "its text is the whole experiment");
     }
 
     #[test]

@@ -6,22 +6,26 @@
 mod around;
 mod changes;
 mod command;
+mod dial;
 pub mod draft;
 mod expand;
 pub mod keys;
+mod lists;
 mod loads;
 mod machines;
 mod narrow;
 mod read;
 mod slurm;
 mod sweep;
+pub(crate) mod template;
 mod variants;
 pub mod write;
 
 pub(crate) use around::Around;
+pub(crate) use lists::{number, strings};
 pub use narrow::Part;
+pub(crate) use read::only_workload;
 pub use read::{MAX_RUNS, parse};
-pub(crate) use read::{number, only_workload, strings};
 pub use slurm::SlurmOptions;
 pub use variants::{MIGRATION, set_attribute, set_migration};
 

@@ -23,7 +23,7 @@ pub use faults::Fault;
 pub use score::{Class, Loss};
 pub use space::Space;
 
-use crate::experiment::{Experiment, parse};
+use crate::experiment::Experiment;
 use schedlab_base::{Ns, Result};
 use schedlab_kernel::Variant;
 use search::Search;
@@ -237,27 +237,29 @@ impl LosingWorkload {
     }
     /// The text of its experiment, which stands beside the rt-app file.
     pub fn experiment_text(&self, judge: &Judge) -> String {
+        self.written(judge, |about| write::experiment(&self.specimen, &judge.space, about))
+    }
+    /// Its experiment, with the folder in which its files are.
+    ///
+    /// # Errors
+    /// When its machine can't be loaded.
+    pub fn experiment(&self, judge: &Judge, folder: &Path) -> Result<Experiment> {
+        self.written(judge, |about| write::as_value(&self.specimen, &judge.space, about, folder))
+    }
+    fn written<T>(&self, judge: &Judge, write: impl FnOnce(&write::About<'_>) -> T) -> T {
         let mut variant = judge.variant(&self.specimen);
         if let Some(fault) = judge.fault {
             variant.name = format!("{} with {}", variant.name, fault.name);
         }
         let about = format!("found by schedlab hunt: {} shows {}", variant.name, self.loss.words());
-        let about = write::About {
+        write(&write::About {
             name: self.name(),
             about: &about,
             metric: &self.loss.metric,
             runtime: judge.runtime,
             seed: CONFIRM_SEED,
             variants: [&judge.baseline, &variant],
-        };
-        write::experiment(&self.specimen, &judge.space, &about)
-    }
-    /// Its experiment, read from the folder in which its files are.
-    ///
-    /// # Errors
-    /// When the reader refuses it, which is a fault of this module, or the rt-app file is not there.
-    pub fn experiment(&self, judge: &Judge, folder: &Path) -> Result<Experiment> {
-        parse(&folder.join(format!("{}.toml", self.name())), &self.experiment_text(judge), 1)
+        })
     }
 }
 
