@@ -1,8 +1,8 @@
 //! Which rows are a workload's own result: what its users measure it by. These rows are corrected before the others, so
 //! that the answer to the experiment's question does not get lost among counters.
 
-use super::Question;
 use super::group::CellRuns;
+use super::question::Question;
 use schedlab_base::Backend;
 
 /// Whether a metric is an own result of the cell's workload: as the experiment says for the load (`own = [...]`), else

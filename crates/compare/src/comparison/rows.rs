@@ -1,9 +1,10 @@
 //! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its
 //! values and judged when all are known, since Holm's correction takes all p-values.
 
-use super::DEFAULT_RUNS;
 use super::group::CellRuns;
-use super::{Cell, Counted, Question, Row, own, units};
+use super::model::{Cell, Counted, Row};
+use super::question::{DEFAULT_RUNS, Question};
+use super::{own, units};
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::{Warning, counted};

@@ -2,7 +2,7 @@
 //! are in us unless it was started with `-N`; only JSON says so, not the text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use std::collections::BTreeMap;

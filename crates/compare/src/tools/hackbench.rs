@@ -1,7 +1,7 @@
 //! hackbench of rt-tests: one line "Time: s.mmm" for each run, behind a head that tells the groups.
 
 use super::text::{lines, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 

@@ -1,7 +1,7 @@
 //! hyperfine's JSON export: a result for each command, with the time of each of its runs in seconds.
 
 use super::text::{jsons, missing, scaled};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use serde_json::Value;

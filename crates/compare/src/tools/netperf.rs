@@ -7,7 +7,7 @@
 //! that is left out changes the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeSet;

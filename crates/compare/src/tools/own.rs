@@ -161,7 +161,7 @@ pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bo
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
     match everything && figures.len() > FEW && !firsts.is_empty() {
         true => firsts,
-        false => super::firsts_first(figures, &firsts),
+        false => super::tool::firsts_first(figures, &firsts),
     }
 }
 

@@ -2,8 +2,9 @@
 //! behind a head where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as
 //! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
 
+use super::perf_bench;
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, perf_bench};
+use super::tool::{BLANK, Reading, Row, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 

@@ -4,7 +4,7 @@
 //! several functions and numa several set-ups under one head.
 
 use super::text::{number, scaled, whole};
-use super::{Reading, Values};
+use super::tool::{Reading, Values};
 use schedlab_base::Result;
 
 /// Takes the figures of a line into the last reading, or into a new one where the line begins another set-up.

@@ -4,7 +4,7 @@
 //! delays are weighted by switches. Without a name: all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! perf prints means, so a report is one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;

@@ -8,7 +8,7 @@
 //! was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

@@ -4,7 +4,7 @@
 //! count. Several runs in a text are told apart ([`Runs`]).
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
 
 use super::text::{lines, missing, whole};
-use super::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

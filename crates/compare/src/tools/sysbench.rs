@@ -2,7 +2,7 @@
 //! the percentile is chosen by `--percentile`.
 
 use super::text::{first, lines, missing, number, scaled};
-use super::{BLANK, Reading, Row, Stage, Tool, Values};
+use super::tool::{BLANK, Reading, Row, Stage, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

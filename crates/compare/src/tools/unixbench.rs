@@ -4,7 +4,7 @@
 //! have the same results again and are read only where a run has no table of its own.
 
 use super::text::{lines, missing, number, whole};
-use super::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, Reading, Row, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 

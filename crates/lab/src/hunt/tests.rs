@@ -4,7 +4,9 @@ use super::specimen::{Dice, Policy, Rest, TaskKind};
 use super::*;
 use crate::exec::{Backends, Executor};
 use proptest::prelude::*;
+use schedlab_base::Ns;
 use schedlab_base::Stream;
+use schedlab_kernel::Variant;
 use schedlab_workload::Spec;
 
 fn judge(variant: Variant, fault: Option<&'static Fault>, machines: &[&str]) -> Judge {

@@ -1,7 +1,7 @@
 //! A request for runs, and the lab that makes them: what is asked of an experiment, from its plan to the comparison.
 //!
-//! A [`RunRequest`] is plain data. A [`Lab`] has an executor, perhaps an engine, and a listener. `run`, `study`, `suite`,
-//! `try`, `hunt`, `bisect` and the cases of `validate --changes` differ in their requests only.
+//! A [`RunRequest`] is plain data. A [`Lab`] has an executor, perhaps an engine, and a listener. `run`, `study`,
+//! `suite`, `try`, `hunt`, `bisect` and the cases of `validate --changes` differ in their requests only.
 
 mod cells;
 mod looks;

@@ -1,9 +1,8 @@
 //! Waits for a CPU in the analyser, by group of tasks. A wait is counted once, among those after a wakeup of its group
 //! or among the others; the waits of all tasks are the sums of these.
 
-use super::MAX_GROUPS;
-use crate::accounts::Delays;
-use crate::metric::Better;
+use crate::accounts::{Delays, MAX_GROUPS};
+use crate::metric::value::Better;
 use crate::series::Series;
 use crate::tally::Tally;
 

@@ -30,6 +30,7 @@ pub(crate) mod woken;
 mod woken_tests;
 mod worst;
 
+pub use crate::accounts::MAX_GROUPS;
 use crate::series::Series;
 use crate::tally::Tally;
 use delays::ByGroup;
@@ -43,9 +44,6 @@ use worst::{LongWait, Worst};
 
 /// Number of longest waits that are kept: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
-
-/// Number of groups of tasks that are distinguished, in the order of their first task.
-pub const MAX_GROUPS: usize = 64;
 
 /// A task as the analyser knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@
 //! older record lacks the new number, which is then 0.
 
 use super::check::check;
-use super::{
-    BALANCE_ROWS, CPU_ROWS, CpuStat, DOMAIN_ROWS, DomainStat, Layout, Row, Schedstat, read::VERSIONS,
-};
+use super::counters::{BALANCE_ROWS, CPU_ROWS, DOMAIN_ROWS, Row};
+use super::model::{CpuStat, DomainStat, Layout, Schedstat, VERSIONS};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
 
