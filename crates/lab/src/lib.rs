@@ -40,8 +40,8 @@
 //!
 //! # Layers
 //!
-//! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make no
-//!    run.
+//! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make
+//!    no run.
 //! 2. [`plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
 //! 3. [`exec`]: makes them.
 //! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
@@ -51,10 +51,10 @@
 //! 5. [`request`] leads an experiment through layers 1 to 4. [`suite`] and [`trial`] make experiments of a variant or a
 //!    patch, and [`studies`] are experiments that ship. [`bisect::CommitRuns`] asks for runs, commit by commit.
 //!
-//! [`named`] finds stored runs by the names that people give them. Beside these are readers of single runs: [`events`] and [`rerun`] simulate a stored run again and refuse it if it
-//! is not the same to the nanosecond; [`strips`], [`instruction_counts`] and [`drift`] read what a run left. [`stat`]
-//! and [`profile`] make records and shares of what `native` counted and sampled; [`watch`] says how closely a live run
-//! is watched.
+//! [`named`] finds stored runs by the names that people give them. Readers of single runs: [`events`] and [`rerun`]
+//! simulate a stored run again and refuse it if it is not the same to the nanosecond; [`strips`],
+//! [`instruction_counts`] and [`drift`] read what a run left. [`stat`] and [`profile`] make records and shares of what
+//! `native` counted and sampled; [`watch`] says how closely a live run is watched.
 
 pub mod bisect;
 pub mod budget;

@@ -6,9 +6,9 @@
 //! [`guests`], [`cluster`], [`workloads`], [`recordings`].
 //!
 //! Whatever makes runs is a request to the lab (`schedlab_lab::RunRequest`): [`experiments`] makes one of options for
-//! `run`, `study` and `suite`; `try`, `hunt`, `bisect` and `validate --changes` each make their own. [`listener`] shows
-//! what the lab does meanwhile: notes, bars for runs, the progress of a kernel's build. [`reporting`] writes pages for a
-//! browser.
+//! `run`, `study` and `suite`; `try`, `hunt`, `bisect` and `validate --changes` each make their own. [`listener`]
+//! shows what the lab does meanwhile: notes, bars for runs, the progress of a kernel's build. [`reporting`] writes
+//! pages for a browser.
 //!
 //! Results go to standard output, progress and warnings to standard error. A result is made in memory and written at
 //! once ([`output`]). Errors are typed below and become one message here, with the place and the remedy; [`fault`] adds

@@ -98,3 +98,32 @@ pub struct Compared {
     /// Number of runs found in the store.
     pub found: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::{Backends, Silent};
+    use crate::experiment::parse;
+    use std::path::Path;
+
+    const TEXT: &str = "name = \"x\"\nmachine = \"smp-2\"\nruns = 2\nmetrics = [\"migrations\"]\n\
+        [workload]\nname = \"pipe\"\nloops = 200\n\
+        [[variant]]\nkernel = \"v6.5\"\n[[variant]]\nkernel = \"v4.5\"\n";
+
+    #[test]
+    fn a_request_says_only_what_differs_and_finds_its_runs_again() {
+        let store = tempfile::tempdir().unwrap();
+        let experiment = parse(Path::new("x.toml"), TEXT, 2).unwrap();
+        let request = RunRequest { out: store.path().to_owned(), ..RunRequest::default() };
+        let backends = Backends::default();
+        let lab = Lab::here(&backends, &Silent);
+        let first = lab.compared(&request, experiment.clone()).unwrap();
+        assert_eq!((first.new, first.found, first.plan.cells.len()), (4, 0, 2));
+        assert_eq!(first.comparison.comparisons.len(), 1, "one metric of one variant against the baseline");
+        let again = lab.compared(&request, experiment.clone()).unwrap();
+        assert_eq!((again.new, again.found), (0, 4));
+        let part = Part { variants: vec!["v4.5".to_owned()], ..Part::default() };
+        let one = lab.planned(&RunRequest { part, ..request }, experiment).unwrap().0;
+        assert_eq!(one.cells.len(), 1);
+    }
+}
