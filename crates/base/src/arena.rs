@@ -1,4 +1,4 @@
-//! Arenas: things that live as long as a run, found by their own kind of id. `tasks[cpu]` does not compile.
+//! Arenas: things that live as long as a run, indexed by their own kind of id. `tasks[cpu]` does not compile.
 //!
 //! An [`Arena`] reads as a slice (`len`, `iter`, `get`), but is indexed by its id alone.
 
@@ -7,11 +7,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
-/// An id that is a place in an arena.
+/// An id that is an index into an arena.
 pub trait Id: Copy {
-    /// The place.
     fn at(self) -> usize;
-    /// The id of a place; arenas are far smaller than 2^32 entries.
+    /// The id of an index; arenas are far smaller than 2^32 entries.
     fn of(at: usize) -> Self;
 }
 
@@ -22,7 +21,7 @@ pub struct Arena<I, T> {
 }
 
 impl<I: Id, T> Arena<I, T> {
-    /// Without anything in it.
+    /// An empty arena.
     pub fn new() -> Arena<I, T> {
         Arena::from(Vec::new())
     }

@@ -51,6 +51,32 @@ impl Serialize for Backend {
     }
 }
 
+/// What the time of a guest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestMode {
+    /// Instructions, all of the guest's CPUs in turns: the same run gives the same events.
+    Deterministic,
+    /// The host's time.
+    RealTime,
+}
+
+impl GuestMode {
+    /// Its word in options, records and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GuestMode::Deterministic => "deterministic",
+            GuestMode::RealTime => "real-time",
+        }
+    }
+}
+
+impl fmt::Display for GuestMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Where a record is from. Sorted by its word.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
@@ -61,13 +87,13 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word of an output that tells no backend.
+    /// The word of an output that names no backend.
     pub const FILE: &str = "file";
     /// The word of a recording: another tool recorded a real kernel's events.
     pub const RECORDING: &str = "recording";
 
-    /// The origin that an output tells; a word of no backend is kept as it is.
-    pub fn told(word: &str) -> Origin {
+    /// The origin that an output names. A word that is not a backend's is kept as it is.
+    pub fn from_word(word: &str) -> Origin {
         Backend::parse(word).map_or_else(|_| Origin::Read(word.into()), Origin::Made)
     }
     /// The backend, if one made it.
@@ -127,7 +153,7 @@ impl<'de> Deserialize<'de> for Origin {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Origin, D::Error> {
         let word = String::deserialize(d)?;
         if [Origin::FILE, Origin::RECORDING].contains(&word.as_str()) {
-            return Ok(Origin::told(&word));
+            return Ok(Origin::from_word(&word));
         }
         Backend::parse(&word).map(Origin::Made).map_err(|e| {
             let help = e.remedy().map_or_else(String::new, |help| format!(" ({help})"));
@@ -150,7 +176,7 @@ mod tests {
     fn words_are_read_back_and_others_get_the_nearest() {
         for backend in Backend::ALL {
             assert_eq!(Backend::parse(backend.name()).unwrap(), backend);
-            assert_eq!(Origin::told(backend.name()), Origin::Made(backend));
+            assert_eq!(Origin::from_word(backend.name()), Origin::Made(backend));
             assert_eq!(stored(backend.name()).unwrap(), backend);
         }
         assert_eq!(Backend::parse("hots").unwrap_err().remedy(), Some("did you mean 'host'?"));
@@ -163,9 +189,10 @@ mod tests {
 
     #[test]
     fn what_another_program_calls_its_backend_is_kept() {
-        let other = Origin::told("arm-model");
+        let other = Origin::from_word("arm-model");
         assert_eq!((other.name(), other.made_by()), ("arm-model", None));
-        let mut all = [Origin::told("vm"), Origin::told(Origin::FILE), Origin::told("sim"), other];
+        let mut all =
+            [Origin::from_word("vm"), Origin::from_word(Origin::FILE), Origin::from_word("sim"), other];
         all.sort();
         assert_eq!(all.map(|o| o.to_string()), ["arm-model", "file", "sim", "vm"]);
     }

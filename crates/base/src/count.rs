@@ -7,7 +7,7 @@ pub fn counted(n: impl Count, what: &str) -> String {
     format!("{n} {}", things(n, what))
 }
 
-/// The word for so many things.
+/// The word for `n` things.
 pub fn things(n: impl Count, what: &str) -> String {
     if n.is_one() {
         return what.to_owned();
@@ -20,7 +20,7 @@ pub fn things(n: impl Count, what: &str) -> String {
     }
 }
 
-/// The word that goes with one thing, or that for several: "was" or "were".
+/// The word for one thing, or the word for several: "was" or "were".
 pub fn one_or<'a>(n: impl Count, one: &'a str, many: &'a str) -> &'a str {
     if n.is_one() { one } else { many }
 }

@@ -40,7 +40,6 @@ impl CpuSet {
             self.bits.pop();
         }
     }
-    /// Whether the CPU is in the set.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.bits.get(cpu.index() / 64).is_some_and(|w| w >> (cpu.index() % 64) & 1 == 1)
@@ -49,7 +48,6 @@ impl CpuSet {
     pub fn len(&self) -> usize {
         self.bits.iter().map(|w| w.count_ones() as usize).sum()
     }
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.bits.iter().all(|w| *w == 0)
     }
@@ -57,7 +55,6 @@ impl CpuSet {
     pub fn lowest(&self) -> Option<CpuId> {
         self.iter().next()
     }
-    /// CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.bits.iter().enumerate().flat_map(|(i, &word)| {
             std::iter::successors(Some(word), |w| Some(w & w.wrapping_sub(1)))
@@ -90,7 +87,7 @@ impl CpuSet {
     /// Reads the kernel's list notation.
     ///
     /// # Errors
-    /// When the text is no such list, a range runs backwards, or a number is 4096 or more.
+    /// When the text is not such a list, a range runs backwards, or a number is 4096 or more.
     pub fn parse(text: &str) -> Result<CpuSet> {
         let bad = |part: &str| {
             Error::input(format!("'{part}' is not a CPU or a range of CPUs"))

@@ -24,9 +24,9 @@ pub enum ErrorKind {
     Guest,
     /// A fault of schedlab itself (exit code 4).
     Internal,
-    /// The command of `exec`, `stat` or `profile` is there but can't be executed (exit code 126, as in shells).
+    /// The command of `exec`, `stat` or `profile` exists but can't be executed (exit code 126, as in shells).
     NotExecutable,
-    /// The command of `exec`, `stat` or `profile` is not there (exit code 127, as in shells).
+    /// The command of `exec`, `stat` or `profile` does not exist (exit code 127, as in shells).
     NoCommand,
 }
 
@@ -44,7 +44,7 @@ impl ErrorKind {
     }
 }
 
-/// Where in a file something stands.
+/// A place in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spot {
     /// The file, as the user named it.
@@ -119,21 +119,21 @@ impl Error {
     pub fn internal(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Internal, message)
     }
-    /// Reading or writing `path` failed: a missing or unreadable file is bad input; any other failure is a limit of the
-    /// machine.
+    /// Reading or writing `path` failed. A missing or unreadable file is bad input; any other failure is a limit of
+    /// the machine.
     pub fn io(path: &Path, doing: &str, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as Io;
         let kind = match error.kind() {
             Io::NotFound | Io::PermissionDenied | Io::IsADirectory | Io::InvalidData => ErrorKind::Input,
             _ => ErrorKind::Machine,
         };
-        let told = Error::new(kind, format!("can't {doing} {}: {error}", path.display()));
+        let failed = Error::new(kind, format!("can't {doing} {}: {error}", path.display()));
         match error.kind() {
-            Io::StorageFull | Io::QuotaExceeded => told.help("make room there, then give the same command"),
-            _ => told,
+            Io::StorageFull | Io::QuotaExceeded => failed.help("make room there, then give the same command"),
+            _ => failed,
         }
     }
-    /// There is no `name` among the things called `what`. The help offers the nearest of `known`, or lists each once.
+    /// No `what` is called `name`. The help offers the nearest of `known`, or lists each once.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let mut seen = std::collections::BTreeSet::new();
         let known: Vec<&str> = known.into_iter().filter(|k| seen.insert(*k)).collect();
@@ -193,7 +193,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Something the reader of a result must know. It is stored in the record and printed beside the result.
+/// Something the reader of a result must know. It is stored in the record and printed with the result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Warning {
     /// A stable dotted code ("samples.few", "host.steal").

@@ -24,9 +24,6 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// As [`bytes`], for a kind of file with another usual limit.
-///
-/// # Errors
-/// As [`bytes`].
 pub fn bytes_up_to(path: &Path, usual_mb: u64) -> Result<Vec<u8>> {
     let limit = limit_mb(usual_mb)?;
     read(path, limit).map_err(|e| Error::io(path, "read", &e))?
@@ -41,17 +38,14 @@ pub fn text(path: &Path) -> Result<String> {
 }
 
 /// As [`text`], for a kind of file with another usual limit.
-///
-/// # Errors
-/// As [`text`].
 pub fn text_up_to(path: &Path, usual_mb: u64) -> Result<String> {
     utf8(path, bytes_up_to(path, usual_mb)?)
 }
 
-/// As [`text`], but `None` when there is no such file.
+/// As [`text`], but `None` if the file does not exist.
 ///
 /// # Errors
-/// As [`text`], except that a missing file is no error.
+/// As [`text`], except that a missing file is not an error.
 pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     let limit = limit_mb(LIMIT_MB)?;
     match read(path, limit) {
@@ -170,7 +164,7 @@ mod tests {
         assert!(e.contains("long: longer than 1 MB\n") && e.contains(LIMIT_VARIABLE), "{e}");
         assert_eq!(read(&long, 2).unwrap().unwrap().len(), (1 << 20) + 1);
 
-        // An endless pipe: its writer is told that nobody reads on.
+        // An endless pipe: its writer learns that nobody reads any more.
         let (reader, mut writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader);
         let endless = std::thread::spawn(move || {

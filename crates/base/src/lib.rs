@@ -1,7 +1,33 @@
-//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors, counts,
-//! keyed random draws, rows of text, the own user, skipped tests.
+//! What every other crate shares. Nothing here knows of scheduling.
 //!
-//! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
+//! Three kinds of things are here. The words of data that all crates pass around:
+//!
+//! | word | module |
+//! | --- | --- |
+//! | time in integer nanoseconds, [`Ns`]; calendar time for people | [`time`], [`utc`] |
+//! | ids ([`CpuId`], [`TaskId`], [`GroupId`]) and vectors that only their own id can index | [`arena`] |
+//! | sets of CPUs in the kernel's list notation | [`cpuset`] |
+//! | kernel versions | [`version`] |
+//! | where runs are made, and where a record is from | [`backend`] |
+//! | errors with place and remedy; warnings as data | [`error`] |
+//! | keyed random draws: draw `i` is a pure function of seed, purpose and `i` | [`random`] |
+//!
+//! The ways in and out, each of which must be done in one way only:
+//!
+//! | way | module |
+//! | --- | --- |
+//! | reading what a user names: regular files and pipes, up to a limit | [`input`] |
+//! | writing whole files and folders: under a temporary name, then renamed | [`temp`] |
+//! | escaping what schedlab did not write, before a terminal gets it | [`printable`] |
+//! | loops over several threads, with results in order | [`parallel`] |
+//! | names made of content | [`hash`] |
+//!
+//! And words for people: [`count`] ("2 entries"), [`mod@natural`] (2 before 16), [`nearest`] ("did you mean"), [`wrap`]
+//! (78 columns), [`row`] (rows of text without the machinery of formats).
+//!
+//! Rules. Units are in the names of fields. Simulated time is integer nanoseconds, and no clock is read here except for
+//! names of temporary files. An [`Error`] is a kind, which sets the exit code; a message; a place; and a remedy.
+//! Libraries return errors, and only the command line prints them.
 
 pub mod arena;
 pub mod backend;
@@ -25,14 +51,14 @@ pub mod version;
 pub mod wrap;
 
 pub use arena::{Arena, Id};
-pub use backend::{Backend, Origin};
+pub use backend::{Backend, GuestMode, Origin};
 pub use count::{counted, one_or, things};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use hash::content_hash;
 pub use natural::{Natural, natural};
 pub use random::Stream;
-pub use row::Row;
+pub use row::TextRow;
 pub use time::Ns;
 pub use user::own_uid;
 pub use version::Version;

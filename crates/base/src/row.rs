@@ -1,33 +1,29 @@
 //! Rows of text, written without the machinery of formats: outputs with millions of rows spent half their time in it.
 //!
-//! A row is bytes behind bytes. Names that a row repeats are prepared once by its writer, with `format!`, and are put
-//! in as text.
+//! A row is a sequence of bytes. A writer prepares repeated names once, with `format!`, and appends them as text.
 
-/// Text that is being written. Each call puts something behind what is there.
+/// Text that is being written. Each call appends to it.
 #[derive(Default)]
-pub struct Row {
+pub struct TextRow {
     bytes: Vec<u8>,
 }
 
-impl Row {
-    /// Empties it; its memory stays.
+impl TextRow {
+    /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
-    /// The text by now.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// A text as it is.
     #[inline]
-    pub fn text(&mut self, text: impl AsRef<[u8]>) -> &mut Row {
+    pub fn text(&mut self, text: impl AsRef<[u8]>) -> &mut TextRow {
         self.bytes.extend_from_slice(text.as_ref());
         self
     }
-    /// A number.
     #[inline]
-    pub fn number(&mut self, number: impl Into<u64>) -> &mut Row {
+    pub fn number(&mut self, number: impl Into<u64>) -> &mut TextRow {
         let number = number.into();
         match u8::try_from(number) {
             Ok(digit @ 0..10) => self.bytes.push(b'0' + digit),
@@ -37,7 +33,7 @@ impl Row {
     }
     /// A number in at least `width` columns, filled up with spaces from the left.
     #[inline]
-    pub fn right(&mut self, width: usize, number: impl Into<u64>) -> &mut Row {
+    pub fn right(&mut self, width: usize, number: impl Into<u64>) -> &mut TextRow {
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(number.into()).as_bytes();
         self.bytes.extend((digits.len()..width).map(|_| b' '));
@@ -45,7 +41,7 @@ impl Row {
     }
     /// A number of at least `N` digits, filled up with zeros from the left.
     #[inline]
-    pub fn zeros<const N: usize>(&mut self, number: impl Into<u64>) -> &mut Row {
+    pub fn zeros<const N: usize>(&mut self, number: impl Into<u64>) -> &mut TextRow {
         let number = number.into();
         let mut digits = [b'0'; N];
         let mut rest = number;
@@ -67,7 +63,7 @@ mod tests {
     #[test]
     fn rows_are_those_of_formats() {
         let powers = (0..20).map(|n| 10_u64.pow(n)).flat_map(|n| [n - 1, n, n + 1]);
-        let mut row = Row::default();
+        let mut row = TextRow::default();
         for n in powers.chain([7, 123_456, u64::from(u32::MAX), u64::MAX]) {
             row.clear();
             row.number(n).text(" ").right(5, n).right(8, n).right(0, n).text(b"|");
@@ -79,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_emptied_row_has_nothing_of_the_one_before() {
-        let mut row = Row::default();
+        let mut row = TextRow::default();
         row.text("\u{e4}").number(7_u16).clear();
         assert_eq!(row.bytes(), b"");
         assert_eq!(row.text("b").zeros::<2>(3_u8).bytes(), b"b03");

@@ -1,4 +1,4 @@
-//! Temporary names: a file or folder is written under such a name beside its place, and renamed when it is whole.
+//! Temporary names: a file or folder is written under such a name next to its place, and renamed when it is complete.
 //!
 //! The writer holds a lock (flock) on the file or folder, which the kernel drops when the writer dies. A killed
 //! writer's leftovers are recognised by their free lock; the next writer in the same folder removes them. Names end in
@@ -17,23 +17,25 @@ pub const ENDING: &str = ".tmp";
 /// Nothing younger than this counts as left over: a writer takes its lock long before.
 pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 
-/// A folder under a temporary name. It is removed when dropped, unless [`Folder::rename_to`] has given it its place.
+/// A folder under a temporary name. It is removed when dropped, unless [`TempFolder::rename_to`] has put it in its
+/// place.
 #[derive(Debug)]
-pub struct Folder {
+pub struct TempFolder {
     /// Where it is.
     pub path: PathBuf,
     renamed: bool,
     _lock: Option<File>,
 }
 
-impl Folder {
+impl TempFolder {
     /// Makes a folder in `parent` whose name begins with `prefix`, and removes what killed writers left there under
     /// that prefix. `mode` holds its permissions, less the umask.
     ///
     /// # Errors
     /// When it can't be made.
-    pub fn create(parent: &Path, prefix: &str, mode: u32) -> Result<Folder> {
-        Folder::attempt(parent, prefix, mode).map_err(|(path, e)| Error::io(&path, "create the folder", &e))
+    pub fn create(parent: &Path, prefix: &str, mode: u32) -> Result<TempFolder> {
+        TempFolder::attempt(parent, prefix, mode)
+            .map_err(|(path, e)| Error::io(&path, "create the folder", &e))
     }
     /// The same, with the path and the system's own error, for those who may try again.
     ///
@@ -43,13 +45,13 @@ impl Folder {
         parent: &Path,
         prefix: &str,
         mode: u32,
-    ) -> std::result::Result<Folder, (PathBuf, io::Error)> {
+    ) -> std::result::Result<TempFolder, (PathBuf, io::Error)> {
         clear_left(parent, prefix);
         let make = |path: &Path| DirBuilder::new().mode(mode).create(path);
         let (path, ()) = first_free(parent, prefix, make)?;
         // Some network file systems have no locks; leftovers are not collected there.
         let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-        Ok(Folder { path, renamed: false, _lock: lock })
+        Ok(TempFolder { path, renamed: false, _lock: lock })
     }
     /// Renames the folder to its place, where it stays. The folder is removed when that fails.
     ///
@@ -63,7 +65,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         if !self.renamed {
             // The folder may hold something that this user can't remove; the next writer tries again.
@@ -78,8 +80,8 @@ fn is_written_into(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// Writes a file whole or not at all: beside its place, synced, then renamed. A symbolic link stays a link; the file
-/// that it names is written. Into a device or a pipe the content is written as it is.
+/// Writes a file completely or not at all: next to its place, synced, then renamed. A symbolic link stays a link; the
+/// file that it names is written. Into a device or a pipe the content is written as it is.
 ///
 /// # Errors
 /// When the disk does not take it; nothing is left then.
@@ -107,28 +109,28 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// A file that is being written under a temporary name beside its place. It is removed when dropped, unless
-/// [`Beside::put`] has given it its place. A device or a pipe at that place is written into.
+/// A file that is being written under a temporary name next to its place. It is removed when dropped, unless
+/// [`TempFile::put`] has given it its place. A device or a pipe at that place is written into.
 #[derive(Debug)]
-pub struct Beside {
+pub struct TempFile {
     /// The file, open for reading and writing; a device or a pipe for writing.
     pub file: File,
     path: PathBuf,
-    /// `None`: it is there already.
+    /// `None`: it is in its place already.
     place: Option<PathBuf>,
 }
 
-impl Beside {
+impl TempFile {
     /// Makes an empty file, and removes what killed writers left there.
     ///
     /// # Errors
     /// When it can't be made.
-    pub fn create(place: &Path) -> Result<Beside> {
+    pub fn create(place: &Path) -> Result<TempFile> {
         let target = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         let failed = |e: io::Error| Error::io(place, "write", &e);
         if is_written_into(place) {
             let file = File::options().write(true).open(place).map_err(failed)?;
-            return Ok(Beside { file, path: place.to_owned(), place: None });
+            return Ok(TempFile { file, path: place.to_owned(), place: None });
         }
         if target.is_dir() {
             return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
@@ -139,7 +141,7 @@ impl Beside {
         let make = |path: &Path| File::options().read(true).write(true).create_new(true).open(path);
         let (path, file) = first_free(parent, &prefix, make).map_err(|(_, e)| failed(e))?;
         let _ = file.try_lock();
-        Ok(Beside { file, path, place: Some(target) })
+        Ok(TempFile { file, path, place: Some(target) })
     }
     /// Where it is until then.
     pub fn path(&self) -> &Path {
@@ -156,7 +158,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if self.place.is_some() {
             // Once it has its place this fails, as it should.
@@ -228,7 +230,7 @@ pub fn clear_left(parent: &Path, prefix: &str) {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
         if ours && is_left(&entry.path()) {
-            // Another process may remove the same; a failure is no matter.
+            // Another process may remove the same; a failure does not matter.
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
@@ -245,10 +247,10 @@ mod tests {
     fn a_renamed_folder_has_nothing_more_to_do_with_its_old_name() {
         let parent = std::env::temp_dir().join(format!("schedlab-renamed-{}", std::process::id()));
         fs::create_dir_all(&parent).unwrap();
-        let first = Folder::create(&parent, ".a.", 0o700).unwrap();
+        let first = TempFolder::create(&parent, ".a.", 0o700).unwrap();
         let name = first.path.clone();
         first.rename_to(&parent.join("place")).unwrap();
-        let second = Folder::create(&parent, ".a.", 0o700).unwrap();
+        let second = TempFolder::create(&parent, ".a.", 0o700).unwrap();
         assert_ne!(second.path, name, "no name is used twice");
         // A place that is taken: the folder goes, and what is there stays.
         fs::write(parent.join("place/file"), "").unwrap();
@@ -283,11 +285,11 @@ mod tests {
             fs::create_dir(at(folder)).unwrap();
             fs::write(at(folder).join("half"), "").unwrap();
         }
-        let living = Folder::create(&parent, ".a.", 0o700).unwrap();
+        let living = TempFolder::create(&parent, ".a.", 0o700).unwrap();
         aged(&living.path);
         aged(&at(old));
         aged(&at(".b.79.0.tmp"));
-        let other = Folder::create(&parent, ".a.", 0o700).unwrap();
+        let other = TempFolder::create(&parent, ".a.", 0o700).unwrap();
         assert!(
             !at(old).exists() && at(young).exists() && living.path.exists() && at(".b.79.0.tmp").exists()
         );
@@ -333,10 +335,10 @@ mod tests {
         let null = Path::new("/dev/null");
         write_whole(null, b"x").unwrap();
         check_place(null).unwrap();
-        let mut beside = Beside::create(null).unwrap();
+        let mut beside = TempFile::create(null).unwrap();
         beside.file.write_all(b"x").unwrap();
         beside.put().unwrap();
-        drop(Beside::create(full).unwrap());
+        drop(TempFile::create(full).unwrap());
         for device in [full, null] {
             assert!(
                 fs::metadata(device).is_ok_and(|m| is_written_into(device) && m.len() == 0),

@@ -12,7 +12,6 @@ pub struct Ns(pub u64);
 impl Ns {
     /// The end of time: a timer that never fires.
     pub const MAX: Ns = Ns(u64::MAX);
-    /// Zero.
     pub const ZERO: Ns = Ns(0);
 
     /// From microseconds.
@@ -45,7 +44,7 @@ impl Ns {
     /// Reads "250", "250ns", "30us", "30µs", "1.5ms", "2s", "1m". A bare number takes `unit` (e.g. "us").
     ///
     /// # Errors
-    /// When the text is no number with a known unit, or the time doesn't fit 64 bits of nanoseconds.
+    /// When the text is not a number with a known unit, or the time doesn't fit 64 bits of nanoseconds.
     pub fn parse(text: &str, unit: &str) -> Result<Ns> {
         let t = text.trim();
         let digits = t.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(t.len());

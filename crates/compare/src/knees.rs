@@ -1,4 +1,4 @@
-//! The knee: the largest load that keeps a metric under a limit; the limit and the result, as data.
+//! The knee, the largest load that keeps a metric under a limit: the limit and the result as data.
 
 use crate::uncertainty::Sway;
 use schedlab_base::{Error, Ns, Origin, Result, Warning};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Limit {
     /// The metric; without a dot it is a statistic of the workload's own first series.
     pub metric: String,
-    /// Whether values below the limit hold; if not, values above hold.
+    /// Whether values below the limit hold; else values above do.
     pub below: bool,
     /// The limit, in the metric's unit (times in ns).
     pub value: f64,
@@ -39,7 +39,7 @@ impl Limit {
         };
         Ok(Limit { metric: metric.to_owned(), below: &text[at..=at] == "<", value })
     }
-    /// The same limit with a full metric name for a workload: "p99" becomes "schbench.latency.p99".
+    /// The limit with a full metric name for a workload: "p99" becomes "schbench.latency.p99".
     ///
     /// # Errors
     /// When the workload has no such metric.
@@ -50,7 +50,7 @@ impl Limit {
             _ => self.metric.clone(),
         };
         Metric::find(&full)?;
-        // A series that a benchmark shows by its mean has one value a run.
+        // A benchmark that shows a series by its mean has one value a run.
         let percentile_of = |series: &&str| full.strip_prefix(*series).is_some_and(|s| s.starts_with(".p"));
         let mut means = bench.headline.iter().filter_map(|h| h.strip_suffix(".mean"));
         if let Some(series) = means.find(percentile_of) {
@@ -59,7 +59,7 @@ impl Limit {
         }
         Ok(Limit { metric: full, ..self.clone() })
     }
-    /// The default limit: that of schbench's `-a`.
+    /// The default limit, which is schbench's for `-a`.
     pub fn usual(bench: &Benchmark) -> &'static str {
         let Some(series) = bench.headline.first().and_then(|h| h.strip_suffix(".mean")) else {
             return "p99 < 2ms";
@@ -68,7 +68,7 @@ impl Limit {
         let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
         if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
     }
-    /// Whether it names a statistic alone, which is of the workload's first series.
+    /// Whether it names only a statistic, of the workload's first series.
     pub fn is_bare(&self) -> bool {
         Stat::parse(&self.metric).is_some()
     }
@@ -77,7 +77,6 @@ impl Limit {
 /// The knee of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The variant.
     pub variant: String,
     /// The largest load that held, by seed; 0: none did.
     pub knees: Vec<u64>,
@@ -85,12 +84,12 @@ pub struct Knee {
     pub mean: f64,
     /// 95 % interval of the mean over the seeds (t); `None` for one seed.
     pub ci95: Option<[f64; 2]>,
-    /// Seeds whose knee is the cap: the true one may lie above.
+    /// Seeds whose knee is the cap: the true one may be higher.
     pub at_cap: usize,
     /// Seeds without a knee, because the metric was missing where it mattered.
     #[serde(default)]
     pub unknown: usize,
-    /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may lie above.
+    /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may be higher.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: usize,
     /// The drawn costs that move the knee; `None` if none were drawn.
@@ -103,7 +102,6 @@ pub struct Knee {
 pub struct Knees {
     /// "schedlab/knee/1".
     pub schema: String,
-    /// The workload.
     pub workload: String,
     /// The parameter that was raised.
     pub parameter: String,
@@ -111,11 +109,9 @@ pub struct Knees {
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
-    /// The limit.
     pub limit: Limit,
     /// The largest load tried.
     pub cap: u64,
-    /// Seeds.
     pub seeds: Vec<u64>,
     /// Per variant.
     pub variants: Vec<Knee>,
@@ -125,17 +121,16 @@ pub struct Knees {
     /// Every load tried, by variant and load.
     #[serde(default)]
     pub tried: Vec<TriedLoad>,
-    /// Whether it was interrupted; unfinished seeds are left out.
+    /// Whether it was interrupted. Unfinished seeds are left out.
     pub interrupted: bool,
     /// Warnings for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-/// A load that a search tried under a variant, with the results of the seeds that tried it.
+/// A load tried under a variant, with the results by seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriedLoad {
-    /// The variant.
     pub variant: String,
     /// The value of the parameter.
     pub load: u64,

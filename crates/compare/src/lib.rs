@@ -1,39 +1,49 @@
-//! What is said of records: a room below the making of runs and below every backend.
+//! What runs show: from records to verdicts.
 //!
-//! A *record* is what a run leaves ([`schedlab_record::Record`]). This crate reads records, and what other tools have
-//! saved, and says what they show. It makes no run and prints nothing; that the simulator, the running kernel and
-//! guests are unknown here is the compiler's to hold.
+//! A *record* is what a run leaves ([`schedlab_record::Record`]). This crate reads records, and the saved output of
+//! other tools, and judges what they show. It makes no run and prints nothing. It does not know the simulator, the
+//! running kernel or guests: the compiler holds that, because no backend is among its dependencies.
 //!
 //! From a record to a verdict:
 //!
 //! | step | module |
 //! | --- | --- |
 //! | find stored runs by name, load or variant | [`runs`] |
-//! | read what another tool has printed, as a record | [`tools`] |
+//! | read what another tool printed, as a record | [`tools`] |
 //! | take a metric's value out of a record | [`metrics`] |
 //! | group records into cells, cells into rows, rows into a table | [`comparison`] |
 //! | intervals, ranks, corrections, looks | [`stats`] |
-//! | what repeats of one build differ by | [`noise`] |
-//! | which uncertain cost of a machine sways a result | [`uncertainty`] |
+//! | how much repeats of one build differ | [`noise`] |
+//! | which uncertain cost of a machine moves a result | [`uncertainty`] |
 //!
-//! Special questions have results of their own, as plain data that [`schedlab_record`]'s readers can store and the
-//! report can print: the knee of a load ([`knees`]), whether a simulated and a real kernel agree ([`agreement`]),
-//! whether a change moves both alike ([`predicted`], [`agreement::changes`]), what a patch costs ([`trial`]), what
-//! public reports claim ([`reports`]), who ran where over time ([`strips`]), counted and sampled commands ([`counted`],
-//! [`shares`]).
+//! Some questions have results of their own, as plain data that can be stored and printed: the knee of a load
+//! ([`knees`]); whether a simulated and a real kernel agree ([`agreement`]); whether a change moves both alike
+//! ([`predicted`], [`agreement::changes`]); what a patch costs ([`trial`]); what public reports claim ([`reports`]);
+//! who ran where over time ([`strips`]); counted and sampled commands ([`command_counters`], [`cpu_profile`]).
 //!
-//! Rules: the run is the unit of replication, never the event. "Not measured" is a value. A verdict may be "unclear".
+//! Terms:
+//!
+//! - A *cell* is the runs of one workload, load, machine, kernel and variant, which differ in their seeds only.
+//! - A *group* is the cells that differ in kernel and variant only; one of them is the *baseline*.
+//! - A *row* compares one cell with its baseline in one metric. All rows of a comparison are one family: their p-values
+//!   are corrected together.
+//! - A *pair* is two runs of equal seed under two variants. They draw the same numbers, so their difference is the
+//!   variant's.
+//! - A *verdict* is better, worse, changed, same or unclear. "Unclear" means that the data can't tell.
+//!
+//! Rules. The run is the unit of replication, never the event. "Not measured" is a value with its reason. All
+//! transcendental functions come from one library, so that the same records give the same verdicts on every machine.
 
 pub mod agreement;
+pub mod command_counters;
 pub mod comparison;
-pub mod counted;
+pub mod cpu_profile;
 pub mod knees;
 pub mod metrics;
 pub mod noise;
 pub mod predicted;
 pub mod reports;
 pub mod runs;
-pub mod shares;
 pub mod stats;
 pub mod strips;
 #[doc(hidden)]

@@ -1,7 +1,6 @@
 //! Metrics by name: whether a name can exist, and its value in a record.
 //!
-//! The `record` crate's table defines metrics. This module turns a dotted name of an experiment into a number
-//! of a run.
+//! The `record` crate's table defines metrics. This module turns a dotted name into a number of a run.
 
 use crate::tools;
 use schedlab_base::{Error, Result, nearest};
@@ -9,7 +8,7 @@ use schedlab_record::{Better, Metric, Record, Value};
 use schedlab_workload::{Benchmark, Spec, spec};
 use std::collections::BTreeMap;
 
-/// Metrics shown first for a workload that names none of its own.
+/// Metrics shown first for a workload that names none.
 pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
 
 /// The kind of workload in records of benchmarks ([`Spec::Bench`]).
@@ -25,12 +24,11 @@ pub struct Evaluated {
     pub unit: String,
     /// Which direction is good.
     pub better: Better,
-    /// The value.
     pub value: Value,
 }
 
-/// The benchmark that a record is a run of; `None` for a run of anything else, whatever its workload is called: a
-/// recorded or saved command may have a benchmark's name.
+/// The benchmark that a record is a run of; `None` for other runs, even if their workload has a benchmark's name, as a
+/// recorded or saved command may.
 pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
     let kind = record.spec.get("kind").and_then(serde_json::Value::as_str);
     if kind.is_some_and(|kind| kind != BENCHMARK) {
@@ -39,8 +37,7 @@ pub fn benchmark(record: &Record) -> Option<&'static Benchmark> {
     spec::find(&record.workload).ok()
 }
 
-/// Checks that a metric of that name can exist, given these series of the workload and these figures of
-/// commands.
+/// Checks that a metric of that name can exist, given these series of the workload and these figures of commands.
 ///
 /// # Errors
 /// When there is none; the nearest name is offered.
@@ -48,7 +45,7 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     if tools::is_declared(figures, name) || of_figure(name).is_some_and(|f| tools::is_declared(figures, f)) {
         return Ok(());
     }
-    // A name that begins like a figure is meant as one, so figures' names help more than those of the table.
+    // A name that begins like a figure is meant as one: figures' names help more than the table's.
     let first = name.split('.').next().unwrap_or(name);
     let own = || figures.iter().filter(|f| f.split('.').next() == Some(first)).map(String::as_str);
     if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
@@ -64,7 +61,7 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     })
 }
 
-/// The whole name of the workload's own metric that is spelled most like a name, as it is or as tables print it.
+/// The whole name of the workload's own metric that is spelled most like `name`, in full or as tables print it.
 fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String> {
     let stats = |s: &Declared| ["mean", "p50", "p99", "max"].map(|stat| format!("{}.{stat}", s.0));
     let figures = figures.iter().filter(|f| !f.contains('<')).cloned();
@@ -75,23 +72,23 @@ fn likest(name: &str, series: &[Declared], figures: &[String]) -> Option<String>
     spelled.get(near).map(|whole| (*whole).clone())
 }
 
-/// The metrics of workloads beside those that all have: declared series, and figures of commands.
+/// The metrics that workloads have in addition to the common ones: declared series, and figures of commands.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownMetrics {
     series: Vec<Declared>,
     figures: Vec<String>,
 }
 
-impl Known {
+impl KnownMetrics {
     /// The metrics of all these workloads.
     ///
     /// # Errors
     /// When a workload's own table or file is wrong.
-    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<Known> {
-        let mut known = Known::default();
+    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<KnownMetrics> {
+        let mut known = KnownMetrics::default();
         let mut last = None;
         for spec in specs {
-            // Cells of one load lie side by side.
+            // Cells of one load are adjacent.
             if last != Some(spec) {
                 known.add(spec)?;
             }
@@ -122,11 +119,10 @@ impl Known {
             [] => e,
         })
     }
-    /// The whole names of a metric as tables print it ([`in_full`]).
     pub fn in_full(&self, name: &str) -> Vec<String> {
         in_full(name, &self.series, &self.figures)
     }
-    /// These metrics with whole names in place of those that stand in tables only.
+    /// These metrics, with whole names in place of short ones that tables print.
     pub fn spelled_out(&self, names: &[String]) -> Vec<String> {
         let one = |name: &String| match self.check(name) {
             Ok(()) => vec![name.clone()],
@@ -138,14 +134,13 @@ impl Known {
     }
 }
 
-/// The figure of a command that is asked for as the mean of a series: a tool prints `hackbench.elapsed`, and the
-/// benchmark of its name has a series of which `hackbench.elapsed.mean` is the mean. Both names are taken for both.
+/// The figure that is asked for as the mean of a series. A tool prints `hackbench.elapsed`; the benchmark of its name
+/// has a series with the mean `hackbench.elapsed.mean`. Both names work for both.
 fn of_figure(name: &str) -> Option<&str> {
     name.strip_suffix(".mean")
 }
 
-/// The whole names of a metric that stands in a table, which leaves out the program's; none if no series or figure is
-/// called so.
+/// The whole names of a metric as tables print it, without the program's name; empty if no series or figure has it.
 pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<String> {
     let of_series = series.iter().filter_map(|(series, ..)| {
         let (program, rest) = series.split_once('.')?;
@@ -162,7 +157,7 @@ pub fn in_full(name: &str, series: &[Declared], figures: &[String]) -> Vec<Strin
     all
 }
 
-/// The value of a metric in a record. A name that it can't have is a missing value, with the reason.
+/// The value of a metric in a record; for a name that it can't have, a missing value with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
     let figures = &record.found.figures;
     if let Some(figure) = figures.get(name).or_else(|| figures.get(of_figure(name)?)) {

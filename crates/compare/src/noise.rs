@@ -1,10 +1,10 @@
 //! The machine's noise floor: the difference between two groups of runs of the same variant on this machine.
 //!
-//! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The
-//! end of the interval that lies farther from 0 is the floor of that workload and metric, in percent: this
-//! machine shows smaller changes without any cause. On backend host a change must reach the floor to count,
-//! if the floor is above the minimum effect. The limit of "same" remains the minimum effect. Floors are kept
-//! by host: its CPUs' model and number, and the kernel's release.
+//! A/A runs (the same variant under two names, in the order A B B A) are compared like any two variants. The end of the
+//! interval that is farther from 0 is the floor of that workload and metric, in percent: this machine shows smaller
+//! changes without any cause. On backend host a change must reach the floor to count, if the floor exceeds the minimum
+//! effect. The limit of "same" remains the minimum effect. Floors are kept by host: model and number of its CPUs, and
+//! the kernel's release.
 
 use schedlab_base::{Backend, Error, Result, input, temp};
 use schedlab_record::{Record, WATCHING};
@@ -21,17 +21,14 @@ pub const FILE: &str = "noise.json";
 pub struct Floor {
     /// The host, as [`host_of`] names it.
     pub host: String,
-    /// The workload.
     pub workload: String,
-    /// Its load.
     pub load: String,
-    /// The metric.
     pub metric: String,
-    /// The end of the 95 % interval that lies farther from 0, percent: the floor.
+    /// The floor: the end of the 95 % interval that is farther from 0, percent.
     pub floor_pct: f64,
     /// Half the width of the interval, percent.
     pub half_width_pct: f64,
-    /// The change that was estimated, without its sign, percent.
+    /// The estimated change, without its sign, percent.
     pub change_pct: f64,
     /// Runs in each of the two groups.
     pub runs: usize,
@@ -51,11 +48,11 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// The stored floors; none if there is no file. Floors of runs that another version watched are left out,
-    /// since watching adds to a metric and so to its floor.
+    /// The stored floors; none if there is no file. Floors from runs that another version watched are ignored: watching
+    /// adds to a metric and so to its floor.
     ///
     /// # Errors
-    /// When the file can't be read or is no such file.
+    /// When the file can't be read or does not hold noise floors.
     pub fn load(path: &Path) -> Result<Floors> {
         let Some(text) = input::text_if_there(path)? else { return Ok(Floors::default()) };
         let bad = |what: String| {
@@ -66,7 +63,7 @@ impl Floors {
         floors.floors.retain(|f| f.watching == WATCHING);
         if floors.schema == SCHEMA { Ok(floors) } else { Err(bad(format!("schema '{}'", floors.schema))) }
     }
-    /// Stores them, renamed into place.
+    /// Stores them; the file is renamed into place.
     ///
     /// # Errors
     /// When they can't be written.
@@ -90,7 +87,7 @@ impl Floors {
         self.floors.iter().find(|f| f.host == host && f.workload == workload && f.metric == metric)
     }
 
-    /// The floor of a metric on the host of a record, if it is above the minimum effect.
+    /// The floor of a metric on a record's host, if it exceeds the minimum effect.
     pub(crate) fn above(&self, base: &Record, metric: &str, min_effect_pct: f64) -> Option<f64> {
         if base.backend != Backend::Host {
             return None;

@@ -1,15 +1,15 @@
-//! Predicted changes: what a change does to a real kernel, beside what its simulation said.
+//! Predicted changes: what a change does to a real kernel, and what its simulation predicted.
 //!
-//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of
-//! [`of_changes`] the change of the mean over the real runs is compared with that over the simulated runs. A row counts
-//! if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no farther
-//! than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have one sign
-//! and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the simulated change lies within
-//! the interval of the real one. Rows with a real change that is not known are counted apart. A real change has no sign
-//! if its interval holds 0.
+//! Agreeing with a kernel is easy; predicting what a change does to it is the test. For each load and each row of
+//! [`of_changes`], the change of the mean over the real runs is compared with that over the simulated runs. A row
+//! counts if either moved by [`MOVED_PCT`] or more, and if the real change is known: its 95 % interval reaches no
+//! farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees when both changes have
+//! one sign and their sizes differ by at most [`TOLERANCE_PCT`] of the real one, or when the simulated change is within
+//! the real interval. Rows whose real change is unknown are counted apart. A real change has no sign if its interval
+//! includes 0.
 
 use crate::agreement::numbers_of;
-use crate::agreement::rows::{Row, of_changes};
+use crate::agreement::rows::{MetricRow, of_changes};
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
 use schedlab_base::Backend;
@@ -21,7 +21,7 @@ pub const MOVED_PCT: f64 = 5.0;
 /// How far the size of a predicted change may be off, per cent of the real change.
 pub const TOLERANCE_PCT: f64 = 35.0;
 
-/// How far the interval of a small change may reach, points.
+/// How far the interval of a small change may reach, percentage points.
 pub const KNOWN_POINTS: f64 = 5.0;
 
 /// Predictions of a change.
@@ -29,7 +29,7 @@ pub const KNOWN_POINTS: f64 = 5.0;
 pub struct Predictions {
     /// The rows that count.
     pub rows: Vec<Predicted>,
-    /// Rows that moved, but by how much the real runs do not tell.
+    /// Rows that moved, but whose real change is unknown.
     pub unknown: usize,
 }
 
@@ -40,7 +40,6 @@ pub struct Predicted {
     pub machine: String,
     /// Workload and load.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// Change of the real mean, per cent.
     pub real_pct: f64,
@@ -48,28 +47,28 @@ pub struct Predicted {
     pub real_ci95_pct: [f64; 2],
     /// Change of the simulated mean, per cent.
     pub simulated_pct: f64,
-    /// Whether the signs are equal; `None`: the interval of the real change holds 0.
+    /// Whether the signs are equal; `None`: the real interval includes 0.
     pub same_sign: Option<bool>,
-    /// Whether the prediction is right.
+    /// Whether the prediction holds.
     pub agrees: bool,
 }
 
 /// A load on a machine, with its runs under both variants.
 #[derive(Debug)]
-pub struct Place {
+pub struct LoadOnMachine {
     /// The machine of the real runs.
     pub machine: String,
     /// Workload and load.
     pub load: String,
     /// The real runs: under the base, under the variant.
     real: [Vec<Record>; 2],
-    /// The simulated runs, likewise.
+    /// The simulated runs, in the same order.
     simulated: [Vec<Record>; 2],
 }
 
-/// The move of a row's mean on one side.
+/// How a row's mean moves on one side.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Move {
+pub struct MeanMove {
     /// The means, in the row's unit: under the base, under the variant.
     pub means: [f64; 2],
     /// The change, per cent of the first.
@@ -78,10 +77,10 @@ pub struct Move {
     pub half: Option<f64>,
 }
 
-impl Place {
-    /// The places of the real runs, in their order.
-    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<Place> {
-        let mut all: Vec<Place> = Vec::new();
+impl LoadOnMachine {
+    /// The loads and machines of the real runs, in their order.
+    pub fn all(records: &[Record], base: &str, variant: &str) -> Vec<LoadOnMachine> {
+        let mut all: Vec<LoadOnMachine> = Vec::new();
         let mut seen: Vec<(&str, &str, &str)> = Vec::new();
         for record in records.iter().filter(|r| r.backend == Backend::Vm) {
             let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
@@ -89,7 +88,7 @@ impl Place {
                 continue;
             }
             seen.push(place);
-            // A guest and its simulation may have machines of two names, but of one topology.
+            // A guest and its simulation may have machines of two names, but one topology.
             let of = |backend: Backend, name: &str| -> Vec<Record> {
                 let is = |r: &&Record| {
                     r.backend == backend
@@ -100,7 +99,7 @@ impl Place {
                 };
                 records.iter().filter(is).cloned().collect()
             };
-            all.push(Place {
+            all.push(LoadOnMachine {
                 machine: place.0.to_owned(),
                 load: format!("{} {}", place.1, place.2),
                 real: [of(Backend::Vm, base), of(Backend::Vm, variant)],
@@ -109,47 +108,49 @@ impl Place {
         }
         all
     }
-    /// The move of a row in the real kernel.
+    /// How the row moves in the real kernel.
     ///
     /// # Errors
-    /// The reason why it has none, in words: it was not measured, or it is 0 under the base.
-    pub fn real(&self, row: &Row) -> Result<Move, String> {
-        Move::of(row, &self.real)
+    /// Says in words why it does not: it was not measured, or it is 0 under the base.
+    pub fn real(&self, row: &MetricRow) -> Result<MeanMove, String> {
+        MeanMove::of(row, &self.real)
     }
-    /// The move of a row in the simulation.
-    ///
-    /// # Errors
-    /// As [`Place::real`].
-    pub fn simulated(&self, row: &Row) -> Result<Move, String> {
-        Move::of(row, &self.simulated)
+    /// How the row moves in the simulation.
+    pub fn simulated(&self, row: &MetricRow) -> Result<MeanMove, String> {
+        MeanMove::of(row, &self.simulated)
     }
-    /// The number of real runs under the variant of which there are fewer.
+    /// The number of real runs under the variant that has fewer.
     pub fn runs(&self) -> usize {
         self.real[0].len().min(self.real[1].len())
     }
 }
 
-impl Move {
-    fn of(row: &Row, side: &[Vec<Record>; 2]) -> Result<Move, String> {
+impl MeanMove {
+    fn of(row: &MetricRow, side: &[Vec<Record>; 2]) -> Result<MeanMove, String> {
         let values = [numbers_of(row.how, &side[0])?, numbers_of(row.how, &side[1])?];
         let pct = change_pct(&values).ok_or("it is 0 before the change")?;
-        Ok(Move { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
+        Ok(MeanMove { means: [mean(&values[0]), mean(&values[1])], pct, half: half_pct(&values) })
     }
-    /// Whether one of its means is at least `least`.
+    /// The 95 % interval of the change, per cent. No row of the list can be negative, so none falls by more than 100 %.
+    pub(crate) fn interval(&self) -> Option<[f64; 2]> {
+        let half = self.half?;
+        Some([(self.pct - half).max(-100.0), self.pct + half])
+    }
+    /// Whether one of the means is at least `least`.
     pub(crate) fn reaches(&self, least: f64) -> bool {
         self.means.iter().any(|m| *m >= least)
     }
-    /// Whether the difference of its means has no meaning in a comparison of both sides.
-    fn is_slack(&self, row: &Row) -> bool {
+    /// Whether the means differ too little to compare both sides.
+    fn is_slack(&self, row: &MetricRow) -> bool {
         (self.means[1] - self.means[0]).abs() <= row.slack
     }
 }
 
-/// The predictions, in the order of the records and of the rows.
+/// The predictions, in the order of records and rows.
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
-    for place in Place::all(records, base, variant) {
-        for (row, is_known) in of_changes().filter_map(|row| one(row, &place)) {
+    for place in LoadOnMachine::all(records, base, variant) {
+        for (row, is_known) in of_changes().filter_map(|row| predict_row(row, &place)) {
             if is_known {
                 all.rows.push(row);
             } else {
@@ -161,7 +162,7 @@ pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
 }
 
 /// A row that moved, and whether its real change is known.
-fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
+fn predict_row(row: &MetricRow, place: &LoadOnMachine) -> Option<(Predicted, bool)> {
     let (real, simulated) = (place.real(row).ok()?, place.simulated(row).ok()?);
     let (real_pct, half, simulated_pct) = (real.pct, real.half?, simulated.pct);
     let enough = real.reaches(row.enough) && simulated.reaches(row.enough);
@@ -178,7 +179,7 @@ fn one(row: &Row, place: &Place) -> Option<(Predicted, bool)> {
         load: place.load.clone(),
         metric: row.name.to_owned(),
         real_pct,
-        real_ci95_pct: [real_pct - half, real_pct + half],
+        real_ci95_pct: real.interval()?,
         simulated_pct,
         same_sign: (real_pct.abs() > half).then_some(same_sign),
         agrees,
@@ -192,9 +193,9 @@ fn change_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     (base != 0.0).then(|| 100.0 * (mean(&v[1]) - base) / base)
 }
 
-/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means, so runs with equal
-/// seeds are compared after the first has been multiplied by that ratio: the spread of a base that is doubled counts
-/// twice (delta method).
+/// Half the 95 % interval of the change, per cent of the first mean. The change is a ratio of means. So runs of equal
+/// seed are compared after the first was multiplied by that ratio: the spread of a base that is doubled counts twice
+/// (delta method).
 fn half_pct(v: &[Vec<f64>; 2]) -> Option<f64> {
     let n = v[0].len().min(v[1].len());
     let base = mean(&v[0]);
@@ -216,9 +217,9 @@ mod tests {
     fn runs(backend: Backend, variant: &str, migrations: [u64; 4]) -> impl Iterator<Item = Record> {
         switched(backend, variant, "migrations", migrations)
     }
-    /// What is told where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
+    /// The predictions where the real kernel goes from about 100 migrations to `real`, and the simulated from 110 to
     /// `simulated`.
-    fn told(real: [u64; 4], simulated: u64) -> Predictions {
+    fn predictions(real: [u64; 4], simulated: u64) -> Predictions {
         let records: Vec<Record> = runs(Backend::Vm, "off", [99, 100, 101, 100])
             .chain(runs(Backend::Vm, "on", real))
             .chain(runs(Backend::Sim, "off", [110; 4]))
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn a_prediction_agrees_by_sign_and_size() {
         let half_more = [149, 150, 151, 150];
-        let one = |simulated| told(half_more, simulated).rows.pop().unwrap();
+        let one = |simulated| predictions(half_more, simulated).rows.pop().unwrap();
         let right = one(160);
         assert_eq!((right.metric.as_str(), right.agrees, right.same_sign), ("migrations", true, Some(true)));
         assert!((right.real_pct - 50.0).abs() < 0.1, "{right:?}");
@@ -241,17 +242,26 @@ mod tests {
             !one(110).agrees && one(110).same_sign == Some(false),
             "no change predicted where there is one"
         );
-        let fewer = told([50, 51, 49, 50], 110).rows.pop().unwrap();
+        let fewer = predictions([50, 51, 49, 50], 110).rows.pop().unwrap();
         assert!(!fewer.agrees && fewer.same_sign == Some(false), "nor where there are fewer");
-        let still = told([103, 98, 102, 99], 160).rows.pop().unwrap();
+        let still = predictions([103, 98, 102, 99], 160).rows.pop().unwrap();
         assert!(still.same_sign.is_none() && !still.agrees, "the real change may be nothing: {still:?}");
     }
 
     #[test]
     fn what_did_not_move_does_not_count_and_what_is_not_known_is_counted_apart() {
-        assert_eq!(told([101, 100, 99, 100], 111), Predictions::default());
-        let noisy = told([60, 250, 90, 200], 160);
+        assert_eq!(predictions([101, 100, 99, 100], 111), Predictions::default());
+        let noisy = predictions([60, 250, 90, 200], 160);
         assert!(noisy.rows.is_empty() && noisy.unknown == 1, "{noisy:?}");
+    }
+
+    #[test]
+    fn an_interval_ends_at_all_of_it() {
+        let fallen = MeanMove { means: [10.0, 1.0], pct: -90.0, half: Some(25.0) };
+        assert_eq!(fallen.interval(), Some([-100.0, -65.0]));
+        let risen = MeanMove { means: [1.0, 10.0], pct: 900.0, half: Some(25.0) };
+        assert_eq!(risen.interval(), Some([875.0, 925.0]));
+        assert_eq!(MeanMove { half: None, ..risen }.interval(), None);
     }
 
     #[test]

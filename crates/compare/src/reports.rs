@@ -1,7 +1,7 @@
-//! Public reports, judged: what was published about an experiment, as claims that its runs can fail.
+//! Public reports, judged: what was published about an experiment, as claims that its runs can refute.
 //!
-//! A claim is a quotient of two metrics, run by run of a seed, or of a metric and a number. It has the direction that
-//! was reported, and often a size. Times are ns.
+//! A claim is a quotient: of two metrics, seed by seed, or of a metric and a number. It has the reported direction, and
+//! often a size. Times are ns.
 
 use crate::Comparison;
 use crate::comparison::Cell;
@@ -9,49 +9,46 @@ use crate::stats::special::t_quantile;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 
-/// How far a value may lie outside the published size and still have it: a quarter. Reports come from other machines.
+/// A value may be off the published size by this factor and still have it: a quarter. Reports come from other machines.
 const VALUE: f64 = 1.25;
-/// The same for a change, by its logarithm: 4 % is not 13 %, though 1.04 is near 1.13.
+/// The same for the logarithm of a change: 4 % is not 13 %, though 1.04 is near 1.13.
 const CHANGE: f64 = 2.0;
 
-/// A report, and what it claims.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct PublicReport {
     /// The name of its experiment.
     pub name: String,
     /// What is reported, in a line.
     pub title: String,
-    /// Where.
+    /// Where it was published.
     pub source: String,
-    /// What was said.
+    /// What it said.
     pub said: String,
-    /// Why runs show the direction and another size, where that is known.
+    /// Why runs show the direction and another size, if that is known.
     why_size: Option<String>,
-    /// Why runs don't show it, where that is known.
+    /// Why runs don't show it, if that is known.
     why_not: Option<String>,
-    /// What of it runs can show.
+    /// What runs can show of it.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
 
-/// A claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The quotient, in words.
     pub says: String,
-    /// The metric.
     metric: String,
     /// The variant whose value is divided.
     variant: String,
-    /// The load; may be left out where there is one.
+    /// The load; it may be left out if there is only one.
     load: Option<String>,
     /// What it is divided by.
     by: Divisor,
-    /// The quotient is above this.
+    /// The quotient must be above this.
     above: Option<f64>,
-    /// The quotient is below this.
+    /// The quotient must be below this.
     below: Option<f64>,
     /// The published quotient, from and to.
     pub published: Option<[f64; 2]>,
@@ -63,42 +60,36 @@ pub struct Claim {
 enum Divisor {
     /// A number, in the metric's unit.
     Number(f64),
-    /// A metric of a variant; the same metric unless it is named.
-    Value {
-        /// The variant.
-        variant: String,
-        /// The metric.
-        metric: Option<String>,
-    },
+    /// A variant's metric; by default the same metric.
+    Value { variant: String, metric: Option<String> },
 }
 
-/// What becomes of a claim or a report.
+/// What runs say about a claim or a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// The runs do not show it.
     Not,
-    /// Too few runs tell: their 95 % interval has both sides of the bound.
+    /// The runs can't tell: the bound is inside their 95 % interval.
     Unclear,
-    /// The runs show the direction, and another size.
+    /// The runs show the direction and another size.
     Direction,
-    /// The runs show it, with its size if that was published.
+    /// The runs show it, with its size if one was published.
     Reproduced,
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Not => "not",
-            Verdict::Unclear => "unclear",
-            Verdict::Direction => "direction",
-            Verdict::Reproduced => "reproduced",
+            ClaimVerdict::Not => "not",
+            ClaimVerdict::Unclear => "unclear",
+            ClaimVerdict::Direction => "direction",
+            ClaimVerdict::Reproduced => "reproduced",
         }
     }
 }
 
-/// A claim, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedClaim {
     /// The quotient, in words.
@@ -108,33 +99,30 @@ pub struct JudgedClaim {
     /// Its 95 % interval; `None` for a single run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
-    /// The bound that tells the direction; it is ours, the report has none.
+    /// The bound that decides the direction. It is ours; the report has none.
     pub bound: f64,
-    /// Whether it is to be above the bound.
+    /// Whether the quotient must be above the bound.
     pub above: bool,
     /// The published quotient, from and to.
     pub published: Option<[f64; 2]>,
-    /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
 }
 
-/// A report, judged.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedReport {
     /// The name of its experiment.
     pub name: String,
     /// What is reported.
     pub title: String,
-    /// Where.
+    /// Where it was published.
     pub source: String,
-    /// What was said.
+    /// What it said.
     pub said: String,
-    /// Why runs don't show all of it; `None` where they do, and where that is not known.
+    /// Why runs don't show all of it, if that is known; `None` where they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The lowest verdict of its claims.
-    pub verdict: Verdict,
-    /// Its claims.
+    pub verdict: ClaimVerdict,
     pub claims: Vec<JudgedClaim>,
     /// Warnings about its runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -142,7 +130,7 @@ pub struct JudgedReport {
 }
 
 impl JudgedReport {
-    /// Whether it was published how much.
+    /// Whether the report has a size.
     pub fn has_size(&self) -> bool {
         self.claims.iter().any(|c| c.published.is_some())
     }
@@ -150,16 +138,16 @@ impl JudgedReport {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    report: Vec<Report>,
+struct ReportsFile {
+    report: Vec<PublicReport>,
 }
 
 /// Reads a file of reports.
 ///
 /// # Errors
-/// Where it is not one, and for claims without a direction or with two.
-pub fn read(text: &str) -> Result<Vec<Report>> {
-    let file: File = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
+/// When the text is not one, and for claims without a direction or with two.
+pub fn read(text: &str) -> Result<Vec<PublicReport>> {
+    let file: ReportsFile = toml::from_str(text).map_err(|e| Error::input(format!("reports: {e}")))?;
     for (report, claim) in file.report.iter().flat_map(|r| r.claims.iter().map(move |c| (r, c))) {
         if claim.above.is_some() == claim.below.is_some() {
             let text =
@@ -170,7 +158,7 @@ pub fn read(text: &str) -> Result<Vec<Report>> {
     Ok(file.report)
 }
 
-impl Report {
+impl PublicReport {
     /// Judges the report by its experiment's runs.
     ///
     /// # Errors
@@ -178,20 +166,20 @@ impl Report {
     pub fn judge(&self, runs: &Comparison) -> Result<JudgedReport> {
         let judged = |c: &Claim| c.judge(runs).map_err(|e| e.context(format!("report {}", self.name)));
         let claims = self.claims.iter().map(judged).collect::<Result<Vec<_>>>()?;
-        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(Verdict::Not);
+        let verdict = claims.iter().map(|c| c.verdict).min().unwrap_or(ClaimVerdict::Not);
         Ok(JudgedReport {
             name: self.name.clone(),
             title: self.title.clone(),
             source: self.source.clone(),
             said: self.said.clone(),
             why: match verdict {
-                Verdict::Not => self.why_not.clone(),
-                Verdict::Direction => self.why_size.clone(),
-                Verdict::Unclear | Verdict::Reproduced => None,
+                ClaimVerdict::Not => self.why_not.clone(),
+                ClaimVerdict::Direction => self.why_size.clone(),
+                ClaimVerdict::Unclear | ClaimVerdict::Reproduced => None,
             },
             verdict,
             claims,
-            // Others are about the comparison's rows, which are not shown.
+            // Other warnings are about the comparison's rows, which are not shown.
             warnings: runs
                 .warnings
                 .iter()
@@ -217,9 +205,12 @@ impl Claim {
         let (bound, above) =
             self.above.map_or((self.below.unwrap_or(f64::NAN), false), |bound| (bound, true));
         let changes = matches!(self.by, Divisor::Value { .. });
-        let size = self.published.map(|published| match changes {
-            true => near(log, published.map(f64::ln), CHANGE),
-            false => near(log.exp(), published, VALUE),
+        let size = self.published.map(|published| {
+            if changes {
+                near(log, published.map(f64::ln), CHANGE)
+            } else {
+                near(log.exp(), published, VALUE)
+            }
         });
         let [low, high] = ci95.unwrap_or([log; 2]);
         let [least, most] = if above { [low, high] } else { [-high, -low] };
@@ -254,16 +245,16 @@ fn mean_and_interval(logs: &[f64]) -> (f64, Option<[f64; 2]>) {
 }
 
 /// `direction`: whether it is the reported one; `None`: the runs can't tell.
-fn verdict(direction: Option<bool>, size: Option<bool>) -> Verdict {
+fn verdict(direction: Option<bool>, size: Option<bool>) -> ClaimVerdict {
     match (direction, size) {
-        (Some(false), _) => Verdict::Not,
-        (None, _) => Verdict::Unclear,
-        (Some(true), Some(false)) => Verdict::Direction,
-        (Some(true), _) => Verdict::Reproduced,
+        (Some(false), _) => ClaimVerdict::Not,
+        (None, _) => ClaimVerdict::Unclear,
+        (Some(true), Some(false)) => ClaimVerdict::Direction,
+        (Some(true), _) => ClaimVerdict::Reproduced,
     }
 }
 
-/// Whether a value lies in a range, or outside it by a factor of `room` at most; on the same side of 0.
+/// Whether a value is in a range, or outside it by a factor of at most `room`, on the same side of 0.
 fn near(ours: f64, [from, to]: [f64; 2], room: f64) -> bool {
     let (least, most) = (from.abs().min(to.abs()), from.abs().max(to.abs()));
     ours * from > 0.0 && (least / room..=most * room).contains(&ours.abs())
@@ -294,7 +285,7 @@ mod tests {
         let rows = [(Some(false), Some(true)), (None, None), (Some(true), Some(false)), (Some(true), None)];
         assert_eq!(
             rows.map(|(direction, size)| verdict(direction, size)),
-            [Verdict::Not, Verdict::Unclear, Verdict::Direction, Verdict::Reproduced]
+            [ClaimVerdict::Not, ClaimVerdict::Unclear, ClaimVerdict::Direction, ClaimVerdict::Reproduced]
         );
     }
 

@@ -1,8 +1,7 @@
-//! Stored runs by their subject: the cells of a store in words, chosen by name or by load, variant and so on.
+//! Stored runs by subject: the cells of a store in words, chosen by name or by load, variant and so on.
 //!
-//! A cell is named by the first digits of its folder, by the folder, or by the names in its record. One
-//! record of each cell is read. A cell whose record can't be read is listed with the reason, and no filter
-//! chooses it.
+//! A cell is named by the first digits of its folder, by the folder, or by the names in its record. One record of each
+//! cell is read. A cell whose record can't be read is listed with the reason; no filter chooses it.
 
 mod differs;
 
@@ -10,40 +9,38 @@ pub use differs::alike;
 
 use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
 use schedlab_record::cell_hash;
-use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
+use schedlab_record::store_listing::{EXPERIMENT_FILE, HeldCell, HeldRun, RunHead, holdings, is_cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Fewest digits that can name a cell.
 const FEWEST_DIGITS: usize = 4;
-/// Digits shown if they tell all cells apart.
+/// Digits shown if they suffice to distinguish all cells.
 const SHOWN_DIGITS: usize = 8;
 
 /// A cell of a store, in words.
 #[derive(Clone, Debug, Serialize)]
 pub struct ListedCell {
-    /// Its folder.
     pub folder: String,
-    /// Experiments that made runs of it, by name. Experiments that only used them are not known.
+    /// Experiments that made runs of it, by name. Those that only used them are not known.
     pub experiments: Vec<String>,
     /// Its subject; `None` if its record can't be read.
     #[serde(flatten)]
-    pub of: Option<Of>,
+    pub of: Option<CellSubject>,
     /// Seeds of its runs, ascending.
     pub seeds: Vec<u64>,
-    /// Time at which the last of them was stored, UTC to the minute.
+    /// When the last of them was stored, UTC to the minute.
     pub made: String,
     /// Size of all its runs, bytes.
     pub size_bytes: u64,
     /// Number of unfinished runs whose writers are gone.
     #[serde(skip_serializing_if = "is_zero")]
     pub abandoned: usize,
-    /// If a neighbour in the list has the same names: the figures in which they differ, with this cell's
-    /// values.
+    /// If a neighbour in the list has the same names: the figures in which they differ, with this cell's values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub differs: BTreeMap<String, String>,
-    /// The reason why this version of schedlab would not use the runs again.
+    /// Why this version of schedlab would not use the runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<String>,
     /// The error in its record.
@@ -54,20 +51,14 @@ pub struct ListedCell {
     pub held: HeldCell,
 }
 
-/// The subject of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Of {
-    /// The workload.
+pub struct CellSubject {
     pub workload: String,
-    /// The load.
     pub load: String,
-    /// The variant.
     pub variant: String,
-    /// The machine.
     pub machine: String,
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The kernel.
     pub kernel: String,
 }
 
@@ -78,11 +69,11 @@ fn is_zero(n: &usize) -> bool {
 impl ListedCell {
     fn of(held: HeldCell) -> ListedCell {
         let first = held.runs.first();
-        let head = first.map(|r| Head::of(&r.run));
+        let head = first.map(|r| RunHead::of(&r.run));
         let (of, outdated, error) = match &head {
             Some(Ok(head)) => {
                 let outdated = head.outdated().or_else(|| named_otherwise(head, &held));
-                (Some(Of::head(head)), outdated, None)
+                (Some(CellSubject::head(head)), outdated, None)
             }
             Some(Err(e)) => (None, None, Some(e.to_string())),
             None => (None, None, None),
@@ -108,8 +99,8 @@ impl ListedCell {
     }
 }
 
-/// Why runs of a real kernel would not be found in a folder of that name: their record makes another one.
-fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
+/// Why a folder of that name would not be found for runs of a real kernel: their record has another name.
+fn named_otherwise(head: &RunHead, held: &HeldCell) -> Option<String> {
     let made = head.backend.made_by().filter(|_| head.is_live())?;
     let record = held.runs.first()?.run.outline().ok()?;
     (made != Backend::Sim && cell_hash(&record) != held.name).then(|| {
@@ -117,11 +108,11 @@ fn named_otherwise(head: &Head, held: &HeldCell) -> Option<String> {
     })
 }
 
-impl Of {
-    fn head(head: &Head) -> Of {
-        // A record may come from anywhere: its names must stay names.
+impl CellSubject {
+    fn head(head: &RunHead) -> CellSubject {
+        // A record may be foreign: its names must print as names.
         let name = |text: &str| printable::name(text).into_owned();
-        Of {
+        CellSubject {
             workload: name(&head.workload),
             load: name(&head.load),
             variant: name(head.variant()),
@@ -131,7 +122,7 @@ impl Of {
         }
     }
     /// Whether a filter's word means it.
-    fn is(&self, key: Key, word: &str) -> bool {
+    fn matches(&self, key: Key, word: &str) -> bool {
         match key {
             Key::Load => means_load(word, &self.workload, &self.load, &self.machine),
             _ => means(word, self.get(key)),
@@ -141,7 +132,7 @@ impl Of {
     fn title(&self) -> String {
         format!("{} {} {}{ON}{}", self.workload, self.load, self.variant, self.machine)
     }
-    /// The value of a filter's word.
+    /// The value of one kind.
     fn get(&self, key: Key) -> &str {
         match key {
             Key::Load => &self.load,
@@ -184,18 +175,14 @@ enum Key {
     Backend,
 }
 
-/// Words that choose cells. A cell must match any one word of each kind; a kind without words matches all.
+/// Words that choose cells. A cell must match one word of each kind; a kind without words matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Loads.
     pub load: Vec<String>,
-    /// Variants.
     pub variant: Vec<String>,
     /// Machines.
     pub machine: Vec<String>,
-    /// Workloads.
     pub workload: Vec<String>,
-    /// Backends.
     pub backend: Vec<String>,
 }
 
@@ -213,21 +200,21 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.words().iter().all(|(.., words)| words.is_empty())
     }
-    /// The cells it chooses. A name without its swept values means all of them. Names are also taken as lists and
-    /// tables print them: shortened, and loads with their workload or machine.
+    /// The chosen cells. A name without its swept values means all of them. Names also work as lists and tables print
+    /// them: shortened, and loads with their workload or machine.
     ///
     /// # Errors
-    /// When none of the cells has a word; the nearest is offered.
+    /// When a word matches none of the cells; the nearest is offered.
     pub fn choose(&self, cells: Vec<ListedCell>) -> Result<Vec<ListedCell>> {
         let left = self.narrow(cells.into_iter().map(|cell| (0, cell)).collect())?;
         Ok(left.into_iter().map(|(_, cell)| cell).collect())
     }
 
-    /// The cells it chooses of each of several sources, given with their names. A word may mean cells of one source
-    /// only, but each source that has cells must keep some.
+    /// The chosen cells of several named sources. A word may match cells of only one source, but each source that has
+    /// cells must keep some.
     ///
     /// # Errors
-    /// When no cell of all the sources has a word, or none of a source is left.
+    /// When a word matches no cell of any source, or a source keeps none.
     pub fn choose_of_each(&self, sources: Vec<(String, Vec<ListedCell>)>) -> Result<Vec<Vec<ListedCell>>> {
         let had: Vec<bool> = sources.iter().map(|(_, cells)| !cells.is_empty()).collect();
         let (names, cells): (Vec<String>, Vec<Vec<ListedCell>>) = sources.into_iter().unzip();
@@ -244,37 +231,36 @@ impl Filter {
         }
     }
 
-    /// Itself as options.
+    /// The filter as options.
     fn options(&self) -> String {
         let words = self.words().into_iter();
         let given = words.flat_map(|(_, what, words)| words.iter().map(move |w| format!("--{what} {w}")));
         given.collect::<Vec<_>>().join(" ")
     }
 
-    /// The cells that are left of those of numbered sources.
+    /// The numbered sources' cells that match.
     fn narrow(&self, mut cells: Vec<(usize, ListedCell)>) -> Result<Vec<(usize, ListedCell)>> {
         for (key, what, words) in self.words() {
             if words.is_empty() {
                 continue;
             }
             let all = || cells.iter().filter_map(|(_, c)| c.of.as_ref());
-            if let Some(strange) = words.iter().find(|w| !all().any(|of| of.is(key, w))) {
+            if let Some(strange) = words.iter().find(|w| !all().any(|of| of.matches(key, w))) {
                 let mut names: Vec<&str> = all().map(|of| of.get(key)).collect();
                 names.sort_unstable();
                 names.dedup();
                 return Err(Error::unknown(what, strange, names).context("stored runs"));
             }
-            cells.retain(|(_, c)| c.of.as_ref().is_some_and(|of| words.iter().any(|w| of.is(key, w))));
+            cells.retain(|(_, c)| c.of.as_ref().is_some_and(|of| words.iter().any(|w| of.matches(key, w))));
         }
         Ok(cells)
     }
 }
 
-/// Stands in names that lists shorten for what they leave out.
+/// Marks what lists leave out of a name.
 pub const CUT: &str = "..";
 
-/// Whether a word means that name: the whole name, the name without its swept values, or the name as a list shortens
-/// it.
+/// Whether a word means that name: in whole, without its swept values, or as a list shortens it.
 pub fn means(word: &str, name: &str) -> bool {
     let is_short = || {
         let (begin, end) = word.split_once(CUT)?;
@@ -285,8 +271,8 @@ pub fn means(word: &str, name: &str) -> bool {
         || is_short().unwrap_or(false)
 }
 
-/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one with
-/// `@MACHINE` behind it.
+/// Whether a word means a load of that workload on that machine: a word of [`means_load_anywhere`], or one that ends in
+/// `@MACHINE`.
 pub fn means_load(word: &str, workload: &str, load: &str, machine: &str) -> bool {
     let anywhere = |word: &str| means_load_anywhere(word, workload, load);
     word.rsplit_once('@').is_some_and(|(word, on)| anywhere(word) && means(on, machine)) || anywhere(word)
@@ -308,7 +294,7 @@ pub fn list(root: &Path) -> Result<Vec<ListedCell>> {
         .map_err(|e| e.help("runs are kept in the folder that --out names; 'runs' unless it is said"))?;
     let mut cells: Vec<ListedCell> = held.into_iter().map(ListedCell::of).collect();
     cells.sort_by(|a, b| key(a).cmp(&key(b)));
-    differs::tell(&mut cells);
+    differs::fill_in(&mut cells);
     Ok(cells)
 }
 
@@ -316,11 +302,11 @@ fn key(c: &ListedCell) -> impl Ord + '_ {
     let of = c.of.as_ref().map(|o| {
         (&o.workload, &o.backend, &o.machine, &o.load, &o.kernel, o.variant != o.kernel, &o.variant)
     });
-    // Cells that can't be read stand last.
+    // Cells that can't be read come last.
     (c.of.is_none(), &c.experiments, of, &c.folder)
 }
 
-/// Number of digits of their names that tell all cells apart, at least the usual number.
+/// How many digits of their names distinguish all cells, at least the usual number.
 pub fn digits(cells: &[ListedCell]) -> usize {
     let mut names: Vec<&str> = cells.iter().map(|c| c.held.name.as_str()).collect();
     names.sort_unstable();
@@ -329,19 +315,18 @@ pub fn digits(cells: &[ListedCell]) -> usize {
     SHOWN_DIGITS.max(longest + 1)
 }
 
-/// A cell that was named, and the seed if one of its runs was named.
+/// A cell that was named, with the seed if one of its runs was.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The cell.
     pub cell: ListedCell,
     /// The run's seed; `None`: all of them.
     pub seed: Option<u64>,
 }
 
-/// Stands before the machine in a cell's words.
+/// Comes before the machine in a cell's words.
 const ON: &str = " on ";
 
-/// Whether a name may be the words of a cell: `schbench threads=8 v6.5 on smt-8`.
+/// Whether a name may be a cell's words: `schbench threads=8 v6.5 on smt-8`.
 pub fn is_title(name: &str) -> bool {
     name.split_once(ON).is_some_and(|(before, _)| before.split(' ').count() > 2)
 }
@@ -382,8 +367,8 @@ fn with_seed(cell: ListedCell, seed: Option<u64>) -> Result<Chosen> {
     }
 }
 
-/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, the folder of either, which must lie in the listed store, or the
-/// words by which progress names it.
+/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, the folder of either in the listed store, or the words by which
+/// progress names it.
 ///
 /// # Errors
 /// When there is no such cell or run, the folder is in another store, or several cells are meant.
@@ -393,19 +378,20 @@ pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     }
     let trimmed = name.trim_end_matches('/').trim_end_matches("/record.json");
     let Some((before, last)) = trimmed.rsplit_once('/') else {
-        return one(cells, trimmed, name).map(|cell| Chosen { cell: cell.clone(), seed: None });
+        return by_digits(cells, trimmed, name).map(|cell| Chosen { cell: cell.clone(), seed: None });
     };
     let Some(seed) = last.parse::<u64>().ok().filter(|_| !is_cell(last)) else {
         return in_store(cells, trimmed, name).map(|cell| Chosen { cell, seed: None });
     };
-    let cell = match before.contains('/') {
-        true => in_store(cells, before, name)?,
-        false => one(cells, before, name)?.clone(),
+    let cell = if before.contains('/') {
+        in_store(cells, before, name)?
+    } else {
+        by_digits(cells, before, name)?.clone()
     };
     with_seed(cell, Some(seed))
 }
 
-/// The cell of a folder. A cell of the same name in another store is another cell.
+/// The cell of a folder. A cell of that name in another store is another cell.
 fn in_store(cells: &[ListedCell], folder: &str, name: &str) -> Result<ListedCell> {
     let real = |path: Option<&Path>| {
         let path = path.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -415,10 +401,10 @@ fn in_store(cells: &[ListedCell], folder: &str, name: &str) -> Result<ListedCell
     let inside: Vec<ListedCell> =
         cells.iter().filter(|c| real(c.held.folder.parent()) == store).cloned().collect();
     let digits = folder.rsplit('/').next().unwrap_or(folder);
-    one(&inside, digits, name).cloned()
+    by_digits(&inside, digits, name).cloned()
 }
 
-fn one<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c ListedCell> {
+fn by_digits<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c ListedCell> {
     let none = || {
         Error::input(format!("no cell '{name}' is stored there")).help(
             "'schedlab runs' lists them; the first digits of the folder name one; --out names another store",
@@ -440,7 +426,7 @@ fn one<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c List
     }
 }
 
-/// Seeds in few words: "1-10", "1-3,7".
+/// Seeds, shortened: "1-10", "1-3,7".
 pub fn seeds(all: &[u64]) -> String {
     let mut words: Vec<String> = Vec::new();
     for some in all.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
@@ -515,7 +501,7 @@ mod tests {
         assert!(short.remedy().is_some_and(|r| r.contains("at least 4 digits")), "{short:?}");
         assert!(found("xyz").unwrap_err().contains("no cell 'xyz' is stored there"));
         assert!(found("ffff").unwrap_err().contains("no cell"));
-        // Another store's cell is not this one's, and a seed is never the digits of a cell.
+        // Another store's cell is another cell, and a seed never means a cell's digits.
         assert!(found("other/abcd5678000000000000000000000000").unwrap_err().contains("no cell 'other/"));
         assert!(found("other/abcd5678000000000000000000000000/7").unwrap_err().contains("no cell 'other/"));
         let numbers = [listed("27700000000000000000000000000000", &[1])];

@@ -1,13 +1,13 @@
-//! What a trial of a patch shows beside its table: the subject, and what the patch costs in instructions.
+//! What a trial of a patch shows in addition to its table: the subject, and what the patch costs in instructions.
 
 use serde::Serialize;
 
 /// What is tried.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
-    /// The patches: name, and subject line if it has one.
+    /// The patches: file name, and subject line if there is one.
     pub patches: Vec<(String, Option<String>)>,
-    /// Features that they add and that the trial switches, and whether they are on at boot.
+    /// Features that they add and the trial switches, and whether they are on at boot.
     pub features: Vec<(String, bool)>,
     /// Counters that they add.
     pub counters: Vec<String>,
@@ -20,9 +20,8 @@ pub struct Subject {
 /// The cost of an operation under both kernels.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cost {
-    /// The machine.
     pub machine: String,
-    /// The operation: "wakeup", "switch", "pass"; "all" is everything the scheduler executed.
+    /// The operation: "wakeup", "switch", "pass"; "all" is everything that the scheduler executed.
     pub operation: String,
     /// Calls: base, patched.
     pub calls: [u64; 2],
@@ -53,10 +52,8 @@ pub const ALL: &str = "all";
 /// A function whose instructions differ.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Moved {
-    /// The function.
     pub function: String,
-    /// Calls: base, patched; 0 where it was inlined or is not there.
+    /// Calls: base, patched; 0 where it was inlined or does not exist.
     pub calls: [u64; 2],
-    /// Instructions in it.
     pub instructions: [u64; 2],
 }

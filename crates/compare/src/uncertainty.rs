@@ -1,12 +1,10 @@
-//! The effect of the model's uncertainty on a result: the drawn costs that move it, how far, and whether the
-//! verdict holds.
+//! How the model's uncertainty affects a result: which drawn costs move it, how far, and whether the verdict holds.
 //!
 //! Under `--uncertainty` run i of every variant draws the same costs from their stated ranges
-//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs
-//! contains the costs'. This module correlates each drawn cost with a metric's value, or with the change of
-//! each pair, by Spearman's rank correlation: costs act in curves and steps, and ranks need only a direction.
-//! p-values are corrected by Holm's method over the costs of one result, since two of forty costs are
-//! "significant" by chance.
+//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs contains the
+//! costs'. This module correlates each drawn cost with a metric's value, or with the change of each pair, by Spearman's
+//! rank correlation: costs act in curves and steps, and ranks need only a direction. p-values are corrected by Holm's
+//! method over the costs of one result, because two of forty costs are "significant" by chance.
 
 use crate::metrics;
 use crate::stats::describe::{median_sorted, sorted};
@@ -16,28 +14,28 @@ use schedlab_machine::{Drawn, Span};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 
-/// Default number of runs of each cell when costs are drawn. A cost that explains a quarter of the spread of
-/// ranks (rho 0.5) is then beyond chance among forty.
+/// Default number of runs of each cell when costs are drawn. A cost that explains a quarter of the spread of ranks (rho
+/// 0.5) is then beyond chance among forty.
 pub const DEFAULT_DRAWS: u64 = 40;
-/// Number of costs kept for each result.
+/// Costs kept for each result.
 const KEPT: usize = 3;
 
-/// The effect of drawn costs on one value or change.
+/// How drawn costs affect one value or change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sway {
-    /// Number of draws that give the result.
+    /// How many draws give the result.
     pub draws: usize,
-    /// Costs (and idle states) that were drawn: p-values are corrected for their number.
+    /// How many costs (and idle states) were drawn: p-values are corrected for that.
     pub costs: usize,
-    /// Draws that agree with the verdict by themselves: by the sign of the change, or, for "same", because
-    /// the change lies within the minimum effect. `None` for values, and if the verdict is "unclear".
+    /// How many draws, taken alone, agree with the verdict: by the sign of the change, or, for "same", because the
+    /// change is within the minimum effect. `None` for values, and if the verdict is "unclear".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agree: Option<usize>,
     /// The costs with the strongest correlation, strongest first.
     pub movers: Vec<Mover>,
 }
 
-/// A drawn cost beside a result.
+/// A drawn cost and its effect on a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mover {
     /// The cost and the range it was drawn from.
@@ -50,12 +48,12 @@ pub struct Mover {
     /// Median of the result over the third of the draws in which the cost is lowest: a value in the metric's
     /// unit, or a change in percent; `None` if there is no percentage.
     pub low: Option<f64>,
-    /// The same over the third in which it is highest.
+    /// The same over the third in which the cost is highest.
     pub high: Option<f64>,
 }
 
 impl Mover {
-    /// Whether it is beyond chance among all the costs.
+    /// Whether it is beyond chance among all drawn costs.
     pub fn beyond_chance(&self) -> bool {
         self.p < ALPHA
     }
@@ -63,7 +61,7 @@ impl Mover {
 
 /// A result of one draw.
 pub struct Point<'a> {
-    /// The draws, of the same figures at every point.
+    /// Its draws, of the same figures at every point.
     pub drawn: &'a [Drawn],
     /// The result on the scale on which it is ranked.
     pub rank_by: f64,
@@ -71,7 +69,7 @@ pub struct Point<'a> {
     pub shown: Option<f64>,
 }
 
-/// The effect of drawn costs on a metric's value; `None` if no cost was drawn, or no value measured.
+/// How drawn costs affect a metric's value; `None` if no cost was drawn, or no value measured.
 pub fn of_value(runs: &[&Record], metric: &str) -> Option<Sway> {
     let point = |r: &&'_ Record| metrics::evaluate(r, metric).value.number();
     let points: Vec<Point<'_>> = runs
@@ -81,8 +79,7 @@ pub fn of_value(runs: &[&Record], metric: &str) -> Option<Sway> {
     sway(&points, None)
 }
 
-/// The effect of drawn costs on the change from a baseline, pair by pair; `None` if no cost was drawn, or no
-/// pair measured.
+/// How drawn costs affect the change from a baseline, pair by pair; `None` if no cost was drawn, or no pair measured.
 pub fn of_change(
     base: &[&Record],
     variant: &[&Record],
@@ -97,7 +94,7 @@ pub fn of_change(
     sway(&points, agreeing(&changes, verdict, min_effect_pct))
 }
 
-/// Draws that agree with the verdict by themselves ([`Sway::agree`]).
+/// How many draws, taken alone, agree with the verdict ([`Sway::agree`]).
 fn agreeing(changes: &[PairChange], verdict: Verdict, min_effect_pct: f64) -> Option<usize> {
     let shifts: Vec<f64> = changes.iter().map(|c| c.shift).collect();
     let typical = median_sorted(&sorted(&shifts));
@@ -151,7 +148,7 @@ fn value_of(drawn: &[Drawn], name: &str) -> Option<f64> {
     drawn.iter().find(|d| d.span.name == name).map(|d| d.value as f64)
 }
 
-/// Medians of the results shown, over the thirds of the draws in which the cost is lowest and highest.
+/// Medians of the shown results, over the thirds of draws in which the cost is lowest and highest.
 fn thirds(costs: &[f64], points: &[Point<'_>]) -> [Option<f64>; 2] {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));

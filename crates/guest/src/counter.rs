@@ -124,7 +124,7 @@ fn plugin(cache: &Path) -> Result<PathBuf> {
         return Ok(place);
     }
     std::fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
-    let made = temp::Folder::create(&folder, ".counter-", 0o700)?;
+    let made = temp::TempFolder::create(&folder, ".counter-", 0o700)?;
     let (source, object) = (made.path.join("counter.c"), made.path.join("counter.so"));
     temp::write_whole(&source, SOURCE.as_bytes())?;
     let compiler =

@@ -8,7 +8,7 @@
 
 use crate::watch::Guard;
 use crate::{Accelerator, Guest, Image, Mode, Qemu, run};
-use schedlab_base::temp::Folder;
+use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, Result};
 use schedlab_kernels::parent::die_with_parent;
 use std::fs;
@@ -36,7 +36,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// # Errors
 /// When it does not run: why, in QEMU's words.
 pub fn starts(qemu: &Qemu) -> Result<()> {
-    let folder = Folder::create(&std::env::temp_dir(), "schedlab-kvm-", 0o700)
+    let folder = TempFolder::create(&std::env::temp_dir(), "schedlab-kvm-", 0o700)
         .map_err(|e| e.help("a guest's firmware goes there; TMPDIR names another place"))?;
     let (rom, said) = (folder.path.join("rom"), folder.path.join("said"));
     fs::write(&rom, firmware()).map_err(|e| Error::io(&rom, "write", &e))?;

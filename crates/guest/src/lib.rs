@@ -31,6 +31,7 @@ pub use rest::AtRest;
 pub use run::{Visit, run};
 pub use schedlab_kernels::{Image, Mode, Qemu, find_qemu};
 
+use schedlab_base::GuestMode;
 use schedlab_machine::Machine;
 use schedlab_record::{GuestSetup, environment};
 
@@ -73,7 +74,10 @@ impl Guest {
     pub fn setup(&self, machine: &Machine) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),
-            mode: self.mode.name().to_owned(),
+            mode: match self.mode {
+                Mode::Deterministic => GuestMode::Deterministic,
+                Mode::RealTime => GuestMode::RealTime,
+            },
             qemu: self.qemu.number(),
             accelerator: self.accelerator.name().to_owned(),
             memory_mb: self.memory_mb,

@@ -9,7 +9,7 @@ use crate::rest::{AtRest, Rest};
 use crate::wake::{self, SETTLE};
 use crate::watch::{self, Left, Outputs};
 use crate::{Guest, Mode, initramfs, shape, symptoms};
-use schedlab_base::temp::Folder;
+use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
@@ -43,7 +43,7 @@ pub struct Visit {
 
 /// The files of a guest, in a folder that goes with it.
 pub(crate) struct Place {
-    folder: Folder,
+    folder: TempFolder,
     initrd: PathBuf,
     log: PathBuf,
     reply: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Place {
 impl Place {
     /// A place in the folder for temporary files.
     pub fn new() -> Result<Place> {
-        let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
+        let folder = TempFolder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
             .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
         let path = |name: &str| folder.path.join(name);
         let (initrd, log, reply, said, monitor) =
@@ -278,7 +278,7 @@ fn guest_facts(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
         ("vm.image", setup.image),
         ("vm.llc_balancing", if setup.llc_balancing_off { "off".to_owned() } else { String::new() }),
         ("vm.memory_mb", setup.memory_mb.to_string()),
-        ("vm.mode", setup.mode),
+        ("vm.mode", setup.mode.to_string()),
         ("vm.qemu", setup.qemu),
         ("vm.threads", qemu::threads(guest, cpus, qemu::host_cpus()).name().to_owned()),
         ("vm.vcpus", cpus.to_string()),

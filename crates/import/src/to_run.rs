@@ -100,9 +100,9 @@ impl RunBuilder {
         }
         let end = imported.cast.end;
         let mut found = self.analyser.finish(end);
-        found.keep_what_tracepoints_tell();
+        found.keep_what_tracepoints_show();
         if !imported.kinds.has_wakeups() {
-            found.keep_what_switches_tell();
+            found.keep_what_switches_show();
         }
         found.duration = end;
         found.warnings.extend(imported.warnings());
@@ -185,7 +185,7 @@ pub fn record(
     if !chosen.is_all() {
         spec["params"] = serde_json::json!({ "tasks": chosen.names, "pids": chosen.pids });
     }
-    let backend = Origin::told(Origin::RECORDING);
+    let backend = Origin::from_word(Origin::RECORDING);
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(&backend),

@@ -5,6 +5,7 @@
 //! CACHE/qemu/VERSION/{usr/..., note.json}
 //! CACHE/sources/SOURCE/{tree, note.json, ...}    kernels' sources, and what is compiled of them
 //! CACHE/builds/NAME/{vmlinuz, config, built.json}  kernels built here
+//! CACHE/images/NAME/{image.so, config, image.json}  the scheduler's own code, compiled for simulated machines
 //! CACHE/.apt/                    the package client's own state: lists, sources, downloads
 //! ```
 //!
@@ -54,6 +55,11 @@ pub fn sources(cache: &Path) -> PathBuf {
 /// Where kernels built from sources are in a cache.
 pub fn builds(cache: &Path) -> PathBuf {
     cache.join("builds")
+}
+
+/// Where images of the scheduler's code are in a cache.
+pub fn images(cache: &Path) -> PathBuf {
+    cache.join("images")
 }
 
 /// The note in a folder of the cache: the package it came from.

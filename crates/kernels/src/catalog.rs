@@ -100,7 +100,7 @@ pub fn open(folder: &Path) -> Result<Built> {
 pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<Built> {
     let builds = cache::builds(cache);
     fs::create_dir_all(&builds).map_err(|e| Error::io(&builds, "make", &e))?;
-    let folder = schedlab_base::temp::Folder::create(&builds, ".build-", 0o755)?;
+    let folder = schedlab_base::temp::TempFolder::create(&builds, ".build-", 0o755)?;
     for (from, to) in [(files.image, IMAGE), (files.config, CONFIG)] {
         fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
     }

@@ -8,7 +8,7 @@
 //! where a source is patched and compiled, `configure` makes its configuration with what `kconfig` finds in patches,
 //! `make` runs and watches the build, `catalog` keeps the finished kernels, `forecast` says how long that takes. A
 //! built kernel is known by its *key*, a hash of source, patches, configuration and compiler, so that the same kernel
-//! is built once.
+//! is built once. [`code`] makes a shared object of the scheduler's code alone.
 //!
 //! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
 //! the same compiler and options, and only the files in which they differ are compiled again.
@@ -16,6 +16,7 @@
 mod blob;
 pub mod cache;
 pub mod catalog;
+pub mod code;
 mod configure;
 pub mod diff;
 pub mod emulator;
@@ -129,8 +130,10 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let fragment = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
     let wanted = ConfigParts { built_in: GUEST_CONFIG, fragment, changes: &patched.options };
     note.options = configure::configure(&make, &wanted)?;
-    note.options.iter().for_each(|option| on.say(&format!("{} {}", named(&note), option.words())));
-    on.say(&format!("building {} from {}", named(&note), note.source));
+    note.options
+        .iter()
+        .for_each(|option| on.say(&format!("{} {}", patches_name(&note.patches), option.words())));
+    on.say(&format!("building {} from {}", patches_name(&note.patches), note.source));
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     make.expected = forecast::steps(&objects, &[]);
     let began = Instant::now();
@@ -139,7 +142,7 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();
-    let name = format!("{}-{}", named(&note), &note.key[..8]);
+    let name = format!("{}-{}", patches_name(&note.patches), &note.key[..8]);
     let functions = functions::table_of(&objects)?;
     let files = catalog::Files {
         image: &objects.join(BZIMAGE),
@@ -186,7 +189,7 @@ fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
 }
 
 /// A build's name: its patches', or "base".
-fn named(note: &Note) -> String {
+fn patches_name(patches: &[Applied]) -> String {
     let plain = |name: &str| -> String {
         let stem = name.split(" (mail").next().unwrap_or(name);
         let stem = stem.strip_suffix(".patch").or_else(|| stem.strip_suffix(".diff")).unwrap_or(stem);
@@ -195,7 +198,7 @@ fn named(note: &Note) -> String {
             .take(40)
             .collect()
     };
-    let mut names: Vec<String> = note.patches.iter().map(|p| plain(&p.name)).collect();
+    let mut names: Vec<String> = patches.iter().map(|p| plain(&p.name)).collect();
     names.dedup();
     match names.as_slice() {
         [] => "base".to_owned(),

@@ -129,7 +129,7 @@ fn tarball(path: &Path, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Obtai
     if !place.join(fetch::TREE).join(MARKS[0]).is_file() {
         say(&format!("unpacking {}", path.display()));
         fs::create_dir_all(&sources).map_err(|e| Error::io(&sources, "make", &e))?;
-        let folder = temp::Folder::create(&sources, ".tarball-", 0o755)?;
+        let folder = temp::TempFolder::create(&sources, ".tarball-", 0o755)?;
         let tree = folder.path.join(fetch::TREE);
         fetch::unpack(path, &tree)?;
         if let Some(missing) = MARKS.iter().find(|m| !tree.join(m).is_file()) {

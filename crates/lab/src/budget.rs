@@ -8,7 +8,7 @@
 use crate::exec::Finished;
 use crate::plan::{Plan, Run};
 use schedlab_base::{Backend, Error, Ns, Result, Warning, counted, one_or};
-use schedlab_compare::comparison::{Comparison, Look, Row};
+use schedlab_compare::comparison::{Comparison, ComparisonRow, Look};
 use schedlab_compare::stats::Verdict;
 use schedlab_record::Record;
 use std::ops::Range;
@@ -146,7 +146,7 @@ struct Group {
 }
 
 impl Group {
-    fn has(&self, row: &Row) -> bool {
+    fn has(&self, row: &ComparisonRow) -> bool {
         let own = (&self.machine, &self.workload, &self.load);
         row.backend == self.backend && (&row.machine, &row.workload, &row.load) == own
     }
@@ -176,7 +176,7 @@ fn groups(plan: &Plan) -> Vec<Group> {
 
 /// How near an undecided row is to a verdict: 1 would be one. A change is shown where the interval excludes 0, sameness
 /// where the interval lies within the minimum effect.
-fn nearness(row: &Row, min_effect_pct: f64) -> f64 {
+fn nearness(row: &ComparisonRow, min_effect_pct: f64) -> f64 {
     let Some((pct, [low, high])) = row.change_pct.zip(row.ci95_pct) else { return 0.5 };
     let to_zero = if pct > 0.0 { pct - low } else { high - pct };
     let change = pct.abs() / to_zero.max(1e-9);
@@ -248,7 +248,7 @@ impl Left {
         c: &Comparison,
         next: Option<u64>,
         each: Duration,
-    ) -> Option<schedlab_compare::comparison::Counted> {
+    ) -> Option<schedlab_compare::comparison::CountedWarning> {
         let undecided = c.comparisons.iter().filter(|r| r.verdict == Verdict::Unclear).count();
         if undecided == 0 || c.looks.is_empty() {
             return None;
@@ -277,7 +277,10 @@ impl Left {
                 )
             }
         };
-        Some(schedlab_compare::comparison::Counted { warning: Warning::new("budget.used", text), runs: 0 })
+        Some(schedlab_compare::comparison::CountedWarning {
+            warning: Warning::new("budget.used", text),
+            runs: 0,
+        })
     }
 }
 

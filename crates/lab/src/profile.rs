@@ -1,7 +1,7 @@
 //! Samples as shares of the time CPUs were busy, with the interval of each share.
 
 use schedlab_base::Warning;
-use schedlab_compare::shares::{PROFILE_SCHEMA, Row, Shares};
+use schedlab_compare::cpu_profile::{PROFILE_SCHEMA, ShareRow, Shares};
 use schedlab_compare::stats::share::wilson95;
 
 pub use schedlab_native::profile::symbols::also_called;
@@ -10,7 +10,7 @@ pub use schedlab_native::profile::{Ask, Clock, Profile, Sampled, Share, command,
 /// The shares of a profile; if `names` is not empty, of these functions only.
 pub fn shares(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
     let p = &sampled.profile;
-    let row = |name: &str, here: Option<&str>, share: Share| Row {
+    let row = |name: &str, here: Option<&str>, share: Share| ShareRow {
         name: name.to_owned(),
         here: here.filter(|h| *h != name).map(str::to_owned),
         total: share.total,
@@ -20,7 +20,7 @@ pub fn shares(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, n
         self_pct: percent(share.own, p.busy),
         self_ci95_pct: wilson95(share.own, p.busy),
     };
-    let mut functions: Vec<Row> = if names.is_empty() {
+    let mut functions: Vec<ShareRow> = if names.is_empty() {
         p.functions.iter().map(|(name, share)| row(name, None, *share)).collect()
     } else {
         let called =
@@ -30,7 +30,7 @@ pub fn shares(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, n
             .map(|(name, here)| row(name, Some(&here), p.functions.get(&here).copied().unwrap_or_default()))
             .collect()
     };
-    let mut objects: Vec<Row> =
+    let mut objects: Vec<ShareRow> =
         p.objects.iter().map(|(name, n)| row(name, None, Share { total: *n, own: *n })).collect();
     if names.is_empty() {
         functions.sort_by_key(|r| (std::cmp::Reverse((r.own, r.total)), r.name.clone()));

@@ -8,9 +8,11 @@ use crate::exec::sim::{Prepared, allowed, names, series};
 use crate::simulated_events::{Both, cast, check_same};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
 use schedlab_machine::Domains;
-use schedlab_record::conserve::{Chance, Chances, Found, IdleWhileWaiting, Stretches, Window, World};
+use schedlab_record::conserve::{
+    Chance, Chances, IdleWhileWaiting, IdleWhileWaitingTimes, Stretches, Window, World,
+};
 use schedlab_record::explain;
-use schedlab_record::explain::samples::{self, SampleTail, Samples, Watched};
+use schedlab_record::explain::samples::{self, SampleTail, Samples, TailSource};
 use schedlab_record::{Analyser, MODEL, Observe, Record, Series, TaskName, Wait};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Cast, Sink};
@@ -156,9 +158,9 @@ impl<'a> Rerun<'a> {
     ) -> Result<Option<SampleTail>> {
         let at = self.series.iter().position(|(name, _)| name == series);
         let watched = match at.and_then(|at| u16::try_from(at).ok()) {
-            Some(number) => Watched::Series(number),
+            Some(number) => TailSource::Series(number),
             None if series == RUN_DELAY => {
-                Watched::RunDelay(self.names.iter().map(|name| !name.background).collect())
+                TailSource::RunDelay(self.names.iter().map(|name| !name.background).collect())
             }
             None => {
                 let names = self.series.iter().map(|(name, _)| name.as_str());
@@ -189,7 +191,7 @@ impl<'a> Rerun<'a> {
     }
 
     /// The stretches alone.
-    pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<Found>> {
+    pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaitingTimes>> {
         let mut sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
         let end = self.simulate(&mut sink, stop)?;
         Ok(end.map(|end| sink.finish(end)))

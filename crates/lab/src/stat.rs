@@ -76,7 +76,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
 mod tests {
     use super::*;
     use schedlab_base::Ns;
-    use schedlab_compare::counted::{Over, over};
+    use schedlab_compare::command_counters::{Over, over};
     use schedlab_native::counters::Counts;
 
     fn seen(ms: u64, switches: u64) -> Watched {

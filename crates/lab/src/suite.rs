@@ -95,7 +95,7 @@ fn loads(quick: bool) -> String {
 mod tests {
     use super::*;
     use crate::experiment::parse;
-    use schedlab_compare::metrics::Known;
+    use schedlab_compare::metrics::KnownMetrics;
     use schedlab_workload::Spec;
     use std::path::Path;
 
@@ -121,7 +121,7 @@ mod tests {
         );
         for load in &suite.loads {
             assert!(!load.metrics.is_empty(), "{} {}", load.spec.name(), load.name);
-            let known = Known::of([&load.spec]).unwrap();
+            let known = KnownMetrics::of([&load.spec]).unwrap();
             load.metrics.iter().try_for_each(|m| known.check(m)).unwrap();
         }
         assert!(suite.loads.iter().any(|l| l.spec.has_groups()));

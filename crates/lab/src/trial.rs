@@ -17,7 +17,7 @@ use schedlab_guest::counter::{Counts, FunctionCount};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
-use schedlab_record::holdings::INSTRUCTIONS_FILE;
+use schedlab_record::store_listing::INSTRUCTIONS_FILE;
 use schedlab_record::{Record, Store};
 use serde::Serialize;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::common::experiment;
 use schedlab_base::Stream;
 use schedlab_compare::compare;
-use schedlab_compare::comparison::Stat;
+use schedlab_compare::comparison::CellStat;
 use schedlab_compare::stats::{Direction, Limits, Looks, RunValue, Table, Verdict, decide};
 use schedlab_lab::{Backend, Backends, Options, RunOptions, Session, Silent, plan};
 use schedlab_record::Record;
@@ -227,7 +227,7 @@ fn pool() -> Vec<(String, bool, Vec<f64>)> {
         let own =
             &e.loads.iter().find(|l| l.name == cell.load && l.spec.name() == cell.workload).unwrap().own;
         for (name, stat) in &cell.metrics {
-            let Stat::Measured(m) = stat else { continue };
+            let CellStat::Measured(m) = stat else { continue };
             // The same seeds in all rows, so that rows of a load are correlated as they are.
             if m.values.len() == POOL as usize {
                 rows.push((format!("{} {name}", cell.workload), own.contains(name), m.values.clone()));

@@ -1,7 +1,7 @@
 //! Costs drawn from their ranges: the same draws for every variant, the costs that matter found, and no mixing of runs.
 
 use crate::common::{Mock, SMALL, experiment};
-use schedlab_compare::comparison::Effect;
+use schedlab_compare::comparison::DrawnEffect;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::uncertainty::{DEFAULT_DRAWS, of_change, of_value};
 use schedlab_compare::{Question, compare};
@@ -143,7 +143,7 @@ fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_
     let stated = sim.run(&cell, again.seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!((&stated.found.series, &stated.found.counters), (&again.found.series, &again.found.counters));
     let c = compare(&records, &e.question(), &[]).unwrap();
-    let p50 = |e: &&Effect| e.metric == "nanosleep.overrun.p50" && e.baseline.is_none();
+    let p50 = |e: &&DrawnEffect| e.metric == "nanosleep.overrun.p50" && e.baseline.is_none();
     let sway = &c.uncertainty.iter().find(p50).unwrap().sway;
     assert_eq!(sway.movers[0].cost.name, "idle.C6", "{:?}", sway.movers);
     assert!(sway.movers[0].rho > 0.9 && sway.movers[0].beyond_chance());

@@ -1,5 +1,4 @@
-//! Accounts of single tasks, stays of groups of tasks on each CPU and their waits for one, and a program's measurements
-//! by interval.
+//! Accounts of single tasks; stays and waits of groups of tasks; a program's measurements by interval.
 //!
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
 //! their number only ([`group_of`]).
@@ -16,9 +15,7 @@ pub const MAX_GROUPS: usize = 64;
 /// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAccount {
-    /// Its name.
     pub name: String,
-    /// Time on a CPU.
     pub cpu_time: Ns,
     /// Switches away from it because it slept or ended (nvcsw).
     pub voluntary: u64,
@@ -40,23 +37,19 @@ impl TaskAccount {
     }
 }
 
-/// The stays of a group's tasks on one CPU that ended in the measured time.
+/// The stays of a group's tasks on one CPU. A stay counts if it ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stays {
-    /// The group.
     pub group: String,
-    /// The CPU.
     pub cpu: CpuId,
-    /// Number of stays.
     pub count: u64,
     /// Their time, summed; each stay counts whole.
     pub time: Ns,
 }
 
-/// The waits of a group's tasks for a CPU that ended in the measured time.
+/// The waits for a CPU of a group's tasks. A wait counts if it ended in the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
-    /// The group.
     pub group: String,
     /// Those after a wakeup, as `wakeup_delay` has them for all tasks.
     pub wakeup_delay: Series,
@@ -69,14 +62,12 @@ pub struct Delays {
 pub struct Interval {
     /// Its begin, counted from the end of the warm-up.
     pub start: Ns,
-    /// Its length.
     pub length: Ns,
     /// Values by the name of the series they belong to, in its unit.
     pub values: BTreeMap<String, u64>,
 }
 
-/// Intervals kept one by one. Further ones are dropped, with a warning; their values still count in the
-/// series.
+/// Intervals kept one by one. Later ones are dropped, with a warning; their values still count in the series.
 pub const MAX_INTERVALS: usize = 10_000;
 
 /// The warning about intervals that were dropped.

@@ -1,24 +1,22 @@
-//! The key of a cell, which all its runs have in common, and the hash that names the cell's folder.
+//! The key of a cell, which all its runs share, and the hash that names the cell's folder.
 //!
-//! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so every process on every machine
-//! computes the same name by itself. Job arrays and resumed experiments need no lock. The seed is not part of
-//! it.
+//! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted): every process on every machine computes the same
+//! name. Job arrays and resumed experiments therefore need no lock. The seed is not in the key.
 
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
-use schedlab_base::{Backend, Origin};
+use schedlab_base::{Backend, GuestMode, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
 
-/// The set-up of a guest. Runs of the vm backend depend on it beside machine, variant and workload.
+/// The set-up of a guest. With machine, variant and workload it determines runs of the vm backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestSetup {
     /// Hash of the kernel image's bytes.
     pub image: String,
-    /// "deterministic" or "real-time".
-    pub mode: String,
+    pub mode: GuestMode,
     /// Version of QEMU.
     pub qemu: String,
     /// The accelerator that executes the guest's instructions: "tcg" or "kvm".
@@ -27,33 +25,31 @@ pub struct GuestSetup {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
-    /// The runs that shared a boot, as a hash: a run then followed others in a kernel that had been running. Only
-    /// records of before there were guests at rest have it.
+    /// Hash of the runs that shared a boot: a run then followed others in a kernel that had been running. Only old
+    /// records have it, from before guests rested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sitting: Option<String>,
-    /// The model of the host's CPUs, where time in the guest is real: it sets how fast the guest is. Absent for other
-    /// guests: their time counts instructions.
+    /// The model of the host's CPUs, for guests whose time is real: it sets the guest's speed. Absent for other guests,
+    /// whose time counts instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu: Option<String>,
-    /// Each run continues from one state of the guest at rest, whatever ran before. Absent: each run has a boot of its
-    /// own.
+    /// Each run continues from one saved state of the guest, whatever ran before. Absent: each run boots its own guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_rest: bool,
-    /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
-    /// so the folders of other cells keep their names.
+    /// Balancing by last-level caches (SCHED_CACHE, 7.2) is off because the machine has several. Absent means false, so
+    /// other cells keep their folders' names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub llc_balancing_off: bool,
 }
 
-/// All that a cell's runs have in common.
+/// What determines a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
     /// The backend that makes its runs.
     pub backend: Origin,
-    /// The machine. For a real kernel only name, topology and CPU numbers count, since costs are the
-    /// simulator's.
+    /// The machine. For a real kernel only name, topology and CPU numbers count: costs are the simulator's.
     pub machine: &'a Machine,
-    /// The figures that each run draws from their ranges. Empty: the machine is taken as it is stated.
+    /// The figures that each run draws from their ranges; empty if the machine is used as stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<&'a Span>,
     /// The kernel's name.
@@ -94,14 +90,14 @@ impl<'a> CellKey<'a> {
             observe: record.observe,
         }
     }
-    /// The folder's name: 32 hexadecimal digits. The hash covers the version of the record's maker
-    /// ([`version_of`]), too.
+    /// The folder's name: 32 hexadecimal digits. The hash also covers the version of the record's maker
+    /// ([`version_of`]).
     pub fn hash(&self) -> String {
         self.hash_with(version_of(&self.backend))
     }
     fn hash_with(&self, version: u32) -> String {
-        // Objects of serde_json keep their keys sorted, so structs are turned into objects first. The key is
-        // plain data with text keys, for which this can't fail.
+        // serde_json keeps an object's keys sorted, so structs become objects first. That can't fail for plain data
+        // with text keys.
         let mut key = serde_json::json!(self);
         if self.backend != Backend::Sim {
             let Machine { name, topology, os_cpu, .. } = self.machine;
@@ -232,7 +228,7 @@ mod tests {
     fn only_a_guest_whose_llc_balancing_is_switched_off_says_so() {
         let setup = GuestSetup {
             image: "0".into(),
-            mode: "real-time".into(),
+            mode: GuestMode::RealTime,
             qemu: "10.0".into(),
             accelerator: "tcg".into(),
             memory_mb: 1024,

@@ -1,17 +1,16 @@
-//! The identity of a computer and of the kernel that it runs, as far as a live run depends on them.
+//! The identity of a computer and of its kernel's build, as far as live runs depend on them.
 //!
-//! Release and topology are other parts of a cell. A kernel that was built anew has the same release, and two computers
-//! may have the same topology: runs of one are not runs of the other. The values are those of [`crate::environment`].
+//! Release and topology are elsewhere in a cell's key. They are not enough: a rebuilt kernel has the same release, and
+//! two computers may have the same topology. The values come from [`crate::environment`].
 
 use crate::Record;
 use schedlab_base::Backend;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Its parts in an environment, in the order of the fields.
+/// Their keys in an environment, in the order of the fields.
 const KEYS: [&str; 4] = ["cpu.model", "kernel.version", "kernel.boot_options", "kernel.clocksource"];
 
-/// What identifies a computer and its kernel's build; "" for what is not known.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Computer {
     /// Model of its CPUs, as in /proc/cpuinfo.
@@ -25,28 +24,28 @@ pub struct Computer {
 }
 
 impl Computer {
-    /// The computer of an environment; `None` if that tells nothing of it.
+    /// The computer of an environment; `None` if the environment does not describe it.
     pub fn of(environment: &BTreeMap<String, String>) -> Option<Computer> {
         let [cpu, build, boot_options, clocksource] =
             KEYS.map(|key| environment.get(key).cloned().unwrap_or_default());
         let found = Computer { cpu, build, boot_options, clocksource };
         (found != Computer::default()).then_some(found)
     }
-    /// The computer that a run was made on; `None` for simulated runs, for guests, which a cell describes in another
-    /// way, and for runs that do not tell it.
+    /// The computer that a run was made on; `None` for simulated runs, for guests, whose cells describe it otherwise,
+    /// and for runs that do not name it.
     pub fn of_run(record: &Record) -> Option<Computer> {
         match record.backend.made_by() {
             Some(Backend::Sim | Backend::Vm) => None,
             Some(Backend::Host) | None => Computer::of(&record.found.environment),
         }
     }
-    /// Whether two runs were made on one computer and one build of its kernel, as far as that counts for them.
+    /// Whether two runs were made on one computer and one build of its kernel, where that matters.
     pub fn is_same(a: &Record, b: &Record) -> bool {
         let counts = |r: &Record| !matches!(r.backend.made_by(), Some(Backend::Sim | Backend::Vm));
         let (here, there) = (&a.found.environment, &b.found.environment);
         counts(a) == counts(b) && (!counts(a) || KEYS.iter().all(|key| here.get(*key) == there.get(*key)))
     }
-    /// The model of its CPUs in few words: "AMD EPYC 9754" for "AMD EPYC 9754 128-Core Processor".
+    /// The model of its CPUs, shortened: "AMD EPYC 9754" for "AMD EPYC 9754 128-Core Processor".
     pub fn cpu_in_short(&self) -> String {
         let plain = self.cpu.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
         let plain = plain.split('@').next().unwrap_or_default();

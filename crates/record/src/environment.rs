@@ -58,19 +58,19 @@ pub fn capture() -> BTreeMap<String, String> {
     capture_from(Path::new("/"))
 }
 
-/// The model of this host's CPUs, read once; `None` if the host does not tell it.
+/// The model of this host's CPUs, read once; `None` if the host does not name it.
 pub fn cpu_model() -> Option<String> {
     here().get("cpu.model").cloned()
 }
 
-/// The environment of this host as it was when it was asked for first. What it has of the host's identity
-/// ([`crate::Computer`]) stays while the host runs, but for the clock source, which the kernel may give up.
+/// The environment of this host, read at the first call. Its part of the host's identity ([`crate::Computer`]) is
+/// constant while the host runs, except for the clock source, which the kernel may give up.
 pub fn here() -> &'static BTreeMap<String, String> {
     static HERE: OnceLock<BTreeMap<String, String>> = OnceLock::new();
     HERE.get_or_init(capture)
 }
 
-/// The environment of a simulated run. It is the same everywhere, so that the same seed gives the same bytes.
+/// The environment of a simulated run: the same everywhere, so that one seed gives the same bytes.
 pub fn simulated() -> BTreeMap<String, String> {
     BTreeMap::from([
         ("schedlab.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),

@@ -1,5 +1,5 @@
-//! Findings of a run: the part of a record that the backend gives. Simulator, live agent and guest return the
-//! same struct. The record has its fields beside those that describe the run.
+//! Findings of a run: the part of a record that the backend measures. Simulator, live agent and guest return the same
+//! struct. In a record its fields are beside those that describe the run.
 //!
 //! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their
 //! order in stored records.
@@ -32,8 +32,8 @@ pub struct Findings {
     /// Stays of groups of tasks on each CPU, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stays>,
-    /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups that had any; empty
-    /// if the tasks are one group, whose waits are those of the run.
+    /// Waits of groups of tasks, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups that had any. Empty if
+    /// the tasks are one group: its waits are the run's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delays>,
     /// The programs' measurements by interval, in order of time.
@@ -48,15 +48,15 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Leaves what tables need, in little room: no waits and intervals, which are most of a record, and of each
-    /// histogram the buckets in use. [`RunDir::outline`](crate::RunDir::outline) reads the same of a stored run.
+    /// Keeps what tables need: drops waits and intervals, which are most of a record, and packs histograms.
+    /// [`RunDir::outline`](crate::RunDir::outline) reads the same of a stored run.
     pub fn outline(&mut self) {
         (self.waits, self.intervals) = (Vec::new(), Vec::new());
         self.series.values_mut().for_each(Series::pack);
         self.delays.iter_mut().flat_map(|d| [&mut d.wakeup_delay, &mut d.run_delay]).for_each(Series::pack);
     }
-    /// Adds the findings of another observer of the same run. If both have a value of one name, `more`'s is
-    /// kept. Its lists replace ours unless they are empty. Its warnings come after ours.
+    /// Adds the findings of another observer of the same run. Where both have a value of one name, `more`'s is kept.
+    /// Its lists replace ours unless they are empty. Its warnings follow ours.
     pub fn add(&mut self, more: Findings) {
         let Findings { duration, series, counters, schedstat, figures, .. } = more;
         let Findings { tasks, stays, delays, intervals, waits, environment, warnings, .. } = more;
@@ -76,11 +76,11 @@ impl Findings {
 }
 
 impl Findings {
-    /// Leaves out what a kernel's tracepoints do not tell: why a CPU was chosen, what made a running task give way,
-    /// which balancer moved a task.
-    pub fn keep_what_tracepoints_tell(&mut self) {
-        self.series.retain(|name, _| tracepoints_tell(name));
-        self.counters.retain(|name, _| tracepoints_tell(name));
+    /// Drops what a kernel's tracepoints do not show: why a CPU was chosen, why a running task gave way, which balancer
+    /// moved a task.
+    pub fn keep_what_tracepoints_show(&mut self) {
+        self.series.retain(|name, _| tracepoints_show(name));
+        self.counters.retain(|name, _| tracepoints_show(name));
         for always in ["slice.end.preempted", "migrations.moved"] {
             self.counters.entry(always.to_owned()).or_insert(0);
         }
@@ -88,22 +88,22 @@ impl Findings {
 }
 
 impl Findings {
-    /// Leaves out what switches alone do not tell: wakeups, and waits, of which those after a wakeup would be missing.
-    pub fn keep_what_switches_tell(&mut self) {
-        self.series.retain(|name, _| switches_tell(name));
-        self.counters.retain(|name, _| switches_tell(name));
+    /// Drops what switches alone do not show: wakeups, and waits, since waits after a wakeup would be missing.
+    pub fn keep_what_switches_show(&mut self) {
+        self.series.retain(|name, _| switches_show(name));
+        self.counters.retain(|name, _| switches_show(name));
         self.waits.clear();
         self.delays.clear();
     }
 }
 
-/// Whether switches alone support the metric or series of that name.
-fn switches_tell(name: &str) -> bool {
+/// Whether switches alone give the metric or series of that name.
+fn switches_show(name: &str) -> bool {
     !["wakeup", "woken.", "run_delay", "migrations.wakeup"].iter().any(|begin| name.starts_with(begin))
 }
 
-/// Whether a kernel's tracepoints support the metric or series of that name.
-fn tracepoints_tell(name: &str) -> bool {
+/// Whether a kernel's tracepoints give the metric or series of that name.
+fn tracepoints_show(name: &str) -> bool {
     let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
     let ends = ["blocked", "exited", "preempted"];
     !name.starts_with("placement.")
@@ -156,7 +156,7 @@ mod tests {
             "slice.exited",
             "idle_time",
         ] {
-            assert!(tracepoints_tell(name), "{name}");
+            assert!(tracepoints_show(name), "{name}");
         }
         for name in [
             "placement.probes",
@@ -165,7 +165,7 @@ mod tests {
             "slice.wakeup",
             "slice.preempted_by.a",
         ] {
-            assert!(!tracepoints_tell(name), "{name}");
+            assert!(!tracepoints_show(name), "{name}");
         }
     }
 }

@@ -1,23 +1,23 @@
-//! The index of a store: what lists and comparisons need of its records, so that thousands need not be read.
+//! The index of a store: what lists and comparisons need of its records, so that they need not read thousands.
 //!
-//! A record is mostly waits and histograms; a row of the index has the rest: counters, figures, environment, warnings,
-//! and of each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). What all runs of a
-//! cell have in common stands once. The record as a row tells it is [`digest`].
+//! A record is mostly waits and histograms. A row of the index has the rest: counters, figures, environment, warnings,
+//! and for each series count, min, max, sum and the percentiles of [`KEPT`](crate::series::KEPT). What all runs of a
+//! cell share is stored once. [`digest`] is the record as its row has it.
 //!
-//! The index is a folder, `ROOT/.index`, of files that are written once and renamed into place under the name of their
+//! The index is a folder, `ROOT/.index`. Its files are written once and renamed into place under the hash of their
 //! content. Writers of runs do not touch it, so job arrays on a shared folder need no lock. A reader that has read many
-//! records anyway adds a file of their rows; two that do so at once add two. Many files are put together.
+//! records adds a file of their rows; two readers at once add two. Many files are merged.
 //!
-//! The index is never trusted over a record. A row is good only while its record has the same size and time of
-//! change, to the nanosecond; else the record is read. A file of another version, or one with a wrong checksum,
-//! counts as not there. Where the index can't be written, everything works without it.
+//! The record is the truth, never the index. A row holds only while its record has the same size and the same time of
+//! change, to the nanosecond; else the record is read. A file of another version or with a wrong checksum is ignored.
+//! Without a writable index everything still works.
 //!
 //! A file is text. Its first line is schema, version of schedlab and checksum (CRC-32) of the rest. A line `c JSON` is
 //! a cell's part, numbered from 0; a line `r CELL/SEED SIZE SECONDS.NANOSECONDS NUMBER JSON` is a row.
 
-use crate::holdings::is_cell;
 use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
+use crate::store_listing::is_cell;
 use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
 use schedlab_base::content_hash;
 use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};
@@ -31,16 +31,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The schema of the index's files. A change of what a row has or means, or of how a record is read, needs another.
+/// The schema of the index's files. It must change when a row's content or meaning changes, or the way a record is
+/// read.
 pub const INDEX_SCHEMA: &str = "schedlab/index/1";
 /// The index's folder in a store.
 pub const INDEX_FOLDER: &str = ".index";
-/// So many files are put together by the next writer.
+/// The next writer merges that many files.
 const MOST_FILES: usize = 8;
 /// The longest file of an index unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB.
 const MAX_MB: u64 = 4096;
 
-/// What tells a record from another one in its place. The order is that of time.
+/// Tells whether a record was replaced. Ordered by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Stamp {
     seconds: i64,
@@ -55,32 +56,28 @@ impl Stamp {
     }
 }
 
-/// A record that was read, for the index.
-pub struct Read {
+/// A record's outline, with the stamp for its row.
+pub struct ReadOutline {
     stamp: Option<Stamp>,
-    /// The record, without what outlines do not have.
+    /// The record without what outlines lack.
     pub record: Record,
 }
 
-impl Read {
-    /// Reads a run's outline.
-    ///
-    /// # Errors
-    /// As [`RunDir::outline`].
-    pub fn outline(run: &RunDir) -> Result<Read> {
-        // Before it is read: if another record takes its place meanwhile, the row must not pass for that one's.
+impl ReadOutline {
+    pub fn outline(run: &RunDir) -> Result<ReadOutline> {
+        // Before reading: if another record takes its place meanwhile, the row must not pass for that one's.
         let stamp = Stamp::of(run);
-        Ok(Read { stamp, record: run.outline()? })
+        Ok(ReadOutline { stamp, record: run.outline()? })
     }
-    /// A record that needs no row.
-    pub fn known(record: Record) -> Read {
-        Read { stamp: None, record }
+    /// A record that has a row already.
+    pub fn known(record: Record) -> ReadOutline {
+        ReadOutline { stamp: None, record }
     }
 }
 
-/// What the runs of a cell have in common.
+/// What the runs of a cell share.
 #[derive(Serialize, Deserialize)]
-struct Common {
+struct CellPart {
     model: u32,
     backend: Origin,
     machine: Machine,
@@ -94,9 +91,9 @@ struct Common {
     observe: Option<Observe>,
 }
 
-/// What a run has by itself.
+/// What each run has of its own.
 #[derive(Serialize, Deserialize)]
-struct Own {
+struct RunPart {
     seed: u64,
     drawn: Vec<Drawn>,
     duration: Ns,
@@ -107,7 +104,8 @@ struct Own {
     warnings: Vec<Warning>,
 }
 
-/// The record as its row has it: without waits, intervals, tasks, stays, delays and schedstat, its series digests.
+/// The record as its row has it: without waits, intervals, tasks, stays, delays and schedstat, and with digests as
+/// series.
 pub fn digest(record: Record) -> Record {
     let Findings { duration, series, counters, figures, environment, warnings, .. } = record.found;
     let series = series.into_iter().map(|(name, s)| (name, s.digest())).collect();
@@ -116,7 +114,7 @@ pub fn digest(record: Record) -> Record {
     Record { found, ..record }
 }
 
-/// The store and the row's name, `CELL/SEED`, of a run; `None` for a folder that is not in a store.
+/// A run's store and its row's name, `CELL/SEED`; `None` for a folder that is not in a store.
 pub fn place(run: &RunDir) -> Option<(&Path, String)> {
     let cell = run.path.parent()?;
     let name = cell.file_name()?.to_str().filter(|name| is_cell(name))?;
@@ -124,22 +122,19 @@ pub fn place(run: &RunDir) -> Option<(&Path, String)> {
     Some((cell.parent()?, format!("{name}/{seed}")))
 }
 
-/// The index of one store, read.
 pub struct Index {
     root: PathBuf,
     files: Vec<Indexed>,
-    rows: HashMap<String, Row>,
+    rows: HashMap<String, RowPlace>,
 }
 
-/// A file of the index.
 struct Indexed {
     path: PathBuf,
     text: String,
-    cells: Vec<(Range<usize>, OnceLock<Option<Common>>)>,
+    cells: Vec<(Range<usize>, OnceLock<Option<CellPart>>)>,
 }
 
-/// The place of a row.
-struct Row {
+struct RowPlace {
     stamp: Stamp,
     file: usize,
     cell: usize,
@@ -147,7 +142,7 @@ struct Row {
 }
 
 impl Index {
-    /// Reads a store's index. What is damaged or of another version is left out.
+    /// Reads a store's index. Damaged files and those of another version are ignored.
     pub fn open(root: &Path) -> Index {
         let mut index = Index { root: root.to_owned(), files: Vec::new(), rows: HashMap::new() };
         let entries = fs::read_dir(root.join(INDEX_FOLDER)).into_iter().flatten().flatten();
@@ -155,8 +150,8 @@ impl Index {
         paths.retain(|path| path.extension().is_some_and(|e| e == "rows"));
         paths.sort();
         for path in paths {
-            // A file may be gone by now: another process has put it together with others.
-            // Anything else under such a name is not ours: a pipe waits, a device gives bytes for ever.
+            // Another process may have merged this file meanwhile. Anything but a regular file is not ours: reading
+            // a pipe would wait, and a device may never end.
             if !fs::symlink_metadata(&path).is_ok_and(|about| about.is_file()) {
                 continue;
             }
@@ -170,7 +165,7 @@ impl Index {
         }
         index
     }
-    /// Takes a file's rows; `None` if it is not a whole file of this version.
+    /// Reads a file's rows; `None` if it is not a complete file of this version.
     fn take(&mut self, file: usize) -> Option<()> {
         let Index { files, rows, .. } = self;
         let Indexed { text, cells, .. } = &mut files[file];
@@ -192,8 +187,8 @@ impl Index {
                         seconds: seconds.parse().ok()?,
                         nanoseconds: nanoseconds.parse().ok()?,
                     };
-                    let row = Row { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
-                    // Files come in no order of time: of two rows the later record's holds.
+                    let row = RowPlace { stamp, file, cell: cell.parse().ok()?, json: end - json.len()..end };
+                    // Files are in no order of time: of two rows the later record's counts.
                     if rows.get(name).is_none_or(|other| other.stamp <= row.stamp) {
                         rows.insert(name.to_owned(), row);
                     }
@@ -210,7 +205,7 @@ impl Index {
         let (cell, common) = file.cells.get(row.cell)?;
         let read = || serde_json::from_str(&file.text[cell.clone()]).ok();
         let common = common.get_or_init(read).as_ref()?;
-        let own: Own = serde_json::from_str(&file.text[row.json.clone()]).ok()?;
+        let own: RunPart = serde_json::from_str(&file.text[row.json.clone()]).ok()?;
         let series = own.series.into_iter().map(|(name, s)| Some((name, s.series()?)));
         Some(Record {
             schema: RECORD_SCHEMA.to_owned(),
@@ -239,11 +234,11 @@ impl Index {
         })
     }
     /// The row of a run, if its record has not changed since.
-    fn fresh(&self, run: &RunDir) -> Option<&Row> {
+    fn fresh(&self, run: &RunDir) -> Option<&RowPlace> {
         let (_, name) = place(run)?;
         self.rows.get(&name).filter(|row| Stamp::of(run) == Some(row.stamp))
     }
-    /// Number of rows, those of changed and removed records included.
+    /// Number of rows, including those of changed and removed records.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -254,13 +249,13 @@ impl Index {
     /// Adds the rows of records that were read.
     ///
     /// # Errors
-    /// When the disk does not take them; the index is as it was then.
-    pub fn add(&self, read: &[(&RunDir, &Read)]) -> Result<()> {
-        let mut text = Text::of(read)?;
+    /// When the disk does not take them. The index is unchanged then.
+    pub fn add(&self, read: &[(&RunDir, &ReadOutline)]) -> Result<()> {
+        let mut text = IndexText::of(read)?;
         if self.files.len() < MOST_FILES {
             return text.write(&self.root).map(|_| ());
         }
-        let mut rows: Vec<(&String, &Row)> = self.rows.iter().collect();
+        let mut rows: Vec<(&String, &RowPlace)> = self.rows.iter().collect();
         rows.sort_by_key(|(name, _)| *name);
         for (name, row) in rows {
             let run = RunDir { path: self.root.join(name) };
@@ -270,18 +265,15 @@ impl Index {
         }
         self.replace(text)
     }
-    /// Puts rows of all these records in place of everything.
-    ///
-    /// # Errors
-    /// As [`Index::add`].
-    pub fn rebuild(&self, all: &[(&RunDir, &Read)]) -> Result<()> {
-        self.replace(Text::of(all)?)
+    /// Replaces everything by rows of these records.
+    pub fn rebuild(&self, all: &[(&RunDir, &ReadOutline)]) -> Result<()> {
+        self.replace(IndexText::of(all)?)
     }
-    /// Writes a file and removes those that were read, which it stands for.
-    fn replace(&self, text: Text) -> Result<()> {
+    /// Writes a file and removes those that it replaces.
+    fn replace(&self, text: IndexText) -> Result<()> {
         let written = text.write(&self.root)?;
         for file in self.files.iter().filter(|f| f.path != written) {
-            // Another process may have been faster; a file that stays does no harm.
+            // Another process may have removed it. A file that stays does no harm.
             let _ = fs::remove_file(&file.path);
         }
         Ok(())
@@ -293,17 +285,17 @@ fn head(body: &str) -> String {
     format!("{INDEX_SCHEMA} {version} {:08x}", crc32fast::hash(body.as_bytes()))
 }
 
-/// A file of the index in the making.
+/// A file of the index that is being made.
 #[derive(Default)]
-struct Text {
+struct IndexText {
     body: String,
     cells: HashMap<String, usize>,
 }
 
-impl Text {
-    fn of(read: &[(&RunDir, &Read)]) -> Result<Text> {
-        let mut text = Text::default();
-        for (run, Read { stamp, record }) in read {
+impl IndexText {
+    fn of(read: &[(&RunDir, &ReadOutline)]) -> Result<IndexText> {
+        let mut text = IndexText::default();
+        for (run, ReadOutline { stamp, record }) in read {
             if let Some(stamp) = stamp {
                 text.row(run, *stamp, record)?;
             }
@@ -313,7 +305,7 @@ impl Text {
     fn row(&mut self, run: &RunDir, stamp: Stamp, record: &Record) -> Result<()> {
         let Some((_, name)) = place(run) else { return Ok(()) };
         let r = record.clone();
-        let common = Common {
+        let common = CellPart {
             model: r.model,
             backend: r.backend,
             machine: r.machine,
@@ -326,7 +318,7 @@ impl Text {
             load: r.load,
             observe: r.observe,
         };
-        let own = Own {
+        let own = RunPart {
             seed: r.seed,
             drawn: r.drawn,
             duration: r.found.duration,
@@ -352,12 +344,12 @@ impl Text {
         let folder = root.join(INDEX_FOLDER);
         fs::create_dir_all(&folder)
             .map_err(|e| failed(&folder, Error::io(&folder, "create the folder", &e)))?;
-        // A killed writer's file had the name of its content, which no other writer has.
+        // A killed writer's temporary file is named by its content: no other writer has that name.
         temp::clear_left(&folder, ".");
         let path = folder.join(content_hash(text.as_bytes()) + ".rows");
         let limit_mb = input::limit_mb(MAX_MB)?;
         if text.len() as u64 > limit_mb << 20 {
-            // It would not be read.
+            // No reader would accept it.
             return Err(input::too_long(&path, limit_mb));
         }
         temp::write_whole(&path, text.as_bytes()).map_err(|e| failed(&folder, e))?;

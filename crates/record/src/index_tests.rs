@@ -35,7 +35,7 @@ impl Lab {
     }
     fn add(&self, runs: Range<usize>) {
         let runs = &self.runs[runs];
-        let read: Vec<Read> = runs.iter().map(|run| Read::outline(run).unwrap()).collect();
+        let read: Vec<ReadOutline> = runs.iter().map(|run| ReadOutline::outline(run).unwrap()).collect();
         self.index().add(&runs.iter().zip(&read).collect::<Vec<_>>()).unwrap();
     }
 }
@@ -80,7 +80,7 @@ fn a_changed_record_has_no_row() {
 fn a_record_that_changes_after_it_was_read_gets_no_row_of_the_earlier_one() {
     let lab = Lab::new(1);
     let run = &lab.runs[0];
-    let read = Read::outline(run).unwrap();
+    let read = ReadOutline::outline(run).unwrap();
     let text = fs::read_to_string(run.path.join(RECORD_FILE)).unwrap();
     fs::write(run.path.join(RECORD_FILE), text + " ").unwrap();
     lab.index().add(&[(run, &read)]).unwrap();
@@ -101,8 +101,8 @@ fn a_damaged_file_counts_as_not_there_and_goes() {
         fs::write(file, &whole[..at]).unwrap();
         assert!(lab.index().is_empty(), "{at} bytes");
     }
-    let read: Vec<Read> = lab.runs.iter().map(|run| Read::outline(run).unwrap()).collect();
-    let all: Vec<(&RunDir, &Read)> = lab.runs.iter().zip(&read).collect();
+    let read: Vec<ReadOutline> = lab.runs.iter().map(|run| ReadOutline::outline(run).unwrap()).collect();
+    let all: Vec<(&RunDir, &ReadOutline)> = lab.runs.iter().zip(&read).collect();
     lab.index().rebuild(&all).unwrap();
     assert_eq!((lab.files().len(), lab.index().len()), (1, 2));
 }
@@ -126,7 +126,7 @@ fn many_files_become_one_and_writers_at_once_lose_nothing() {
 fn a_store_that_takes_no_index_is_as_it_was() {
     let lab = Lab::new(1);
     fs::write(lab.root().join(INDEX_FOLDER), "a file in its place").unwrap();
-    let read = Read::outline(&lab.runs[0]).unwrap();
+    let read = ReadOutline::outline(&lab.runs[0]).unwrap();
     let e = lab.index().add(&[(&lab.runs[0], &read)]).unwrap_err();
     assert!(e.remedy().is_some_and(|help| help.contains("move it away")), "{e}");
     assert!(lab.index().get(&lab.runs[0]).is_none());

@@ -1,7 +1,43 @@
-//! The record of a run, the one analyser of events, the metric table, run folders.
+//! What a run leaves: its record, the one analyser that makes it, its metrics, and the folders that keep it.
 //!
-//! Only this crate defines slice, wakeup delay and migration, so that these words mean the same for all
-//! backends and importers.
+//! A run is made by the simulator, by the running kernel, in a guest, or by another tool that recorded events. All of
+//! them are compared, so all must mean the same by *slice*, *wakeup delay* and *migration*. Only this crate defines
+//! these words: events of any origin go through one [`Analyser`], and what it counts has one table of names,
+//! [`METRICS`].
+//!
+//! The way of a run:
+//!
+//! | step | module |
+//! | --- | --- |
+//! | events become counters, series and the longest waits | [`analyse`], [`series`], [`wait`] |
+//! | the kernel's own counters are read, subtracted, checked | [`schedstat`] |
+//! | host, kernel and settings are noted | [`environment`], [`computer`], [`scheduler`] |
+//! | all that was measured is put together | [`findings`] |
+//! | the record gets a name from what determines the run | [`cell`] |
+//! | it is written once, and listed and found again | [`store`], [`holdings`], [`index`] |
+//! | a name is looked up in it | [`metric`] |
+//!
+//! Two questions about a run have answers of their own. [`mod@explain`] says why its longest waits were long.
+//! [`conserve`] says when a task waited although a CPU that it may use was idle, and what the kernel did about it.
+//! [`background`] reduces a recording of an idle machine to what the machine does by itself.
+//!
+//! Terms:
+//!
+//! - A *record* is plain data: the resolved machine, kernel and workload, the seed, and the findings. Every output can
+//!   be made from it again. Its JSON is described in docs/formats.md.
+//! - A *cell* is what a run depends on except its seed; the hash of its key names the folder. So processes that share a
+//!   folder need no lock, and a run that exists is never made twice.
+//! - A *stay* is the time from the switch to a task until the switch away from it. A *wait* is the time in which a task
+//!   could run and did not.
+//! - A *series* is all values of one quantity: exact count, sum, least and largest value, and a histogram.
+//! - A *digest* is a record without its waits and histograms: what tables need of thousands of runs.
+//!
+//! Rules. "Not measured" is a value with a reason, never 0. The same run gives the same bytes: maps are ordered, and no
+//! float is stored where an integer will do. A change that alters what the analyser counts raises [`WATCHING`]; one
+//! that alters simulated results raises [`MODEL`].
+//!
+//! Below are `machine`, `kernel` and `trace`. This crate knows no backend and prints nothing but the texts of
+//! [`mod@explain`] and [`conserve`].
 
 pub mod accounts;
 pub mod analyse;
@@ -12,15 +48,15 @@ pub mod conserve;
 pub mod environment;
 pub mod explain;
 pub mod findings;
-pub mod holdings;
 pub mod index;
 pub mod metric;
-mod packed;
-mod parts;
+mod packed_histogram;
+mod partial_record;
 pub mod schedstat;
 pub mod scheduler;
 pub mod series;
 pub mod store;
+pub mod store_listing;
 mod tally;
 pub mod wait;
 mod words;
@@ -90,8 +126,8 @@ impl Observe {
     }
 }
 
-/// The largest figure, by its amount. The statistics of a comparison take squares of figures and sums over runs.
-/// These must stay finite: JSON has no infinity, and a record with one could not be read again.
+/// The largest absolute value of a figure. Comparisons square figures and sum them over runs, and the results must stay
+/// finite: JSON has no infinity, so a record with one could not be read again.
 pub const MAX_FIGURE: f64 = 1e150;
 
 /// A figure that a command printed: one number for the whole run.
@@ -123,8 +159,8 @@ pub struct Record {
     pub backend: Origin,
     /// The whole machine, as it is stated.
     pub machine: Machine,
-    /// Figures of the machine that were drawn from their ranges for this run ([`Machine::with`] makes the machine that
-    /// was simulated); empty: all were as stated.
+    /// Figures of the machine that were drawn from their ranges for this run; empty: all were as stated.
+    /// [`Machine::with`] makes the machine that was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
@@ -148,12 +184,28 @@ pub struct Record {
     pub observe: Option<Observe>,
     /// Seed of the run.
     pub seed: u64,
-    /// The findings. In JSON their fields stand beside those above.
+    /// The findings. In JSON their fields are beside those above.
     #[serde(flatten)]
     pub found: Findings,
 }
 
 impl Record {
+    /// Reads a record of this version from its JSON.
+    ///
+    /// # Errors
+    /// When the bytes are not the JSON of one.
+    pub fn from_json(bytes: &[u8]) -> serde_json::Result<Record> {
+        serde_json::from_slice(bytes)
+    }
+    /// The record's JSON, as the store writes it, with a newline at the end.
+    ///
+    /// # Errors
+    /// When it can't be written as JSON.
+    pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        let mut json = serde_json::to_vec(self)?;
+        json.push(b'\n');
+        Ok(json)
+    }
     /// How closely a live run was watched. Records of 0.1 name events only; their other runs had counters.
     /// `None` for simulated runs and other tools' output.
     pub fn watched(&self) -> Option<Observe> {
@@ -214,7 +266,7 @@ mod tests {
     #[test]
     fn a_record_reads_back_as_it_was() {
         let mut r = record(1);
-        // A number whose shortest text only an exact reader takes back.
+        // A number whose shortest text needs an exact reader.
         let figure = Figure { value: 1.0 / 3.0 * 1e9, unit: "ns".into(), better: Better::Lower };
         r.found.figures.insert("hackbench.time".into(), figure);
         let text = serde_json::to_string(&r).unwrap();

@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A published figure shown beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// The variant it was published for.
     pub variant: String,
-    /// The metric.
     pub metric: String,
     /// The load; `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -16,7 +14,6 @@ pub struct Published {
     pub value: f64,
     /// Unit: "ns" for times.
     pub unit: String,
-    /// Its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }

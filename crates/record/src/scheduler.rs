@@ -1,10 +1,10 @@
 //! A live kernel's scheduler in debugfs, as keys and values of a record's environment.
 //!
-//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the
-//! number of CPUs), and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from those of the
-//! one before: domains bottom up, with `;` between, each `NAME key=value ... flags=A|B`. Only root can read
-//! these, and domains need `sched_verbose` (read in 6.1.192 and 7.3.4). A missing file leaves its key absent.
-//! Before 5.13 only the features are in debugfs.
+//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the number of
+//! CPUs), and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from its predecessor's: domains bottom
+//! up, separated by `;`, each `NAME key=value ... flags=A|B`. Only root can read these, and domains need
+//! `sched_verbose` (read in 6.1.192 and 7.3.4). A missing file leaves its key absent. Before 5.13 only the features are
+//! in debugfs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,7 +50,7 @@ pub(crate) fn capture(root: &Path, put: &mut impl FnMut(&str, Option<String>)) {
     }
 }
 
-/// A file's words with single blanks between.
+/// A file's words, separated by single blanks.
 fn words(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -1,18 +1,17 @@
-//! A series: all values of one quantity in a run, as exact count, min, max and sum, and a histogram for the
-//! rest.
+//! A series: all values of one quantity in a run, as exact count, min, max and sum, and a histogram for the rest.
 //!
 //! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with
 //! three significant digits: a value below 2048 is exact, a larger one is known to one part in a thousand.
 //! Percentiles are nearest-rank. Nothing here is stored as a float, so that a record read back equals the one
 //! that was written.
 //!
-//! A histogram that is counted into is an array of all buckets, 16 KB and more. One that comes from a record stays
-//! packed as it is stored, some bytes for each bucket in use, and is unpacked if a value is added. A digest
-//! ([`Series::digest`]) has no histogram at all, only its usual percentiles: comparisons of thousands of runs read
-//! those ([`crate::index`]).
+//! While values are added, the histogram is an array of all buckets, 16 KB and more. A histogram from a record stays
+//! packed as it is stored, a few bytes for each bucket in use, and is unpacked if a value is added. A digest
+//! ([`Series::digest`]) has no histogram, only the usual percentiles: comparisons of thousands of runs read those
+//! ([`crate::index`]).
 
 use crate::metric::value::{Better, Value};
-use crate::packed::Packed;
+use crate::packed_histogram::Packed;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -31,12 +30,11 @@ pub struct Series {
     unit: String,
     better: Better,
     sum: u128,
-    /// Exact smallest and largest value; without meaning while the histogram is empty.
+    /// Exact smallest and largest value; meaningless while the histogram is empty.
     range: (u64, u64),
     body: Body,
 }
 
-/// How the values are kept.
 #[derive(Clone, Debug)]
 enum Body {
     /// All buckets.
@@ -47,17 +45,17 @@ enum Body {
     Digest(Digest),
 }
 
-/// What is left of a histogram in a digest.
+/// What a digest keeps of a histogram.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Digest {
     count: u64,
     /// The values at [`KEPT`]; empty if there are none.
     points: Box<[u64]>,
-    /// Tells histograms apart.
+    /// Differs between different histograms.
     mark: u64,
 }
 
-/// Percentiles that a digest has, in thousandths of a per cent. A change of this list needs another
+/// The percentiles of a digest, in thousandths of a per cent. A change of this list needs another
 /// [`crate::index::INDEX_SCHEMA`].
 pub const KEPT: [u32; 15] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 80_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_900,
@@ -79,7 +77,7 @@ impl Series {
         self.better
     }
 
-    /// The histogram, unpacked if need be.
+    /// The histogram, unpacked if it is packed.
     #[inline]
     fn hist(&mut self) -> &mut Histogram<u64> {
         if let Body::Packed(packed) = &self.body {
@@ -94,7 +92,7 @@ impl Series {
     /// Adds one value.
     ///
     /// # Panics
-    /// As everything here that needs the histogram: of a digest.
+    /// On a digest, as does everything here that needs the histogram.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
@@ -113,7 +111,7 @@ impl Series {
     pub(crate) fn buckets(&mut self) -> usize {
         self.hist().distinct_values()
     }
-    /// Adds a value to everything except the histogram; [`count_in`](Series::count_in) adds it there.
+    /// Adds a value to everything except the histogram, to which [`count_in`](Series::count_in) adds it.
     #[inline]
     pub(crate) fn note(&mut self, value: u64) {
         self.range = (self.range.0.min(value), self.range.1.max(value));
@@ -123,11 +121,11 @@ impl Series {
     pub(crate) fn noted(&self) -> Option<(u64, u64)> {
         (self.range.0 <= self.range.1).then_some(self.range)
     }
-    /// Adds values noted before to the histogram, by any value of their bucket.
+    /// Adds values that were noted before to the histogram, by any value of their bucket.
     #[inline]
     pub(crate) fn count_in(&mut self, value: u64, n: u64) {
         let hist = self.hist();
-        // Growing fails only if the address space is too small; the value then counts in the topmost bucket.
+        // Growing fails only if the address space is too small. The value then counts in the topmost bucket.
         if n > 0 && hist.record_n(value, n).is_err() {
             hist.saturating_record_n(value, n);
         }
@@ -151,7 +149,7 @@ impl Series {
         let digest = Digest { count: self.count(), points, mark: self.mark() };
         Series { unit: self.unit.clone(), body: Body::Digest(digest), ..*self }
     }
-    /// Tells histograms apart: equal ones have equal marks, and different ones differ but by chance.
+    /// A mark of the histogram: equal ones have equal marks, different ones differ except by chance.
     fn mark(&self) -> u64 {
         if let Body::Digest(digest) = &self.body {
             return digest.mark;
@@ -186,8 +184,8 @@ impl Series {
     }
     /// The value at percentile `p` (0 to 100): nearest rank, midpoint of its bucket, within min and max.
     ///
-    /// Missing, with the reason, when there are no values, or when `p` is above 50 and fewer than
-    /// [`MIN_TAIL_SAMPLES`] samples lie beyond it.
+    /// Missing, with the reason, when there are no values, or when `p` is above 50 and fewer than [`MIN_TAIL_SAMPLES`]
+    /// samples lie beyond it.
     pub fn percentile(&self, p: f64) -> Value {
         if self.count() == 0 {
             return Value::Missing("no samples".to_owned());
@@ -237,7 +235,7 @@ impl Series {
         of_whole.chain(packed.into_iter().flat_map(Packed::buckets))
     }
 
-    /// Rank of percentile `p`, from 1 to count (0 when empty). Thousandths of a per cent, so that 99.9 % of
+    /// Rank of percentile `p`, from 1 to count (0 when empty). Computed in thousandths of a per cent, so that 99.9 % of
     /// 1000 is 999.
     fn rank(&self, p: f64) -> u64 {
         let milli = (p.clamp(0.0, 100.0) * 1000.0).round() as u128;
@@ -254,7 +252,7 @@ impl Series {
         }
         self.range.1
     }
-    /// Keeps the buckets in use only: some bytes each, where all buckets take 100 kB and more.
+    /// Keeps only the buckets in use: a few bytes each, where all buckets take 100 kB and more.
     pub fn pack(&mut self) {
         if let Body::Whole(_) = &self.body
             && let Some(packed) = self.bytes().ok().and_then(|bytes| Packed::new(&bytes))
@@ -279,7 +277,7 @@ impl Series {
 }
 
 impl PartialEq for Series {
-    /// Same values; the histograms' sizes do not matter.
+    /// Same values. The histograms' sizes do not matter.
     fn eq(&self, other: &Series) -> bool {
         (&self.unit, self.better, self.sum, self.min(), self.max())
             == (&other.unit, other.better, other.sum, other.min(), other.max())
@@ -360,7 +358,7 @@ impl Series {
         let bytes = STANDARD.decode(&wire.hist).map_err(|e| format!("histogram is not base64: {e}"))?;
         let body = match Packed::new(&bytes) {
             Some(packed) => Body::Packed(packed),
-            // Not as schedlab writes them: the crate judges.
+            // Not as schedlab writes it: the crate judges.
             None => Body::Whole(read_histogram(&bytes)?),
         };
         let sum = wire.sum.number().ok_or_else(|| match &wire.sum {
@@ -387,7 +385,7 @@ pub(crate) fn read_histogram(mut bytes: &[u8]) -> Result<Histogram<u64>, String>
     Ok(hist)
 }
 
-/// A digest as the index has it.
+/// A digest in the index.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DigestWire(String, Better, Sum, u64, u64, Digest);
 
@@ -400,7 +398,7 @@ impl From<&Series> for DigestWire {
 }
 
 impl DigestWire {
-    /// The digest; `None` if it has not the percentiles that this version keeps.
+    /// The digest; `None` if it lacks a percentile that this version keeps.
     pub(crate) fn series(self) -> Option<Series> {
         let DigestWire(unit, better, sum, low, high, digest) = self;
         let points = if digest.count > 0 { KEPT.len() } else { 0 };

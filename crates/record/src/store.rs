@@ -1,16 +1,16 @@
 //! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
 //!
-//! A run is written to a folder with a temporary name beside its place, which is then renamed. A run folder
-//! is therefore whole or not there, also after a full disk or a kill. The next writer in a cell removes the
-//! files of a killed one. A cell and a seed have one run: a second writer finds the first one's run and keeps
-//! it. Processes that share a root need no lock.
+//! A run is written to a folder with a temporary name beside its place, which is then renamed. So a run folder is
+//! complete or absent, even after a full disk or a kill. The next writer in a cell removes a killed writer's files. A
+//! cell and a seed have one run: a second writer finds the first one's run and keeps it. Processes that share a root
+//! need no lock.
 //!
 //! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
-use crate::holdings::{is_cell, remove_unfinished};
-use crate::parts;
+use crate::partial_record;
+use crate::store_listing::{is_cell, remove_unfinished};
 use crate::{Findings, RECORD_SCHEMA, Record, cell_hash};
-use schedlab_base::temp::{self, Folder};
+use schedlab_base::temp::{self, TempFolder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,30 +36,21 @@ pub struct RunDir {
 
 impl RunDir {
     /// Reads the run's record.
-    ///
-    /// # Errors
-    /// As [`load`].
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
     }
-    /// Reads the run's record without its waits and intervals, which are most of a record and of no use to tables.
-    ///
-    /// # Errors
-    /// As [`load`].
+    /// Reads the run's record without waits and intervals: these are most of a record, and tables don't need them.
     pub fn outline(&self) -> Result<Record> {
-        load_as(&self.path, parts::outline)
+        load_as(&self.path, partial_record::outline)
     }
-    /// As [`RunDir::record`], for the run of a cell of that name.
+    /// Reads the run's record, which must be of this cell.
     ///
     /// # Errors
-    /// As [`RunDir::record`], and when the record is of another cell: it would count as a run that was never made.
+    /// When the record can't be read, or is of another cell: it would count as a run that was never made.
     pub fn record_of(&self, cell: &str) -> Result<Record> {
         self.only_of(cell, self.record()?)
     }
-    /// As [`RunDir::outline`], for the run of a cell of that name.
-    ///
-    /// # Errors
-    /// As [`RunDir::record_of`].
+    /// Reads the run's outline, which must be of this cell.
     pub fn outline_of(&self, cell: &str) -> Result<Record> {
         self.only_of(cell, self.outline()?)
     }
@@ -75,7 +66,7 @@ impl RunDir {
             .help(removal(&format!("{cell}/{seed}"), root))
             .at(Spot::file(&self.path.join(RECORD_FILE))))
     }
-    /// The key to sort by: seeds as numbers, all else as text.
+    /// The key to sort by: seeds as numbers, everything else as text.
     fn order(&self) -> (PathBuf, u64, PathBuf) {
         let seed = self.path.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
         let parent = self.path.parent().unwrap_or(Path::new("")).to_owned();
@@ -86,9 +77,8 @@ impl RunDir {
 /// The outcome of storing a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stored {
-    /// It was written.
     Written(RunDir),
-    /// A run was there already and was kept.
+    /// A run was there already. It is kept.
     Kept(RunDir),
 }
 
@@ -121,7 +111,7 @@ impl Store {
     /// The store in `root`, a folder that is there.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not a folder.
     pub fn open(root: &Path) -> Result<Store> {
         let about = fs::metadata(root).map_err(|e| Error::io(root, "read", &e));
         let help = "--out names the folder with the runs";
@@ -155,11 +145,8 @@ impl Store {
     ) -> Result<Stored> {
         self.put_with(cell_hash, seed, record, extra, None)
     }
-    /// The same, with one more file (name, place) that is moved there. It was written in the store's folder, since it
-    /// may be too large for memory. If the run is not stored, it stays where it is.
-    ///
-    /// # Errors
-    /// As [`Store::put`].
+    /// The same, with one more file (name, place), which is moved there. It may be too large for memory, so it was
+    /// written in the store's folder. If the run is not stored, the file stays where it is.
     pub fn put_with(
         &self,
         cell_hash: &str,
@@ -172,7 +159,7 @@ impl Store {
             return Ok(Stored::Kept(run));
         }
         if let Some((name, figure)) = record.found.figures.iter().find(|(_, f)| !f.is_fit()) {
-            // It would be stored and could not be read, or not be compared.
+            // It would be stored, and then not be read or not be compared.
             let text = format!("figure '{name}' is {:e}, which no record holds", figure.value);
             return Err(Error::internal(text));
         }
@@ -184,9 +171,9 @@ impl Store {
         let cell = self.root.join(cell_hash);
         let _emptied = Emptied(&cell);
         let temp = folder_in(&cell)?;
-        let mut json = serde_json::to_vec(record)
+        let json = record
+            .to_json()
             .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
-        json.push(b'\n');
         for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
             write_synced(&temp.path.join(name), content)?;
         }
@@ -205,42 +192,42 @@ impl Store {
     }
 }
 
-/// Whether a path of that name lies directly in the folder that it is joined to.
+/// Whether the name, joined to a folder, stays directly in it.
 fn is_name(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|last| last == name)
 }
 
-/// A new run's folder in its cell's folder, which is made if it does not exist. Another writer that fails may
-/// remove the empty cell at any instant; then everything is done again.
-fn folder_in(cell: &Path) -> Result<Folder> {
+/// A new run's folder in its cell's folder, which is created if need be. Another writer that fails may remove the empty
+/// cell at any instant; everything is done again then.
+fn folder_in(cell: &Path) -> Result<TempFolder> {
     let is_there = || fs::symlink_metadata(cell).is_ok();
     loop {
         match fs::create_dir_all(cell) {
-            // The cell existed when it was to be made, and has been removed since.
+            // The cell existed a moment ago and has been removed since.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_there() => continue,
             made => made.map_err(|e| Error::io(cell, "create the folder", &e))?,
         }
-        match Folder::attempt(cell, TEMP_PREFIX, 0o777) {
-            // So is one that is being removed: for an instant its name is found and nothing can be made in it.
+        match TempFolder::attempt(cell, TEMP_PREFIX, 0o777) {
+            // A folder that is being removed: its name is still found, but nothing can be created in it.
             Err((_, e)) if e.kind() == io::ErrorKind::NotFound || !is_there() => {}
             made => return made.map_err(|(path, e)| Error::io(&path, "create the folder", &e)),
         }
     }
 }
 
-/// A cell's folder. When dropped, it is removed if it is empty.
+/// A cell's folder, which is removed on drop if it is empty.
 struct Emptied<'a>(&'a Path);
 
 impl Drop for Emptied<'_> {
     fn drop(&mut self) {
-        // This fails, as it should, if the cell holds a run.
+        // This fails, as it should, if the cell has a run.
         let _ = fs::remove_dir(self.0);
     }
 }
 
-/// Removes a run's folder that has no record; threads of older versions could leave one. A folder with files
-/// that are not ours stays. The folder is renamed first: another process may do the same and have put its run
-/// there already, which is then put back.
+/// Removes a run's folder without a record; threads of older versions could leave one. A folder with files that
+/// schedlab did not write stays. The folder is renamed first: another process may have stored its run there meanwhile,
+/// which is then put back.
 fn clear_place(cell: &Path, place: &Path) -> Result<()> {
     if place.join(RECORD_FILE).exists() {
         return Ok(());
@@ -269,13 +256,13 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// Reads a record from its run folder or its file.
 ///
 /// # Errors
-/// When it does not exist or can't be read, is not whole JSON (with line and column), has another schema, or
-/// stands in a store under another seed than its own.
+/// When it does not exist or can't be read, is not complete JSON (with line and column), has another schema, or is in a
+/// store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
-    load_as(path, parts::whole)
+    load_as(path, partial_record::whole)
 }
 
-/// As [`load`], with a reader that takes what it wants of the record.
+/// As [`load`], with a reader that takes a part of the record.
 fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
@@ -297,15 +284,14 @@ fn load_as(path: &Path, reader: fn(&str) -> Option<Record>) -> Result<Record> {
     }
 }
 
-/// The remedy for a run in the wrong place: how it is taken away.
+/// The remedy for a run in the wrong place.
 fn removal(name: &str, root: &Path) -> String {
     let root = root.display().to_string();
     let root = if root.is_empty() { "." } else { &root };
     format!("'schedlab runs rm {name} --out {root} --yes' takes the run away; then make it again")
 }
 
-/// The seed in the name of a run's folder in a store, with the name `CELL/SEED`; `None` for a record kept
-/// elsewhere.
+/// The seed in the name of a run's folder in a store, with the name `CELL/SEED`; `None` for a record elsewhere.
 fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     let file = std::path::absolute(file).ok().filter(|f| f.ends_with(RECORD_FILE))?;
     let folder = file.parent()?;
@@ -314,8 +300,8 @@ fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     Some((format!("{cell}/{name}"), name.parse().ok()?))
 }
 
-/// The record with names on one line each, for tables; schedlab itself writes no others. Texts are escaped
-/// where they are printed.
+/// The record with each name on one line, for tables. schedlab writes no others, but a record may be foreign. Texts are
+/// escaped where they are printed.
 fn on_one_line(mut record: Record) -> Record {
     let task_names = record.found.tasks.iter_mut().map(|t| &mut t.name);
     let names = [
@@ -350,20 +336,19 @@ pub(crate) fn words(e: &serde_json::Error) -> String {
     words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
 }
 
-/// Reads a record slowly, with the place and the kind of what is wrong with it.
+/// Reads a record slowly, to locate and describe what is wrong with it.
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
-        let help = match file.file_name().is_some_and(|name| name == RECORD_FILE) {
-            true => "the file is damaged; take the run's folder away and run it again",
-            false => {
-                "name a run's folder, ROOT/<cell>/<seed>; 'schedlab import FILE' makes a run of a recording, and 'schedlab \
+        let help = if file.file_name().is_some_and(|name| name == RECORD_FILE) {
+            "the file is damaged; take the run's folder away and run it again"
+        } else {
+            "name a run's folder, ROOT/<cell>/<seed>; 'schedlab import FILE' makes a run of a recording, and 'schedlab \
                  compare' reads other tools' output"
-            }
         };
         Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };
-    // The schema is read first: the other fields depend on it.
+    // The schema comes first: the other fields depend on it.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: Option<String>,
@@ -378,13 +363,13 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
     }
 }
 
-/// Reads a record from JSON. If the findings are at fault, they are read once more by themselves, since a
-/// field that is flattened into another struct has lost its place.
+/// Reads a record from JSON. If the findings are wrong, they are read again by themselves: an error in a flattened
+/// field has lost its place.
 fn read(text: &str) -> serde_json::Result<Record> {
     serde_json::from_str(text).map_err(|e| serde_json::from_str::<Findings>(text).err().unwrap_or(e))
 }
 
-/// All runs in a run folder, a store, or any folder above; sorted by folder, seeds as numbers.
+/// All runs in a run folder, a store, or any folder above, sorted by folder; seeds sort as numbers.
 ///
 /// # Errors
 /// When the path does not exist or can't be read, or holds no run.

@@ -1,19 +1,17 @@
-//! A series that takes millions of values: they are counted by bucket here and handed to the histogram once,
-//! at the end.
+//! A series that takes millions of values. They are counted by bucket here and given to the histogram once, at the end.
 //!
-//! The buckets are the histogram's own. A value beyond its range goes to the histogram directly, so that it
-//! grows as if it had been given every value in turn. The stored bytes are the same.
+//! The buckets are the histogram's own. A value beyond their range goes to the histogram directly, which grows as if it
+//! had been given every value in turn: the stored bytes are the same.
 //!
-//! A tally may have room from the start for all values that are to be expected. This is zeroed memory from
-//! the allocator, and only pages in which values fall cost anything.
+//! A tally may have room from the start for all values that can be expected. That is zeroed memory from the allocator;
+//! only pages with values cost anything.
 
 use crate::series::Series;
 
 /// Values below this have a bucket of their own; above, buckets double in width with each doubling of the value.
 const EXACT: u64 = 2048;
 
-/// Values up to a minute in ns have room in a tally made [`with_room`](Tally::with_room): 220 KB, most of it
-/// never touched.
+/// A tally made [`with_room`](Tally::with_room) holds values up to a minute in ns: 220 KB, most of it never touched.
 const ROOM: u64 = 1 << 36;
 
 /// A series, and values that are not in its histogram yet.
@@ -29,7 +27,7 @@ impl Tally {
         Tally { series, counts }
     }
 
-    /// A tally that continues `series` and does not move its counts when large values come.
+    /// A tally that continues `series` and need not move its counts when large values come.
     pub fn with_room(mut series: Series) -> Tally {
         let counts = vec![0; series.buckets().max(bucket(ROOM) + 1)];
         Tally { series, counts }

@@ -1,7 +1,7 @@
 //! Long waits and their causes.
 //!
-//! A wait runs from the begin of a task's wakeup until the task is on a CPU. The analyser keeps the longest
-//! waits whole; [`WaitCause`] sorts them by cause. Times are nanoseconds.
+//! A wait begins with a task's wakeup and ends when the task is on a CPU. The analyser keeps the longest waits whole;
+//! [`WaitCause`] classifies them. Times are nanoseconds.
 
 use schedlab_base::{CpuId, Ns};
 use serde::{Deserialize, Serialize};
@@ -20,19 +20,18 @@ pub struct Wait {
     pub woken_at: Ns,
     /// Time from then until it ran.
     pub length_ns: u64,
-    /// The part before it was on a runqueue: choosing a CPU, locks, interrupt.
+    /// The part before it was queued: choosing a CPU, locks, interrupt.
     pub enqueue_ns: u64,
     /// The task that woke it; `None`: an interrupt.
     pub waker: Option<String>,
     /// The CPU the waker ran on.
     pub waker_cpu: CpuId,
-    /// The CPU chosen.
     pub chosen_cpu: CpuId,
     /// The reason for that CPU, a `PlaceReason` name; `None` if the backend does not report it.
     pub placement: Option<String>,
     /// CPUs whose idle state was read for the choice.
     pub probes: u16,
-    /// The task on the chosen CPU when this one was enqueued; `None`: the CPU was idle.
+    /// The task on the chosen CPU when this one was queued; `None`: the CPU was idle.
     pub occupant: Option<Occupant>,
     /// Runnable tasks on that CPU right after the enqueue, this one and the running one included.
     pub nr_running: u16,
@@ -40,9 +39,9 @@ pub struct Wait {
     pub ran_on: CpuId,
     /// The reason of its last move while it waited, a `MoveReason` name.
     pub moved: Option<String>,
-    /// The task that left the CPU for it; `None`: the CPU was idle.
+    /// The task that left the CPU before it; `None`: the CPU was idle.
     pub ended_by: Option<String>,
-    /// The reason why that task left, a `SwitchReason` name.
+    /// Why that task left, a `SwitchReason` name.
     pub ended_why: String,
     /// Time the CPU spent leaving idle before it ran the task; 0 when it was not idle.
     pub idle_exit_ns: u64,
@@ -52,7 +51,6 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Occupant {
-    /// Its name.
     pub task: String,
     /// Its time on the CPU so far.
     pub ran_ns: u64,
@@ -60,7 +58,7 @@ pub struct Occupant {
     pub fresh: bool,
 }
 
-/// The cause of a wait. Each row has a name in JSON and a sentence for people.
+/// The cause of a wait, with a name in JSON and a sentence for people.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitCause {
     /// The balancer moved the task, which ended the wait.
@@ -117,7 +115,7 @@ impl WaitCause {
 }
 
 impl Wait {
-    /// The cause of the wait: the first of [`WaitCause::ALL`] that holds.
+    /// The cause: the first of [`WaitCause::ALL`] that applies.
     pub fn cause(&self) -> WaitCause {
         let fresh = self.occupant.as_ref().is_some_and(|o| o.fresh);
         let idle = self.occupant.is_none();
@@ -128,8 +126,7 @@ impl Wait {
         } else if idle && self.nr_running <= 1 {
             WaitCause::IdleExit
         } else if fresh || idle {
-            // An idle CPU with a task already queued: two wakers chose it before either task ran (no
-            // reservation).
+            // An idle CPU with a task queued: two wakers chose it before either task ran (no reservation).
             WaitCause::Stacked
         } else if self.nr_running > 2 {
             WaitCause::Queued

@@ -1,12 +1,12 @@
-//! Explanations in lines of at most 78 columns, to be pasted into mail.
+//! Explanations in lines of at most 78 columns, fit for mail.
 
 use schedlab_base::wrap::{WIDTH, pieces, wrapped};
 
 /// The column where the words of one story begin.
 pub const STORY: usize = 14;
 
-/// Adds words in lines of at most [`WIDTH`](schedlab_base::wrap::WIDTH) columns: the first behind `front`, the others
-/// indented.
+/// Adds words in lines of at most [`WIDTH`](schedlab_base::wrap::WIDTH) columns. The first follows `front`, the others
+/// are indented.
 pub fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
     let words = words.split_whitespace().flat_map(|word| pieces(word, WIDTH - indent));
     out.extend(wrapped(front, &" ".repeat(indent), words));
@@ -17,7 +17,7 @@ pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// A heading, and the story of each item, numbered from 1; nothing without any. `nouns`: for one, for several.
+/// A heading and the story of each item, numbered from 1; nothing if there are no items. `nouns`: for one, for several.
 pub fn longest<T>(
     out: &mut Vec<String>,
     nouns: [&str; 2],

@@ -1,6 +1,6 @@
 //! The result of `schedlab validate --changes`, as plain text and as Markdown.
 //!
-//! A case has the rows that must move with their verdicts, then every row that moved; the summary counts both.
+//! A case shows the rows that must move with their verdicts, then every row that moved. The summary counts both.
 
 use crate::markdown::plain;
 use crate::number::change;
@@ -11,18 +11,15 @@ use schedlab_compare::predicted::{MOVED_PCT, TOLERANCE_PCT};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text.
-///
-/// # Errors
-/// When the writer fails.
 pub fn text(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
-        one(case, out)?;
+        case_text(case, out)?;
         writeln!(out)?;
     }
     summary(all, out)
 }
 
-fn one(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
+fn case_text(case: &ChangeResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}: ", case.name), &case.about))?;
     write!(out, "{}", wrap("  ", &sides(case)))?;
     let mut place = None;
@@ -52,7 +49,7 @@ fn reason(row: &MustMove) -> String {
     format!("{} under {}: {}", row.metric, row.load, row.why.as_deref().unwrap_or_default())
 }
 
-/// The rows that must move, and do on both sides, of those that are known.
+/// Of the known rows that must move: how many move on both sides.
 fn share(case: &ChangeResult) -> String {
     let of = |wanted: &dyn Fn(Moves) -> bool| case.moves.iter().filter(|r| wanted(r.verdict)).count();
     let known = of(&|v| v != Moves::NotKnown);
@@ -76,7 +73,7 @@ fn summary(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", if all.passed { "passed" } else { "NOT passed" })
 }
 
-/// The counts of the summary: what, how many, of how many.
+/// The counts of the summary: text, number, of how many.
 fn counts(all: &Changes) -> [(String, usize, usize); 3] {
     let passed = all.cases.iter().filter(|c| c.outcome == ChangeOutcome::Passed).count();
     [
@@ -96,9 +93,6 @@ fn legend(all: &Changes) -> String {
 }
 
 /// Writes the summary and every case as Markdown tables.
-///
-/// # Errors
-/// When the writer fails.
 pub fn markdown(all: &Changes, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,

@@ -1,14 +1,13 @@
-//! CSV (RFC 4180): a line for each cell and metric, with the comparison beside it. Numbers in full, times in ns.
+//! CSV (RFC 4180): a line for each cell and metric, with its comparison. Numbers are in full, times in ns.
 
 use crate::{Exporter, groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::comparison::{Cell, CellStat};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Csv;
 
-/// Stands before a name that a spreadsheet would take for a formula.
+/// Guards a name that a spreadsheet would take for a formula.
 const GUARD: char = '\'';
 /// How such names begin.
 const FORMULAS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
@@ -51,7 +50,7 @@ impl Exporter for Csv {
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> Vec<String> {
     let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let mut f = vec![
         harmless(&c.experiment),
@@ -65,14 +64,14 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
         harmless(metric),
     ];
     match stat {
-        Stat::Measured(m) => f.extend([
+        CellStat::Measured(m) => f.extend([
             harmless(&m.unit),
             m.better.name().to_owned(),
             m.mean.to_string(),
             text(m.std_pct),
             String::new(),
         ]),
-        Stat::Missing { missing } => {
+        CellStat::Missing { missing } => {
             f.extend([String::new(), String::new(), String::new(), String::new(), harmless(missing)]);
         }
     }
@@ -92,8 +91,8 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     f
 }
 
-/// A name that no spreadsheet takes for a formula: an apostrophe stands before a leading `=`, `+`, `-` or `@`. The
-/// reader of this form takes it away again.
+/// A name that no spreadsheet takes for a formula: a leading `=`, `+`, `-` or `@` gets an apostrophe before it, which
+/// the reader of this form removes.
 fn harmless(name: &str) -> String {
     if name.trim_start_matches(GUARD).starts_with(FORMULAS) {
         format!("{GUARD}{name}")

@@ -1,6 +1,6 @@
-//! Every figure in plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
-//! each variant with its spread, its interval, and the smallest change that would have shown. The short form is
-//! `table`.
+//! Every figure as plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
+//! each variant with its spread, its interval, and the smallest change that would have shown. `table` is the short
+//! form.
 
 use crate::heading::{against, kernels, place};
 use crate::number::{parameters, percent, signed, value};
@@ -8,13 +8,12 @@ use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_base::Backend;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use schedlab_compare::stats::Verdict;
 use schedlab_record::Better;
 use schedlab_record::Published;
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Detail;
 
 impl Exporter for Detail {
@@ -22,7 +21,7 @@ impl Exporter for Detail {
         let mut notes = Vec::new();
         for group in groups(c) {
             head(c, group, out)?;
-            // A load may have metrics of its own; those of other loads are left out.
+            // A load may have its own metrics; those of other loads are left out.
             for metric in c.metrics.iter().filter(|m| group.iter().any(|cell| cell.metrics.contains_key(*m)))
             {
                 paragraph(c, group, metric, &mut notes, out)?;
@@ -92,16 +91,16 @@ fn line(
     c: &Comparison,
     cell: &Cell,
     metric: &str,
-    stat: &Stat,
+    stat: &CellStat,
     published: Option<&Published>,
     with_published: bool,
     notes: &mut Vec<String>,
 ) -> String {
     let (mean, std) = match stat {
-        Stat::Measured(m) => {
+        CellStat::Measured(m) => {
             (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
         }
-        Stat::Missing { missing } => {
+        CellStat::Missing { missing } => {
             let note = format!("{metric}: {missing}");
             if !notes.contains(&note) {
                 notes.push(note);
@@ -115,8 +114,8 @@ fn line(
         format!("  {:<16}", cell.variant)
     };
     let row = row(c, cell, metric);
-    // The flag stands behind the mean and takes a column of the spread.
-    let flag = row.map_or("", Row::flag);
+    // The flag follows the mean and takes a column of the spread.
+    let flag = row.map_or("", ComparisonRow::flag);
     let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {
         text.push_str(&format!("{:>9}", published.map_or_else(String::new, |p| value(p.value, &p.unit))));
@@ -127,13 +126,13 @@ fn line(
     text
 }
 
-fn change(row: &Row) -> String {
+fn change(row: &ComparisonRow) -> String {
     let pct = row.change_pct.map_or_else(|| "new".to_owned(), percent);
     let interval = row.ci95_pct.map_or_else(String::new, |[a, b]| format!("[{}, {}]", signed(a), signed(b)));
     format!("{pct:>9} {interval:<16} {}", verdict(row))
 }
 
-fn verdict(row: &Row) -> String {
+fn verdict(row: &ComparisonRow) -> String {
     match row.verdict {
         Verdict::Unclear => {
             row.detectable_pct.filter(|d| *d < 1000.0).map_or("~".to_owned(), |d| format!("~({d:.0}%)"))

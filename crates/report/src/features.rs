@@ -1,5 +1,4 @@
-//! The reference of features and tunables as text of at most 78 columns: all entries, those of one profile, or one
-//! entry.
+//! The reference of features and tunables as text of at most 78 columns: all entries, one profile's, or one entry.
 
 use crate::text::wrap;
 use schedlab_base::Version;
@@ -7,10 +6,7 @@ use schedlab_kernel::profile;
 use schedlab_kernel::reference::{Entry, Setting};
 use std::io::{self, Write};
 
-/// Writes every entry: since, until, defaults by profile, whose word it is, and what it does.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes every entry: since, until, profiles where it is on, source, and what it does.
 pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     let (features, tunables): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|e| e.kind == "feature");
     line(["feature", "since", "until", "on in profiles", "whose"], out)?;
@@ -34,9 +30,6 @@ pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the entries of a profile, with their defaults.
-///
-/// # Errors
-/// When the writer fails.
 pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     let like = profile::release(version).map_or_else(String::new, |release| format!(", as in {release}"));
     writeln!(out, "{version}{like}: features and tunables, with their defaults and since when")?;
@@ -51,11 +44,8 @@ pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// Writes all that is known of one entry.
-///
-/// # Errors
-/// When the writer fails.
-pub fn one(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
+/// Writes one entry in full.
+pub fn page(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}, a {}: ", e.name, e.kind), e.about))?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<10} "), text));
     let releases = match (e.released, e.since, e.until) {
@@ -149,7 +139,7 @@ mod tests {
             "{text65}"
         );
         assert!(!text65.contains("PLACE_LAG"));
-        let one = text(|out| one(&reference::find("SIS_CORE").unwrap(), out));
+        let one = text(|out| page(&reference::find("SIS_CORE").unwrap(), out));
         for words in
             ["from v4.9", "4.9, 6.1", "select_idle_core()", "on (v4.14..v7.3)", "SIS_GROUP, SIS_FIRST_IDLE"]
         {

@@ -1,4 +1,4 @@
-//! What stands above a group of cells in every form: where its runs were made, under which kernels, against which
+//! The heading of a group of cells in every form: where its runs were made, under which kernels, against which
 //! baseline.
 
 use crate::table::matrix::baseline;
@@ -7,7 +7,7 @@ use schedlab_compare::Comparison;
 use schedlab_compare::comparison::{self, Cell};
 use schedlab_kernel::profile;
 
-/// The machine; or the computers, the baseline's first, where live runs were made on several.
+/// The machine; for live runs on several computers these, the baseline's first.
 pub fn place(c: &Comparison, group: &[Cell]) -> String {
     comparison::place(group, baseline(c, group))
 }
@@ -24,8 +24,8 @@ pub fn kernels<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> String {
     all.join(", ")
 }
 
-/// The name of a cell's kernel. That of a simulated one has the release that it follows, which has more than the first
-/// release of its series: "v6.12 (6.12.117)".
+/// The name of a cell's kernel. A simulated kernel is shown with the release that it follows, which may be later than
+/// the first of its series: "v6.12 (6.12.117)".
 pub fn kernel(cell: &Cell) -> String {
     let simulated = cell.backend == Backend::Sim;
     let version = Version::parse(&cell.kernel).ok().filter(|_| simulated);
@@ -35,7 +35,7 @@ pub fn kernel(cell: &Cell) -> String {
     }
 }
 
-/// The baseline and why it is one: "v6.5, the experiment's baseline".
+/// The baseline and the reason for it: "v6.5, the experiment's baseline".
 pub fn against(c: &Comparison) -> String {
     let mut names: Vec<&str> = c.comparisons.iter().map(|r| r.baseline.as_str()).collect();
     names.dedup();

@@ -1,4 +1,4 @@
-//! The chronology as text of at most 78 columns: all mechanisms, what one version does, or one mechanism by itself.
+//! The chronology as text of at most 78 columns: all mechanisms, one version's behaviour, or one mechanism.
 
 use crate::text::wrap;
 use schedlab_base::Version;
@@ -6,11 +6,8 @@ use schedlab_kernel::history::{HISTORY, Mechanism, UNMODELLED, Unmodelled};
 use std::io::{self, Write};
 
 /// Writes every mechanism: releases that have it, and what the kernel does with it.
-///
-/// # Errors
-/// When the writer fails.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
-    some(HISTORY.iter(), out)?;
+    table(HISTORY.iter(), out)?;
     not_modelled(UNMODELLED.iter(), out)?;
     let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history \
                   MECHANISM' prints where one was read, and the behaviour of kernels without it; VERSION in its \
@@ -18,17 +15,14 @@ pub fn all(out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", legend))
 }
 
-/// Writes the mechanisms that were found by words.
-///
-/// # Errors
-/// When the writer fails.
-pub fn found(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write) -> io::Result<()> {
+/// Writes the mechanisms whose text has these words.
+pub fn matching(words: &str, mechanisms: &[&'static Mechanism], out: &mut dyn Write) -> io::Result<()> {
     let many = if mechanisms.len() == 1 { "mechanism" } else { "mechanisms" };
     writeln!(out, "{} {many} with '{words}' in name, function or text", mechanisms.len())?;
-    some(mechanisms.iter().copied(), out)
+    table(mechanisms.iter().copied(), out)
 }
 
-fn some(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Write) -> io::Result<()> {
+fn table(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Write) -> io::Result<()> {
     by_subject(mechanisms, out, |m, out| {
         let head = format!("  {:<28} ", m.name);
         write!(out, "{}", wrap(&head, &m.releases()))?;
@@ -36,11 +30,7 @@ fn some(mechanisms: impl Iterator<Item = &'static Mechanism>, out: &mut dyn Writ
     })
 }
 
-/// Writes the behaviour of a version's kernel, mechanism by mechanism, without mechanisms that have no
-/// meaning in it.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes how a version's kernel behaves, mechanism by mechanism. Mechanisms that mean nothing in it are left out.
 pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{version}: '+' it has the mechanism, '-' it has not; and what it does")?;
     let concern = HISTORY.iter().filter(|m| m.concerns(version));
@@ -65,10 +55,7 @@ fn not_modelled(all: impl Iterator<Item = &'static Unmodelled>, out: &mut dyn Wr
 }
 
 /// Writes one mechanism in full.
-///
-/// # Errors
-/// When the writer fails.
-pub fn one(m: &Mechanism, out: &mut dyn Write) -> io::Result<()> {
+pub fn page(m: &Mechanism, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", m.name)?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<9} "), text));
     row("part of", m.subject.title())?;
@@ -113,7 +100,7 @@ mod tests {
         let profiles = [Version::v2_6(12), Version::v2_6(27), Version::new(4, 5), Version::new(7, 3)];
         let mut forms = vec![text(all)];
         forms.extend(profiles.map(|v| text(|out| profile(v, out))));
-        forms.extend(HISTORY.iter().map(|m| text(|out| one(m, out))));
+        forms.extend(HISTORY.iter().map(|m| text(|out| page(m, out))));
         for line in forms.iter().flat_map(|f| f.lines()) {
             assert!(line.chars().count() <= 78, "{line}");
         }
@@ -138,7 +125,7 @@ mod tests {
 
     #[test]
     fn one_mechanism_tells_its_function_and_where_it_was_read() {
-        let one = text(|out| one(find("core-search").unwrap(), out));
+        let one = text(|out| page(find("core-search").unwrap(), out));
         for words in ["from v4.9", "select_idle_core()", "3.19 to 4.9", "idle sibling", "group by group"] {
             assert!(one.contains(words), "{words}: {one}");
         }

@@ -4,7 +4,6 @@ use crate::Exporter;
 use schedlab_compare::Comparison;
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Json;
 
 impl Exporter for Json {

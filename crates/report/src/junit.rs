@@ -1,23 +1,19 @@
 //! A comparison as JUnit XML, which CI servers show as tests: a suite for each load, a test for each row.
 //!
-//! A row with a verdict that fails is a failure; else a row about which the data cannot tell is skipped with the
-//! change that would have shown, and so is one whose figure is missing; all others pass. The form has no standard;
-//! elements and attributes are those that Jenkins' and GitLab's readers know. It is written by hand: three elements
-//! are less than a crate and its dozen dependencies.
+//! A row whose verdict fails is a failure. A row is skipped if the data can't tell, with the change that would have
+//! shown, or if its figure is missing. All others pass. The form has no standard: elements and attributes are those
+//! that Jenkins and GitLab read. It is written by hand: three elements don't justify a crate with a dozen dependencies.
 
 use crate::html::escape::escape;
 use crate::number::{percent, signed, value};
 use crate::{groups, row};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Gap, Row, Stat, gaps};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
 use schedlab_compare::stats::Verdict;
 use std::io::{self, Write};
 
-/// Writes the comparison. Rows with one of the verdicts `failing` are failures.
-/// A figure that one side lacks is unclear.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the comparison. Rows with one of the verdicts `failing` are failures; a figure that one side lacks is
+/// unclear.
 pub fn junit(c: &Comparison, failing: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     let gaps = gaps(c);
     let all: Vec<Suite<'_>> = groups(c).into_iter().filter_map(|group| Suite::of(c, group, &gaps)).collect();
@@ -41,9 +37,9 @@ struct Suite<'a> {
     tests: Vec<Test<'a>>,
 }
 
-/// A metric of a variant: a row, or a row that is missing.
+/// A metric of a variant: a row, or a missing row.
 enum Test<'a> {
-    Row { cell: &'a Cell, row: &'a Row },
+    Row { cell: &'a Cell, row: &'a ComparisonRow },
     Gap(&'a Gap<'a>),
 }
 
@@ -111,7 +107,7 @@ impl Test<'_> {
     fn words(&self) -> String {
         let (r, mean) = match self {
             Test::Gap(gap) => return gap.why.clone(),
-            Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(Stat::measured)),
+            Test::Row { cell, row } => (row, cell.metrics.get(&row.metric).and_then(CellStat::measured)),
         };
         let mean = mean.map_or_else(String::new, |m| format!("{}, ", value(m.mean, &m.unit)));
         let change = r.change_pct.map_or_else(|| "new".to_owned(), percent);

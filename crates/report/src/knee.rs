@@ -1,19 +1,16 @@
-//! The result of a knee search as plain text, and as a comparison to plot: the metric against every load tried.
+//! The result of a knee search as plain text, and as a comparison to plot: the metric at every load tried.
 
 use crate::number::{count, value};
 use crate::text::wrap;
 use crate::uncertainty::of_one;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, CellStat, Measured};
 use schedlab_compare::knees::{Knees, TriedLoad};
 use schedlab_record::{Better, MODEL};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes a knee search's table.
-///
-/// # Errors
-/// When the writer fails.
 pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
     let limit = format!("{} {}", k.limit.metric, bound(k));
     let head =
@@ -64,12 +61,12 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
 /// "< 2.00ms".
 fn bound(k: &Knees) -> String {
     let sign = if k.limit.below { "<" } else { ">" };
-    // An interrupted search may have measured nothing. Then the unit is taken to be ns, as for nearly all limits.
+    // An interrupted search may have measured nothing. The unit is ns then, as for nearly all limits.
     let unit = if k.unit.is_empty() && k.tried.is_empty() { "ns" } else { &k.unit };
     format!("{sign} {}", value(k.limit.value, unit))
 }
 
-/// The loads tried, as a comparison without verdicts, for a plot: a line for each variant, and a line across at the
+/// The loads tried, as a comparison without verdicts, to plot: a line for each variant, and a horizontal line at the
 /// limit.
 pub fn curve(k: &Knees) -> Comparison {
     let tried = k.tried.iter().filter(|t| !t.values.is_empty());
@@ -123,6 +120,6 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
         folders: Vec::new(),
         watched: None,
         computer: None,
-        metrics: BTreeMap::from([(k.limit.metric.clone(), Stat::Measured(measured))]),
+        metrics: BTreeMap::from([(k.limit.metric.clone(), CellStat::Measured(measured))]),
     }
 }

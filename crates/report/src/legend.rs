@@ -9,13 +9,13 @@ pub fn marks(c: &Comparison) -> String {
     format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.{}", looks(c))
 }
 
-/// The meaning of verdicts that are printed as words.
+/// The meaning of verdicts printed as words.
 pub fn words(c: &Comparison) -> String {
     let (change, same) = limits(c);
     format!("better, worse, changed: {change}; same: {same}; unclear: the data cannot tell.")
 }
 
-/// The limits for a change and for "the same". A noise floor raises only the first, so the text gives both.
+/// The limits of a change and of "the same". A noise floor raises only the first, so the text gives both.
 fn limits(c: &Comparison) -> (String, String) {
     let min = c.min_effect_pct;
     let floors = || c.comparisons.iter().filter_map(|r| r.min_effect_pct);
@@ -43,7 +43,7 @@ fn correction(c: &Comparison) -> &'static str {
     }
 }
 
-/// The looks at which rows were judged, behind a space; empty with a single look.
+/// The looks at which rows were judged, after a space; empty for a single look.
 pub fn looks(c: &Comparison) -> String {
     let runs: Vec<String> = c.looks.iter().map(|l| l.runs.to_string()).collect();
     match runs.split_last() {
@@ -55,7 +55,7 @@ pub fn looks(c: &Comparison) -> String {
     }
 }
 
-/// The meaning of the flag, behind a space; empty where no row has the flag.
+/// The meaning of the flag, after a space; empty if no row has it.
 pub fn flag(c: &Comparison) -> String {
     if !c.comparisons.iter().any(|r| r.astray) {
         return String::new();

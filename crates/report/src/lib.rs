@@ -1,7 +1,38 @@
-//! The output for people: one file for each form of a comparison, and the text layouts of other tools.
+//! Output for people: each form of a comparison, and the text layouts of other tools.
 //!
-//! An exporter gets a [`Comparison`] and a place to write to. It computes only the ratios and roundings of its form. A
-//! new form is a file and a row of [`EXPORTERS`].
+//! `compare` says what runs show; this crate says it on a page. It reads plain data and writes text. It makes no run,
+//! knows no backend, and computes nothing except the ratios and roundings of its forms: two forms of one comparison
+//! never disagree, which tests/agree.rs holds.
+//!
+//! | what is written | module |
+//! | --- | --- |
+//! | a comparison for a terminal or a mail | [`table`], [`detail`], [`ranked`], [`normal`], [`lkml`] |
+//! | a comparison for a page or a program | [`markdown`], [`csv`], [`json`], [`junit`], [`html`], [`plot`] |
+//! | one run | [`run`], [`stat`], [`profile`], [`schedstat`] |
+//! | a run as its original printed it | [`schbench`], [`schbench2016`], [`mod@slice`] |
+//! | the runs of a store | [`runs`] |
+//! | results of searches | [`knee`], [`trial`] |
+//! | judgements | [`validation`], [`changes`], [`predictions`], [`reports`] |
+//! | reference pages | [`features`], [`history`], [`migration`] |
+//!
+//! What all forms share is in [`number`] (three significant digits, a unit that fits, signs on changes), [`text`]
+//! (wrapping at 78 columns), and the private modules `heading` (where and under which kernels), `legend` (marks and
+//! flags) and `usec` (schbench's histogram). [`uncertainty`] puts the effect of drawn costs into words.
+//!
+//! Terms:
+//!
+//! - A *form* is a way to write a comparison; [`EXPORTERS`] is the table of all forms, from which options and help
+//!   derive.
+//! - A *group* is the cells of one load on one machine, which differ in variant and kernel; a form writes group by
+//!   group.
+//! - A *row* is one variant against its baseline in one metric, with its verdict.
+//! - A *mark* is the verdict in one character. The legend below every table explains it.
+//!
+//! Rules. Plain text has at most 78 columns, because it is pasted into mail. Names come from other people's files, so
+//! they are escaped for where they are written: a terminal, Markdown, HTML, XML, a spreadsheet. The same input gives
+//! the same bytes: no clock is read.
+//!
+//! A new form is a file with an [`Exporter`], and a row of [`EXPORTERS`].
 
 pub mod changes;
 pub mod csv;
@@ -41,7 +72,7 @@ pub mod validation;
 pub use usec::none_in as no_schbench;
 
 use schedlab_base::{Error, Result};
-use schedlab_compare::comparison::{Cell, Row};
+use schedlab_compare::comparison::{Cell, ComparisonRow};
 use schedlab_compare::{Comparison, Published};
 use schedlab_record::metric::of_program;
 use std::io::{self, Write};
@@ -49,66 +80,77 @@ use std::io::{self, Write};
 /// Writes a comparison in one form.
 pub trait Exporter: Sync {
     /// Writes the comparison.
-    ///
-    /// # Errors
-    /// When the writer fails.
     fn export(&self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// A row of the table of exporters.
-pub struct Form {
+pub struct ReportForm {
     /// Its name in options.
     pub name: &'static str,
     /// The usual extension of its files.
     pub extension: &'static str,
     /// A line about it.
     pub about: &'static str,
-    /// The exporter.
     pub exporter: &'static dyn Exporter,
 }
 
 /// Every form; the first is the default.
-pub const EXPORTERS: &[Form] = &[
-    Form {
+pub const EXPORTERS: &[ReportForm] = &[
+    ReportForm {
         name: "table",
         extension: "txt",
         about: "a matrix for each load: metrics by variants, at most 78 columns",
         exporter: &table::Table,
     },
-    Form {
+    ReportForm {
         name: "detail",
         extension: "txt",
         about: "every figure with its spread, interval and power, at most 78 columns",
         exporter: &detail::Detail,
     },
-    Form {
+    ReportForm {
         name: "lkml",
         extension: "txt",
         about: "the table of schedtests, as in mails to LKML",
         exporter: &lkml::Lkml,
     },
-    Form { name: "markdown", extension: "md", about: "one Markdown table", exporter: &markdown::Markdown },
-    Form {
+    ReportForm {
+        name: "markdown",
+        extension: "md",
+        about: "one Markdown table",
+        exporter: &markdown::Markdown,
+    },
+    ReportForm {
         name: "normal",
         extension: "txt",
         about: "means in multiples of the baseline's, with their spread",
         exporter: &normal::Normal,
     },
-    Form {
+    ReportForm {
         name: "ranked",
         extension: "txt",
         about: "one line for each change, losses first, at most 78 columns",
         exporter: &ranked::Ranked,
     },
-    Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
-    Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },
+    ReportForm {
+        name: "csv",
+        extension: "csv",
+        about: "one line for each cell and metric",
+        exporter: &csv::Csv,
+    },
+    ReportForm {
+        name: "json",
+        extension: "json",
+        about: "schedlab/comparison/1, whole",
+        exporter: &json::Json,
+    },
 ];
 
 /// The form of that name.
 ///
 /// # Errors
 /// When there is none; the error offers the nearest name.
-pub fn form(name: &str) -> Result<&'static Form> {
+pub fn form(name: &str) -> Result<&'static ReportForm> {
     EXPORTERS
         .iter()
         .find(|f| f.name == name)
@@ -116,7 +158,7 @@ pub fn form(name: &str) -> Result<&'static Form> {
 }
 
 /// The row that compares this cell with its baseline in a metric.
-fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
+fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a ComparisonRow> {
     c.comparisons.iter().find(|r| r.is_of(cell) && r.metric == metric)
 }
 

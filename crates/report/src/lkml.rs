@@ -1,20 +1,19 @@
-//! The table of schedtests, as mails to LKML carry it: case, load, normalised baseline with its spread, change with
-//! the variant's spread. Column widths are 16 and 8, then tab-separated cells. There is a table for each variant and
-//! machine.
+//! The table of schedtests in mails to LKML: case, load, normalised baseline with its spread, change with the variant's
+//! spread. The first columns have widths 16 and 8, the others are separated by tabs. There is a table for each variant
+//! and machine.
 //!
-//! The change is the comparison's own estimate, as in every other form; a positive sign always means "better". Marks
-//! and the flag are schedlab's own. The legend below the table explains them, because one character has had three
-//! meanings on that list. Names too long for 78 columns are cut and numbered, and stand in full below the tables.
+//! The change is the comparison's own estimate, as in every form; a positive sign always means "better". Marks and the
+//! flag are schedlab's own. The legend below the table explains them, because one character has had three meanings on
+//! that list. Names too long for 78 columns are cut and numbered, and listed in full below the tables.
 
 use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
 use crate::{Exporter, groups, heading, legend, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Measured, Row};
+use schedlab_compare::comparison::{Cell, ComparisonRow, Measured};
 use schedlab_record::Better;
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Lkml;
 
 /// The title of a table: machine and backend, then variant and baseline.
@@ -53,11 +52,11 @@ impl Exporter for Lkml {
     }
 }
 
-/// Longest case and load: with a longer one the tab behind it leads beyond [`crate::text::WIDTH`] columns.
+/// The longest case and load: after longer ones the tab goes beyond [`crate::text::WIDTH`] columns.
 const CASE: usize = 23;
 const LOAD: usize = 15;
 
-/// Names that were cut; their numbers in the text count from 1.
+/// Names that were cut, numbered from 1 in the text.
 #[derive(Default)]
 struct Cut(Vec<String>);
 
@@ -77,7 +76,7 @@ impl Cut {
     }
 }
 
-fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) -> Title {
+fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &ComparisonRow) -> Title {
     let (machine, how) = (heading::place(c, group), cell.how());
     let place = format!(
         "{machine}, {how} {}, {} each",
@@ -87,7 +86,7 @@ fn title(c: &Comparison, group: &[Cell], [base, cell]: [&Cell; 2], row: &Row) ->
     (place, format!("{} against {}{}", cell.variant, row.baseline, c.baseline_is.words()))
 }
 
-fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
+fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &ComparisonRow, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
     // One workload is the subject of the whole mail; several need names, as schedtests' cases have.
     let metric = short(&row.metric, &cell.workload);
@@ -107,12 +106,12 @@ fn line(c: &Comparison, base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> O
     ))
 }
 
-/// The change in percent, positive when it is for the better; `None` when the baseline is 0.
-fn gain(row: &Row, better: Better) -> Option<f64> {
+/// The change in percent, positive if it is for the better; `None` if the baseline is 0.
+fn gain(row: &ComparisonRow, better: Better) -> Option<f64> {
     row.change_pct.map(|up| if better == Better::Lower { 0.0 - up } else { up })
 }
 
-/// The legend of the columns; the marks mean the same as in all text forms.
+/// The legend of the columns. Marks mean the same as in all text forms.
 fn columns(c: &Comparison) -> String {
     let new =
         if c.comparisons.iter().any(|r| r.change_pct.is_none()) { "; new: the baseline is 0" } else { "" };

@@ -5,10 +5,9 @@ use crate::uncertainty::summary;
 use crate::{Exporter, groups, legend, row, short};
 use schedlab_base::printable;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Markdown;
 
 impl Exporter for Markdown {
@@ -38,15 +37,15 @@ impl Exporter for Markdown {
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &CellStat) -> String {
     let (mean, std) = match stat {
-        Stat::Measured(m) => {
+        CellStat::Measured(m) => {
             (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
         }
-        Stat::Missing { missing } => (format!("- ({missing})"), String::new()),
+        CellStat::Missing { missing } => (format!("- ({missing})"), String::new()),
     };
     let r = row(c, cell, metric);
-    let mean = mean + r.map_or("", Row::flag);
+    let mean = mean + r.map_or("", ComparisonRow::flag);
     let fields = [
         cell.machine.clone(),
         format!("{} {}", cell.workload, cell.load),
@@ -66,13 +65,13 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
     format!("| {} |", fields.map(|f| plain(&f)).join(" | "))
 }
 
-/// A space without width, which nobody sees. Forges look for people, links and issues in the text that is left once
-/// signs are taken away, so that a sign does not hide them.
+/// An invisible space. Forges look for people, links and issues in the text that remains once markup is removed, so
+/// markup alone does not hide them.
 const NOTHING: &str = "&#8203;";
 
-/// A text as Markdown that shows it as it is. Names come from other people's files: HTML in them would be obeyed, links
-/// and images followed, people and issues mentioned, and a bar would end a field. A name such as `lb_count` needs no
-/// signs.
+/// Escapes text for Markdown, which then shows it as it is. Names come from other people's files: else HTML in them
+/// would be obeyed, links and images followed, people and issues mentioned, and a bar would end a field. A name such as
+/// `lb_count` needs no escapes.
 pub fn plain(text: &str) -> String {
     let text = printable::name(text);
     let mut out = String::with_capacity(text.len());
@@ -106,10 +105,10 @@ fn words(c: &Comparison) -> String {
     )
 }
 
-/// Whether the other cells of its group are compared with this cell, or it is alone.
+/// Whether the other cells of its group are compared with this cell, or it is the only one.
 fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     let group = c.cells.iter().filter(|other| other.same_group(cell));
-    let of_group = |r: &&Row| {
+    let of_group = |r: &&ComparisonRow| {
         (&r.backend, &r.machine, &r.workload, &r.load)
             == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
     };

@@ -1,19 +1,19 @@
-//! Text of a calibration of migration cost: the document's matrix, and the cost by working set.
+//! A calibration of migration cost as text: the matrix, and the cost by working set.
 
 use crate::text::wrap;
 use schedlab_base::CpuId;
 use schedlab_machine::migration::{Calibration, Cost, Distances, Origin, PairCost};
 use std::io::{self, Write};
 
-/// More CPUs than this make a matrix that no line holds.
+/// A matrix of more CPUs fits no line.
 const MATRIX_CPUS: usize = 64;
 /// The most pairs that are listed.
 const PAIRS: usize = 24;
 
-/// Prints it all.
+/// Writes everything.
 ///
 /// # Errors
-/// As `out`.
+/// When `out` fails.
 pub fn text(
     found: &Calibration,
     distances: &Distances,
@@ -60,7 +60,7 @@ fn figure(cost: &Cost) -> String {
     }
     let low = cost.spread_ns.0 as f64 / 1000.0;
     let high = cost.spread_ns.1 as f64 / 1000.0;
-    // Where moving does not take longer than staying, no cost is shown beside the repetitions.
+    // Where moving takes no longer than staying, no cost stands out from the repetitions.
     let median = if cost.seen { us(cost.cost_ns) } else { "none seen".to_owned() };
     format!("{median} ({low:.1} to {high:.1})")
 }
@@ -99,7 +99,7 @@ fn curve(found: &Calibration, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The rows of the table: measured sizes about a doubling apart, each with the level that holds it.
+/// The rows of the table: measured sizes that about double, each with the level that holds it.
 fn rows(found: &Calibration) -> Vec<(u64, String)> {
     let Some(first) = found.distances.first() else { return Vec::new() };
     let sizes = doublings(first.curve.points.iter().rev().map(|point| point.size));
@@ -110,7 +110,7 @@ fn rows(found: &Calibration) -> Vec<(u64, String)> {
     sizes.into_iter().map(|bytes| (bytes, fits(bytes))).collect()
 }
 
-/// Of sizes in ascending order the first, those about twice the last one chosen, and the last.
+/// Of ascending sizes: the first, each that is about twice the last one chosen, and the last.
 pub fn doublings(sizes: impl Iterator<Item = u64>) -> Vec<u64> {
     let all: Vec<u64> = sizes.collect();
     let mut chosen: Vec<u64> = Vec::new();
@@ -123,7 +123,7 @@ pub fn doublings(sizes: impl Iterator<Item = u64>) -> Vec<u64> {
     chosen
 }
 
-/// Other pairs than the first of each distance.
+/// The pairs that are not the first of their distance.
 fn pairs(all: &[PairCost], out: &mut dyn Write) -> io::Result<()> {
     if all.is_empty() {
         return Ok(());
@@ -146,7 +146,7 @@ fn surroundings(found: &Calibration, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     writeln!(
         out,
-        "largest cache: {} used, {told} told, {seen} by touching; sets up to {}, {}; huge pages {huge}; clock {}; {:.0} s",
+        "largest cache: {} used, {told} reported, {seen} by touching; sets up to {}, {}; huge pages {huge}; clock {}; {:.0} s",
         size(found.effective_cache),
         size(found.largest),
         found.pattern.name(),

@@ -1,15 +1,14 @@
-//! Means in multiples of the baseline's, as postings print them: the baseline is 1, each mean stands with its standard
-//! deviation, and a published figure in multiples of its own baseline.
+//! Means in multiples of the baseline's, as in postings: the baseline is 1, each mean has its standard deviation, and a
+//! published figure is a multiple of its own baseline.
 //!
-//! The ratio is that of the plain means. The verdict is the comparison's own.
+//! The ratio is between plain means. The verdict is the comparison's.
 
 use crate::text::{WIDTH, warnings};
 use crate::{Exporter, groups, heading, published, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::comparison::{Cell, CellStat};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Normal;
 
 impl Exporter for Normal {
@@ -37,10 +36,10 @@ impl Exporter for Normal {
     }
 }
 
-/// The cell that the others of a group are compared with.
+/// The cell that the other cells of a group are compared with.
 fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     let first = group.first()?;
-    let of_group = |r: &&schedlab_compare::comparison::Row| {
+    let of_group = |r: &&schedlab_compare::comparison::ComparisonRow| {
         (&r.backend, &r.machine, &r.workload, &r.load)
             == (&first.backend, &first.machine, &first.workload, &first.load)
     };
@@ -48,17 +47,17 @@ fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
     group.iter().find(|cell| name.is_none_or(|n| *n == cell.variant))
 }
 
-/// A mean that others can be a multiple of.
+/// A mean that can be a divisor.
 fn mean(cell: &Cell, metric: &str) -> Option<f64> {
     match cell.metrics.get(metric)? {
-        Stat::Measured(m) => (m.mean > 0.0).then_some(m.mean),
-        Stat::Missing { .. } => None,
+        CellStat::Measured(m) => (m.mean > 0.0).then_some(m.mean),
+        CellStat::Missing { .. } => None,
     }
 }
 
 fn line(c: &Comparison, (base, cell): (&Cell, &Cell), metric: &str, out: &mut dyn Write) -> io::Result<()> {
     let (ratio, std) = match cell.metrics.get(metric) {
-        Some(Stat::Measured(m)) => {
+        Some(CellStat::Measured(m)) => {
             let ratio = mean(base, metric).map_or_else(|| "-".to_owned(), |b| format!("{:.3}", m.mean / b));
             (ratio, m.std_pct.map_or_else(String::new, |s| format!("({s:.1}%)")))
         }

@@ -29,7 +29,7 @@ pub fn duration(ns: f64) -> String {
     if scale == 1.0 && v == v.trunc() { format!("{v:.0}ns") } else { format!("{}{unit}", three(v / scale)) }
 }
 
-/// A plain number: a whole number without decimals, a long one in thousands or millions.
+/// A plain number: whole numbers have no decimals, long ones are in thousands or millions.
 pub fn count(v: f64) -> String {
     let size = v.abs();
     match () {
@@ -55,7 +55,7 @@ pub fn signed(v: f64) -> String {
     }
 }
 
-/// From this change on a factor is printed, which is easier to read than the percentage.
+/// From this change on a factor is printed, which reads better than the percentage.
 pub const FACTOR_FROM_PCT: f64 = 900.0;
 
 /// A change in at most six characters: "+0.4%", "-37%", "-99.6%", "x23.8"; "0.0%" has no sign.
@@ -91,7 +91,7 @@ pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()
 }
 
-/// From here on a number is written with its power of ten, so that a value such as 1e308 does not widen a table.
+/// From here on numbers are written with a power of ten, so that a value such as 1e308 does not widen a table.
 const POWERS_FROM: f64 = 1e7;
 
 /// Three significant digits of a number below 1000; larger ones whole, the largest as "1.00e299".

@@ -1,4 +1,4 @@
-//! Predicted changes as text and Markdown: the real change of each row that moved, beside the simulated one.
+//! Predicted changes as text and Markdown: the real change of each row that moved, and the simulated one.
 
 use crate::markdown::plain;
 use crate::number::{FACTOR_FROM_PCT, change, signed};
@@ -6,10 +6,7 @@ use crate::text::{WIDTH, wrap};
 use schedlab_compare::predicted::{Predicted, Predictions, TOLERANCE_PCT};
 use std::io::{self, Write};
 
-/// The simulator's predictions beside the real changes, as plain text.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the simulator's predictions and the real changes as plain text.
 pub fn text(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     let all = &of.rows;
     if all.is_empty() && of.unknown == 0 {
@@ -32,10 +29,7 @@ pub fn text(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  (real, its 95% interval, simulated; off: does not agree)")
 }
 
-/// The same as a Markdown table; nothing without rows.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the same as a Markdown table; nothing if there are no rows.
 pub fn markdown(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     if of.rows.is_empty() && of.unknown == 0 {
         return Ok(());
@@ -70,7 +64,7 @@ fn summary(of: &Predictions) -> String {
     )
 }
 
-/// An interval of changes: "-12.0 to +3.4%"; of large ones: "x11.5 to x13.0".
+/// An interval of changes: "-12.0 to +3.4%"; large ones: "x11.5 to x13.0".
 pub(crate) fn interval([low, high]: [f64; 2]) -> String {
     if low >= FACTOR_FROM_PCT {
         return format!("{} to {}", change(low), change(high));

@@ -2,14 +2,11 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_compare::shares::{Row, Shares};
+use schedlab_compare::cpu_profile::{ShareRow, Shares};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the shares: the first `top` functions and objects, and all functions that were asked for by name.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the shares: the first `top` functions and objects, and all functions asked for by name.
 pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("", &head(s)))?;
     writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  function", "total", "95%", "self", "95%")?;
@@ -39,10 +36,7 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     s.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
 }
 
-/// Writes call chains as tools for flame graphs read them: `comm;frame;frame COUNT`, outermost frame first.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes call chains for flame graphs: `comm;frame;frame COUNT`, outermost frame first.
 pub fn folded(stacks: &BTreeMap<String, u64>, out: &mut dyn Write) -> io::Result<()> {
     stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
 }
@@ -66,7 +60,7 @@ fn head(s: &Shares) -> String {
     )
 }
 
-fn line(row: &Row, out: &mut dyn Write) -> io::Result<()> {
+fn line(row: &ShareRow, out: &mut dyn Write) -> io::Result<()> {
     let here = row.here.as_ref().map_or_else(String::new, |h| format!(" (here {h})"));
     let name = format!("{}{here}", row.name);
     let (total, own) = (pct(row.total_pct), pct(row.self_pct));
@@ -86,10 +80,10 @@ fn interval(ends: Option<[f64; 2]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_compare::shares::PROFILE_SCHEMA;
+    use schedlab_compare::cpu_profile::PROFILE_SCHEMA;
 
-    fn row(name: &str, total: f64, own: f64) -> Row {
-        Row {
+    fn row(name: &str, total: f64, own: f64) -> ShareRow {
+        ShareRow {
             name: name.into(),
             here: name.starts_with("newidle").then(|| "sched_balance_newidle".into()),
             total: 1,

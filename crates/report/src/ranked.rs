@@ -1,16 +1,14 @@
-//! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the
-//! same are counted.
+//! A comparison by verdict, losses first: one line for each change, with its interval. Unchanged metrics are counted.
 //!
-//! Within a kind of verdict, own results of workloads stand first, marked [`OWN`], and then the larger change. Sizes of
-//! rises and falls are compared as ratios, so that twice and half are equal; a row without a percentage (its baseline
-//! is 0) is the largest.
+//! Within a verdict, workloads' own results come first, marked `>`, then larger changes. Rises and falls are
+//! compared as ratios, so that twice and half are equal. A row without a percentage (its baseline is 0) is the largest.
 
 use crate::number::{change, signed, three};
 use crate::text::{WIDTH, warnings, width, wrap};
 use crate::{Exporter, legend, short};
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,10 +16,9 @@ use std::io::{self, Write};
 /// The mark of a workload's own result.
 const OWN: char = '>';
 
-/// The exporter.
 pub struct Ranked;
 
-/// The verdicts in the order of the text, each with its heading.
+/// The verdicts in the text's order, each with its heading.
 const KINDS: &[(Verdict, &str)] = &[
     (Verdict::Worse, "Losses"),
     (Verdict::Better, "Gains"),
@@ -36,10 +33,7 @@ impl Exporter for Ranked {
 }
 
 impl Ranked {
-    /// As the exporter does it, without the rows about which the data cannot tell: these are counted.
-    ///
-    /// # Errors
-    /// When the writer fails.
+    /// Writes the same, but only counts the rows about which the data can't tell.
     pub fn brief(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         export(c, &KINDS[..KINDS.len() - 1], out)
     }
@@ -53,9 +47,9 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
         return warnings(c, out);
     }
     for (variant, baseline) in variants {
-        let rows: Vec<&Row> =
+        let rows: Vec<&ComparisonRow> =
             c.comparisons.iter().filter(|r| r.variant == variant && r.baseline == baseline).collect();
-        one(c, &rows, kinds, out)?;
+        section(c, &rows, kinds, out)?;
     }
     warnings(c, out)?;
     let flag = legend::flag(c);
@@ -74,11 +68,12 @@ fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io:
     )
 }
 
-/// The meaning of [`OWN`], behind a space; empty where no row has it.
+/// The meaning of [`OWN`], after a space; empty if no row has it.
 fn own_words(c: &Comparison) -> String {
-    match c.comparisons.iter().any(|r| r.own) {
-        true => format!(" {OWN} the workload's own result."),
-        false => String::new(),
+    if c.comparisons.iter().any(|r| r.own) {
+        format!(" {OWN} the workload's own result.")
+    } else {
+        String::new()
     }
 }
 
@@ -92,15 +87,22 @@ pub(crate) fn runs_in_words(c: &Comparison, variant: &str) -> String {
 }
 
 /// The rows of one variant.
-fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io::Result<()> {
+fn section(
+    c: &Comparison,
+    rows: &[&ComparisonRow],
+    kinds: &[(Verdict, &str)],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let Some(first) = rows.first() else { return Ok(()) };
-    let many = |one: fn(&Row) -> String| rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1;
+    let many = |one: fn(&ComparisonRow) -> String| {
+        rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1
+    };
     let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
     let runs = runs_in_words(c, &first.variant);
     let place = if machines { String::new() } else { format!(" on {}", first.machine) };
     let title = format!("{} against {}{place}, {runs} each", first.variant, first.baseline);
     write!(out, "{}", wrap("", &title))?;
-    let load = |r: &Row| load_words(r, machines, backends);
+    let load = |r: &ComparisonRow| load_words(r, machines, backends);
     for (verdict, heading) in kinds {
         let of = largest_first(rows.to_vec(), *verdict);
         if of.is_empty() && *verdict != Verdict::Worse {
@@ -123,26 +125,23 @@ fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn W
     writeln!(out, "\nUnchanged: {same} of {all}\n")
 }
 
-/// The rows of a verdict, the largest change first; rows of one size keep their order.
-pub(crate) fn largest_first(mut rows: Vec<&Row>, verdict: Verdict) -> Vec<&Row> {
+/// The rows of a verdict, largest change first; equal rows keep their order.
+pub(crate) fn largest_first(mut rows: Vec<&ComparisonRow>, verdict: Verdict) -> Vec<&ComparisonRow> {
     rows.retain(|r| r.verdict == verdict);
     rows.sort_by(|a, b| b.own.cmp(&a.own).then(size(b).total_cmp(&size(a))));
     rows
 }
 
-/// A row's load, with its machine and backend where there are several.
-fn load_words(r: &Row, machines: bool, backends: bool) -> String {
+/// A row's load, with its machine and backend if there are several.
+fn load_words(r: &ComparisonRow, machines: bool, backends: bool) -> String {
     let on = if machines { format!(" on {}", r.machine) } else { String::new() };
     let by = if backends { format!(" ({})", r.backend) } else { String::new() };
     format!("{} {}{on}{by}", r.workload, r.load)
 }
 
-/// Every row about which the data cannot tell, with its interval and the change that would have shown.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes every row about which the data can't tell, with its interval and the change that would have shown.
 pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let all: Vec<&Row> = c.comparisons.iter().collect();
+    let all: Vec<&ComparisonRow> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
     let rows = largest_first(all, Verdict::Unclear);
     if rows.is_empty() {
@@ -165,37 +164,34 @@ pub(crate) fn undecided(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}", wrap("", words))
 }
 
-/// Every row that did not change.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes every unchanged row.
 pub(crate) fn unchanged(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let all: Vec<&Row> = c.comparisons.iter().collect();
+    let all: Vec<&ComparisonRow> = c.comparisons.iter().collect();
     let machines = all.iter().any(|r| r.machine != all[0].machine);
     let rows = largest_first(all, Verdict::Same);
     writeln!(out, "\nUnchanged: {} of {}\n", rows.len(), counted(c.comparisons.len(), "row"))?;
     rows.iter().try_for_each(|r| line(&load_words(r, machines, false), r, out))
 }
 
-/// The size of a change as the logarithm of its ratio.
-fn size(r: &Row) -> f64 {
+/// The size of a change, as the logarithm of its ratio.
+fn size(r: &ComparisonRow) -> f64 {
     let Some(pct) = r.change_pct else { return f64::INFINITY };
     let ratio = 1.0 + pct / 100.0;
     if ratio > 0.0 { ratio.ln().abs() } else { f64::INFINITY }
 }
 
 /// A row with its change.
-fn line(load: &str, r: &Row, out: &mut dyn Write) -> io::Result<()> {
+fn line(load: &str, r: &ComparisonRow, out: &mut dyn Write) -> io::Result<()> {
     let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
     columns(load, r, &format!("{change:>7}{:1} {}", r.flag(), interval(r)), out)
 }
 
-fn interval(r: &Row) -> String {
+fn interval(r: &ComparisonRow) -> String {
     r.ci95_pct.map_or_else(|| "-".to_owned(), |[a, b]| format!("{} to {}%", signed(a), signed(b)))
 }
 
-/// A row's load, metric and figures; a long load takes a line of its own.
-fn columns(load: &str, r: &Row, figures: &str, out: &mut dyn Write) -> io::Result<()> {
+/// A row's load, metric and figures; a long load gets a line of its own.
+fn columns(load: &str, r: &ComparisonRow, figures: &str, out: &mut dyn Write) -> io::Result<()> {
     const LOAD: usize = 26;
     const METRIC: usize = 22;
     let mark = if r.own { OWN } else { ' ' };
@@ -210,7 +206,7 @@ fn columns(load: &str, r: &Row, figures: &str, out: &mut dyn Write) -> io::Resul
 mod tests {
     use super::*;
 
-    fn row(change_pct: Option<f64>) -> Row {
+    fn row(change_pct: Option<f64>) -> ComparisonRow {
         let text = serde_json::json!({
             "backend": "sim", "machine": "m", "workload": "w", "load": "l", "metric": "x", "baseline": "a",
             "variant": "b", "change_pct": change_pct, "ci95_pct": null, "p": 1.0, "verdict": "worse",

@@ -1,16 +1,12 @@
-//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient beside what was
-//! published.
+//! Judged public reports as text and Markdown: each report's verdict, and each claim's quotient with the published one.
 
 use crate::markdown::plain;
 use crate::text::wrap;
 use schedlab_base::counted;
-use schedlab_compare::reports::{JudgedClaim, JudgedReport, Verdict};
+use schedlab_compare::reports::{ClaimVerdict, JudgedClaim, JudgedReport};
 use std::io::{self, Write};
 
-/// The reports as plain text.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the reports as plain text.
 pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     for report in all {
         write!(
@@ -32,10 +28,7 @@ pub fn text(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\n{}\n", wrap("", &summary(all)))
 }
 
-/// The same as a Markdown table.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the same as a Markdown table.
 pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", summary(all))?;
     writeln!(out, "| report | said | source | claim | ours | verdict |")?;
@@ -57,7 +50,7 @@ pub fn markdown(all: &[JudgedReport], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The runs' quotient with its interval, and the published one or our bound.
+/// The runs' quotient with its interval, and the published quotient or our bound.
 fn figures(claim: &JudgedClaim) -> String {
     let wanted = match claim.published {
         Some([from, to]) if from == to => format!("published {}", number(from)),
@@ -81,7 +74,7 @@ fn number(x: f64) -> String {
     }
 }
 
-/// How many reports came out how.
+/// How many reports have which verdict.
 fn summary(all: &[JudgedReport]) -> String {
     let of = |verdict, sized: Option<bool>| {
         all.iter().filter(|r| r.verdict == verdict && sized.is_none_or(|s| r.has_size() == s)).count()
@@ -90,10 +83,10 @@ fn summary(all: &[JudgedReport]) -> String {
         "Of {}, the simulator reproduces {} with the size that was published and {} of which no size was published; {} in \
          direction; {} not; of {} the runs can't tell.",
         counted(all.len(), "report"),
-        of(Verdict::Reproduced, Some(true)),
-        of(Verdict::Reproduced, Some(false)),
-        of(Verdict::Direction, None),
-        of(Verdict::Not, None),
-        of(Verdict::Unclear, None)
+        of(ClaimVerdict::Reproduced, Some(true)),
+        of(ClaimVerdict::Reproduced, Some(false)),
+        of(ClaimVerdict::Direction, None),
+        of(ClaimVerdict::Not, None),
+        of(ClaimVerdict::Unclear, None)
     )
 }

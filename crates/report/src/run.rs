@@ -1,7 +1,7 @@
-//! One run by itself: its metrics, as text for people and as JSON.
+//! One run: its metrics, as text for people and as JSON.
 //!
-//! The text shows the workload's own series first, then the analyser's, then the main counters. The JSON has every
-//! metric of the record. Times are nanoseconds in JSON.
+//! The text has the workload's own series first, then the analyser's, then the main counters. The JSON has every metric
+//! of the record; its times are nanoseconds.
 
 use crate::number;
 use crate::text::wrap;
@@ -20,7 +20,7 @@ pub const RUN_SCHEMA: &str = "schedlab/run/1";
 const SHOWN: &[&str] = &["p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9", "max"];
 /// The analyser's series that are shown.
 const SEEN: &[&str] = &["wakeup_delay"];
-/// Counters that are shown, if they were measured.
+/// Counters that are shown if they were measured.
 const COUNTERS: &[&str] =
     &["work", "cpu_time", "run_delay.total", "switches.voluntary", "switches.involuntary", "migrations"];
 
@@ -35,14 +35,13 @@ pub struct Measured {
     pub value: Value,
 }
 
-/// A run, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
     /// [`RUN_SCHEMA`].
     pub schema: &'static str,
     /// The simulator's model.
     pub model: u32,
-    /// Where it was made.
+    /// The backend that made it.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
@@ -56,7 +55,6 @@ pub struct Run {
     pub load: String,
     /// Parameters of the workload; times in ns.
     pub params: serde_json::Value,
-    /// Seed.
     pub seed: u64,
     /// How closely a live run was watched: "accounts", "stays", "counters" or "events".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +63,7 @@ pub struct Run {
     pub duration_ns: u64,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Measured>,
-    /// Series that programs measured interval by interval, in the order of time; times and values as in the record.
+    /// Series that programs measured by interval, in order of time; times and values as in the record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
     /// Warnings for the reader.
@@ -73,7 +71,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run of a record.
     pub fn of(record: &Record) -> Run {
         let series = record
             .found
@@ -104,9 +101,6 @@ impl Run {
     }
 
     /// Writes the run as text of at most 78 columns.
-    ///
-    /// # Errors
-    /// When the writer fails.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         self.head(out)?;
         for series in self.series() {
@@ -143,24 +137,24 @@ impl Run {
         if list.is_empty() { Ok(()) } else { write!(out, "{}", wrap("  ", &list.join(" "))) }
     }
 
-    /// The series that are shown: the workload's own, and those the analyser saw.
+    /// The series that are shown: the workload's own, and the analyser's.
     fn series(&self) -> Vec<String> {
         let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
         let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
         let named = |s: &str| s.strip_prefix(&self.workload).is_some_and(|s| s.starts_with('.'));
-        // The program slice has the name of a family of the analyser's, so it records under another name.
+        // The program slice records under another name, because an analyser's family of series is called slice.
         let shared = program == "slice";
         let own = bases.filter(|s| {
             if shared { of_program(s) } else { s.split('.').next() == Some(program) || named(s) }
         });
-        // A percentile that a command itself printed is a figure, not a series.
+        // A percentile that a command printed is a figure, not a series.
         let own = own.filter(|s| self.metrics.contains_key(&format!("{s}.count"))).map(str::to_owned);
         let family = shared.then_some(&program);
         let seen = family.into_iter().chain(SEEN).filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
         own.chain(seen.map(|s| (*s).to_owned())).collect()
     }
 
-    /// The figures in a command's output, and those measured of it.
+    /// The figures in a command's output, and those measured of the command.
     fn figures(&self, out: &mut dyn Write) -> io::Result<()> {
         let series = self.series();
         let of_series =
@@ -205,7 +199,7 @@ impl Run {
     }
 }
 
-/// A metric of a record; `None` for a counter that is no metric.
+/// A metric of a record; `None` for a counter that is not a metric.
 fn measured(record: &Record, name: &str) -> Option<Measured> {
     if let Some(f) = record.found.figures.get(name) {
         return Some(Measured { unit: f.unit.clone(), better: f.better, value: Value::Number(f.value) });

@@ -1,46 +1,64 @@
 //! Stored cells as a table of at most 78 columns, as `schedlab runs` lists them.
 //!
-//! A value that all cells share is printed once, above the table. Names that are too long for the rest of the
-//! line are shortened, the longest first, and have a `..`; two different names never become the same text.
-//! Where that is not enough, columns go, the least telling first, and at last names take several lines.
-//! `--json` and `runs show` have everything.
+//! A value that all cells share is printed once, above the table. Names that are too long for the line are shortened
+//! with a `..`, the longest first; two different names never become the same text. If that is not enough, columns are
+//! left out, the least useful first, and at last names take several lines. `--json` and `runs show` have everything.
 //!
-//! Below neighbours of the same names stands what they differ in.
+//! Below neighbours with the same names are the figures in which they differ.
 
 use crate::text::{WIDTH, stack, width, wrap};
 use schedlab_compare::runs::{CUT, ListedCell, alike, digits, seeds};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Names are not shortened to fewer characters than this.
+/// Names are not shortened below this many characters.
 const LEAST: usize = 6;
 const GAP: usize = 2;
-/// Columns that go where room is short, the first of them first.
+/// The head of the column with the backends.
+const BACKEND: &str = "on";
+/// Columns that are left out for want of space, in this order.
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
-/// Figures in which neighbours differ are named up to this many.
+/// How many figures in which neighbours differ are named.
 const MOST_NAMED: usize = 4;
 /// A figure with longer values is listed by name only.
 const LONGEST_VALUE: usize = 30;
 
-/// A column: its head, its texts, its side, and whether it holds names, which may be shortened.
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ColumnKind {
+    /// Names, which may be shortened.
+    Names,
+    /// Other texts.
+    Texts,
+    /// Numbers, on the right.
+    Numbers,
+}
+
+/// A column: its head and its texts.
 struct Column {
     head: &'static str,
+    kind: ColumnKind,
     cells: Vec<String>,
-    right: bool,
-    name: bool,
     /// The most characters that a text takes.
     most: usize,
 }
 
 impl Column {
-    fn new(head: &'static str, cells: Vec<String>, right: bool, name: bool) -> Column {
+    fn new(kind: ColumnKind, head: &'static str, cells: Vec<String>) -> Column {
         let longest = cells.iter().map(|c| width(c)).max().unwrap_or(0);
-        Column { head, most: longest.max(head.len()), cells, right, name }
+        Column { head, kind, most: longest.max(head.len()), cells }
+    }
+    fn has_names(&self) -> bool {
+        self.kind == ColumnKind::Names
+    }
+    /// Whether it may be left out if all cells have the same.
+    fn may_be_common(&self) -> bool {
+        self.has_names() || self.head == BACKEND
     }
     fn least(&self) -> usize {
         LEAST.max(self.head.len())
     }
-    /// The texts in so many characters; `None` when two different ones would look the same.
+    /// The texts in at most `most` characters; `None` if two different ones would look the same.
     fn shortened(&self, most: usize) -> Option<Vec<String>> {
         [at_end, in_middle].into_iter().find_map(|cut| {
             let short: Vec<String> = self.cells.iter().map(|c| cut(c, most)).collect();
@@ -73,9 +91,6 @@ fn in_middle(text: &str, most: usize) -> String {
 }
 
 /// Writes the list.
-///
-/// # Errors
-/// When the writer fails.
 pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     if cells.is_empty() {
         return writeln!(out, "no runs are stored there");
@@ -88,9 +103,9 @@ pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     }
     let gone = fit(&mut columns);
     let line = |of: &dyn Fn(&Column) -> String| {
-        let words = columns.iter().map(|c| match c.right {
-            true => format!("{:>w$}", of(c), w = c.most),
-            false => format!("{:<w$}", of(c), w = c.most),
+        let words = columns.iter().map(|c| match c.kind {
+            ColumnKind::Numbers => format!("{:>w$}", of(c), w = c.most),
+            ColumnKind::Names | ColumnKind::Texts => format!("{:<w$}", of(c), w = c.most),
         });
         words.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
@@ -121,9 +136,10 @@ fn differences(group: &[ListedCell]) -> String {
     let one = |key: &String| {
         let values: Vec<&str> =
             group.iter().map(|c| c.differs.get(key).map_or("-", String::as_str)).collect();
-        match values.iter().all(|v| width(v) <= LONGEST_VALUE) {
-            true => format!("{key} {}", values.join(" / ")),
-            false => key.clone(),
+        if values.iter().all(|v| width(v) <= LONGEST_VALUE) {
+            format!("{key} {}", values.join(" / "))
+        } else {
+            key.clone()
         }
     };
     let mut all: Vec<String> = first.differs.keys().take(MOST_NAMED).map(one).collect();
@@ -136,13 +152,14 @@ fn differences(group: &[ListedCell]) -> String {
 fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let digits = digits(cells);
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
-    let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), false, true);
-    let word = |of: fn(&schedlab_compare::runs::Of) -> &str| {
+    let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Names, head, all(of));
+    let word = |of: fn(&schedlab_compare::runs::CellSubject) -> &str| {
         move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
-    let plain = |head, right, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), right, false);
+    let text = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Texts, head, all(of));
+    let number = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(ColumnKind::Numbers, head, all(of));
     vec![
-        plain("cell", false, &|c| c.held.name.chars().take(digits).collect::<String>() + mark(c)),
+        text("cell", &|c| c.held.name.chars().take(digits).collect::<String>() + mark(c)),
         name("experiment", &|c| {
             if c.experiments.is_empty() { "-".to_owned() } else { c.experiments.join("+") }
         }),
@@ -150,15 +167,15 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
         name("load", &word(|o| &o.load)),
         name("variant", &word(|o| &o.variant)),
         name("machine", &word(|o| &o.machine)),
-        plain("on", false, &word(|o| o.backend.name())),
+        text(BACKEND, &word(|o| o.backend.name())),
         name("kernel", &word(|o| &o.kernel)),
-        plain("runs", true, &|c| c.seeds.len().to_string()),
-        plain("when (UTC)", false, &|c| c.made.clone()),
-        plain("size", true, &|c| size(c.size_bytes)),
+        number("runs", &|c| c.seeds.len().to_string()),
+        text("when (UTC)", &|c| c.made.clone()),
+        number("size", &|c| size(c.size_bytes)),
     ]
 }
 
-/// Behind a cell's digits: `!` where its record can't be read, `-` where this version would not find its runs.
+/// The mark after a cell's digits: `!` if its record can't be read, `-` if this version would not find its runs.
 fn mark(c: &ListedCell) -> &'static str {
     match (&c.error, &c.outdated) {
         (Some(_), _) => "!",
@@ -167,30 +184,27 @@ fn mark(c: &ListedCell) -> &'static str {
     }
 }
 
-/// Takes out the columns of names that are the same for all cells, and returns those names.
+/// Removes the columns of names that all cells share, and returns those names.
 fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     let mut common = Vec::new();
     let same = |c: &Column| c.cells.windows(2).all(|w| w[0] == w[1]);
-    for c in columns.iter().filter(|c| (c.name || c.head == "on") && same(c)) {
+    for c in columns.iter().filter(|c| c.may_be_common() && same(c)) {
         if c.cells[0] != "-" && c.cells[0] != "?" {
             common.push(format!("{} {}", c.head, c.cells[0]));
         }
     }
-    columns.retain(|c| !((c.name || c.head == "on") && same(c)));
+    columns.retain(|c| !(c.may_be_common() && same(c)));
     common
 }
 
-/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns
-/// the heads of the columns that are left out.
+/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns the heads
+/// of the left-out columns.
 fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     let mut gone = Vec::new();
     let mut going = GOING.iter();
     loop {
         if let Some(short) = shortened(columns) {
-            columns
-                .iter_mut()
-                .zip(short)
-                .for_each(|(c, cells)| *c = Column::new(c.head, cells, c.right, c.name));
+            columns.iter_mut().zip(short).for_each(|(c, cells)| *c = Column::new(c.kind, c.head, cells));
             return gone;
         }
         let Some(head) = going.next() else { break };
@@ -200,24 +214,24 @@ fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
         }
     }
     while total(columns.iter().map(|c| c.most)) > WIDTH {
-        let wide = columns.iter_mut().filter(|c| c.name && c.most > c.least()).max_by_key(|c| c.most);
+        let wide = columns.iter_mut().filter(|c| c.has_names() && c.most > c.least()).max_by_key(|c| c.most);
         let Some(wide) = wide else { break };
         wide.most -= 1;
     }
     gone
 }
 
-/// The columns a line takes.
+/// The width of a line.
 fn total(widths: impl ExactSizeIterator<Item = usize>) -> usize {
     GAP * widths.len().saturating_sub(1) + widths.sum::<usize>()
 }
 
-/// The texts of all columns, the longest names shortened until a line fits; `None` when that can't be done.
+/// The texts of all columns, with the longest names shortened until a line fits; `None` if that is impossible.
 fn shortened(columns: &[Column]) -> Option<Vec<Vec<String>>> {
     let mut short: Vec<(usize, Vec<String>)> = columns.iter().map(|c| (c.most, c.cells.clone())).collect();
     let mut stuck = vec![false; columns.len()];
     while total(short.iter().map(|(most, _)| *most)) > WIDTH {
-        let may = |i: &usize| columns[*i].name && !stuck[*i] && short[*i].0 > columns[*i].least();
+        let may = |i: &usize| columns[*i].has_names() && !stuck[*i] && short[*i].0 > columns[*i].least();
         let at = (0..columns.len()).filter(may).max_by_key(|i| short[*i].0)?;
         match columns[at].shortened(short[at].0 - 1) {
             Some(cells) => short[at] = (short[at].0 - 1, cells),
@@ -264,8 +278,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim
-/// v4.5, seeds 1-10".
+/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds
+/// 1-10".
 pub fn title(c: &ListedCell, of: &[u64]) -> String {
     let what = match &c.of {
         Some(o) => {
@@ -284,15 +298,15 @@ pub fn title(c: &ListedCell, of: &[u64]) -> String {
 mod tests {
     use super::*;
     use schedlab_base::Backend;
-    use schedlab_compare::runs::Of;
-    use schedlab_record::holdings::HeldCell;
+    use schedlab_compare::runs::CellSubject;
+    use schedlab_record::store_listing::HeldCell;
 
     fn cell(name: &str, load: &str, variant: &str, kernel: &str) -> ListedCell {
         let word = |w: &str| w.to_owned();
         ListedCell {
             folder: format!("runs/{name}"),
             experiments: vec![word("idle-sibling")],
-            of: Some(Of {
+            of: Some(CellSubject {
                 workload: word("schbench"),
                 load: word(load),
                 variant: word(variant),

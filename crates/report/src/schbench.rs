@@ -1,6 +1,6 @@
-//! The text that schbench prints today (2023 and later): blocks of percentiles with the samples behind each.
+//! The text that schbench prints today (2023 and later): blocks of percentiles, each with its samples.
 //!
-//! schbench-modern has the original's three blocks and its average. The workload schbench is the program of 2016, which
+//! schbench-modern has the original's three blocks and its average. The workload schbench is the program of 2016: it
 //! has wakeup latencies and no requests. Blocks without figures are left out; [`left_out`] names them for the caller.
 
 use crate::usec::Usec;
@@ -12,11 +12,11 @@ use schedlab_record::Record;
 struct Block {
     title: &'static str,
     unit: &'static str,
-    /// Its name when it is left out.
+    /// Its name in [`left_out`].
     name: &'static str,
     /// The series that may have its figures, one for each program.
     series: &'static [&'static str],
-    /// A printed unit in units of the series: ns in a microsecond, or 1.
+    /// How many units of the series a printed unit is: ns in a microsecond, or 1.
     scale: u64,
     /// Percentiles in thousandths of a percent; those below `printed_from` are counted and not printed.
     percentiles: &'static [u64],
@@ -60,7 +60,7 @@ const BLOCKS: &[Block] = &[
     },
 ];
 
-/// The metric behind "average rps".
+/// The metric printed as "average rps".
 const AVERAGE: &str = "schbench-modern.average_rps";
 
 /// Whether runs of a workload can be printed in this layout.
@@ -75,11 +75,11 @@ pub fn left_out(record: &Record) -> Vec<&'static str> {
     blocks.chain(average).chain(["sched delay"]).collect()
 }
 
-/// A run in today's layout. The samples of a percentile are those above the previous percentile of the original's
-/// internal list.
+/// A run in today's layout. A percentile's samples are those above the previous percentile of the original's internal
+/// list.
 ///
 /// # Errors
-/// When the run was not of schbench.
+/// When the run is not of schbench.
 pub fn text(record: &Record) -> Result<String> {
     let blocks: Vec<String> = BLOCKS
         .iter()

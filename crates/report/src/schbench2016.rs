@@ -1,7 +1,7 @@
 //! The text that schbench printed in 2016 (D000): percentiles of wakeup latency in whole microseconds.
 //!
-//! The original starts its minimum at zero and only lowers it, so that it always prints `min=0`. This form prints the
-//! same, because parsers of the time expect it. `Over` counts samples above 50 ms.
+//! The original's minimum begins at zero and is only lowered, so it always prints `min=0`. So does this form: parsers
+//! of the time expect it. `Over` counts samples above 50 ms.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
@@ -21,7 +21,7 @@ pub fn prints(workload: &str) -> bool {
 /// A run in the layout of 2016.
 ///
 /// # Errors
-/// When the run was not of schbench.
+/// When the run is not of schbench.
 pub fn text(record: &Record) -> Result<String> {
     let u = Usec::of(record)?;
     let mut out = "Latency percentiles (usec)\n".to_owned();

@@ -1,12 +1,12 @@
 //! Counters of /proc/schedstat for people and programs: a table, the lines of D001, JSON.
 //!
-//! Where the layout splits `lb_imbalance` by kind, the sum is shown, so that the name means the same everywhere.
+//! If the layout splits `lb_imbalance` by kind, the sum is shown: the name means the same everywhere.
 
 use crate::number;
 use schedlab_base::Warning;
 use schedlab_record::schedstat::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DERIVED, DOMAIN_ROWS, Derived, DomainTotal, IdleType,
-    Layout, Row, Schedstat, Since, Totals,
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DERIVED, DOMAIN_ROWS, Derived, DomainTotal,
+    IdleType, Layout, Schedstat, Since, Totals,
 };
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -15,16 +15,16 @@ use std::fmt::Write;
 const NAME: usize = 24;
 const NUMBER: usize = 16;
 
-/// A choice among the counters.
+/// Which counters are shown.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Levels; empty: all.
     pub domains: Vec<usize>,
     /// Idle types; empty: all.
     pub types: Vec<IdleType>,
-    /// Also counters that are 0 (text only; JSON always has them).
+    /// Whether counters that are 0 are shown (in text; JSON always has them).
     pub all: bool,
-    /// Each CPU by itself, not their sum.
+    /// Whether each CPU is shown, and not their sum.
     pub per_cpu: bool,
 }
 
@@ -45,14 +45,14 @@ impl View {
     fn types(&self) -> Vec<IdleType> {
         IdleType::ALL.into_iter().filter(|t| self.types.is_empty() || self.types.contains(t)).collect()
     }
-    /// Whether the counters of whole CPUs, and those of whole domains, are shown. The first belong to no level and no
-    /// idle type, the second to no idle type.
+    /// Whether counters of whole CPUs, and of whole domains, are shown. CPUs' counters have no level and no idle type,
+    /// domains' no idle type.
     fn wholes(&self) -> (bool, bool) {
         (self.domains.is_empty() && self.types.is_empty(), self.types.is_empty())
     }
 }
 
-fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static Row<Balance>> {
+fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static CounterRow<Balance>> {
     BALANCE_ROWS.iter().filter(move |r| r.since == Since::Mixed || layout.has(r.since))
 }
 
@@ -70,7 +70,7 @@ pub fn table(stat: &Schedstat, view: &View) -> String {
         }
         heading(&mut out, part, stat.timestamp);
         if cpus {
-            let shown = |r: &&Row<CpuCounters>| view.all || (r.get)(&part.counters) > 0;
+            let shown = |r: &&CounterRow<CpuCounters>| view.all || (r.get)(&part.counters) > 0;
             for r in CPU_ROWS.iter().filter(shown) {
                 let value = (r.get)(&part.counters);
                 let text = if r.unit == "ns" { number::duration(value as f64) } else { value.to_string() };
@@ -148,7 +148,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
         for (level, d) in view.levels(&part) {
             let mut all = Vec::new();
             for t in view.types() {
-                let name = |r: &Row<Balance>| format!("domain{level}.{}.{}", t.kernel_name(), r.name);
+                let name = |r: &CounterRow<Balance>| format!("domain{level}.{}.{}", t.kernel_name(), r.name);
                 all.extend(balance_rows(stat.layout).map(|r| (name(r), (r.get)(&d.lb[t as usize]))));
             }
             let rows = DOMAIN_ROWS.iter().filter(|_| domains);
@@ -161,8 +161,8 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
     out
 }
 
-/// D001's name of a CPU's counter; two are named by the structure that holds them.
-fn cpu_line(row: &Row<CpuCounters>) -> String {
+/// D001's name of a CPU's counter; two are named by their structure.
+fn cpu_line(row: &CounterRow<CpuCounters>) -> String {
     match row.name {
         "run_delay" | "pcount" => format!("stats.rq_sched_info.{}", row.name),
         name => format!("stats.{name}"),
@@ -211,7 +211,7 @@ fn part_json(part: &Totals, layout: Layout, view: &View) -> Value {
     all
 }
 
-fn counters<S: 'static>(rows: impl Iterator<Item = &'static Row<S>>, of: &S) -> Map<String, Value> {
+fn counters<S: 'static>(rows: impl Iterator<Item = &'static CounterRow<S>>, of: &S) -> Map<String, Value> {
     rows.map(|r| (r.name.to_owned(), json!((r.get)(of)))).collect()
 }
 

@@ -1,10 +1,10 @@
-//! A run of the slice test, a line for each interval, as the original printed it in 2009 (D004), with exact figures
-//! behind it.
+//! A run of the slice test, a line for each interval, as the original printed it in 2009 (D004), followed by exact
+//! figures.
 //!
 //! `avg slice` is the mean over processes of whole milliseconds, with two decimals. `utime` is the mean user time of a
-//! process by ticks, us, with six decimals. Behind the bar stand the exact mean slice (CPU time over stays, `-` where
-//! no stay ended), the user time of a process per second of the clock, the interval's real length, and when it ended. A
-//! change in the middle of the run stands on a line of its own, before the interval in which it happened.
+//! process by ticks, us, with six decimals. After the bar come the exact mean slice (CPU time over stays, `-` if no
+//! stay ended), a process's user time per second of the clock, the interval's real length, and its end. A change during
+//! the run gets a line of its own, before the interval in which it happened.
 
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::{Interval, Record};
@@ -16,7 +16,7 @@ pub fn prints(workload: &str) -> bool {
     workload == "slice"
 }
 
-/// The error for a run that has no slices to print.
+/// The error for a run without slices.
 pub fn none_in(workload: &str) -> Error {
     Error::input(format!("a run of {workload} has no slices to print by interval")).help(
         "--format slice is for the workload slice, with its sampler and a runtime beyond its first interval",
@@ -26,7 +26,7 @@ pub fn none_in(workload: &str) -> Error {
 /// A run's intervals.
 ///
 /// # Errors
-/// When it has none: it was not a slice test, had no sampler, or ended before its first interval did.
+/// When it has none: it is not a slice test, had no sampler, or ended before its first interval did.
 pub fn text(record: &Record) -> Result<String> {
     let of_program = |i: &&Interval| value(i, "printed").is_some();
     let intervals: Vec<&Interval> = record.found.intervals.iter().filter(of_program).collect();

@@ -3,7 +3,7 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_compare::counted::{COUNTERS, Over, beside, metrics, over};
+use schedlab_compare::command_counters::{COUNTERS, Over, beside, metrics, over};
 use schedlab_record::Record;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,14 +12,12 @@ use std::io::{self, Write};
 /// The schema of a counted command.
 pub const STAT_SCHEMA: &str = "schedlab/stat/1";
 
-/// A counted command, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stat {
+pub struct CountedCommand {
     /// [`STAT_SCHEMA`].
     pub schema: &'static str,
     /// The command in one line; "" for none.
     pub command: String,
-    /// Whether the whole system was counted.
     pub whole_system: bool,
     /// The running kernel.
     pub kernel: String,
@@ -31,9 +29,8 @@ pub struct Stat {
     pub warnings: Vec<Warning>,
 }
 
-impl Stat {
-    /// The counters over the runs of one command.
-    pub fn of(records: &[Record], command: &str, whole_system: bool) -> Stat {
+impl CountedCommand {
+    pub fn of(records: &[Record], command: &str, whole_system: bool) -> CountedCommand {
         let mut names = metrics();
         names.extend(COUNTERS.iter().filter_map(|(name, _)| Some(beside(name)?.0)));
         let mut warnings: Vec<Warning> = Vec::new();
@@ -42,7 +39,7 @@ impl Stat {
                 warnings.push(w.clone());
             }
         }
-        Stat {
+        CountedCommand {
             schema: STAT_SCHEMA,
             command: command.to_owned(),
             whole_system,
@@ -54,9 +51,6 @@ impl Stat {
     }
 
     /// Writes it as text.
-    ///
-    /// # Errors
-    /// When the writer fails.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("", &self.head()))?;
         if self.runs > 1 {
@@ -112,7 +106,7 @@ impl Stat {
         }
     }
 
-    /// The counters that were not counted, grouped by reason.
+    /// Writes which counters were not counted, by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (name, title) in COUNTERS {
@@ -128,7 +122,7 @@ impl Stat {
     }
 }
 
-/// A whole count, or a time in milliseconds to the microsecond, so that it can be compared with other tools' output.
+/// A whole count, or a time in milliseconds to the microsecond, comparable with other tools' output.
 fn exact(mean: f64, unit: &str) -> String {
     match unit {
         "ns" => format!("{:.3} ms", mean / 1e6),
@@ -169,7 +163,7 @@ mod tests {
 
     fn text(records: &[Record]) -> String {
         let mut out = Vec::new();
-        Stat::of(records, "pipe -l 1000", false).export(&mut out).unwrap();
+        CountedCommand::of(records, "pipe -l 1000", false).export(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -204,7 +198,7 @@ not counted: cache references, cache misses, branches, branch misses: this
 
     #[test]
     fn the_json_has_values_and_reasons() {
-        let json = serde_json::to_value(Stat::of(&runs(&[20, 24]), "x", false)).unwrap();
+        let json = serde_json::to_value(CountedCommand::of(&runs(&[20, 24]), "x", false)).unwrap();
         assert_eq!(json["metrics"]["perf.page_faults"]["values"], serde_json::json!([1070.0, 1070.0]));
         assert_eq!(json["metrics"]["perf.branches"]["missing"], "this machine has no such counter");
         assert_eq!((json["schema"].as_str(), json["runs"].as_u64()), (Some(STAT_SCHEMA), Some(2)));

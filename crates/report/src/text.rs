@@ -17,7 +17,7 @@ pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A name in lines of at most `most` characters, broken behind its separators where possible.
+/// A name in lines of at most `most` characters, broken after its separators if possible.
 pub fn stack(name: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in name.split_inclusive(['-', '_', ' ', ',', '+', '=', '/']) {
@@ -42,7 +42,7 @@ pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     warnings_but(c, |_| false, out)
 }
 
-/// As [`warnings`], without those whose code was said before.
+/// Writes the warnings, except those whose code was shown before.
 pub fn warnings_but(c: &Comparison, is_said: impl Fn(&str) -> bool, out: &mut dyn Write) -> io::Result<()> {
     for w in c.warnings.iter().filter(|w| !is_said(&w.warning.code)) {
         let runs = match w.runs {

@@ -5,7 +5,7 @@ use crate::predictions::{self, interval};
 use crate::ranked::{self, Ranked, largest_first};
 use crate::text::{WIDTH, wrap};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
@@ -13,35 +13,31 @@ use std::io::{self, Write};
 
 /// Functions shown.
 const FUNCTIONS: usize = 8;
-/// Changes told in a mail.
+/// Changes named in the mail.
 const IN_A_MAIL: usize = 6;
-/// Differences of an operation below this are no cost, per cent.
+/// Smaller differences of an operation are not a cost, per cent.
 const COST_PCT: f64 = 0.05;
 
-/// Everything that a trial found.
 pub struct Page<'a> {
     /// What was tried.
     pub subject: &'a Subject,
     /// The source of the kernels, for people.
     pub source: &'a str,
-    /// Verdicts; of the runs in guests alone.
+    /// Verdicts, for the runs in guests only.
     pub comparison: &'a Comparison,
-    /// Options of the configuration that the patches bring or change, in words.
+    /// Options of the configuration that the patches add or change, in words.
     pub options: &'a [String],
     /// Costs by machine and operation.
     pub costs: &'a [Cost],
-    /// Functions by their difference.
+    /// Functions, the largest difference first.
     pub moved: &'a [Moved],
-    /// Changes that the simulator predicted; empty if it does not know the patch.
+    /// Changes that the simulator predicted; empty if the simulator does not know the patch.
     pub predicted: &'a Predictions,
-    /// Whether rows that did not change are listed, too.
+    /// Whether unchanged rows are listed, too.
     pub all: bool,
 }
 
 /// Writes the page.
-///
-/// # Errors
-/// When the writer fails.
 pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     patch(p, out)?;
     Ranked::brief(p.comparison, out)?;
@@ -49,7 +45,7 @@ pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     functions(p, out)?;
     predictions::text(p.predicted, out)?;
     mail(p, out)?;
-    // Below the page, since it is long: what it could not tell.
+    // Below the page, because it is long: what it could not tell.
     writeln!(out, "\n{}", "-".repeat(WIDTH))?;
     ranked::undecided(p.comparison, out)?;
     if p.all { ranked::unchanged(p.comparison, out) } else { Ok(()) }
@@ -116,8 +112,8 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The change that half of the undecided rows would have shown, behind a space and in brackets.
-fn would_have_shown(rows: &[&Row]) -> String {
+/// The change that half of the undecided rows would have shown, after a space and in brackets.
+fn would_have_shown(rows: &[&ComparisonRow]) -> String {
     let mut shown: Vec<f64> = rows.iter().map(|r| r.detectable_pct.unwrap_or(f64::INFINITY)).collect();
     shown.sort_by(f64::total_cmp);
     match shown.get(shown.len() / 2) {

@@ -1,16 +1,16 @@
-//! The effect of drawn costs on a comparison, in words: below each load's table, and in two sentences for every form.
+//! How drawn costs affect a comparison, in words: below each load's table, and in two sentences for every form.
 
 use crate::number::{change, value};
 use crate::text::wrap;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Effect};
+use schedlab_compare::comparison::{Cell, DrawnEffect};
 use schedlab_compare::uncertainty::{Mover, Sway};
 use std::io::{self, Write};
 
 /// Costs named in the summary.
 const NAMED: usize = 3;
 
-/// A sentence or two about the whole comparison; `None` when no costs were drawn.
+/// A sentence or two about the whole comparison; `None` if no costs were drawn.
 pub fn summary(c: &Comparison) -> Option<String> {
     let draws = c.uncertainty.iter().map(|e| e.sway.draws).max()?;
     let costs = c.uncertainty.iter().map(|e| e.sway.costs).max()?;
@@ -37,7 +37,7 @@ fn held(c: &Comparison) -> Option<String> {
     if whole == all {
         return Some(format!("Every draw by itself agrees with each of the {all} verdicts."));
     }
-    let Effect { metric, variant, load, machine, .. } = weakest;
+    let DrawnEffect { metric, variant, load, machine, .. } = weakest;
     Some(format!(
         "Every draw by itself agrees with {whole} of {all} verdicts; with the weakest ({metric} of {variant}, {load} on \
          {machine}) {n} of {of} agree."
@@ -47,7 +47,7 @@ fn held(c: &Comparison) -> Option<String> {
 /// The costs that are the strongest movers of the most figures.
 fn strongest(c: &Comparison) -> String {
     let first =
-        |e: &'_ Effect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
+        |e: &'_ DrawnEffect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
     let mut counts: Vec<(String, usize)> = Vec::new();
     for name in c.uncertainty.iter().filter_map(first) {
         match counts.iter_mut().find(|(n, _)| *n == name) {
@@ -74,15 +74,13 @@ fn strongest(c: &Comparison) -> String {
     }
 }
 
-/// The paragraph of a load: a line for each figure that a cost moves beyond chance, or that not all draws agree on.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes a load's paragraph: a line for each figure that a cost moves beyond chance, or on which draws disagree.
 pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
-    let of =
-        |e: &&Effect| (&e.machine, &e.workload, &e.load) == (&first.machine, &first.workload, &first.load);
-    let effects: Vec<&Effect> = c.uncertainty.iter().filter(of).collect();
+    let of = |e: &&DrawnEffect| {
+        (&e.machine, &e.workload, &e.load) == (&first.machine, &first.workload, &first.load)
+    };
+    let effects: Vec<&DrawnEffect> = c.uncertainty.iter().filter(of).collect();
     if effects.is_empty() {
         return Ok(());
     }
@@ -105,8 +103,8 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     }
 }
 
-/// The line of a figure; `None` when no cost moves it beyond chance and all draws agree.
-fn line(c: &Comparison, e: &Effect) -> Option<String> {
+/// The line of a figure; `None` if no cost moves it beyond chance and all draws agree.
+fn line(c: &Comparison, e: &DrawnEffect) -> Option<String> {
     let metric = crate::short(&e.metric, &e.workload);
     let unit =
         c.cells.iter().find_map(|cell| cell.metrics.get(&e.metric)?.measured()).map_or("", |m| &m.unit);
@@ -134,7 +132,7 @@ fn mover(m: &Mover, shown: &dyn Fn(f64) -> String) -> String {
     format!("{} {:+.2}{ends}", m.cost.name, m.rho)
 }
 
-/// The effect of drawn costs on one value, for results that are no comparison.
+/// How drawn costs affect one value, for results that are not a comparison.
 pub fn of_one(sway: &Sway, unit: &str) -> String {
     let shown = |v: f64| value(v, unit);
     let movers: Vec<String> =

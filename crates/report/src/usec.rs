@@ -1,6 +1,5 @@
-//! schbench's own histogram, so that figures can be compared with the original's output: whole microseconds, exact up
-//! to 511, above that 256 buckets to an octave. The middle of a bucket is printed (761, 4680, 10160 are such middles;
-//! D000).
+//! schbench's own histogram, so that figures compare with the original's output: whole microseconds, exact up to 511,
+//! then 256 buckets to an octave. The middle of a bucket is printed (761, 4680, 10160 are such middles; D000).
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Record, Series};
@@ -15,7 +14,6 @@ const BITS: u32 = 8;
 /// Latencies of a run in schbench's buckets, ascending.
 pub struct Usec {
     buckets: Vec<(u64, u64)>,
-    /// Number of samples.
     pub samples: u64,
     /// Smallest value, us.
     pub min: u64,
@@ -23,7 +21,7 @@ pub struct Usec {
     pub max: u64,
 }
 
-/// The error for a run without latencies: it was not of schbench.
+/// The error for a run without latencies.
 pub fn none_in(workload: &str) -> Error {
     Error::input(format!("a run of {workload} has no schbench latencies to print"))
         .help("--format schbench is for schbench and schbench-modern, schbench-2016 for schbench")
@@ -33,12 +31,12 @@ impl Usec {
     /// The latencies of a record.
     ///
     /// # Errors
-    /// When the run recorded none: it was not of schbench.
+    /// When the run has none: it is not of schbench.
     pub fn of(record: &Record) -> Result<Usec> {
         let series = record.found.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
         Ok(Usec::from_series(series, 1000))
     }
-    /// A series in the histogram's unit, which is `scale` units of the series.
+    /// The series in units of the histogram, each of which is `scale` units of the series.
     pub fn from_series(series: &Series, scale: u64) -> Usec {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for (ns, n) in series.values() {
@@ -51,7 +49,7 @@ impl Usec {
         let us = |ns: Option<u64>| ns.unwrap_or(0) / scale;
         Usec { buckets, samples: series.count(), min: us(series.min()), max: us(series.max()) }
     }
-    /// The bucket where the cumulative count first reaches `milli` thousandths of a percent, and that count.
+    /// The bucket where the cumulative count reaches `milli` thousandths of a percent, and that count.
     pub fn percentile(&self, milli: u64) -> (u64, u64) {
         let wanted = (u128::from(self.samples) * u128::from(milli)).div_ceil(100_000) as u64;
         let mut sum = 0;

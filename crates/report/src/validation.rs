@@ -1,26 +1,25 @@
 //! The result of `schedlab validate`, as plain text and as Markdown.
 //!
-//! Every metric of the list is shown: judged metrics in a table, the others below it with the reason.
+//! Every metric of the list is shown: judged ones in a table, the others below it with the reason.
 
 use crate::markdown::plain;
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
-use schedlab_compare::agreement::{CaseResult, Discriminating, Judged, Share, Side, Validation, Verdict};
+use schedlab_compare::agreement::{
+    Agreement, AgreementShare, CaseResult, CaseSide, Discriminating, JudgedMetric, Validation,
+};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
-///
-/// # Errors
-/// When the writer fails.
 pub fn text(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
-        one(case, out)?;
+        case_text(case, out)?;
         writeln!(out)?;
     }
     summary(all, out)
 }
 
-fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+fn case_text(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}: ", case.name), &case.about))?;
     write!(out, "{}", wrap("  ", &sides(case)))?;
     if let Some(why) = &case.control {
@@ -31,11 +30,11 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         "  {:<23}{:>10}{:>10}{:>8}{:>7}{:>8}  verdict",
         "metric", "simulated", "real", "off", "within", "real's"
     )?;
-    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured) {
         let (simulated, real) = (shown(row.simulated, row), shown(row.real, row));
         let off = row.off_pct.map_or_else(|| "-".to_owned(), |pct| off(pct, row));
         let spread = row.real_spread_pct.map_or_else(|| "-".to_owned(), |s| format!("+-{}%", short(s)));
-        let mark = if row.why.is_some() && row.verdict == Verdict::Agree { " ?" } else { "" };
+        let mark = if row.why.is_some() && row.verdict == Agreement::Agree { " ?" } else { "" };
         writeln!(
             out,
             "  {:<23}{simulated:>10}{real:>10}{off:>8}{:>6}%{spread:>8}  {}{mark}",
@@ -63,7 +62,7 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("  ", &line))
 }
 
-/// What wrong schedulers make of the case, and the metrics that all of them pass.
+/// How the case comes out under wrong schedulers, and the metrics that all of them pass.
 fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     if case.wrong.is_empty() {
         return Ok(());
@@ -77,10 +76,10 @@ fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("  decided by the workload: ", &decided.join(", ")))
 }
 
-/// The metrics that agree, whatever the scheduler.
+/// The metrics that agree under every scheduler.
 fn decided(case: &CaseResult) -> Vec<&str> {
     let all = case.wrong.len();
-    let same = |m: &&Judged| all > 0 && m.verdict == Verdict::Agree && m.passed_by.len() == all;
+    let same = |m: &&JudgedMetric| all > 0 && m.verdict == Agreement::Agree && m.passed_by.len() == all;
     case.metrics.iter().filter(same).map(|m| &*m.metric).collect()
 }
 
@@ -102,7 +101,7 @@ fn sides(case: &CaseResult) -> String {
     )
 }
 
-fn shown(number: Option<f64>, row: &Judged) -> String {
+fn shown(number: Option<f64>, row: &JudgedMetric) -> String {
     match number {
         Some(n) => value(n, &row.unit),
         None if row.off_pct.is_some() => String::new(),
@@ -110,9 +109,8 @@ fn shown(number: Option<f64>, row: &Judged) -> String {
     }
 }
 
-/// How far off the simulated value is; for distributions, which have no two numbers, the part of the values that lies
-/// elsewhere.
-fn off(pct: f64, row: &Judged) -> String {
+/// How far off the simulated value is; for distributions, the part of the values that is elsewhere.
+fn off(pct: f64, row: &JudgedMetric) -> String {
     match row.simulated {
         None => format!("{}%", short(pct)),
         Some(_) if pct.abs() < 999.5 => format!("{pct:+.0}%"),
@@ -124,7 +122,7 @@ fn short(pct: f64) -> String {
     if pct < 9.95 && pct.fract() != 0.0 { format!("{pct:.1}") } else { format!("{pct:.0}") }
 }
 
-fn share(share: Share) -> String {
+fn share(share: AgreementShare) -> String {
     format!("{} of {}", share.agree, share.measured)
 }
 
@@ -135,10 +133,10 @@ fn triple(case: &CaseResult) -> String {
     }
 }
 
-/// The metrics that were not measured, grouped by reason, in the order of the list.
+/// The metrics that were not measured, by reason, in the list's order.
 fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in case.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict == Agreement::NotMeasured) {
         let why = row.why.as_deref().unwrap_or("no reason is known");
         match all.iter_mut().find(|(w, _)| *w == why) {
             Some((_, names)) => names.push(&row.metric),
@@ -148,9 +146,9 @@ fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     all
 }
 
-/// Notes on metrics that were judged.
+/// The notes on judged metrics.
 fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
-    let judged = case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
+    let judged = case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured);
     judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![&*m.metric]))).collect()
 }
 
@@ -164,14 +162,18 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&format!("{:<32}not run: ", case.name), &case.why))?;
     }
     writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
-    if all.told.is_some() {
+    if all.discriminating.is_some() {
         writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "told apart")?;
     }
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", shares(&class.class, class.share, class.told))?;
+        write!(out, "{}", shares(&class.class, class.share, class.discriminating))?;
     }
-    write!(out, "{}", shares("switches, migrations and placement", all.decisions, all.decisions_told))?;
-    write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.told))?;
+    write!(
+        out,
+        "{}",
+        shares("switches, migrations and placement", all.decisions, all.decisions_discriminating)
+    )?;
+    write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.discriminating))?;
     by_trait(all, out)?;
     let controls = all.cases.iter().filter(|c| c.control.is_some());
     let rejected = controls.clone().filter(|c| c.outcome.is_good()).count();
@@ -185,9 +187,9 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A row of the summary: a share, and the same without metrics that the workload decides.
-fn shares(name: &str, all: Share, told: Option<Discriminating>) -> String {
-    let pct = |s: Share| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
-    match told {
+fn shares(name: &str, all: AgreementShare, discriminating: Option<Discriminating>) -> String {
+    let pct = |s: AgreementShare| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
+    match discriminating {
         None => format!("{name:<44}{:>16}{:>8}\n", share(all), pct(all)),
         Some(Discriminating { by_some, .. }) => {
             format!("{name:<38}{:>13}{:>7}{:>12}{:>7}\n", share(all), pct(all), share(by_some), pct(by_some))
@@ -195,30 +197,24 @@ fn shares(name: &str, all: Share, told: Option<Discriminating>) -> String {
     }
 }
 
-/// The agreement by trait of the cases. A trait with the same value in all cases tells nothing.
+/// The agreement by trait of the cases. A trait with one value in all cases is left out.
 fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     let varies = |name: &str| all.traits.iter().filter(|t| t.name == name).count() > 1;
     for row in all.traits.iter().filter(|t| varies(&t.name)) {
         let many = if row.cases == 1 { "case" } else { "cases" };
         let name = format!("{} {} ({} {many})", row.name, row.value, row.cases);
-        write!(out, "{}", shares(&name, row.share, row.told))?;
+        write!(out, "{}", shares(&name, row.share, row.discriminating))?;
     }
     Ok(())
 }
 
 /// Writes the summary and every case as Markdown tables.
-///
-/// # Errors
-/// When the writer fails.
 pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     overview(all, out)?;
     all.cases.iter().try_for_each(|case| one_markdown(case, out))
 }
 
-/// Writes the summary as Markdown tables: a row for each case, a row for each class. It stands in docs/fidelity.md.
-///
-/// # Errors
-/// When the writer fails.
+/// Writes the summary as Markdown tables: a row for each case, a row for each class. docs/fidelity.md has it.
 pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "| case | workload | machine | simulated | real | runs | agree | outcome |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
@@ -226,34 +222,39 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.not_run {
         writeln!(out, "| {} | | | | | | not run | {} |", plain(&case.name), plain(&case.why))?;
     }
-    let (head, line) = match all.told {
+    let (head, line) = match all.discriminating {
         None => ("", ""),
         Some(_) => (" told apart | |", " --- | --- |"),
     };
     writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
-    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
-    let row = |name: &str, s: Share, told: Option<Discriminating>| {
-        let more = told.map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
+    let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
+    let row = |name: &str, s: AgreementShare, discriminating: Option<Discriminating>| {
+        let more = discriminating
+            .map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
         format!("| {name} | {} | {} |{more}\n", share(s), pct(s))
     };
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(&class.class, class.share, class.told))?;
+        write!(out, "{}", row(&class.class, class.share, class.discriminating))?;
     }
-    write!(out, "{}", row("switches, migrations and placement", all.decisions, all.decisions_told))?;
-    write!(out, "{}", row("all", all.share, all.told))?;
+    write!(
+        out,
+        "{}",
+        row("switches, migrations and placement", all.decisions, all.decisions_discriminating)
+    )?;
+    write!(out, "{}", row("all", all.share, all.discriminating))?;
     if all.traits.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n| cases | number | agree | |{head}\n| --- | --- | --- | --- |{line}")?;
     all.traits.iter().try_for_each(|t| {
         let name = format!("{} {} | {}", t.name, t.value, t.cases);
-        write!(out, "{}", row(&name, t.share, t.told))
+        write!(out, "{}", row(&name, t.share, t.discriminating))
     })
 }
 
 /// The whole result in a sentence or two, as Markdown.
 pub fn sentence(all: &Validation) -> String {
-    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
+    let pct = |s: AgreementShare| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
     let (controls, cases): (Vec<_>, Vec<_>) = all.cases.iter().partition(|c| c.control.is_some());
     let rejected = controls.iter().filter(|c| c.outcome.is_good()).count();
     let part = |c: &CaseResult| c.share.pct().unwrap_or(0.0);
@@ -271,9 +272,9 @@ pub fn sentence(all: &Validation) -> String {
     )
 }
 
-/// A case in a row. A control also names the simulated machine, since its error may be the machine.
+/// A case in a row. A control also names the simulated machine, because that may be what is wrong.
 fn case_row(case: &CaseResult) -> String {
-    let kernel = |s: &Option<Side>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
+    let kernel = |s: &Option<CaseSide>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
     let (machine, runs) = case
         .real
         .as_ref()
@@ -291,7 +292,7 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n### {}\n\n{}\n", plain(&case.name), case.about)?;
     writeln!(out, "| metric | simulated | real | off | within | real's own | verdict |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
-    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+    for row in case.metrics.iter().filter(|m| m.verdict != Agreement::NotMeasured) {
         writeln!(
             out,
             "| {} | {} | {} | {} | {} % | {} | {} |",
@@ -305,10 +306,10 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     let reasons = reasons(case);
-    let told: Vec<String> =
+    let reasons: Vec<String> =
         reasons.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
-    if !told.is_empty() {
-        writeln!(out, "\nNot measured: {}.", told.join("; "))?;
+    if !reasons.is_empty() {
+        writeln!(out, "\nNot measured: {}.", reasons.join("; "))?;
     }
     let decided = decided(case);
     if !decided.is_empty() {

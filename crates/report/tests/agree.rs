@@ -3,7 +3,7 @@
 
 use crate::common::{made_up, studies};
 use regex_lite::Regex;
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_compare::{Comparison, compare};
 use schedlab_record::Better;
@@ -22,7 +22,7 @@ fn written(name: &str, c: &Comparison) -> String {
 }
 
 /// Compares what a form prints of rows, in no order, with what it must print of each row of the JSON.
-fn hold(form: &str, c: &Comparison, said: Vec<String>, must: impl Fn(&Row) -> String) {
+fn hold(form: &str, c: &Comparison, said: Vec<String>, must: impl Fn(&ComparisonRow) -> String) {
     let json: Comparison = serde_json::from_str(&written("json", c)).unwrap();
     let mut wanted: Vec<String> = json.comparisons.iter().map(must).collect();
     let mut said = said;
@@ -49,7 +49,7 @@ fn values_are_of_all_kinds() {
         assert!(rows().any(|r| r.verdict == verdict), "{verdict:?}");
     }
     assert!(rows().any(|r| r.astray) && rows().any(|r| r.change_pct.is_none()));
-    let turned = |r: &&Row| r.mean_change_pct.zip(r.change_pct).is_some_and(|(m, c)| m * c < 0.0);
+    let turned = |r: &&ComparisonRow| r.mean_change_pct.zip(r.change_pct).is_some_and(|(m, c)| m * c < 0.0);
     assert!(rows().filter(|r| r.astray).any(|r| turned(&r)), "a mean that moved the other way");
 }
 
@@ -58,7 +58,7 @@ fn tables_tell_the_estimate_the_verdict_and_the_flag() {
     for c in comparisons() {
         let cell = r"\S+?('?)\s*((?:[+-][\d.]+|0\.0)%|x[\d.]+|new) ([*!#=~])(?:\s|$)";
         let said = captures(cell, &written("table", &c)).iter().map(|g| g.join(" ")).collect();
-        let shown = |r: &Row| r.change_pct.map_or("new".to_owned(), change);
+        let shown = |r: &ComparisonRow| r.change_pct.map_or("new".to_owned(), change);
         hold("table", &c, said, |r| format!("{} {} {}", r.flag(), shown(r), r.verdict.mark()));
     }
 }
@@ -68,9 +68,10 @@ fn detail_tells_the_interval_too() {
     for c in comparisons() {
         let line = r"\S+?('?) +[\d.]*%?(?: +\S+)? +([+-][\d.]+%|new) +(\[[^\]]+\])? *([*!#=~])\S*$";
         let said = captures(line, &written("detail", &c)).iter().map(|g| g.join(" ")).collect();
-        let shown = |r: &Row| r.change_pct.map_or("new".to_owned(), percent);
-        let interval =
-            |r: &Row| r.ci95_pct.map_or(String::new(), |[a, b]| format!("[{}, {}]", signed(a), signed(b)));
+        let shown = |r: &ComparisonRow| r.change_pct.map_or("new".to_owned(), percent);
+        let interval = |r: &ComparisonRow| {
+            r.ci95_pct.map_or(String::new(), |[a, b]| format!("[{}, {}]", signed(a), signed(b)))
+        };
         hold("detail", &c, said, |r| {
             format!("{} {} {} {}", r.flag(), shown(r), interval(r), r.verdict.mark())
         });
@@ -82,7 +83,7 @@ fn lkml_tells_the_same_with_its_sign() {
     for c in comparisons() {
         let line = r"\t 1\.00 \([^)]*\)\t *([+-][\d.]+|new)([' ])\([^)]*\) ([*!#=~]\^?)$";
         let said = captures(line, &written("lkml", &c)).iter().map(|g| g.join(" ")).collect();
-        let better = |r: &Row| {
+        let better = |r: &ComparisonRow| {
             let of = |cell: &schedlab_compare::comparison::Cell| {
                 Some(cell.metrics.get(&r.metric)?.measured()?.better)
             };
@@ -103,8 +104,9 @@ fn markdown_tells_the_verdict_in_words() {
     for c in comparisons() {
         let line = r"\| [^|]*?('?) \| [\d.%]* \| ([+-][\d.]+%|) \| ([^|]*) \| (better|worse|changed|same|unclear) \|$";
         let said = captures(line, &written("markdown", &c)).iter().map(|g| g.join(" ")).collect();
-        let interval =
-            |r: &Row| r.ci95_pct.map_or(String::new(), |[a, b]| format!("{} to {}", signed(a), signed(b)));
+        let interval = |r: &ComparisonRow| {
+            r.ci95_pct.map_or(String::new(), |[a, b]| format!("{} to {}", signed(a), signed(b)))
+        };
         hold("markdown", &c, said, |r| {
             let shown = r.change_pct.map_or(String::new(), percent);
             format!("{} {shown} {} {}", r.flag(), interval(r), r.verdict.word())

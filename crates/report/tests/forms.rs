@@ -321,7 +321,7 @@ fn knees_are_tabled() {
         warnings: Vec::new(),
     };
     let drawn = schedlab_report::knee::curve(&knees);
-    let svg = schedlab_report::plot::plot(&drawn, schedlab_report::plot::Kind::Svg).unwrap();
+    let svg = schedlab_report::plot::plot(&drawn, schedlab_report::plot::PlotFile::Svg).unwrap();
     let svg = String::from_utf8(svg).unwrap();
     for part in [">threads<", "limit &lt; 2.00ms", "stroke-dasharray", "schbench.latency.p99, ms"] {
         assert!(svg.contains(part), "{part}: {svg}");
@@ -357,7 +357,7 @@ fn the_folders_of_stored_runs_are_told() {
 #[test]
 fn many_rows_end_in_a_line_that_names_those_that_changed() {
     let c = comparison();
-    let told = |c: &Comparison| {
+    let mover = |c: &Comparison| {
         let text = written("table", c).replace('\n', " ");
         let at = text.find(" rows changed").map(|at| text[..at].rfind(' ').unwrap_or(0));
         at.map(|at| text[at - 5..].to_owned())
@@ -370,8 +370,8 @@ fn many_rows_end_in_a_line_that_names_those_that_changed() {
     }
     let mut few = c.clone();
     few.comparisons.truncate(8.min(rows));
-    assert_eq!(told(&few), None);
-    let text = told(&many).unwrap();
+    assert_eq!(mover(&few), None);
+    let text = mover(&many).unwrap();
     let changed =
         many.comparisons.iter().filter(|r| ["better", "worse", "changed"].contains(&r.verdict.word()));
     assert!(
@@ -455,7 +455,7 @@ fn a_terminal_shows_some_rows_and_every_change() {
     }
     let lost =
         c.comparisons.iter().find(|r| r.verdict == schedlab_compare::stats::Verdict::Better).unwrap().clone();
-    c.comparisons.push(schedlab_compare::comparison::Row { metric: "m79".into(), ..lost });
+    c.comparisons.push(schedlab_compare::comparison::ComparisonRow { metric: "m79".into(), ..lost });
     let all = c.clone();
     assert_eq!(limit::shorten(&mut c), all.metrics.len() - limit::ROWS);
     assert!(c.cells.iter().all(|cell| cell.metrics.len() == limit::ROWS && cell.metrics.contains_key("m79")));
@@ -466,7 +466,7 @@ fn a_terminal_shows_some_rows_and_every_change() {
 fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
     let mut c = comparison();
     let few = Warning::new(schedlab_compare::comparison::FEW_RUNS, "2 of 4 rows can show no change");
-    c.warnings = vec![schedlab_compare::comparison::Counted { warning: few, runs: 0 }];
+    c.warnings = vec![schedlab_compare::comparison::CountedWarning { warning: few, runs: 0 }];
     c.comparisons.truncate(4);
     c.runs_needed = Some(6);
     let with = |c: &Comparison| {
@@ -481,13 +481,13 @@ fn the_warning_about_few_runs_stands_where_no_line_says_so_first() {
 
 #[test]
 fn junit_has_a_test_for_each_row() {
-    use schedlab_compare::comparison::Stat;
+    use schedlab_compare::comparison::CellStat;
     use schedlab_compare::stats::Verdict;
     let mut c = comparison();
     // One variant loses a figure that its baseline has.
     let lost = c.comparisons.remove(0);
     let cell = c.cells.iter_mut().find(|cell| lost.is_of(cell)).unwrap();
-    cell.metrics.insert(lost.metric, Stat::Missing { missing: "too few samples".into() });
+    cell.metrics.insert(lost.metric, CellStat::Missing { missing: "too few samples".into() });
     let mut out = Vec::new();
     let verdicts = [Verdict::Worse, Verdict::Unclear];
     schedlab_report::junit::junit(&c, &verdicts, &mut out).unwrap();

@@ -56,10 +56,10 @@ fn what_a_search_can_not_tell_follows_the_knee() {
         (Knee { unknown: 2, ..knee() }, "2 seeds can't tell: schbench.latency.p99 is missing"),
         (Knee { at_cap: 1, ..knee() }, "1 of 3 seeds reached the cap of 64"),
     ];
-    for (knee, told) in cases {
+    for (knee, wanted) in cases {
         let said = text(knee);
         let one_line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(one_line.contains(told), "{said}");
+        assert!(one_line.contains(wanted), "{said}");
         assert!(said.lines().all(|l| l.chars().count() <= 78), "{said}");
     }
 }

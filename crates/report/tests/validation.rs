@@ -2,21 +2,26 @@
 
 use schedlab_base::{Backend, Warning};
 use schedlab_compare::agreement::{
-    CaseResult, Counts, Discriminating, Judged, NotRun, Outcome, Share, Side, Tripled, Validation, Verdict,
-    Wrong,
+    Agreement, AgreementShare, CaseResult, CaseSide, Discriminating, JudgedMetric, MachineCounts, NotRun,
+    Outcome, Tripled, Validation, WrongSchedulerResult,
 };
 use schedlab_report::validation::{markdown, text};
 
-fn judged(metric: &'static str, class: &'static str, unit: &'static str, values: [Option<f64>; 4]) -> Judged {
+fn judged(
+    metric: &'static str,
+    class: &'static str,
+    unit: &'static str,
+    values: [Option<f64>; 4],
+) -> JudgedMetric {
     let [simulated, real, off_pct, real_spread_pct] = values;
     let verdict = match off_pct {
-        Some(off) if off.abs() <= 25.0 => Verdict::Agree,
-        Some(_) => Verdict::Disagree,
-        None => Verdict::NotMeasured,
+        Some(off) if off.abs() <= 25.0 => Agreement::Agree,
+        Some(_) => Agreement::Disagree,
+        None => Agreement::NotMeasured,
     };
-    let why = (verdict == Verdict::NotMeasured).then(|| "this kernel keeps no schedstat".to_owned());
-    let (tolerance_pct, tripled) = (25.0, Verdict::Disagree);
-    Judged {
+    let why = (verdict == Agreement::NotMeasured).then(|| "this kernel keeps no schedstat".to_owned());
+    let (tolerance_pct, tripled) = (25.0, Agreement::Disagree);
+    JudgedMetric {
         metric: metric.into(),
         class: class.into(),
         unit: unit.into(),
@@ -32,9 +37,9 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
     }
 }
 
-fn side(backend: Backend, kernel: &str, variant: &str) -> Option<Side> {
+fn side(backend: Backend, kernel: &str, variant: &str) -> Option<CaseSide> {
     let (backend, kernel, variant) = (backend.into(), kernel.to_owned(), Some(variant.to_owned()));
-    Some(Side { backend, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
+    Some(CaseSide { backend, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
 }
 
 fn validation() -> Validation {
@@ -56,11 +61,15 @@ fn validation() -> Validation {
         simulated: side(Backend::Sim, "v6.1", "NO_SIS_UTIL"),
         real: side(Backend::Vm, "6.1.0-56-cloud-amd64", "NO_SIS_UTIL"),
         control: None,
-        share: Share::of(&metrics),
+        share: AgreementShare::of(&metrics),
         counts: None,
         wrong: Vec::new(),
-        told: None,
-        tripled: Tripled { share: Share { agree: 0, measured: 4 }, both: Vec::new(), rejected: true },
+        discriminating: None,
+        tripled: Tripled {
+            share: AgreementShare { agree: 0, measured: 4 },
+            both: Vec::new(),
+            rejected: true,
+        },
         metrics,
         outcome: Outcome::Passed,
         warnings: vec![Warning::new("vm.mode", "real: counts compare, throughput does not")],
@@ -69,7 +78,7 @@ fn validation() -> Validation {
         name: "control-slices".to_owned(),
         control: Some("a slower tick".to_owned()),
         metrics: Vec::new(),
-        share: Share { agree: 1, measured: 7 },
+        share: AgreementShare { agree: 1, measured: 7 },
         outcome: Outcome::Rejected,
         warnings: Vec::new(),
         ..case.clone()
@@ -82,21 +91,21 @@ fn validation() -> Validation {
 fn tried() -> Validation {
     let Validation { mut cases, not_run, .. } = validation();
     let mut other = cases[0].clone();
-    let wrong = |name: &'static str, agree: usize| Wrong {
+    let wrong = |name: &'static str, agree: usize| WrongSchedulerResult {
         name: name.into(),
         about: "wrong on purpose".into(),
         runs: 3,
-        share: Share { agree, measured: 4 },
+        share: AgreementShare { agree, measured: 4 },
     };
     for case in cases.iter_mut().chain([&mut other]).filter(|c| c.control.is_none()) {
-        case.counts = Some(Counts { cpus: 8, smt: true, llcs: 2, nodes: 2 });
+        case.counts = Some(MachineCounts { cpus: 8, smt: true, llcs: 2, nodes: 2 });
         case.wrong = vec![wrong("slices", 2), wrong("machine", 1)];
         case.metrics[0].passed_by = vec!["slices".into(), "machine".into()];
         case.metrics[2].passed_by = vec!["slices".into()];
-        case.told = Discriminating::of(case.rows());
+        case.discriminating = Discriminating::of(case.rows());
     }
     other.name = "cfs-4-slice".to_owned();
-    other.counts = Some(Counts { cpus: 4, smt: false, llcs: 1, nodes: 1 });
+    other.counts = Some(MachineCounts { cpus: 4, smt: false, llcs: 1, nodes: 1 });
     cases.push(other);
     Validation::of(cases, not_run)
 }

@@ -4,13 +4,13 @@ use crate::{common, output};
 use schedlab_base::{Result, counted};
 use schedlab_lab::ComparedCells;
 use schedlab_record::Store;
-use schedlab_report::Form;
+use schedlab_report::ReportForm;
 
 /// Prints the comparison, and says where its runs are kept.
 ///
 /// # Errors
 /// When it can't be printed.
-pub fn show(made: &ComparedCells, store: &Store, form: &Form, quiet: bool) -> Result<()> {
+pub fn show(made: &ComparedCells, store: &Store, form: &ReportForm, quiet: bool) -> Result<()> {
     common::show(&made.comparison, form)?;
     if !quiet && !made.drawn {
         let kept = store.root().display();

@@ -11,9 +11,9 @@ pub use schedlab_lab::here::{cpus, running_kernel};
 use schedlab_lab::{Backend, Backends, Compared, Experiment, Lab, RunOptions, RunRequest};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
-use schedlab_report::plot::{self, Kind};
-use schedlab_report::table::{few, limit};
-use schedlab_report::{Exporter, Form};
+use schedlab_report::plot::{self, PlotFile};
+use schedlab_report::table::{limit, too_few_runs};
+use schedlab_report::{Exporter, ReportForm};
 use schedlab_trace::Window;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ impl FormOptions {
     ///
     /// # Errors
     /// When it is unknown (the error offers the nearest), or as [`check_plot`].
-    pub fn form(&self) -> Result<&'static Form> {
+    pub fn form(&self) -> Result<&'static ReportForm> {
         self.plot.as_deref().map_or(Ok(()), check_plot)?;
         self.outlets.check()?;
         schedlab_report::form(form_of(self.json, &self.format)?)
@@ -208,7 +208,7 @@ pub fn form_of(json: bool, name: &str) -> Result<&str> {
 /// # Errors
 /// When it is neither .svg nor .png, or can't be written.
 pub fn check_plot(file: &Path) -> Result<()> {
-    Kind::of(file)?;
+    PlotFile::of(file)?;
     temp::check_place(file).map_err(|e| e.context("--plot"))
 }
 
@@ -229,7 +229,7 @@ fn deliver(
     comparison: &Comparison,
     options: &FormOptions,
     gate: &GateOptions,
-    show: fn(&Comparison, &Form) -> Result<()>,
+    show: fn(&Comparison, &ReportForm) -> Result<()>,
 ) -> Result<()> {
     if let Some(file) = &options.outlets.junit {
         outlets::junit(comparison, gate.failing(), file)?;
@@ -239,7 +239,7 @@ fn deliver(
         None => show_folded(comparison, options, show)?,
     }
     if let Some(file) = &options.plot {
-        temp::write_whole(file, &plot::plot(comparison, Kind::of(file)?)?)?;
+        temp::write_whole(file, &plot::plot(comparison, PlotFile::of(file)?)?)?;
     }
     // A file without a test would pass in CI.
     if options.outlets.junit.is_some() { gate::some_row("--junit", &[comparison]) } else { Ok(()) }
@@ -249,17 +249,17 @@ fn deliver(
 fn show_folded(
     comparison: &Comparison,
     options: &FormOptions,
-    show: fn(&Comparison, &Form) -> Result<()>,
+    show: fn(&Comparison, &ReportForm) -> Result<()>,
 ) -> Result<()> {
     let form = options.form()?;
-    if form.name == "table" && !options.all_rows && few::is_hopeless(comparison) {
-        output::result(|out| few::Short.export(comparison, out))
+    if form.name == "table" && !options.all_rows && too_few_runs::is_hopeless(comparison) {
+        output::result(|out| too_few_runs::Short.export(comparison, out))
     } else {
         show(comparison, form)
     }
 }
 
-fn show_shortened(comparison: &Comparison, form: &Form) -> Result<()> {
+fn show_shortened(comparison: &Comparison, form: &ReportForm) -> Result<()> {
     if form.name != "table" || !std::io::stdout().is_terminal() {
         return show(comparison, form);
     }
@@ -274,7 +274,7 @@ fn show_shortened(comparison: &Comparison, form: &Form) -> Result<()> {
 }
 
 /// Prints a comparison in a form, with colours where they are wanted.
-pub fn show(comparison: &Comparison, form: &Form) -> Result<()> {
+pub fn show(comparison: &Comparison, form: &ReportForm) -> Result<()> {
     output::painted(|out| form.exporter.export(comparison, out), |text| colour::verdicts(text, form.name))
 }
 

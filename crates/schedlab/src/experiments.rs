@@ -17,7 +17,7 @@ use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::plan::Run;
 use schedlab_lab::{Backend, Cell, Compared, Engine, Experiment, Lab, Options, Plan, RunRequest};
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
 use std::path::{Path, PathBuf};
 
@@ -217,7 +217,7 @@ impl ExperimentOptions {
         asked.into_iter().find(|(_, asked)| *asked).map(|(option, _)| option)
     }
     /// The form of the result.
-    pub fn form(&self) -> Result<&'static schedlab_report::Form> {
+    pub fn form(&self) -> Result<&'static schedlab_report::ReportForm> {
         self.form.form()
     }
     /// Whether the comparison goes to a file, or one number of it is printed.

@@ -3,7 +3,7 @@
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Gap, Row, Stat, gaps};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow, Gap, gaps};
 use schedlab_compare::stats::Verdict;
 use schedlab_report::number;
 
@@ -45,12 +45,12 @@ impl GateOptions {
     /// As [`GateOptions::check`], over several results.
     pub fn check_all<'a>(&self, comparisons: impl Iterator<Item = &'a Comparison>) -> Result<()> {
         let comparisons: Vec<&Comparison> = comparisons.collect();
-        let rows: Vec<&Row> = comparisons.iter().flat_map(|c| &c.comparisons).collect();
+        let rows: Vec<&ComparisonRow> = comparisons.iter().flat_map(|c| &c.comparisons).collect();
         if self.fail_on.is_empty() {
             return Ok(());
         }
         some_row("--fail-on", &comparisons)?;
-        let named = |r: &&&Row| self.fail_on.contains(&r.verdict);
+        let named = |r: &&&ComparisonRow| self.fail_on.contains(&r.verdict);
         let mut failed: Vec<String> = rows.iter().filter(named).map(|r| words(r)).collect();
         // A gap is a row only where it is judged.
         let gaps: Vec<Gap<'_>> = if self.fail_on.contains(&Verdict::Unclear) {
@@ -96,7 +96,7 @@ pub fn some_row(option: &str, comparisons: &[&Comparison]) -> Result<()> {
 /// The figures that are missing in loads of several variants, a line each.
 fn unmeasured(c: &Comparison) -> Vec<String> {
     let line = |cell: &Cell, metric: &str| match cell.metrics.get(metric) {
-        Some(Stat::Missing { missing }) => {
+        Some(CellStat::Missing { missing }) => {
             Some(format!("{}, {}: {metric}: not measured: {missing}", place(cell), cell.variant))
         }
         _ => None,
@@ -119,7 +119,7 @@ fn gap_words(gap: &Gap<'_>) -> String {
 }
 
 /// A row in one line.
-fn words(r: &Row) -> String {
+fn words(r: &ComparisonRow) -> String {
     let change = r.change_pct.map_or_else(|| "from 0".to_owned(), number::change);
     let interval = r.ci95_pct.map_or_else(String::new, |[low, high]| format!(" [{low:+.1}, {high:+.1}]"));
     let machine = if r.machine.is_empty() { String::new() } else { format!(" on {}", r.machine) };

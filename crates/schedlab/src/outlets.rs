@@ -4,7 +4,7 @@ use crate::output;
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result, temp};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Stat};
+use schedlab_compare::comparison::{Cell, CellStat};
 use schedlab_compare::metrics::{self, Declared};
 use schedlab_compare::stats::Verdict;
 use schedlab_record::{Record, Value};
@@ -146,9 +146,9 @@ fn number(comparison: &Comparison, wanted: &str) -> Result<f64> {
     };
     let none = |why: &str| Error::new(ErrorKind::CheckFailed, format!("--print {wanted}: {why}"));
     match (&one.metrics[metric], change) {
-        (Stat::Missing { missing }, _) => Err(none(missing)),
-        (Stat::Measured(m), false) => Ok(m.mean),
-        (Stat::Measured(_), true) => {
+        (CellStat::Missing { missing }, _) => Err(none(missing)),
+        (CellStat::Measured(m), false) => Ok(m.mean),
+        (CellStat::Measured(_), true) => {
             let row = rows.iter().find(|r| r.is_of(one));
             let row = row.ok_or_else(|| none("there is nothing to compare it with"))?;
             row.change_pct.ok_or_else(|| none("the baseline is 0"))

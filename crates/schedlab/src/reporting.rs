@@ -19,7 +19,7 @@ use schedlab_lab::strips::{chosen, kept};
 use schedlab_lab::{Backend, Experiment, Plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
-use schedlab_report::html::{Report, Shown, page};
+use schedlab_report::html::{HtmlReport, ShownRun, page};
 use schedlab_report::number::three;
 use schedlab_workload::command::one_line;
 use std::collections::BTreeMap;
@@ -114,10 +114,10 @@ pub fn write(subject: Subject, asked: &PageRequest, file: &Path) -> Result<Writt
             from.strips(wanted, asked.quiet, &mut notes)?
         }
     };
-    let shown: Vec<Shown<'_>> =
-        strips.iter().map(|(cell, record, strips)| Shown { cell: *cell, record, strips }).collect();
+    let shown: Vec<ShownRun<'_>> =
+        strips.iter().map(|(cell, record, strips)| ShownRun { cell: *cell, record, strips }).collect();
     let again: Vec<Option<String>> = runs.iter().map(|cell| line(cell, &dirs)).collect();
-    let html = page(&Report {
+    let html = page(&HtmlReport {
         title: &subject.title,
         about: &subject.about,
         command: &asked.command,

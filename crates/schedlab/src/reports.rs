@@ -3,7 +3,7 @@
 use crate::experiments::{self, ExperimentOptions};
 use crate::output;
 use schedlab_base::{Error, Result};
-use schedlab_compare::reports::{JudgedReport, Report, read};
+use schedlab_compare::reports::{JudgedReport, PublicReport, read};
 use schedlab_lab::experiment::parse;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub fn judged(names: &[String], options: &ExperimentOptions) -> Result<Vec<Judge
     wanted.map(|report| judge_report(report, options)).collect()
 }
 
-fn judge_report(report: &Report, options: &ExperimentOptions) -> Result<JudgedReport> {
+fn judge_report(report: &PublicReport, options: &ExperimentOptions) -> Result<JudgedReport> {
     let found = EXPERIMENTS.iter().find(|(name, _)| *name == report.name);
     let (name, text) =
         found.ok_or_else(|| Error::internal(format!("report {} has no experiment", report.name)))?;

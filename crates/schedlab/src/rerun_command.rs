@@ -4,8 +4,8 @@
 //! by `bench`. A run that `bench` can't describe (attributes of one group of tasks, settings, a machine from a file)
 //! has no command line.
 
-use schedlab_base::Backend;
-use schedlab_compare::comparison::looked::without_looks;
+use schedlab_base::{Backend, GuestMode};
+use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::tools;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
@@ -14,7 +14,7 @@ use schedlab_lab::guests::cutoff_options;
 use schedlab_lab::studies::STUDIES;
 use schedlab_lab::variant_words::{self, Changes};
 use schedlab_machine::Machine;
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
 use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
 use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};
@@ -39,8 +39,8 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
             Vec::new()
         }
     };
-    let live =
-        record.backend != Backend::Sim && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
+    let live = record.backend != Backend::Sim
+        && record.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic);
     if live {
         return Some(one_line(&[words.clone(), runs(seeds.len())].concat()));
     }
@@ -119,7 +119,7 @@ fn background(record: &Record, mut machine: Machine) -> Option<Vec<String>> {
 fn surroundings(record: &Record) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(guest) = &record.guest {
-        words.extend(pair("guest-mode", &guest.mode));
+        words.extend(pair("guest-mode", guest.mode));
         words.extend(pair("accelerator", &guest.accelerator));
         words.extend(pair("memory", guest.memory_mb));
         // The variant gives its cutoffs again.

@@ -7,11 +7,11 @@ use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, Series, TaskName};
-use schedlab_sim::engine::WinnerTree;
 use schedlab_sim::fair::{CfsRq, EntityId};
 use schedlab_sim::pelt::Pelt;
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::{Builder, Built, Env, NestedSpec, Op, Params, Program, SeriesId, Spec};
+use schedlab_world::engine::WinnerTree;
 use std::hint::black_box;
 
 /// The earliest slot acts and is armed anew; with `remote` another slot is, too, as after an IPI.

@@ -8,7 +8,6 @@
 //! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
 //! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
 
-use crate::engine::NEVER;
 use crate::fair::{Cfs, Early, Eevdf, Fair};
 use crate::o1::O1;
 use crate::rt::Rt;
@@ -17,6 +16,7 @@ use crate::task::{Class, TaskState};
 use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
+use schedlab_world::engine::NEVER;
 
 /// Why a task is put on a queue (`ENQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

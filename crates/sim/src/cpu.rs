@@ -2,7 +2,6 @@
 
 use crate::balance::state::NohzFlags;
 use crate::cpu_load::CpuLoad;
-use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
 use crate::idle::haltpoll::Haltpoll;
@@ -12,6 +11,7 @@ use crate::wakeup::scan_cost::ScanCost;
 use crate::wakeup::state::Waking;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
+use schedlab_world::engine::NEVER;
 
 /// One CPU.
 ///

@@ -3,10 +3,10 @@
 //! A step with a cost ends at an absolute time while its context is the active one; when an interrupt suspends it, the
 //! frame keeps the rest of its cost. The task keeps its progress in user mode (work left), never as an end time.
 
-use crate::engine::NEVER;
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_workload::SetId;
+use schedlab_world::engine::NEVER;
 
 /// A system call or other kernel work of the running task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,13 +2,13 @@
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
-use crate::engine::NEVER;
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
 use crate::task::TaskState;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
+use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles an interrupt that is due on `cpu`: IPIs first, then the tick and the timers, in the order of their

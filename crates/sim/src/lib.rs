@@ -69,11 +69,11 @@
 //!
 //! # Time and determinism
 //!
-//! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no
-//! hash map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest
-//! act; equal times are ordered by draws that are keyed by the seed ([`engine`]). A CPU acts alone at its instant,
-//! and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of steps
-//! changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
+//! Time is integer nanoseconds since the run began. Nothing reads a real clock, nothing decides by a float, and no hash
+//! map is walked (`.ci/tidy` checks it). The main loop asks each CPU for its next event and lets the earliest act;
+//! equal times are ordered by draws that are keyed by the seed ([`schedlab_world::engine`]). A CPU acts alone at its
+//! instant, and may continue at once as long as no other CPU could come first (`System::at_once`). That merging of
+//! steps changes no byte ([`simulate_unmerged`], `tests/it/merging.rs`).
 //!
 //! Random draws have a key (seed, purpose, number), so that one more draw in one place moves no other. The same
 //! version, setup and seed give the same events, on any thread and any machine (`tests/it/determinism.rs`).
@@ -82,7 +82,8 @@
 //!
 //! Kernel paths cost what the machine's `costs` say. Remote state costs by distance, and only if it has changed since
 //! this CPU read it last (`remote_reads.rs`). Moving a task costs its working set: by one private cache for each core
-//! (`cache_by_core/`), or, where a machine lists its caches, by level, line and sharing ([`cache_by_level`]).
+//! ([`schedlab_world::cache_by_core`]), or, where a machine lists its caches, by level, line and sharing
+//! ([`cache_by_level`]).
 //!
 //! # What is checked
 //!
@@ -99,17 +100,14 @@
 #![allow(missing_docs)]
 
 mod affinity;
-mod background;
 pub mod balance;
 pub mod booted;
-mod cache_by_core;
 pub mod cache_by_level;
-pub mod channel;
+mod channel;
 mod class;
 pub mod costs;
 mod cpu;
 pub mod cpu_load;
-pub mod engine;
 pub mod fair;
 mod fixed;
 mod fork;
@@ -131,7 +129,6 @@ mod run;
 mod schedstat;
 mod schedule;
 mod set_up;
-mod speed;
 mod spinlock;
 mod syscall;
 mod system;
@@ -139,9 +136,10 @@ mod task;
 mod timer;
 pub mod turns;
 mod user;
-mod user_memory;
 pub mod util_est;
 pub mod wakeup;
+
+pub use schedlab_world::report::{SimReport, TaskAccount};
 
 #[cfg(test)]
 mod upkeep_tests;
@@ -149,7 +147,6 @@ mod upkeep_tests;
 use schedlab_base::{Ns, Result};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
-use schedlab_record::Findings;
 use schedlab_trace::Sink;
 use schedlab_workload::Built;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -173,40 +170,6 @@ pub struct Setup<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// The run stores its progress here from time to time, simulated ns.
     pub clock: Option<&'a AtomicU64>,
-}
-
-/// CPU time and work of one task.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskAccount {
-    pub name: String,
-    /// Whether it belongs to the machine and not to the workload.
-    pub background: bool,
-    /// Simulated time of its end: `None` if it never began, `u64::MAX` if it was there at the end of the run.
-    pub ended: Option<Ns>,
-    /// Time on a CPU, ns, since the warm-up ended.
-    pub cpu_time_ns: u64,
-    /// Work done, ns of a CPU at full speed, since the warm-up ended.
-    pub work_ns: u64,
-}
-
-/// The results of a simulation beside the events that went to its sink.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SimReport {
-    /// Simulated time at the end.
-    pub end: Ns,
-    /// Figures that events do not carry: counters by dotted metric name ("work", "smt.shared_time",
-    /// "balance.newidle_time"), the counters of /proc/schedstat since the warm-up ended, the programs' measurements by
-    /// interval. An analyser adds the rest.
-    pub found: Findings,
-    /// Tasks by id: workload tasks first.
-    pub tasks: Vec<TaskAccount>,
-    /// Events processed.
-    pub events: u64,
-    pub wakeups: u64,
-    /// The time, from the end of the warm-up, of the first change that was not made: the run was over before it.
-    pub missed: Option<Ns>,
-    /// Whether `stop` ended it early.
-    pub stopped: bool,
 }
 
 /// Runs a simulation to its workload's end.

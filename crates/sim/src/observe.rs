@@ -1,12 +1,10 @@
-//! Figures that events do not carry: counters of what a run costs, and programs' measurements by interval.
+//! Figures that events do not carry: counters of what a run costs.
 
-use schedlab_base::Ns;
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::Domains;
-use schedlab_record::accounts::{Interval, MAX_INTERVALS};
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
-use schedlab_workload::SeriesId;
+use schedlab_world::env::Intervals;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,31 +65,6 @@ impl Stats {
         KickReason::ALL.iter().for_each(|r| family("balance.kick", r.name(), self.kicks[*r as usize]));
         ActiveReason::ALL.iter().for_each(|r| family("balance.active", r.name(), self.pushes[*r as usize]));
         all
-    }
-}
-
-/// Stretches of time that programs measured, in the order in which they ended.
-#[derive(Default)]
-pub struct Intervals {
-    /// Names of the workload's series.
-    pub names: Vec<String>,
-    /// The stretches kept.
-    pub kept: Vec<Interval>,
-    /// Number of stretches dropped for lack of room.
-    pub dropped: u64,
-}
-
-impl Intervals {
-    /// Keeps a stretch that began at `start`, counted from the end of the warm-up.
-    pub fn keep(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
-        if self.kept.len() == MAX_INTERVALS {
-            self.dropped += 1;
-            return;
-        }
-        let named =
-            |(series, value): &(SeriesId, u64)| Some((self.names.get(series.index())?.clone(), *value));
-        let values = values.iter().filter_map(named).collect();
-        self.kept.push(Interval { start, length, values });
     }
 }
 

@@ -1,15 +1,11 @@
 //! A run: tasks are set up, the clock runs to the end, accounts are drawn up, cheap invariants checked.
 
-use crate::background::Arrivals;
-use crate::cache_by_core::Reuse;
 use crate::cache_by_level::Sources;
-use crate::channel::state::Channels;
-use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
-use crate::net::{self, Nic};
+use crate::net;
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::outside::Outside;
@@ -25,6 +21,11 @@ use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
+use schedlab_world::arrivals::Arrivals;
+use schedlab_world::cache_by_core::Reuse;
+use schedlab_world::channel::state::Channels;
+use schedlab_world::engine::{NEVER, WinnerTree};
+use schedlab_world::net::Nic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

@@ -5,7 +5,6 @@
 
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::costs::ipi_ns;
-use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::Class;
@@ -13,6 +12,7 @@ use crate::task::TaskState;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// The current task of `cpu` gives way, for the reason given.
@@ -184,7 +184,9 @@ impl System<'_> {
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
         if let Some(p) = prev {
-            self.leave_cache(cpu, p, stayed);
+            let (by_core, task) = (&mut self.memory.by_core, &mut self.tasks[p]);
+            let costs = &self.fixed.machine.costs;
+            by_core.leave((cpu, p), &mut task.reuse, task.footprint_kb, stayed, costs);
         }
         if let Some(n) = next {
             self.tasks[n].on_cpu = true;

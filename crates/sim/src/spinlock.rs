@@ -5,13 +5,13 @@
 //! If none does, the first that comes back to user mode takes it. On a CPU that stands still now and then, of a virtual
 //! machine or of a deterministic guest, a task looks again each microsecond instead.
 
-use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
-use crate::speed::Speed;
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::WordId;
+use schedlab_world::engine::NEVER;
+use schedlab_world::speed::Speed;
 use std::sync::atomic::Ordering::SeqCst;
 
 const FREE: u32 = 0;

@@ -9,9 +9,7 @@
 
 use crate::balance::state::BalanceState;
 use crate::booted;
-use crate::cache_by_core::Caches;
 use crate::cache_by_level::Sets;
-use crate::channel::state::Channels;
 use crate::cpu::Cpu;
 use crate::fair::granularity::Granularity;
 use crate::fair::state::FairState;
@@ -19,7 +17,7 @@ use crate::fair::{CfsRqId, Entity};
 use crate::fixed::Fixed;
 use crate::frame::{Frame, Step, Sys};
 use crate::nested::{Hosted, Nested};
-use crate::net::{Nic, remote::Remote};
+use crate::net::remote::Remote;
 use crate::o1::state::O1Rq;
 use crate::observe::Accounts;
 use crate::preempt::Parked;
@@ -28,13 +26,16 @@ use crate::rq::state::Rqs;
 use crate::rt::RtState;
 use crate::task::Task;
 use crate::turns::sharing::Sharing;
-use crate::user_memory::UserMemory;
 use crate::wakeup::llc::LlcShared;
 use schedlab_base::{Arena, CpuId, Error, Ns, TaskId};
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::{Counters, Event, EventKind, Sink};
 use schedlab_workload::Later;
+use schedlab_world::cache_by_core::Caches;
+use schedlab_world::channel::state::Channels;
+use schedlab_world::net::Nic;
+use schedlab_world::words::UserMemory;
 use std::collections::VecDeque;
 
 /// The step under way, as the loop that drives the clock and the step agree on it.
@@ -147,6 +148,8 @@ pub struct System<'s> {
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
     pub memory: MemoryModels,
+    /// CPUs that are not halted; they slow their siblings down.
+    pub active: Arena<CpuId, bool>,
     pub user: UserMemory,
     /// Pipes and sockets.
     pub channels: Channels,
@@ -186,7 +189,8 @@ impl<'s> System<'s> {
                 by_core: Caches::new(topology, &machine.costs),
                 by_level: None,
             },
-            user: UserMemory::new(n),
+            active: Arena::filled(false, n),
+            user: UserMemory::default(),
             channels: Channels::default(),
             others: OtherMachines::default(),
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
@@ -268,7 +272,7 @@ impl<'s> System<'s> {
         self.stepping.touched.push(cpu);
     }
 
-    /// The time of `cpu`'s next event; [`NEVER`](crate::engine::NEVER) if it waits for others.
+    /// The time of `cpu`'s next event; [`NEVER`](schedlab_world::engine::NEVER) if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];

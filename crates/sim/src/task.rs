@@ -1,12 +1,12 @@
 //! Tasks: program, scheduling attributes, place, and activity in user mode.
 
-use crate::cache_by_core::Reuse;
-use crate::channel::state::Transfer;
 use crate::fair::EntityId;
 use crate::o1::state::O1Task;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
 use schedlab_workload::{Outcome, Program, SetId, WordId};
+use schedlab_world::cache_by_core::Reuse;
+use schedlab_world::channel::state::Transfer;
 
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

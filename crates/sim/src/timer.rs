@@ -5,8 +5,8 @@
 //!
 //! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick of one.
 
-use crate::engine::NEVER;
 use schedlab_base::{GroupId, TaskId};
+use schedlab_world::engine::NEVER;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

@@ -4,67 +4,23 @@
 //! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
 //! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
 //! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
-//! others have followed on its own core repeats the part that they displaced ([`crate::cache_by_core`]). On a machine
-//! whose caches are known, both are paid gradually instead, as the task touches its set ([`crate::cache_by_level`]).
+//! others have followed on its own core repeats the part that they displaced ([`schedlab_world::cache_by_core`]). On a
+//! machine whose caches are known, both are paid gradually instead, as the task touches its set
+//! ([`crate::cache_by_level`]).
 //!
 //! A live program computes until its CPU clock has moved by a stated time, and that clock continues in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
 
 use crate::frame::{Frame, Step, Sys};
-use crate::observe::Intervals;
-use crate::speed::Speed;
 use crate::system::System;
 use crate::task::Class;
 use crate::task::{TaskState, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_machine::Distance;
-use schedlab_trace::{Sink, SwitchReason};
-use schedlab_workload::{Env, Op, Outcome, SeriesId, SlotId, WordId};
-use std::sync::atomic::{AtomicU32, AtomicU64};
-
-/// A program's view of the simulation.
-struct SimEnv<'a> {
-    now: u64,
-    cpu: CpuId,
-    outcome: Outcome,
-    words: &'a [AtomicU32],
-    slots: &'a [AtomicU64],
-    sink: &'a mut dyn Sink,
-    task: TaskId,
-    recording: bool,
-    measure_from: u64,
-    intervals: &'a mut Intervals,
-}
-
-impl Env for SimEnv<'_> {
-    fn now(&mut self) -> Ns {
-        Ns(self.now)
-    }
-    fn outcome(&self) -> Outcome {
-        self.outcome
-    }
-    fn cpu(&mut self) -> CpuId {
-        self.cpu
-    }
-    fn word(&self, id: WordId) -> &AtomicU32 {
-        &self.words[id.index()]
-    }
-    fn slot(&self, id: SlotId) -> &AtomicU64 {
-        &self.slots[id.index()]
-    }
-    fn record(&mut self, series: SeriesId, value: u64) {
-        if self.recording {
-            self.sink.sample(Ns(self.now), self.task, series.0 as u16, value);
-        }
-    }
-    fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
-        if !self.recording || start.0 < self.measure_from {
-            return;
-        }
-        values.iter().for_each(|(series, value)| self.record(*series, *value));
-        self.intervals.keep(start.since(Ns(self.measure_from)), length, values);
-    }
-}
+use schedlab_trace::SwitchReason;
+use schedlab_workload::Op;
+use schedlab_world::cache_by_core::move_refill_ns;
+use schedlab_world::env::SimEnv;
+use schedlab_world::speed::Speed;
 
 impl System<'_> {
     /// Speed of `cpu`: less while a sibling is not halted.
@@ -73,8 +29,7 @@ impl System<'_> {
         if let Some(hosted) = &self.others.hosted {
             return hosted.speed(cpu);
         }
-        let beside_busy =
-            self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.user.active[*s]);
+        let beside_busy = self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.active[*s]);
         let pct = if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 };
         Speed::of(pct, self.fixed.speed[cpu])
     }
@@ -169,7 +124,7 @@ impl System<'_> {
 
     /// Notes that `cpu` halts or runs; its siblings' speed changes with it.
     pub fn set_active(&mut self, cpu: CpuId, active: bool) {
-        if self.user.active[cpu] == active {
+        if self.active[cpu] == active {
             return;
         }
         let mut in_user = false;
@@ -180,7 +135,7 @@ impl System<'_> {
                 in_user = true;
             }
         }
-        self.user.active[cpu] = active;
+        self.active[cpu] = active;
         if !in_user || self.turns.is_some() {
             // CPUs that take turns never run beside each other.
             return;
@@ -315,7 +270,8 @@ impl System<'_> {
                 // Its memory is warm from now on. The part that a move left behind, or other tasks displaced, is
                 // fetched first.
                 task.warm_kb = task.warm_kb.max(kb);
-                self.touch_cold(cpu, curr, kb, u64::from(kb) * u64::from(rounds));
+                let passes_kb = u64::from(kb) * u64::from(rounds);
+                self.memory.by_core.touch(cpu, &mut task.reuse, &mut task.refill_ns, (kb, passes_kb));
                 self.start_user(cpu);
             }
             Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
@@ -362,15 +318,16 @@ impl System<'_> {
             // It pays as it touches what it left behind.
             return;
         }
-        self.enter_cache(cpu, curr, from);
-        let task = &mut self.tasks[curr];
-        let per_kb = match self.memory.remote_reads.distance(from, cpu) {
-            Distance::Own | Distance::Smt => return,
-            Distance::Llc => costs.refill_near_ns_per_kb,
-            Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
-        };
+        let (by_core, task) = (&mut self.memory.by_core, &mut self.tasks[curr]);
+        if by_core.enter((cpu, curr), from, &mut task.reuse)
+            && let UserOp::Touch { kb, left_ns } = task.user
+        {
+            let left_kb = left_ns.div_ceil(costs.touch_ns_per_kb.max(1));
+            by_core.touch(cpu, &mut task.reuse, &mut task.refill_ns, (kb, left_kb));
+        }
+        let refill_ns = move_refill_ns(costs, self.memory.remote_reads.distance(from, cpu), task.warm_kb);
         // Data that were not fetched yet were not warm there: their refill is paid once.
-        task.refill_ns = task.refill_ns.max(u64::from(task.warm_kb) * per_kb);
+        task.refill_ns = task.refill_ns.max(refill_ns);
     }
 
     /// Puts the current task of `cpu` to sleep and gives the CPU away.

@@ -11,7 +11,7 @@ mod tests;
 use crate::points::{self, Left, Point, Points, Tracepoint};
 use crate::{Cast, Event, EventKind, Sink};
 use names::Names;
-use schedlab_base::{CpuId, Ns, Row, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId, TextRow};
 use std::io::{self, Write};
 
 /// Bytes that are written at once: few enough to stay in a CPU's cache until then. Larger blocks take a file as long.
@@ -30,14 +30,14 @@ pub struct Text<'a, W> {
 
 /// The lines that are not written yet, and what is known for the next ones.
 struct Lines<'a> {
-    row: Row,
+    row: TextRow,
     names: Names<'a>,
     points: Points,
 }
 
 impl<'a, W: Write> Text<'a, W> {
     pub fn new(out: W, cast: &'a Cast) -> Text<'a, W> {
-        let mut lines = Lines { row: Row::default(), names: Names::new(cast), points: Points::default() };
+        let mut lines = Lines { row: TextRow::default(), names: Names::new(cast), points: Points::default() };
         lines.head(cast.cpus);
         Text { out, lines, marks: true, details: false, failed: None }
     }
@@ -93,7 +93,7 @@ impl Lines<'_> {
 
     /// Begins a line: the current task, CPU, flags, time.
     #[inline]
-    fn begin(&mut self, at: Ns, cpu: CpuId, current: Option<TaskId>, irq: bool) -> &mut Row {
+    fn begin(&mut self, at: Ns, cpu: CpuId, current: Option<TaskId>, irq: bool) -> &mut TextRow {
         let (seconds, ns) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
         self.row.text(self.names.of(current, cpu).current());
         self.row.text(b"[").zeros::<3>(cpu.0).text(if irq { b"] ..h.. " } else { b"] ..... " });
@@ -180,7 +180,7 @@ impl Lines<'_> {
             _ => {}
         }
     }
-    fn begin_mark(&mut self, event: &Event) -> &mut Row {
+    fn begin_mark(&mut self, event: &Event) -> &mut TextRow {
         let current = self.points.current(event.cpu);
         self.begin(event.at, event.cpu, current, false).text(b"tracing_mark_write: ")
     }

@@ -21,7 +21,7 @@ use schedlab_kernel::{Kernel, Variant};
 use schedlab_lab::cell::Cell;
 use schedlab_lab::plan::{Plan, Run};
 use schedlab_machine::Machine;
-use schedlab_record::holdings::is_cell;
+use schedlab_record::store_listing::is_cell;
 use schedlab_record::{MODEL, Observe, WATCHING};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};

@@ -9,12 +9,12 @@ use super::{Maker, Parcel};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use schedlab_base::content_hash;
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Result, Spot, input};
 use schedlab_lab::plan::Run;
 use schedlab_lab::validate::case::CASE_FILE;
-use schedlab_record::holdings::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::store::{MAX_RECORD_MB, RECORD_FILE};
+use schedlab_record::store_listing::{EXPERIMENT_FILE, INSTRUCTIONS_FILE, KERNEL_LOG_FILE};
 use schedlab_record::{Record, Store, Stored, cell_hash, version_of};
 use schedlab_trace::kept::EVENTS_FILE;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub fn write(parcel: &Parcel, store: &Store, file: &Path) -> Result<usize> {
         .map(|(cell, seed)| (parcel.cells[cell].hash.as_str(), Run { cell, seed }))
         .filter(|(hash, run)| store.get(hash, run.seed).is_some())
         .collect();
-    let mut beside = Beside::create(file)?;
+    let mut beside = TempFile::create(file)?;
     let failed = |e: std::io::Error| Error::io(file, "write", &e);
     let head = ResultsHead { schema: SCHEMA.to_owned(), version: parcel.version.clone(), runs: runs.len() };
     let mut out = BufWriter::new(&mut beside.file);
@@ -271,8 +271,7 @@ fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
     }
     let at = files.iter().position(|(n, _)| n == RECORD_FILE).ok_or(format!("{name} has no record"))?;
     let (_, json) = files.remove(at);
-    let record: Record =
-        serde_json::from_slice(&json).map_err(|e| format!("{name}: not a whole record: {e}"))?;
+    let record = Record::from_json(&json).map_err(|e| format!("{name}: not a whole record: {e}"))?;
     if record.model != version_of(&record.backend) {
         return Err(format!("{name}: the record is of version {}", record.model));
     }
@@ -280,8 +279,7 @@ fn checked(line: &ResultsLine) -> std::result::Result<Checked, String> {
         return Err(format!("{name}: the record is that of run {}/{}", cell_hash(&record), record.seed));
     }
     // The store writes the record by itself, and what it writes must be what came.
-    let mut own = serde_json::to_vec(&record).map_err(|e| format!("{name}: {e}"))?;
-    own.push(b'\n');
+    let own = record.to_json().map_err(|e| format!("{name}: {e}"))?;
     if own != json {
         return Err(format!("{name}: the record is not written as this version writes it"));
     }

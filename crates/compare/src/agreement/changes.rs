@@ -1,8 +1,8 @@
-//! Whether a switched mechanism moves a real kernel as it moves the simulation, for rows that must move.
+//! Whether a switched mechanism moves a real kernel as it moves the simulation, for the rows that must move.
 
 use super::result::NotRun;
-use super::rows::Row;
-use crate::predicted::{MOVED_PCT, Move, Place, Predictions, predicted};
+use super::rows::MetricRow;
+use crate::predicted::{LoadOnMachine, MOVED_PCT, MeanMove, Predictions, predicted};
 use schedlab_base::Warning;
 use schedlab_record::{MODEL, Record};
 use serde::Serialize;
@@ -17,11 +17,10 @@ pub enum Moves {
     OtherWay,
     /// The real kernel moves, the simulation does not.
     SimulationStill,
-    /// The real kernel's change is known to be less than [`MOVED_PCT`], its whole interval is: the case says more than
-    /// the kernel does.
+    /// The whole interval of the real change is below [`MOVED_PCT`]: the case claims more than the kernel does.
     KernelStill,
-    /// One side's change is not known: its interval includes 0, or the change is less than [`MOVED_PCT`] and the
-    /// interval more; or there is none.
+    /// A side's change is unknown: its interval includes 0, or exceeds [`MOVED_PCT`] though the change does not; or
+    /// there is no change.
     NotKnown,
 }
 
@@ -38,8 +37,8 @@ impl Moves {
     }
 }
 
-/// The rule: `real` is the real change with its interval, `simulated` the simulated change with half its interval; per
-/// cent.
+/// The rule. `real` is the real change with its interval, `simulated` the simulated change with half its interval, both
+/// in per cent.
 pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Moves {
     let Some((pct, [low, high])) = real else { return Moves::NotKnown };
     let small = pct.abs() < MOVED_PCT;
@@ -51,10 +50,13 @@ pub fn rule(real: Option<(f64, [f64; 2])>, simulated: Option<(f64, f64)>) -> Mov
     }
     match simulated {
         Some((s, half)) if s.abs() < MOVED_PCT && s.abs() + half < 2.0 * MOVED_PCT => Moves::SimulationStill,
-        Some((s, half)) if s.abs() > half && s.abs() >= MOVED_PCT => match (s > 0.0) == (pct > 0.0) {
-            true => Moves::Agrees,
-            false => Moves::OtherWay,
-        },
+        Some((s, half)) if s.abs() > half && s.abs() >= MOVED_PCT => {
+            if (s > 0.0) == (pct > 0.0) {
+                Moves::Agrees
+            } else {
+                Moves::OtherWay
+            }
+        }
         _ => Moves::NotKnown,
     }
 }
@@ -74,7 +76,6 @@ pub struct MustMove {
     pub real_ci95_pct: Option<[f64; 2]>,
     /// Change of the simulated mean, per cent; `None`: not measured.
     pub simulated_pct: Option<f64>,
-    /// The verdict.
     pub verdict: Moves,
     /// The reason why a side has no change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,13 +83,16 @@ pub struct MustMove {
 }
 
 impl MustMove {
-    fn of(row: &'static Row, place: &Place) -> MustMove {
-        let enough = |side: Move| match side.reaches(row.enough) {
-            true => Ok(side),
-            false => Err(format!("less than {} before and after", row.enough)),
+    fn of(row: &'static MetricRow, place: &LoadOnMachine) -> MustMove {
+        let enough = |side: MeanMove| {
+            if side.reaches(row.enough) {
+                Ok(side)
+            } else {
+                Err(format!("less than {} before and after", row.enough))
+            }
         };
         let (real, simulated) = (place.real(row).and_then(enough), place.simulated(row).and_then(enough));
-        let interval = real.as_ref().ok().and_then(|m| Some([m.pct - m.half?, m.pct + m.half?]));
+        let interval = real.as_ref().ok().and_then(MeanMove::interval);
         let predicts = simulated.as_ref().ok().and_then(|m| Some((m.pct, m.half?)));
         let real_pct = real.as_ref().ok().map(|m| m.pct);
         let simulated_pct = simulated.as_ref().ok().map(|m| m.pct);
@@ -107,11 +111,10 @@ impl MustMove {
     }
 }
 
-/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOutcome {
-    /// At least one row that must move is known, and all that are agree.
+    /// At least one row that must move is known, and all known ones agree.
     Passed,
     /// A known row does not agree.
     Failed,
@@ -128,7 +131,6 @@ impl ChangeOutcome {
             () => ChangeOutcome::Failed,
         }
     }
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             ChangeOutcome::Passed => "passed",
@@ -141,7 +143,6 @@ impl ChangeOutcome {
 /// A case that was run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ChangeResult {
-    /// Its name.
     pub name: String,
     /// Its subject.
     pub about: String,
@@ -149,13 +150,12 @@ pub struct ChangeResult {
     pub from: String,
     /// The variant after it.
     pub to: String,
-    /// Real runs of each load under each variant; the fewest, where they differ.
+    /// Real runs of each load under each variant; the fewest where they differ.
     pub runs: usize,
     /// The rows that must move, load by load.
     pub moves: Vec<MustMove>,
     /// All rows that moved.
     pub predicted: Predictions,
-    /// Its outcome.
     pub outcome: ChangeOutcome,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
@@ -164,7 +164,6 @@ pub struct ChangeResult {
 /// A case of a switched mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct SwitchedCase<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its subject.
     pub about: &'a str,
@@ -173,13 +172,13 @@ pub struct SwitchedCase<'a> {
     /// The variant after it.
     pub to: &'a str,
     /// The rows that must move.
-    pub moves: &'a [&'static Row],
+    pub moves: &'a [&'static MetricRow],
 }
 
 impl ChangeResult {
     /// Judges a case by the records of both its sides.
     pub fn of(case: &SwitchedCase<'_>, records: &[Record], warnings: Vec<Warning>) -> ChangeResult {
-        let places = Place::all(records, case.from, case.to);
+        let places = LoadOnMachine::all(records, case.from, case.to);
         let of = |place| case.moves.iter().map(move |row| MustMove::of(row, place));
         let moves: Vec<MustMove> = places.iter().flat_map(of).collect();
         ChangeResult {
@@ -187,7 +186,7 @@ impl ChangeResult {
             about: case.about.to_owned(),
             from: case.from.to_owned(),
             to: case.to.to_owned(),
-            runs: places.iter().map(Place::runs).min().unwrap_or(0),
+            runs: places.iter().map(LoadOnMachine::runs).min().unwrap_or(0),
             predicted: predicted(records, case.from, case.to),
             outcome: ChangeOutcome::of(&moves),
             moves,
@@ -196,7 +195,6 @@ impl ChangeResult {
     }
 }
 
-/// All cases together.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Changes {
     /// Version of the simulator's model.
@@ -207,20 +205,19 @@ pub struct Changes {
     pub not_run: Vec<NotRun>,
     /// Rows of all cases that moved, with a real change that is known.
     pub known: usize,
-    /// Those that agree in sign and size ([`crate::predicted`]).
+    /// Those of them that agree in sign and size ([`crate::predicted`]).
     pub agree: usize,
-    /// Those with a real change that has a sign: its interval is without 0.
+    /// Those whose real change has a sign: 0 is outside its interval.
     pub signed: usize,
     /// Those of them that have the real change's sign.
     pub same_sign: usize,
-    /// Rows that moved, but by how much the real runs do not tell.
+    /// Rows that moved, but whose real change is unknown.
     pub unknown: usize,
     /// Whether every case was run and passed.
     pub passed: bool,
 }
 
 impl Changes {
-    /// Sums up.
     pub fn of(cases: Vec<ChangeResult>, not_run: Vec<NotRun>) -> Changes {
         let rows = || cases.iter().flat_map(|c| &c.predicted.rows);
         let good = cases.iter().all(|c| c.outcome == ChangeOutcome::Passed) && !cases.is_empty();

@@ -1,9 +1,8 @@
 //! Whether a simulated and a real kernel agree, metric by metric: the list, the rule, the shares.
 //!
-//! [`rows`] is the one list of metrics, fixed before any case was run; [`values`] takes a row's value out of records;
-//! [`rule`] judges it; [`result`] sums up a case and all cases, [`traits`] by kind of case, [`wrong`] without the
-//! metrics that say nothing because wrong schedulers pass them, too. [`changes`] judges what a switched mechanism
-//! moves.
+//! [`rows`] is the one list of metrics, fixed before any case was run. [`values`] takes a row's value out of records,
+//! [`rule`] judges it. [`result`] sums up a case and all cases, [`traits`] by kind of case, [`wrong`] without metrics
+//! that wrong schedulers pass, too. [`changes`] judges what a switched mechanism moves.
 
 pub mod changes;
 pub mod result;
@@ -14,9 +13,9 @@ pub mod values;
 pub mod wrong;
 
 pub use result::{
-    CaseResult, Judgement, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation,
+    AgreementShare, CaseResult, CaseSide, Judgement, NotRun, Outcome, Tripled, VALIDATION_SCHEMA, Validation,
 };
-pub use rule::{Judged, Verdict};
-pub use traits::{Counts, OfTrait};
+pub use rule::{Agreement, JudgedMetric};
+pub use traits::{MachineCounts, TraitAgreement};
 pub use values::numbers as numbers_of;
-pub use wrong::{Discriminating, Wrong};
+pub use wrong::{Discriminating, WrongSchedulerResult};

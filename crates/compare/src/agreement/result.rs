@@ -1,43 +1,40 @@
 //! The result of a validation: case by case and over all, as plain data (docs/formats.md).
 
 use super::rows::{CLASSES, Class, ClassRow};
-use super::rule::{Judged, Verdict};
-use super::traits::{self, Counts, OfTrait};
-use super::wrong::{self, Discriminating, Tried, Wrong};
+use super::rule::{Agreement, JudgedMetric};
+use super::traits::{self, MachineCounts, TraitAgreement};
+use super::wrong::{self, Discriminating, WrongRuns, WrongSchedulerResult};
 use schedlab_base::{Origin, Warning};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The schema of a validation.
 pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
 /// Fewest metrics that must be measured in a case for an outcome.
 pub const LEAST_MEASURED: usize = 6;
 
 /// The measured metrics that agree: the one figure of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Share {
+pub struct AgreementShare {
     /// Metrics that agree.
     pub agree: usize,
     /// Metrics that were measured.
     pub measured: usize,
 }
 
-impl Share {
-    /// The share of these verdicts.
-    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Judged>) -> Share {
-        Share::count(rows.into_iter().map(|row| row.verdict))
+impl AgreementShare {
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a JudgedMetric>) -> AgreementShare {
+        AgreementShare::count(rows.into_iter().map(|row| row.verdict))
     }
-    /// The share of verdicts by themselves.
-    pub fn count(verdicts: impl Iterator<Item = Verdict>) -> Share {
-        let mut all = Share::default();
+    /// The share of these verdicts.
+    pub fn count(verdicts: impl Iterator<Item = Agreement>) -> AgreementShare {
+        let mut all = AgreementShare::default();
         verdicts.for_each(|verdict| all.add(verdict));
         all
     }
-    /// Counts one verdict more.
-    pub fn add(&mut self, verdict: Verdict) {
-        self.agree += usize::from(verdict == Verdict::Agree);
-        self.measured += usize::from(verdict != Verdict::NotMeasured);
+    pub fn add(&mut self, verdict: Agreement) {
+        self.agree += usize::from(verdict == Agreement::Agree);
+        self.measured += usize::from(verdict != Agreement::NotMeasured);
     }
     /// Whether at least `part` in `of` agree.
     pub fn at_least(self, part: usize, of: usize) -> bool {
@@ -55,18 +52,17 @@ impl Share {
 pub enum Outcome {
     /// At least half of the measured metrics agree.
     Passed,
-    /// Less than half of them do, or a simulated side three times as large was not told from the real one.
+    /// Less than half of them do, or the simulated side agrees even when three times as large.
     Failed,
-    /// A control of which less than half agrees, as it should.
+    /// A control, less than half of which agrees, as it should.
     Rejected,
-    /// A control that was not told from the real side.
+    /// A control that was taken for the real side.
     Accepted,
     /// Fewer than [`LEAST_MEASURED`] metrics were measured.
     TooLittle,
 }
 
 impl Outcome {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -76,32 +72,30 @@ impl Outcome {
             Outcome::TooLittle => "TOO LITTLE",
         }
     }
-    /// Whether it is as it should be.
+    /// Whether it is the outcome that the case should have.
     pub fn is_good(self) -> bool {
         matches!(self, Outcome::Passed | Outcome::Rejected)
     }
 }
 
-/// One side of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Side {
+pub struct CaseSide {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name: profile or release.
     pub kernel: String,
-    /// The variant of the kernel; `None`: no changes.
+    /// The variant of the kernel; `None`: unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Runs.
     pub runs: usize,
 }
 
-impl Side {
-    fn of(records: &[Record]) -> Option<Side> {
+impl CaseSide {
+    fn of(records: &[Record]) -> Option<CaseSide> {
         let first = records.first()?;
-        Some(Side {
+        Some(CaseSide {
             backend: first.backend.clone(),
             machine: first.machine.name.clone(),
             kernel: first.kernel.clone(),
@@ -111,64 +105,59 @@ impl Side {
     }
 }
 
-/// The negative control of every case: the simulated side three times as large, compared with the real side
-/// by the same rule. It is rejected when less than half of it agrees and no metric agrees both times.
+/// The negative control of every case: the simulated side three times as large, judged by the same rule. It is rejected
+/// when less than half of it agrees and no metric agrees both times.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tripled {
     /// The share of it that agrees.
-    pub share: Share,
-    /// Metrics that agree with the simulated side as it is and three times as large, so that their agreement
-    /// has no meaning.
+    pub share: AgreementShare,
+    /// Metrics that agree as they are and three times as large: their agreement means nothing.
     pub both: Vec<Cow<'static, str>>,
-    /// Whether it was told from the real side.
+    /// Whether it is rejected.
     pub rejected: bool,
 }
 
 /// A case that was run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
-    /// Its name.
     pub name: String,
     /// Its subject.
     pub about: String,
     /// The workload's name.
     pub workload: String,
-    /// The simulated side.
-    pub simulated: Option<Side>,
-    /// The real side.
-    pub real: Option<Side>,
-    /// For a control, the reason why it can't agree.
+    pub simulated: Option<CaseSide>,
+    pub real: Option<CaseSide>,
+    /// For a control: why it can't agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
-    /// Every metric of the list.
-    pub metrics: Vec<Judged>,
+    /// All metrics of the list.
+    pub metrics: Vec<JudgedMetric>,
     /// The share that agrees.
-    pub share: Share,
+    pub share: AgreementShare,
     /// The simulated side three times as large.
     pub tripled: Tripled,
     /// The machine of its real side; `None` in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Counts>,
-    /// The case simulated by wrong schedulers. Empty: a control, or a result of schedlab 0.2.
+    pub counts: Option<MachineCounts>,
+    /// The case under wrong schedulers. Empty for a control, and in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<WrongSchedulerResult>,
     /// The share without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Discriminating>,
-    /// Its outcome.
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub discriminating: Option<Discriminating>,
     pub outcome: Outcome,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// What a result says of its case.
+/// What a result needs to know of its case.
 #[derive(Clone, Copy, Debug)]
 pub struct Judgement<'a> {
     /// The case's name.
     pub name: &'a str,
     /// Its subject.
     pub about: &'a str,
-    /// For a control, the reason why it can't agree.
+    /// For a control: why it can't agree.
     pub control: Option<&'a str>,
 }
 
@@ -176,59 +165,59 @@ impl CaseResult {
     /// The result of a case whose metrics have been judged.
     pub fn of(
         case: &Judgement<'_>,
-        metrics: Vec<Judged>,
+        metrics: Vec<JudgedMetric>,
         simulated: &[Record],
         real: &[Record],
         warnings: Vec<Warning>,
     ) -> CaseResult {
-        let share = Share::of(&metrics);
+        let share = AgreementShare::of(&metrics);
         let tripled = tripled(&metrics, case.control.is_some());
         CaseResult {
             name: case.name.to_owned(),
             about: case.about.to_owned(),
             workload: real.first().map_or_else(String::new, |r| r.workload.clone()),
-            simulated: Side::of(simulated),
-            real: Side::of(real),
+            simulated: CaseSide::of(simulated),
+            real: CaseSide::of(real),
             control: case.control.map(str::to_owned),
             outcome: outcome(share, &tripled, case.control.is_some()),
-            counts: real.first().and_then(|r| Counts::of(&r.machine.topology)),
+            counts: real.first().and_then(|r| MachineCounts::of(&r.machine.topology)),
             wrong: Vec::new(),
-            told: None,
+            discriminating: None,
             metrics,
             share,
             tripled,
             warnings: warnings
                 .into_iter()
-                .chain(told(simulated, "simulated"))
-                .chain(told(real, "real"))
+                .chain(side_warnings(simulated, "simulated"))
+                .chain(side_warnings(real, "real"))
                 .collect(),
         }
     }
-    /// The same with the verdicts of wrong schedulers.
+    /// Adds the verdicts of wrong schedulers.
     #[must_use]
-    pub fn beside(mut self, tried: &[Tried]) -> CaseResult {
+    pub fn beside(mut self, tried: &[WrongRuns]) -> CaseResult {
         self.wrong = wrong::mark(&mut self.metrics, tried);
-        self.told = Discriminating::of(self.rows());
+        self.discriminating = Discriminating::of(self.rows());
         self
     }
-    /// Its metrics, each with the number of wrong schedulers that were tried.
-    pub fn rows(&self) -> impl Iterator<Item = (usize, &Judged)> {
+    /// Its metrics, each with the number of wrong schedulers tried.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, &JudgedMetric)> {
         self.metrics.iter().map(|row| (self.wrong.len(), row))
     }
 }
 
-/// Judges the simulated side three times as large. A control may come nearer to the real side when it is
-/// three times as large; the metrics' power to tell is still checked.
-fn tripled(metrics: &[Judged], control: bool) -> Tripled {
-    let share = Share::count(metrics.iter().map(|m| m.tripled));
-    let agree = |v: Verdict| v == Verdict::Agree;
+/// Judges the simulated side three times as large. A control may come nearer to the real side so; whether the metrics
+/// can tell sides apart is checked all the same.
+fn tripled(metrics: &[JudgedMetric], control: bool) -> Tripled {
+    let share = AgreementShare::count(metrics.iter().map(|m| m.tripled));
+    let agree = |v: Agreement| v == Agreement::Agree;
     let both: Vec<_> =
         metrics.iter().filter(|m| agree(m.verdict) && agree(m.tripled)).map(|m| m.metric.clone()).collect();
     let rejected = both.is_empty() && (control || share.measured == 0 || !share.at_least(1, 2));
     Tripled { share, both, rejected }
 }
 
-fn outcome(share: Share, tripled: &Tripled, control: bool) -> Outcome {
+fn outcome(share: AgreementShare, tripled: &Tripled, control: bool) -> Outcome {
     match (share.at_least(1, 2), control) {
         _ if share.measured < LEAST_MEASURED => Outcome::TooLittle,
         _ if !tripled.rejected => Outcome::Failed,
@@ -240,7 +229,7 @@ fn outcome(share: Share, tripled: &Tripled, control: bool) -> Outcome {
 }
 
 /// The warnings of a side's runs, each once.
-fn told(records: &[Record], side: &str) -> Vec<Warning> {
+fn side_warnings(records: &[Record], side: &str) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
     for warning in records.iter().flat_map(|r| &r.found.warnings) {
         if !all.iter().any(|w| w.code == warning.code) {
@@ -253,7 +242,6 @@ fn told(records: &[Record], side: &str) -> Vec<Warning> {
 /// A case that could not be run here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NotRun {
-    /// Its name.
     pub name: String,
     /// The reason.
     pub why: String,
@@ -261,18 +249,15 @@ pub struct NotRun {
 
 /// The agreement in one class of metrics, over all cases except controls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct OfClass {
-    /// The class.
+pub struct ClassAgreement {
     pub class: Cow<'static, str>,
-    /// The share.
     #[serde(flatten)]
-    pub share: Share,
+    pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Discriminating>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub discriminating: Option<Discriminating>,
 }
 
-/// All cases together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Validation {
     /// [`VALIDATION_SCHEMA`].
@@ -284,39 +269,37 @@ pub struct Validation {
     /// The cases that could not be run.
     pub not_run: Vec<NotRun>,
     /// Over all cases except controls.
-    pub share: Share,
-    /// Switches, migrations and placement alone.
-    pub decisions: Share,
+    pub share: AgreementShare,
+    /// The share of decisions: switches, migrations and placement.
+    pub decisions: AgreementShare,
     /// The share of all metrics without those that wrong schedulers pass; `None` if none was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Discriminating>,
-    /// Switches, migrations and placement, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decisions_told: Option<Discriminating>,
-    /// By class.
-    pub classes: Vec<OfClass>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub discriminating: Option<Discriminating>,
+    /// The share of decisions without metrics that wrong schedulers pass; likewise.
+    #[serde(rename = "decisions_told", default, skip_serializing_if = "Option::is_none")]
+    pub decisions_discriminating: Option<Discriminating>,
+    pub classes: Vec<ClassAgreement>,
     /// By trait of the case. Empty in results of schedlab 0.2.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub traits: Vec<OfTrait>,
-    /// Whether at least three quarters agree, every case is as it should be, and all could be run.
+    pub traits: Vec<TraitAgreement>,
+    /// Whether at least three quarters agree, every case has its outcome, and all could be run.
     pub passed: bool,
 }
 
 impl Validation {
-    /// Sums up.
     pub fn of(cases: Vec<CaseResult>, not_run: Vec<NotRun>) -> Validation {
         let judged = || cases.iter().filter(|c| c.control.is_none()).flat_map(CaseResult::rows);
         let of = |wanted: &dyn Fn(&str) -> bool| {
             let rows = || judged().filter(|(_, row)| wanted(&row.class));
-            (Share::of(rows().map(|(_, row)| row)), Discriminating::of(rows()))
+            (AgreementShare::of(rows().map(|(_, row)| row)), Discriminating::of(rows()))
         };
         let in_class = |class: &ClassRow| {
-            let (share, told) = of(&|name| name == class.name);
-            OfClass { class: class.name.into(), share, told }
+            let (share, discriminating) = of(&|name| name == class.name);
+            ClassAgreement { class: class.name.into(), share, discriminating }
         };
         let deciding = [Class::Switches, Class::Migrations, Class::Placement];
-        let (share, told) = of(&|_| true);
-        let (decisions, decisions_told) = of(&|name| deciding.iter().any(|c| c.row().name == name));
+        let (share, discriminating) = of(&|_| true);
+        let (decisions, decisions_discriminating) = of(&|name| deciding.iter().any(|c| c.row().name == name));
         let controls = || cases.iter().all(|c| c.control.is_some());
         let good = cases.iter().all(|c| c.outcome.is_good()) && !cases.is_empty();
         Validation {
@@ -325,8 +308,8 @@ impl Validation {
             classes: CLASSES.iter().map(in_class).collect(),
             traits: traits::of(&cases),
             decisions,
-            decisions_told,
-            told,
+            decisions_discriminating,
+            discriminating,
             passed: good && not_run.is_empty() && (controls() || share.at_least(3, 4)),
             share,
             cases,

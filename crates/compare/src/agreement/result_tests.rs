@@ -41,7 +41,7 @@ fn of(agreeing: usize, control: bool) -> CaseResult {
 fn a_case_needs_half_and_a_control_must_not_have_it() {
     assert_eq!(
         (of(3, false).outcome, of(3, false).share),
-        (Outcome::Passed, Share { agree: 3, measured: 6 })
+        (Outcome::Passed, AgreementShare { agree: 3, measured: 6 })
     );
     assert_eq!(of(2, false).outcome, Outcome::Failed);
     assert_eq!(of(2, true).outcome, Outcome::Rejected);
@@ -59,8 +59,8 @@ fn five_metrics_say_nothing() {
 fn every_metric_of_the_list_is_in_the_result_and_three_times_its_value_is_rejected() {
     let case = of(6, false);
     assert_eq!(case.metrics.len(), crate::agreement::rows::LIST.len());
-    assert!(case.metrics.iter().all(|m| m.verdict != Verdict::NotMeasured || m.why.is_some()));
-    let share = Share { agree: 0, measured: 6 };
+    assert!(case.metrics.iter().all(|m| m.verdict != Agreement::NotMeasured || m.why.is_some()));
+    let share = AgreementShare { agree: 0, measured: 6 };
     assert_eq!(case.tripled, Tripled { share, both: Vec::new(), rejected: true });
 }
 
@@ -76,14 +76,14 @@ fn a_tolerance_that_takes_three_times_a_simulation_fails_the_case() {
     };
     let wide = with(100.0);
     assert_eq!((wide.outcome, wide.tripled.both), (Outcome::Failed, vec!["migrations".into()]));
-    let told = with(25.0);
-    assert_eq!((told.outcome, told.tripled.both), (Outcome::Passed, vec![]));
+    let judged = with(25.0);
+    assert_eq!((judged.outcome, judged.tripled.both), (Outcome::Passed, vec![]));
 }
 
 #[test]
 fn a_rule_that_takes_anything_fails_every_case() {
     let mut metrics = of(6, false).metrics;
-    metrics.iter_mut().for_each(|m| (m.verdict, m.tripled) = (Verdict::Agree, Verdict::Agree));
+    metrics.iter_mut().for_each(|m| (m.verdict, m.tripled) = (Agreement::Agree, Agreement::Agree));
     for control in [false, true] {
         let case = CaseResult::of(&case(control).judgement(), metrics.clone(), &[], &[], Vec::new());
         assert_eq!((case.outcome, case.tripled.both.len()), (Outcome::Failed, metrics.len()));
@@ -100,7 +100,7 @@ fn a_simulation_that_would_be_as_good_three_times_as_large_fails() {
     assert_eq!((found.share.agree, found.tripled.share.agree), (3, 3));
     assert!(found.tripled.both.is_empty() && found.outcome == Outcome::Failed);
     let control = judge(&case(true), &[record(&mine[..]), record(&mine[..])], &[record(&real)], Vec::new());
-    assert_eq!(control.outcome, Outcome::Accepted, "half agrees, which is told as what it is");
+    assert_eq!(control.outcome, Outcome::Accepted, "half agrees, which is judged as what it is");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn the_whole_needs_three_quarters_and_all_cases_run_and_every_control_rejected()
 #[test]
 fn decisions_are_counted_apart_from_totals() {
     let all = Validation::of(vec![of(2, false)], Vec::new());
-    assert_eq!(all.decisions, Share { agree: 0, measured: 4 });
-    assert_eq!(all.classes[Class::Totals as usize].share, Share { agree: 1, measured: 1 });
-    assert_eq!(all.share, Share { agree: 2, measured: 6 });
+    assert_eq!(all.decisions, AgreementShare { agree: 0, measured: 4 });
+    assert_eq!(all.classes[Class::Totals as usize].share, AgreementShare { agree: 1, measured: 1 });
+    assert_eq!(all.share, AgreementShare { agree: 2, measured: 6 });
 }

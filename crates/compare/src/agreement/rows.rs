@@ -1,10 +1,9 @@
-//! The one list of compared metrics: the same for every case, fixed before any case was run.
+//! The list of compared metrics: the same for every case, fixed before any case was run.
 //!
-//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single decisions, and
-//! two are whole distributions. Workloads with groups have the groups' parts of the CPU time, too. A row has two limits
-//! beside its class's tolerance. A difference below `slack` does not count. If both sides are below `enough`, there is
-//! too little to compare, and the row counts as not measured: agreement about next to nothing would carry no
-//! information.
+//! Totals alone would agree with almost anything. So most rows are counts, shares and times of single decisions, and
+//! two are whole distributions; workloads with groups add the groups' parts of the CPU time. A row has two limits
+//! besides its class's tolerance. A difference below `slack` does not count. If both sides are below `enough`, the row
+//! is not measured: agreement about next to nothing carries no information.
 
 use schedlab_record::schedstat::IdleType;
 
@@ -31,18 +30,17 @@ pub enum Class {
     Distributions,
 }
 
-/// A class as cases name it.
+/// A class in case files and tables.
 #[derive(Debug)]
 pub struct ClassRow {
-    /// The class.
     pub class: Class,
     /// Its key in a case's `[tolerance]`, and its name in tables.
     pub name: &'static str,
     /// Tolerance that cases on this host ship with, per cent.
     pub host_pct: f64,
-    /// The same for cases on deterministic guests.
+    /// Tolerance that cases on deterministic guests ship with, per cent.
     pub vm_pct: f64,
-    /// The value of which the tolerance is a part.
+    /// What the tolerance is a part of.
     pub about: &'static str,
 }
 
@@ -76,7 +74,6 @@ pub const CLASSES: &[ClassRow] = &[
 ];
 
 impl Class {
-    /// Its row.
     pub fn row(self) -> &'static ClassRow {
         &CLASSES[self as usize]
     }
@@ -91,17 +88,17 @@ impl Tolerances {
     pub fn of(&self, class: Class) -> f64 {
         self.0[class as usize]
     }
-    /// Those of shipped cases of the running kernel.
+    /// The tolerances of shipped cases on the running kernel.
     pub fn on_host() -> Tolerances {
         Tolerances(std::array::from_fn(|at| CLASSES[at].host_pct))
     }
-    /// Those of shipped cases in guests.
+    /// The tolerances of shipped cases in guests.
     pub fn in_guests() -> Tolerances {
         Tolerances(std::array::from_fn(|at| CLASSES[at].vm_pct))
     }
 }
 
-/// The way from records to a row's value.
+/// How a row's value comes from records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueFrom {
     /// A metric of the record, by its name.
@@ -119,23 +116,21 @@ pub enum ValueFrom {
     /// The spread of CPU time within groups of tasks: standard deviation in per cent of the mean, over the
     /// groups with at least two tasks, weighted by their CPU time.
     Uneven,
-    /// The part of the tasks' CPU time that the tasks of the workload's n-th `[[group]]` used, per cent.
+    /// The part of the tasks' CPU time used by the workload's n-th `[[group]]`, per cent.
     OfGroup(usize),
-    /// A series as a whole; its values may be off by the tolerance of this class.
+    /// A whole series. Its values may be off by the tolerance of this class.
     Distribution(&'static str, Class),
 }
 
-/// One row of the list.
+/// A metric of the list.
 #[derive(Debug)]
-pub struct Row {
-    /// Its name in tables and JSON: the record's own name if it has one.
+pub struct MetricRow {
+    /// Its name in tables and JSON: the record's own name if there is one.
     pub name: &'static str,
-    /// Its class.
     pub class: Class,
     /// Unit: "ns", "%", "" for counts. For distributions it is "%", the part of the values that is off.
     pub unit: &'static str,
-    /// Below this on both sides it is not measured, in `unit` per run; for distributions, number of values in
-    /// all.
+    /// With less than this on both sides it is not measured: in `unit` per run; for distributions, values in all.
     pub enough: f64,
     /// Differences up to this do not count, in `unit`.
     pub slack: f64,
@@ -147,34 +142,33 @@ pub struct Row {
 const SHORT_NS: f64 = 1_000.0;
 /// The accuracy of the clocks and tracepoints of both sides (0.5 us).
 const TICKING_NS: f64 = 500.0;
-/// The number of events from which a rate has a meaning, and the difference that has none.
+/// The events from which a rate means something, and the difference that means nothing.
 const EVENTS: (f64, f64) = (20.0, 5.0);
-/// The same for shares, in points.
+/// The same for shares, in percentage points.
 const POINTS: (f64, f64) = (5.0, 3.0);
 
-const fn count(class: Class, name: &'static str, how: ValueFrom) -> Row {
-    Row { name, class, unit: "", enough: EVENTS.0, slack: EVENTS.1, how }
+const fn count(class: Class, name: &'static str, how: ValueFrom) -> MetricRow {
+    MetricRow { name, class, unit: "", enough: EVENTS.0, slack: EVENTS.1, how }
 }
-const fn counted(class: Class, name: &'static str) -> Row {
+const fn counted(class: Class, name: &'static str) -> MetricRow {
     count(class, name, ValueFrom::Metric(name))
 }
-const fn time(class: Class, name: &'static str) -> Row {
-    Row { name, class, unit: "ns", enough: SHORT_NS, slack: TICKING_NS, how: ValueFrom::Metric(name) }
+const fn time(class: Class, name: &'static str) -> MetricRow {
+    MetricRow { name, class, unit: "ns", enough: SHORT_NS, slack: TICKING_NS, how: ValueFrom::Metric(name) }
 }
-/// A sum of times: a millisecond of a run is enough.
-const fn sum(class: Class, name: &'static str) -> Row {
-    Row { name, class, unit: "ns", enough: 1_000_000.0, slack: 0.0, how: ValueFrom::Metric(name) }
+/// A sum of times. A millisecond of a run is enough.
+const fn sum(class: Class, name: &'static str) -> MetricRow {
+    MetricRow { name, class, unit: "ns", enough: 1_000_000.0, slack: 0.0, how: ValueFrom::Metric(name) }
 }
-const fn share(name: &'static str, how: ValueFrom) -> Row {
-    Row { name, class: Class::Placement, unit: "%", enough: POINTS.0, slack: POINTS.1, how }
+const fn share(name: &'static str, how: ValueFrom) -> MetricRow {
+    MetricRow { name, class: Class::Placement, unit: "%", enough: POINTS.0, slack: POINTS.1, how }
 }
-const fn placed(name: &'static str) -> Row {
+const fn placed(name: &'static str) -> MetricRow {
     share(name, ValueFrom::Metric(name))
 }
-/// A group's part of the CPU time, which is what weights and limits are about: a point is the difference that has no
-/// meaning.
-const fn of_group(name: &'static str, group: usize) -> Row {
-    Row {
+/// A group's part of the CPU time, which weights and limits decide. A difference of one point means nothing.
+const fn of_group(name: &'static str, group: usize) -> MetricRow {
+    MetricRow {
         name,
         class: Class::Totals,
         unit: "%",
@@ -183,8 +177,8 @@ const fn of_group(name: &'static str, group: usize) -> Row {
         how: ValueFrom::OfGroup(group),
     }
 }
-const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
-    Row {
+const fn whole(name: &'static str, series: &'static str, within: Class) -> MetricRow {
+    MetricRow {
         name,
         class: Class::Distributions,
         unit: "%",
@@ -195,7 +189,7 @@ const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
 }
 
 /// Every row.
-pub const LIST: &[Row] = &[
+pub const LIST: &[MetricRow] = &[
     sum(Class::Totals, "cpu_time"),
     sum(Class::Delays, "run_delay.total"),
     counted(Class::Switches, "switches.voluntary"),
@@ -220,7 +214,7 @@ pub const LIST: &[Row] = &[
     count(Class::Balance, "idle lb_count", ValueFrom::Attempts(IdleType::Idle)),
     count(Class::Balance, "busy lb_count", ValueFrom::Attempts(IdleType::Busy)),
     count(Class::Balance, "lb_gained", ValueFrom::Pulled),
-    Row {
+    MetricRow {
         name: "cpu_time spread",
         class: Class::Spread,
         unit: "%",
@@ -234,13 +228,13 @@ pub const LIST: &[Row] = &[
     of_group("cpu_time of group 4", 3),
 ];
 
-const fn newidle(name: &'static str, counter: &'static str) -> Row {
+const fn newidle(name: &'static str, counter: &'static str) -> MetricRow {
     count(Class::Balance, name, ValueFrom::Balancing(IdleType::Newidle, counter))
 }
 
-/// The rows that changes are compared by, beside [`LIST`]. No case of validation is judged by them: its list was fixed
-/// before any case was run.
-pub const CHANGE_ROWS: &[Row] = &[
+/// More rows that changes are compared by. Validation does not judge by them: its list was fixed before any case was
+/// run.
+pub const CHANGE_ROWS: &[MetricRow] = &[
     time(Class::Delays, "run_delay.p99"),
     time(Class::Delays, "wakeup_delay.p99"),
     newidle("newidle lb_balanced", "lb_balanced"),
@@ -248,7 +242,7 @@ pub const CHANGE_ROWS: &[Row] = &[
     newidle("newidle lb_gained", "lb_gained"),
     newidle("newidle lb_nobusyg", "lb_nobusyg"),
     newidle("newidle lb_nobusyq", "lb_nobusyq"),
-    Row {
+    MetricRow {
         name: "newidle groups per scan",
         class: Class::Balance,
         unit: "",
@@ -258,8 +252,8 @@ pub const CHANGE_ROWS: &[Row] = &[
     },
 ];
 
-/// Every row whose change can be told: those of [`LIST`] that are numbers, then [`CHANGE_ROWS`].
-pub fn of_changes() -> impl Iterator<Item = &'static Row> {
+/// Every row whose change can be judged: the numbers of [`LIST`], then [`CHANGE_ROWS`].
+pub fn of_changes() -> impl Iterator<Item = &'static MetricRow> {
     LIST.iter().chain(CHANGE_ROWS).filter(|row| !matches!(row.how, ValueFrom::Distribution(..)))
 }
 
@@ -278,7 +272,7 @@ mod tests {
     #[test]
     fn no_row_could_take_three_times_a_value_for_the_value() {
         for row in LIST.iter().chain(CHANGE_ROWS) {
-            // Measured means that three times the value is at least `enough`; it is then off by two thirds of that.
+            // A measured row reaches `enough` at three times its value; it is then off by two thirds of that.
             assert!(row.slack < row.enough * 2.0 / 3.0, "{}", row.name);
         }
         assert!(CLASSES.iter().all(|c| c.host_pct < 100.0 && c.vm_pct < 100.0));
@@ -286,7 +280,7 @@ mod tests {
 
     #[test]
     fn names_are_metrics_and_stand_once() {
-        let all: Vec<&Row> = LIST.iter().chain(CHANGE_ROWS).collect();
+        let all: Vec<&MetricRow> = LIST.iter().chain(CHANGE_ROWS).collect();
         for (at, row) in all.iter().enumerate() {
             assert!(!all[..at].iter().any(|r| r.name == row.name), "{}", row.name);
             let names = match row.how {

@@ -1,25 +1,24 @@
 //! The rule by which two values of a metric agree.
 //!
-//! They agree when they differ by no more than the class's tolerance, a part of the real kernel's value, or
-//! by no more than the row's slack. A row counts as measured only if at least one side has enough of it, so
-//! that agreement has a meaning. For distributions to agree, three times the real and three times the
-//! simulated values must also fail to pass: agreement of a wider distribution says nothing, while
-//! disagreement always counts. If the real kernel has a value and the simulator has none, they disagree. The
-//! same rule judges the simulated side three times as large, which it must tell from the real one.
+//! They agree when they differ by no more than the class's tolerance, a part of the real kernel's value, or by no more
+//! than the row's slack. A row is measured only if at least one side has enough of it: else agreement means nothing.
+//! Distributions must also fail with three times the real and three times the simulated values: agreement of a very
+//! wide distribution says nothing, while disagreement always counts. If the real kernel has a value and the simulator
+//! has none, they disagree. The same rule judges the simulated side three times as large, and must reject it.
 
 use super::rows::Tolerances;
-use super::rows::{Class, LIST, Row, ValueFrom};
-use super::values::{self, Values};
+use super::rows::{Class, LIST, MetricRow, ValueFrom};
+use super::values::{self, RunValues};
 use crate::stats::describe::{mean, std};
 use crate::stats::special::{root, t_quantile};
 use schedlab_record::{Record, Series};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The verdict on a metric.
+/// Whether two values of a metric agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Agreement {
     /// Within the tolerance.
     Agree,
     /// Not within it.
@@ -28,23 +27,20 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
-    /// In words.
+impl Agreement {
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Agree => "agree",
-            Verdict::Disagree => "disagree",
-            Verdict::NotMeasured => "not measured",
+            Agreement::Agree => "agree",
+            Agreement::Disagree => "disagree",
+            Agreement::NotMeasured => "not measured",
         }
     }
 }
 
 /// One metric of a case, judged.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Judged {
-    /// Its name.
+pub struct JudgedMetric {
     pub metric: Cow<'static, str>,
-    /// Its class.
     pub class: Cow<'static, str>,
     /// Unit of both values; "%" for distributions.
     pub unit: Cow<'static, str>,
@@ -52,28 +48,26 @@ pub struct Judged {
     pub simulated: Option<f64>,
     /// Mean over the real runs; for distributions the part of the values that is off.
     pub real: Option<f64>,
-    /// Distance of the simulated value from the real one, per cent of it; for distributions the part that is
-    /// off.
+    /// Distance of the simulated value from the real one, per cent of it; for distributions the part of the values that
+    /// is off.
     pub off_pct: Option<f64>,
-    /// The tolerance.
     pub tolerance_pct: f64,
     /// Half width of the 95 % interval of the real kernel's mean, per cent of it.
     pub real_spread_pct: Option<f64>,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The reason why it is not measured, or another remark.
+    pub verdict: Agreement,
+    /// Why it is not measured, or another remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The verdict on a simulated side three times as large.
-    pub tripled: Verdict,
-    /// Wrong schedulers that pass it ([`super::wrong`]): simulated by them it does not disagree.
+    pub tripled: Agreement,
+    /// Wrong schedulers that pass it ([`super::wrong`]): under them it does not disagree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_by: Vec<Cow<'static, str>>,
 }
 
 /// Judges a row of the list.
-pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Record]) -> Judged {
-    let empty = Judged {
+pub fn judge(row: &MetricRow, tolerance: &Tolerances, simulated: &[Record], real: &[Record]) -> JudgedMetric {
+    let empty = JudgedMetric {
         metric: row.name.into(),
         class: row.class.row().name.into(),
         unit: row.unit.into(),
@@ -82,9 +76,9 @@ pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Re
         off_pct: None,
         tolerance_pct: tolerance.of(row.class),
         real_spread_pct: None,
-        verdict: Verdict::NotMeasured,
+        verdict: Agreement::NotMeasured,
         why: None,
-        tripled: Verdict::NotMeasured,
+        tripled: Agreement::NotMeasured,
         passed_by: Vec::new(),
     };
     match row.how {
@@ -97,29 +91,29 @@ pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Re
     }
 }
 
-fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged {
-    let found = Judged {
+fn numbers(judged: JudgedMetric, row: &MetricRow, simulated: RunValues, real: RunValues) -> JudgedMetric {
+    let found = JudgedMetric {
         simulated: simulated.as_ref().ok().map(|v| mean(v)),
         real: real.as_ref().ok().map(|v| mean(v)),
         ..judged
     };
-    let Ok(reals) = real else { return Judged { why: real.err(), ..found } };
+    let Ok(reals) = real else { return JudgedMetric { why: real.err(), ..found } };
     let value = mean(&reals);
-    let found = Judged { real_spread_pct: spread_pct(&reals), ..found };
+    let found = JudgedMetric { real_spread_pct: spread_pct(&reals), ..found };
     let tolerance = found.tolerance_pct;
     let Some(mine) = found.simulated else {
         let measured = value >= row.enough;
-        let verdict = if measured { Verdict::Disagree } else { Verdict::NotMeasured };
+        let verdict = if measured { Agreement::Disagree } else { Agreement::NotMeasured };
         let why = simulated.err().map(|why| format!("simulated: {why}"));
-        return Judged { verdict, why, tripled: verdict, ..found };
+        return JudgedMetric { verdict, why, tripled: verdict, ..found };
     };
     let verdict = number(row, tolerance, mine, value);
-    let few = (verdict == Verdict::NotMeasured).then(|| too_little(row, mine, value));
-    // A row that is not measured as it is is not measured three times as large either; else no events on both
-    // sides, as a share, would be a disagreement.
+    let few = (verdict == Agreement::NotMeasured).then(|| too_little(row, mine, value));
+    // A row that is not measured stays so three times as large: else a share of no events on both sides would
+    // disagree.
     let tripled = few.as_ref().map_or_else(|| number(row, tolerance, thrice(row, mine), value), |_| verdict);
-    let uncertain = found.real_spread_pct.filter(|s| verdict != Verdict::NotMeasured && *s > tolerance);
-    Judged {
+    let uncertain = found.real_spread_pct.filter(|s| verdict != Agreement::NotMeasured && *s > tolerance);
+    JudgedMetric {
         off_pct: (value > 0.0).then(|| 100.0 * (mine - value) / value),
         verdict,
         why: few.or_else(|| uncertain.map(|s| format!("the kernel's own mean is known to {s:.0} % only"))),
@@ -128,10 +122,10 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
     }
 }
 
-/// Whether the real side's runs leave its own means unknown: more than a quarter of the measured numbers are
-/// known worse than the tolerance. It does not look at the simulation, so more runs favour no verdict.
+/// Whether the real runs leave their own means unknown: for more than a quarter of the measured numbers they are less
+/// exact than the tolerance. The simulation is not looked at, so more runs favour no verdict.
 pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
-    let number = |row: &&Row| !matches!(row.how, ValueFrom::Distribution(..));
+    let number = |row: &&MetricRow| !matches!(row.how, ValueFrom::Distribution(..));
     let measured: Vec<bool> = LIST
         .iter()
         .filter(number)
@@ -142,9 +136,9 @@ pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
     4 * measured.iter().filter(|wide| **wide).count() > measured.len()
 }
 
-/// The value of a simulator that is off by a factor of three. A share can't be: it is moved by half of the
-/// whole, to the other side of 50 %.
-fn thrice(row: &Row, simulated: f64) -> f64 {
+/// The value of a simulator that is off by a factor of three. A share can't be: it moves by half of the whole, to the
+/// other side of 50 %.
+fn thrice(row: &MetricRow, simulated: f64) -> f64 {
     match row.class {
         Class::Placement => (simulated + 50.0) % 100.0,
         _ => 3.0 * simulated,
@@ -152,16 +146,16 @@ fn thrice(row: &Row, simulated: f64) -> f64 {
 }
 
 /// The rule for two numbers; neither is negative.
-fn number(row: &Row, tolerance_pct: f64, simulated: f64, real: f64) -> Verdict {
+fn number(row: &MetricRow, tolerance_pct: f64, simulated: f64, real: f64) -> Agreement {
     let allowed = (tolerance_pct / 100.0 * real).max(row.slack);
     match (simulated - real).abs() {
-        _ if simulated.max(real) < row.enough => Verdict::NotMeasured,
-        off if off <= allowed => Verdict::Agree,
-        _ => Verdict::Disagree,
+        _ if simulated.max(real) < row.enough => Agreement::NotMeasured,
+        off if off <= allowed => Agreement::Agree,
+        _ => Agreement::Disagree,
     }
 }
 
-fn too_little(row: &Row, simulated: f64, real: f64) -> String {
+fn too_little(row: &MetricRow, simulated: f64, real: f64) -> String {
     match row.unit {
         "" => format!("too few ({simulated:.0} against {real:.0})"),
         "ns" => format!("too short ({:.2} us against {:.2} us)", simulated / 1e3, real / 1e3),
@@ -179,34 +173,41 @@ fn spread_pct(values: &[f64]) -> Option<f64> {
 
 type Pooled = Result<Series, String>;
 
-fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Pooled) -> Judged {
+fn shapes(
+    judged: JudgedMetric,
+    row: &MetricRow,
+    within: f64,
+    simulated: Pooled,
+    real: Pooled,
+) -> JudgedMetric {
     let real = match real {
         Ok(series) => series,
-        Err(why) => return Judged { why: Some(why), ..judged },
+        Err(why) => return JudgedMetric { why: Some(why), ..judged },
     };
     let mine = simulated.unwrap_or_else(|_| Series::new(real.unit(), real.better()));
     let (few, many) = (mine.count().min(real.count()), mine.count().max(real.count()));
     if (many as f64) < row.enough {
         let why = format!("too few values ({} against {})", mine.count(), real.count());
-        return Judged { why: Some(why), ..judged };
+        return JudgedMetric { why: Some(why), ..judged };
     }
     if few == 0 {
         let why = format!("{} values against {}", mine.count(), real.count());
-        let verdict = Verdict::Disagree;
-        return Judged { verdict, tripled: verdict, off_pct: Some(100.0), why: Some(why), ..judged };
+        let verdict = Agreement::Disagree;
+        return JudgedMetric { verdict, tripled: verdict, off_pct: Some(100.0), why: Some(why), ..judged };
     }
     let off = |series: &Series| 100.0 * values::apart(series, &real, within, row.slack);
     let tolerance = judged.tolerance_pct;
-    let within = |pct: f64| if pct <= tolerance { Verdict::Agree } else { Verdict::Disagree };
+    let within = |pct: f64| if pct <= tolerance { Agreement::Agree } else { Agreement::Disagree };
     let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
-    let found = Judged { off_pct: Some(off_pct), tripled, ..judged };
-    // Agreement does not count if anything would agree; a disagreement stays one.
-    let takes_thrice = tripled == Verdict::Agree || within(off(&values::tripled(&real))) == Verdict::Agree;
-    if within(off_pct) == Verdict::Agree && takes_thrice {
+    let found = JudgedMetric { off_pct: Some(off_pct), tripled, ..judged };
+    // Agreement does not count if anything would agree. A disagreement stays one.
+    let takes_thrice =
+        tripled == Agreement::Agree || within(off(&values::tripled(&real))) == Agreement::Agree;
+    if within(off_pct) == Agreement::Agree && takes_thrice {
         let why = "so wide that three times as long would pass".to_owned();
-        return Judged { why: Some(why), tripled: Verdict::NotMeasured, ..found };
+        return JudgedMetric { why: Some(why), tripled: Agreement::NotMeasured, ..found };
     }
-    Judged { verdict: within(off_pct), ..found }
+    JudgedMetric { verdict: within(off_pct), ..found }
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@ use super::*;
 use crate::testing::{record, with_series};
 use proptest::prelude::*;
 
-fn row(name: &str) -> &'static Row {
+fn row(name: &str) -> &'static MetricRow {
     LIST.iter().find(|r| r.name == name).unwrap()
 }
 
-fn on_host(name: &str, simulated: &[Record], real: &[Record]) -> Judged {
+fn on_host(name: &str, simulated: &[Record], real: &[Record]) -> JudgedMetric {
     judge(row(name), &Tolerances::on_host(), simulated, real)
 }
 
-fn counted(name: &str, simulated: &[u64], real: &[u64]) -> Judged {
+fn counted(name: &str, simulated: &[u64], real: &[u64]) -> JudgedMetric {
     let side = |values: &[u64]| values.iter().map(|v| record(&[(name, *v)])).collect::<Vec<_>>();
     on_host(name, &side(simulated), &side(real))
 }
@@ -22,13 +22,13 @@ fn means_over_runs_agree_within_the_tolerance_of_the_real_one() {
     let j = counted("migrations", &[110, 130], &[90, 110]);
     assert_eq!(
         (j.verdict, j.simulated, j.real, j.off_pct),
-        (Verdict::Agree, Some(120.0), Some(100.0), Some(20.0))
+        (Agreement::Agree, Some(120.0), Some(100.0), Some(20.0))
     );
-    assert_eq!(counted("migrations", &[126], &[100]).verdict, Verdict::Disagree);
-    assert_eq!(counted("migrations", &[74], &[100]).verdict, Verdict::Disagree);
+    assert_eq!(counted("migrations", &[126], &[100]).verdict, Agreement::Disagree);
+    assert_eq!(counted("migrations", &[74], &[100]).verdict, Agreement::Disagree);
     assert_eq!(
         counted("cpu_time", &[1_030_000_000], &[1_000_000_000]).verdict,
-        Verdict::Disagree,
+        Agreement::Disagree,
         "2 % of totals"
     );
 }
@@ -36,16 +36,16 @@ fn means_over_runs_agree_within_the_tolerance_of_the_real_one() {
 #[test]
 fn too_few_on_both_sides_is_not_agreement() {
     let j = counted("switches.involuntary", &[3], &[5]);
-    assert_eq!((j.verdict, j.why.as_deref()), (Verdict::NotMeasured, Some("too few (3 against 5)")));
+    assert_eq!((j.verdict, j.why.as_deref()), (Agreement::NotMeasured, Some("too few (3 against 5)")));
     assert_eq!(
         counted("switches.involuntary", &[40], &[5]).verdict,
-        Verdict::Disagree,
+        Agreement::Disagree,
         "one side has enough"
     );
-    assert_eq!(counted("switches.involuntary", &[0], &[20]).verdict, Verdict::Disagree);
+    assert_eq!(counted("switches.involuntary", &[0], &[20]).verdict, Agreement::Disagree);
     assert_eq!(
         counted("switches.involuntary", &[16], &[20]).verdict,
-        Verdict::Agree,
+        Agreement::Agree,
         "five more or less are none"
     );
 }
@@ -53,22 +53,25 @@ fn too_few_on_both_sides_is_not_agreement() {
 #[test]
 fn what_the_real_kernel_does_not_tell_is_not_measured_with_its_reason() {
     let j = on_host("newidle lb_count", &[record(&[])], &[record(&[])]);
-    assert_eq!((j.verdict, j.why.as_deref()), (Verdict::NotMeasured, Some("this kernel keeps no schedstat")));
+    assert_eq!(
+        (j.verdict, j.why.as_deref()),
+        (Agreement::NotMeasured, Some("this kernel keeps no schedstat"))
+    );
     let j = on_host("migrations", &[record(&[("migrations", 100)])], &[record(&[])]);
-    assert_eq!(j.verdict, Verdict::NotMeasured);
+    assert_eq!(j.verdict, Agreement::NotMeasured);
     assert!(j.why.is_some() && j.simulated == Some(100.0) && j.real.is_none());
 }
 
 #[test]
 fn what_only_the_real_kernel_has_disagrees() {
     let j = on_host("slice.p50", &[with_series("slice", &[])], &[with_series("slice", &[4_000_000; 50])]);
-    assert_eq!((j.verdict, j.why.as_deref()), (Verdict::Disagree, Some("simulated: no samples")));
+    assert_eq!((j.verdict, j.why.as_deref()), (Agreement::Disagree, Some("simulated: no samples")));
     let j = on_host(
         "slice distribution",
         &[with_series("slice", &[])],
         &[with_series("slice", &[4_000_000; 150])],
     );
-    assert_eq!((j.verdict, j.off_pct), (Verdict::Disagree, Some(100.0)));
+    assert_eq!((j.verdict, j.off_pct), (Agreement::Disagree, Some(100.0)));
 }
 
 #[test]
@@ -80,14 +83,14 @@ fn a_distribution_is_judged_by_the_part_that_is_elsewhere() {
         with_series("slice", &values)
     };
     let of = |elsewhere| on_host("slice distribution", &[mine(elsewhere)], std::slice::from_ref(&real));
-    assert_eq!(of(40).verdict, Verdict::Agree);
+    assert_eq!(of(40).verdict, Agreement::Agree);
     assert!((of(40).off_pct.unwrap() - 20.0).abs() < 1e-9);
-    assert_eq!(of(60).verdict, Verdict::Disagree);
+    assert_eq!(of(60).verdict, Agreement::Disagree);
     let few =
         on_host("slice distribution", &[with_series("slice", &[1; 60])], &[with_series("slice", &[1; 90])]);
     assert_eq!(
         (few.verdict, few.why.as_deref()),
-        (Verdict::NotMeasured, Some("too few values (60 against 90)"))
+        (Agreement::NotMeasured, Some("too few values (60 against 90)"))
     );
 }
 
@@ -99,11 +102,11 @@ fn an_agreement_that_three_times_the_simulated_values_would_share_is_none() {
         let (mine, theirs): (Vec<u64>, Vec<u64>) = (spread(from), spread(300_000.0));
         on_host("slice distribution", &[with_series("slice", &mine)], &[with_series("slice", &theirs)])
     };
-    assert_eq!(judged(300_000.0).verdict, Verdict::Agree, "three times the real ones would not pass");
+    assert_eq!(judged(300_000.0).verdict, Agreement::Agree, "three times the real ones would not pass");
     let low = judged(200_000.0);
-    assert_eq!((low.verdict, low.tripled), (Verdict::NotMeasured, Verdict::NotMeasured));
+    assert_eq!((low.verdict, low.tripled), (Agreement::NotMeasured, Agreement::NotMeasured));
     assert!(low.why.is_some_and(|why| why.contains("three times as long")));
-    assert_eq!(judged(100_000.0).verdict, Verdict::Disagree, "what is off is measured, whatever passes");
+    assert_eq!(judged(100_000.0).verdict, Agreement::Disagree, "what is off is measured, whatever passes");
 }
 
 #[test]
@@ -111,14 +114,14 @@ fn a_distribution_that_takes_anything_is_not_measured() {
     // From a nanosecond to minutes, each power of two as often as the others.
     let wide: Vec<u64> = (0..36).flat_map(|i| [1u64 << i; 10]).collect();
     let j = on_host("slice distribution", &[with_series("slice", &wide)], &[with_series("slice", &wide)]);
-    assert_eq!(j.verdict, Verdict::NotMeasured);
+    assert_eq!(j.verdict, Agreement::NotMeasured);
     assert!(j.why.is_some_and(|w| w.contains("three times")));
 }
 
 #[test]
 fn a_kernel_that_does_not_agree_with_itself_is_told_beside_the_verdict() {
     let j = counted("migrations", &[100], &[50, 150]);
-    assert_eq!(j.verdict, Verdict::Agree);
+    assert_eq!(j.verdict, Agreement::Agree);
     assert!(j.real_spread_pct.unwrap() > 25.0 && j.why.unwrap().contains("known to"));
     assert_eq!(counted("migrations", &[100], &[99, 101]).why, None);
 }
@@ -126,13 +129,17 @@ fn a_kernel_that_does_not_agree_with_itself_is_told_beside_the_verdict() {
 #[test]
 fn a_simulator_three_times_off_is_judged_by_the_same_rule() {
     let j = counted("migrations", &[100], &[100]);
-    assert_eq!((j.verdict, j.tripled), (Verdict::Agree, Verdict::Disagree));
+    assert_eq!((j.verdict, j.tripled), (Agreement::Agree, Agreement::Disagree));
     let j = counted("migrations", &[34], &[100]);
-    assert_eq!((j.verdict, j.tripled), (Verdict::Disagree, Verdict::Agree), "a third of it is told as such");
-    assert_eq!(counted("migrations", &[8], &[8]).tripled, Verdict::NotMeasured, "too few are too few");
+    assert_eq!(
+        (j.verdict, j.tripled),
+        (Agreement::Disagree, Agreement::Agree),
+        "a third of it is recognised"
+    );
+    assert_eq!(counted("migrations", &[8], &[8]).tripled, Agreement::NotMeasured, "too few are too few");
     let slices = |values: &[u64]| with_series("slice", values);
     let j = on_host("slice distribution", &[slices(&[4_000_000; 200])], &[slices(&[4_100_000; 200])]);
-    assert_eq!((j.verdict, j.tripled), (Verdict::Agree, Verdict::Disagree));
+    assert_eq!((j.verdict, j.tripled), (Agreement::Agree, Agreement::Disagree));
 }
 
 #[test]
@@ -162,8 +169,8 @@ proptest! {
         let edge = [0.5 * real, real - row.slack].contains(&simulated);
         for of in [Tolerances::on_host(), Tolerances::in_guests()] {
             let pct = of.of(row.class);
-            if number(row, pct, simulated, real) == Verdict::Agree && !edge {
-                prop_assert_eq!(number(row, pct, thrice(row, simulated), real), Verdict::Disagree);
+            if number(row, pct, simulated, real) == Agreement::Agree && !edge {
+                prop_assert_eq!(number(row, pct, thrice(row, simulated), real), Agreement::Disagree);
             }
         }
     }
@@ -179,10 +186,10 @@ proptest! {
         let (simulated, real) = ((simulated >> shift) as f64, (real >> shift) as f64);
         for of in [Tolerances::on_host(), Tolerances::in_guests()] {
             let pct = of.of(row.class);
-            prop_assert_ne!(number(row, pct, 3.0 * real, real), Verdict::Agree);
-            // Any value that agrees would be told from three times itself.
-            if number(row, pct, simulated, real) == Verdict::Agree {
-                prop_assert_eq!(number(row, pct, 3.0 * real, real), Verdict::Disagree);
+            prop_assert_ne!(number(row, pct, 3.0 * real, real), Agreement::Agree);
+            // Any value that agrees would be distinguished from three times itself.
+            if number(row, pct, simulated, real) == Agreement::Agree {
+                prop_assert_eq!(number(row, pct, 3.0 * real, real), Agreement::Disagree);
             }
         }
     }

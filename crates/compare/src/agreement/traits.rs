@@ -1,9 +1,9 @@
 //! Agreement by trait of a case: kernel, SMT or not, caches, nodes, workload.
 //!
-//! Where do disagreements lie? A share by class of metric does not say whether they come from one kind of machine or
-//! from one benchmark. Negative controls are left out.
+//! It shows where disagreements come from, which a share by class of metric does not: from one kind of machine, or from
+//! one benchmark. Negative controls are left out.
 
-use super::result::{CaseResult, Share};
+use super::result::{AgreementShare, CaseResult};
 use super::wrong::Discriminating;
 use schedlab_machine::Topology;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 
 /// Counts of the machine that a case ran on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Counts {
-    /// CPUs.
+pub struct MachineCounts {
     pub cpus: usize,
     /// Whether a core has several threads.
     pub smt: bool,
@@ -23,15 +22,19 @@ pub struct Counts {
     pub nodes: usize,
 }
 
-impl Counts {
-    /// Of a topology; `None` if it has no CPU.
-    pub fn of(topology: &Topology) -> Option<Counts> {
+impl MachineCounts {
+    /// The counts of a topology; `None` if it has no CPU.
+    pub fn of(topology: &Topology) -> Option<MachineCounts> {
         let units = |unit: fn(&schedlab_machine::Cpu) -> u32| {
             topology.cpus.iter().map(unit).collect::<BTreeSet<u32>>().len()
         };
         let cpus = topology.nr_cpus();
-        let counts =
-            Counts { cpus, smt: units(|c| c.core) < cpus, llcs: units(|c| c.llc), nodes: units(|c| c.node) };
+        let counts = MachineCounts {
+            cpus,
+            smt: units(|c| c.core) < cpus,
+            llcs: units(|c| c.llc),
+            nodes: units(|c| c.node),
+        };
         (cpus > 0).then_some(counts)
     }
 }
@@ -50,24 +53,21 @@ const TRAITS: &[Trait] = &[
 
 /// The agreement of all cases with one value of a trait.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct OfTrait {
+pub struct TraitAgreement {
     /// The trait's name.
     #[serde(rename = "trait")]
     pub name: Cow<'static, str>,
-    /// Its value.
     pub value: String,
-    /// Cases with it.
     pub cases: usize,
-    /// Their share.
     #[serde(flatten)]
-    pub share: Share,
+    pub share: AgreementShare,
     /// The same without metrics that wrong schedulers pass; `None` if none was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Discriminating>,
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub discriminating: Option<Discriminating>,
 }
 
-/// The agreement by every trait and value; numbers in their order, words by the alphabet.
-pub fn of(cases: &[CaseResult]) -> Vec<OfTrait> {
+/// The agreement by every trait and value. Numbers are in their order, words by the alphabet.
+pub fn of(cases: &[CaseResult]) -> Vec<TraitAgreement> {
     let judged = || cases.iter().filter(|c| c.control.is_none());
     let mut all = Vec::new();
     for (name, value_of) in TRAITS {
@@ -75,9 +75,15 @@ pub fn of(cases: &[CaseResult]) -> Vec<OfTrait> {
         let values: BTreeSet<_> = judged().filter_map(value_of).map(key).collect();
         for (_, value) in values {
             let mine: Vec<&CaseResult> = judged().filter(|c| value_of(c).as_ref() == Some(&value)).collect();
-            let share = Share::of(mine.iter().flat_map(|c| &c.metrics));
-            let told = Discriminating::of(mine.iter().flat_map(|c| c.rows()));
-            all.push(OfTrait { name: (*name).into(), value, cases: mine.len(), share, told });
+            let share = AgreementShare::of(mine.iter().flat_map(|c| &c.metrics));
+            let discriminating = Discriminating::of(mine.iter().flat_map(|c| c.rows()));
+            all.push(TraitAgreement {
+                name: (*name).into(),
+                value,
+                cases: mine.len(),
+                share,
+                discriminating,
+            });
         }
     }
     all

@@ -1,4 +1,4 @@
-//! The values of one side of a case: a row of the list, read from the records of its runs.
+//! The values of one side of a case: a row of the list, read from its runs' records.
 
 use super::rows::ValueFrom;
 use crate::metrics;
@@ -10,10 +10,10 @@ use schedlab_record::{Record, Series, Value};
 use schedlab_workload::Spec;
 
 /// One value per run, or the reason why there is none.
-pub type Values = Result<Vec<f64>, String>;
+pub type RunValues = Result<Vec<f64>, String>;
 
 /// The values of a row that is a number, in the order of the records.
-pub fn numbers(how: ValueFrom, records: &[Record]) -> Values {
+pub fn numbers(how: ValueFrom, records: &[Record]) -> RunValues {
     if records.is_empty() {
         return Err("no run was made".to_owned());
     }
@@ -57,7 +57,7 @@ fn balancing(
     let stat = record.found.schedstat.as_ref().ok_or("this kernel keeps no schedstat")?;
     let mut domains = stat.cpus.iter().flat_map(|cpu| &cpu.domains).peekable();
     if domains.peek().is_none() {
-        return Err("schedstat tells of no domains".to_owned());
+        return Err("schedstat has no domains".to_owned());
     }
     Ok(domains.map(|d| of(&d.lb)).sum::<u64>() as f64)
 }
@@ -87,7 +87,7 @@ fn uneven(record: &Record) -> Option<f64> {
     (weight > 0.0).then(|| weighed / weight)
 }
 
-/// The CPU time of the tasks of the workload's n-th group, per cent of that of all tasks.
+/// The CPU time of the workload's n-th group, per cent of all tasks' CPU time.
 fn part_of_group(record: &Record, n: usize) -> Result<f64, String> {
     let none = || format!("the workload has no group {}", n + 1);
     let spec = Spec::from_json(&record.spec).map_err(|_| none())?;
@@ -102,7 +102,7 @@ fn part_of_group(record: &Record, n: usize) -> Result<f64, String> {
     if all > 0.0 { Ok(100.0 * time(&inside) / all) } else { Err("no task ran".to_owned()) }
 }
 
-/// A series of all runs together.
+/// A series of all runs, merged.
 ///
 /// # Errors
 /// The reason why a run does not have it.
@@ -121,10 +121,9 @@ pub fn pooled(name: &str, records: &[Record]) -> Result<Series, String> {
     all.ok_or_else(|| "no run was made".to_owned())
 }
 
-/// The part of one distribution's values that has no partner in the other within `tolerance` (0.2: a fifth
-/// more or less) and `slack`: the largest distance between their cumulative shares once one of them is moved
-/// by both. It is 0 to 1. Without tolerance it is the Kolmogorov distance, which is 1 even for two sharp
-/// peaks a thousandth apart.
+/// The part of one distribution's values that has no partner in the other within `tolerance` (0.2: a fifth more or
+/// less) and `slack`: the largest distance between their cumulative shares once one of them is moved by both. It is 0
+/// to 1. Without tolerance it is the Kolmogorov distance, which is 1 even for two sharp peaks a thousandth apart.
 pub fn apart(a: &Series, b: &Series, tolerance: f64, slack: f64) -> f64 {
     ahead(a, b, tolerance, slack).max(ahead(b, a, tolerance, slack))
 }

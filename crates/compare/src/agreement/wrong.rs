@@ -1,70 +1,67 @@
-//! Metrics that tell the right scheduler from wrong ones.
+//! Metrics that distinguish the right scheduler from wrong ones.
 //!
-//! A case is also simulated by schedulers that are wrong on purpose. A metric that agrees with the real kernel under a
-//! wrong scheduler, too, says nothing about the right one.
+//! A case is also simulated by schedulers that are wrong on purpose. A metric that agrees under a wrong scheduler, too,
+//! says nothing about the right one.
 
-use super::result::Share;
-use super::rule::{Judged, Verdict};
+use super::result::AgreementShare;
+use super::rule::{Agreement, JudgedMetric};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// A case simulated by a wrong scheduler.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Wrong {
-    /// Its name.
+pub struct WrongSchedulerResult {
     pub name: Cow<'static, str>,
     /// What is wrong about it.
     pub about: Cow<'static, str>,
-    /// Runs.
     pub runs: usize,
     /// The share of metrics that agree with the real kernel.
-    pub share: Share,
+    pub share: AgreementShare,
 }
 
-/// A wrong scheduler with its verdicts, in the order of the list of metrics.
-pub struct Tried {
-    /// Its name.
+/// The verdicts on a case under a wrong scheduler, in the order of the list of metrics.
+pub struct WrongRuns {
     pub name: &'static str,
     /// What is wrong about it.
     pub about: &'static str,
-    /// Runs.
     pub runs: usize,
-    /// The verdicts.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Agreement>,
 }
 
-/// Writes into each measured row which wrong schedulers pass it, and sums up by wrong scheduler.
-pub fn mark(rows: &mut [Judged], tried: &[Tried]) -> Vec<Wrong> {
-    let sum = |t: &Tried| {
-        let measured = rows.iter().zip(&t.verdicts).filter(|(r, _)| r.verdict != Verdict::NotMeasured);
-        let share = Share::count(measured.map(|(_, verdict)| *verdict));
-        Wrong { name: t.name.into(), about: t.about.into(), runs: t.runs, share }
+/// Notes in each measured row which wrong schedulers pass it. Returns a sum for each wrong scheduler.
+pub fn mark(rows: &mut [JudgedMetric], tried: &[WrongRuns]) -> Vec<WrongSchedulerResult> {
+    let sum = |t: &WrongRuns| {
+        let measured = rows.iter().zip(&t.verdicts).filter(|(r, _)| r.verdict != Agreement::NotMeasured);
+        let share = AgreementShare::count(measured.map(|(_, verdict)| *verdict));
+        WrongSchedulerResult { name: t.name.into(), about: t.about.into(), runs: t.runs, share }
     };
     let all = tried.iter().map(sum).collect();
-    for (at, row) in rows.iter_mut().enumerate().filter(|(_, r)| r.verdict != Verdict::NotMeasured) {
-        let passes = tried.iter().filter(|t| t.verdicts.get(at).is_some_and(|v| *v != Verdict::Disagree));
+    for (at, row) in rows.iter_mut().enumerate().filter(|(_, r)| r.verdict != Agreement::NotMeasured) {
+        let passes = tried.iter().filter(|t| t.verdicts.get(at).is_some_and(|v| *v != Agreement::Disagree));
         row.passed_by = passes.map(|t| t.name.into()).collect();
     }
     all
 }
 
-/// The metrics that agree, without those that wrong schedulers pass, too.
+/// The share of metrics that agree, without those that wrong schedulers pass, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Discriminating {
     /// Without metrics decided by the workload, which agree under every wrong scheduler, too.
-    pub by_some: Share,
+    pub by_some: AgreementShare,
     /// Without metrics that agree under at least one wrong scheduler, too.
-    pub by_every: Share,
+    pub by_every: AgreementShare,
 }
 
 impl Discriminating {
-    /// Of metrics, each with the number of wrong schedulers that its case was simulated by; `None` if there was none.
-    pub fn of<'a>(rows: impl Iterator<Item = (usize, &'a Judged)>) -> Option<Discriminating> {
-        let mut told = None;
+    /// Counts metrics, each given with the number of wrong schedulers that its case was simulated by; `None` if that is
+    /// 0 for all.
+    pub fn of<'a>(rows: impl Iterator<Item = (usize, &'a JudgedMetric)>) -> Option<Discriminating> {
+        let mut discriminating = None;
         for (wrong, row) in rows.filter(|(wrong, _)| *wrong > 0) {
-            let Discriminating { by_some, by_every } = told.get_or_insert_with(Discriminating::default);
-            // A disagreement counts, whoever shares it.
-            let counts = row.verdict != Verdict::Agree;
+            let Discriminating { by_some, by_every } =
+                discriminating.get_or_insert_with(Discriminating::default);
+            // A disagreement counts, even if wrong schedulers share it.
+            let counts = row.verdict != Agreement::Agree;
             if counts || row.passed_by.len() < wrong {
                 by_some.add(row.verdict);
             }
@@ -72,6 +69,6 @@ impl Discriminating {
                 by_every.add(row.verdict);
             }
         }
-        told
+        discriminating
     }
 }

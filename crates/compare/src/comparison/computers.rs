@@ -1,5 +1,5 @@
-//! The computers of live runs: what tells cells of two computers, or of two builds of a kernel, apart, and the warning
-//! about a comparison across them.
+//! The computers of live runs: how cells of two computers, or of two builds of a kernel, differ, and the warning about
+//! comparisons across them.
 
 use super::group::CellRuns;
 use schedlab_base::Warning;
@@ -9,15 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The computer on which a cell's runs were made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellComputer {
-    /// Number of its CPUs.
     pub cpus: usize,
-    /// Their model, the kernel's build and what it was booted with; "" for what is not known.
+    /// Their model, the kernel's build and its boot options; "" for what is unknown.
     #[serde(flatten)]
     pub known: Computer,
 }
 
 impl CellComputer {
-    /// That of a run; `None` if the run's computer does not count, or is not known.
+    /// The computer of a run; `None` if it does not matter, or is unknown.
     pub(super) fn of(record: &Record) -> Option<CellComputer> {
         let known = Computer::of_run(record).or_else(|| {
             let cpu = record.guest.as_ref()?.host_cpu.clone()?;
@@ -35,16 +34,15 @@ impl CellComputer {
     }
 }
 
-/// A part of a computer that cells may differ in: what it is, its text, and whether a difference counts.
+/// A part of a computer in which cells may differ: its name, its text, and whether a difference counts.
 type Part = (&'static str, fn(&CellComputer) -> String, bool);
 
-/// The warning about a group with cells of several computers, builds or boots. It leaves out what all have in
-/// common.
+/// The warning about a group with cells of several computers, builds or boots. It names only what differs.
 pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let known: Vec<(&str, CellComputer)> =
         cells.iter().filter_map(|c| Some((c.label.as_str(), CellComputer::of(c.runs[0])?))).collect();
     let releases_differ = cells.windows(2).any(|w| w[0].runs[0].kernel != w[1].runs[0].kernel);
-    // Kernels of two releases are of two builds by themselves.
+    // Kernels of two releases are always of two builds.
     let parts: [Part; 4] = [
         ("CPUs", CellComputer::words, true),
         ("build", |c| c.known.build.clone(), !releases_differ),
@@ -56,7 +54,7 @@ pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     if parts.is_empty() {
         return None;
     }
-    let told = |(label, computer): &(&str, CellComputer)| {
+    let words_of = |(label, computer): &(&str, CellComputer)| {
         let part = |(what, of, _): &Part| match of(computer) {
             text if text.is_empty() => format!("{what} unknown"),
             text if *what == "CPUs" => text,
@@ -68,12 +66,12 @@ pub(super) fn warning(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let text = format!(
         "{} {load}: runs of different computers or boots, and a change may be theirs ({})",
         r.workload,
-        known.iter().map(told).collect::<Vec<_>>().join("; ")
+        known.iter().map(words_of).collect::<Vec<_>>().join("; ")
     );
     Some(Warning::new("compare.computers", text))
 }
 
-/// The name of a cell's computer beside others, if the models of their CPUs tell them apart.
+/// The name of a cell's computer among others, if their CPU models differ.
 pub(super) fn short_names(cells: &[&CellRuns<'_>]) -> Option<Vec<String>> {
     let names: Option<Vec<String>> = cells
         .iter()

@@ -1,13 +1,13 @@
-//! Variants that are equal: every run of a deterministic backend gave the same results to the nanosecond under both, in
-//! all seeds. Then the switch did nothing here, and no statistics are needed to say so.
+//! Equal variants: on a deterministic backend every run gave the same results to the nanosecond under both, in all
+//! seeds. The switch did nothing then, and no statistics are needed to say so.
 
 use super::group::CellRuns;
-use super::{Counted, seeds};
+use super::{CountedWarning, seeds};
 use schedlab_base::{Backend, Warning};
 use schedlab_kernel::Variant;
 use schedlab_record::Record;
 
-/// The pairs of variants that were compared, with the loads in which they are equal and those in which they are not.
+/// The compared pairs of variants, with the loads in which they are equal.
 #[derive(Default)]
 pub(super) struct Equal {
     pairs: Vec<Pair>,
@@ -18,15 +18,15 @@ struct Pair {
     variant: String,
     backend: String,
     asked: Variant,
-    /// Whether both variants ask for the same, so that there is no switch between them.
+    /// Whether both variants ask for the same: there is no switch between them.
     one_variant: bool,
     /// Whether both are the same simulated kernel, whatever their variants ask for.
     one_kernel: bool,
     /// The loads in which all runs are equal.
     in_loads: Vec<String>,
-    /// Number of loads that were compared.
+    /// How many loads were compared.
     loads: usize,
-    /// Seeds of one load.
+    /// Seeds of each load.
     seeds: usize,
 }
 
@@ -70,10 +70,10 @@ impl Equal {
         }
     }
     /// A line for each pair that is equal somewhere.
-    pub(super) fn warnings(self) -> impl Iterator<Item = Counted> {
+    pub(super) fn warnings(self) -> impl Iterator<Item = CountedWarning> {
         self.pairs.into_iter().filter(|p| !p.in_loads.is_empty()).map(|p| {
             let warning = Warning::new("variants.equal", p.words());
-            Counted { warning, runs: 0 }
+            CountedWarning { warning, runs: 0 }
         })
     }
 }
@@ -107,12 +107,11 @@ impl Pair {
     }
 }
 
-/// Why the variant's switches do nothing in its kernel, as far as the chronology knows, in brackets; empty if it does
-/// not.
+/// Why the variant's switches do nothing in its kernel, in brackets; empty if the chronology does not say.
 fn because(variant: &Variant) -> String {
-    let told = variant.without_effect().unwrap_or_default();
+    let effects = variant.without_effect().unwrap_or_default();
     let mut why: Vec<&str> = Vec::new();
-    for warning in &told {
+    for warning in &effects {
         let text = warning.message.split_once("': ").map_or(warning.message.as_str(), |(_, rest)| rest);
         if !why.contains(&text) {
             why.push(text);
@@ -121,7 +120,7 @@ fn because(variant: &Variant) -> String {
     if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) }
 }
 
-/// Whether two cells have the same seeds, and each run of the one has the results of its partner.
+/// Whether two cells have the same seeds, and the same results for each.
 fn are_equal(base: &[&Record], variant: &[&Record]) -> bool {
     base.len() == variant.len()
         && base.iter().zip(variant).all(|(b, v)| {

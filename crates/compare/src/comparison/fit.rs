@@ -1,22 +1,22 @@
-//! The distance of a cell from the figures published for it.
+//! How far a cell is from the figures published for it.
 //!
-//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are
-//! equally wrong, and every metric counts the same. A figure that was not measured is left out and counted,
-//! and a fit to fewer figures never beats a fit to more.
+//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are equally
+//! wrong, and every metric counts the same. Figures that were not measured are left out and counted. A fit to fewer
+//! figures never beats a fit to more.
 
-use super::{Cell, Comparison, Fit, Stat};
+use super::{BaselineFit, Cell, CellStat, Comparison};
 use schedlab_record::Published;
 use std::cmp::Ordering;
 
 /// The fit of a cell; `None` if no figure was published for it, or none of those was measured.
-pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<Fit> {
+pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<BaselineFit> {
     let wanted = || published.iter().filter(|p| p.is_for(&cell.variant, &cell.load, &p.metric));
     let logs: Vec<f64> = wanted().filter_map(|p| log_ratio(cell, p)).collect();
     if logs.is_empty() {
         return None;
     }
     let mean = logs.iter().map(|l| l.abs()).sum::<f64>() / logs.len() as f64;
-    Some(Fit {
+    Some(BaselineFit {
         backend: cell.backend.clone(),
         machine: cell.machine.clone(),
         workload: cell.workload.clone(),
@@ -31,27 +31,27 @@ pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<Fit> {
 /// Logarithm of the ratio of our figure to the published one; `None` if ours was not measured, has another
 /// unit, or is 0.
 fn log_ratio(cell: &Cell, p: &Published) -> Option<f64> {
-    let ours = cell.metrics.get(&p.metric).and_then(Stat::measured).filter(|m| m.unit == p.unit)?;
+    let ours = cell.metrics.get(&p.metric).and_then(CellStat::measured).filter(|m| m.unit == p.unit)?;
     (ours.mean > 0.0 && p.value > 0.0).then(|| libm::log(ours.mean / p.value))
 }
 
 impl Comparison {
     /// The fit of a cell's load, if its baseline has published figures.
-    pub fn fit(&self, cell: &Cell) -> Option<&Fit> {
+    pub fn fit(&self, cell: &Cell) -> Option<&BaselineFit> {
         self.fits.iter().find(|f| {
             (&f.backend, &f.machine, &f.workload, &f.load)
                 == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
         })
     }
     /// The load whose baseline comes nearest.
-    pub fn best_fit(&self) -> Option<&Fit> {
+    pub fn best_fit(&self) -> Option<&BaselineFit> {
         self.fits.iter().min_by(|a, b| a.order(b))
     }
 }
 
-impl Fit {
-    /// Puts the better fit first: fewer missing figures, then the smaller factor.
-    pub fn order(&self, o: &Fit) -> Ordering {
+impl BaselineFit {
+    /// Orders the better fit first: fewer missing figures, then the smaller factor.
+    pub fn order(&self, o: &BaselineFit) -> Ordering {
         self.missing.cmp(&o.missing).then(self.factor.total_cmp(&o.factor))
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             folders: Vec::new(),
             watched: None,
             computer: None,
-            metrics: values.iter().map(|(m, v)| ((*m).into(), Stat::Measured(measured(*v)))).collect(),
+            metrics: values.iter().map(|(m, v)| ((*m).into(), CellStat::Measured(measured(*v)))).collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use schedlab_record::{Record, RunDir, cell_hash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Folders of cells; empty: not known.
+/// Folders of cells; empty if unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Folders {
     /// By the cell's name; several folders if several stores have it.
@@ -35,8 +35,7 @@ impl Folders {
             self.by_cell.entry(cell).or_default().push(shown);
         }
     }
-    /// The folders with the runs of one cell of a comparison: several if the runs were made or watched
-    /// differently.
+    /// The folders of a comparison's cell: several if its runs were made or watched differently.
     pub(super) fn of(&self, runs: &[&Record]) -> Vec<String> {
         if self.by_cell.is_empty() {
             return Vec::new();

@@ -1,24 +1,23 @@
-//! Rows that a comparison should have and lacks: a figure that was not measured on one of the two sides, or a variant
-//! that has no run of a load which others have. The data cannot tell there, as in a row that is unclear. A figure that
-//! neither side measured is not compared, and nothing is missing: short runs have no samples for far percentiles.
+//! Rows that a comparison should have and lacks: a figure that one side did not measure, or a variant without a run of
+//! a load that others have. As in an unclear row, the data can't tell. If neither side measured a figure, nothing is
+//! missing: short runs have no samples for far percentiles.
 
-use super::model::{Cell, Comparison, Stat};
+use super::model::{Cell, CellStat, Comparison};
 use std::collections::BTreeSet;
 
-/// A row that is not there.
+/// A missing row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gap<'a> {
-    /// A cell of its load: the variant's own, or the load's first one where the variant has none.
+    /// The variant's cell of the load, or the load's first cell if the variant has none.
     pub cell: &'a Cell,
-    /// The variant.
     pub variant: &'a str,
     /// The metric; `None`: the variant has no run of this load.
     pub metric: Option<&'a str>,
-    /// Why it is not there.
+    /// Why it is missing.
     pub why: String,
 }
 
-/// All gaps of a comparison, load by load. A comparison without a row has none: it does not compare variants.
+/// All gaps of a comparison, load by load. Without any row there are none: variants are not compared then.
 pub fn gaps(c: &Comparison) -> Vec<Gap<'_>> {
     if c.comparisons.is_empty() {
         return Vec::new();
@@ -54,7 +53,7 @@ fn measures(cell: &Cell, metric: &str) -> bool {
     cell.metrics.get(metric).is_some_and(|stat| stat.measured().is_some())
 }
 
-/// The variants that other loads of this backend have and this one has not.
+/// The variants that other loads of this backend have and this load lacks.
 fn absent<'a>(
     c: &'a Comparison,
     group: &[Cell],
@@ -74,10 +73,10 @@ fn absent<'a>(
     names.filter(|name| !is_here(name) && seen.insert(*name)).map(gap).collect()
 }
 
-fn why(variant: Option<&Stat>, base: Option<&Stat>) -> String {
+fn why(variant: Option<&CellStat>, base: Option<&CellStat>) -> String {
     match (variant, base) {
-        (Some(Stat::Missing { missing }), _) => format!("not measured: {missing}"),
-        (_, Some(Stat::Missing { missing })) => format!("not measured in the baseline: {missing}"),
+        (Some(CellStat::Missing { missing }), _) => format!("not measured: {missing}"),
+        (_, Some(CellStat::Missing { missing })) => format!("not measured in the baseline: {missing}"),
         _ => "the two figures do not compare".to_owned(),
     }
 }
@@ -102,7 +101,7 @@ mod tests {
         vec![one(1), one(2)]
     }
 
-    fn told(records: &[Vec<Record>]) -> Vec<String> {
+    fn gap_words(records: &[Vec<Record>]) -> Vec<String> {
         let question = Question {
             metrics: vec!["migrations".to_owned()],
             baseline: Some("old".to_owned()),
@@ -117,8 +116,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_a_gap_and_a_row_is_none() {
         let whole = [runs("a", "old", Some(1)), runs("a", "new", Some(1))];
-        assert_eq!(told(&whole), [""; 0]);
-        let missing = |more: &[Vec<Record>]| told(&[&whole[..], more].concat());
+        assert_eq!(gap_words(&whole), [""; 0]);
+        let missing = |more: &[Vec<Record>]| gap_words(&[&whole[..], more].concat());
         let of = |old, new| missing(&[runs("b", "old", old), runs("b", "new", new)]);
         let [one] = &of(Some(1), None)[..] else { panic!("one figure is missing") };
         assert!(one.starts_with("b new Some(\"migrations\"): not measured: "), "{one}");

@@ -1,15 +1,15 @@
-//! Groups of cells: the runs that belong together, and the names of variants beside others.
+//! Groups of cells: which runs belong together, and how variants are named beside others.
 
 use super::computers;
-use schedlab_base::{Backend, Origin, Warning};
+use schedlab_base::{Backend, GuestMode, Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Computer, Observe, Record};
 
 /// The runs of a cell, by ascending seed.
 pub struct CellRuns<'a> {
-    /// The variant's name, followed by the kernel's if the name alone would not tell cells apart.
+    /// The variant's name, followed by the kernel's if several cells have that name.
     pub label: String,
-    /// The load's name, followed by a number if another load of the comparison has the same.
+    /// The load's name, followed by a number if another load of the comparison has that name.
     pub load: String,
     /// The runs, at least one.
     pub runs: Vec<&'a Record>,
@@ -22,7 +22,7 @@ impl CellRuns<'_> {
     }
 }
 
-/// The cell that a baseline's name means: the one of that label, else of that variant, else of that kernel.
+/// The cell that a baseline's name means: by label, else by variant, else by kernel.
 pub fn named(cells: &[CellRuns<'_>], name: &str) -> Option<usize> {
     let at = |is: fn(&CellRuns<'_>, &str) -> bool| cells.iter().position(|c| is(c, name));
     at(|c, name| c.label == name)
@@ -30,15 +30,15 @@ pub fn named(cells: &[CellRuns<'_>], name: &str) -> Option<usize> {
         .or_else(|| at(|c, name| c.runs[0].kernel == name))
 }
 
-/// The key that all variants of a load have in common.
-fn group_key(r: &Record) -> (&Origin, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
+/// The key that all variants of a load share.
+fn group_key(r: &Record) -> (&Origin, Option<GuestMode>, &str, &str, &str, String, Vec<&Span>) {
     let spans = r.drawn.iter().map(|d| &d.span).collect();
     (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }
 
 /// The mode of a guest's time. Figures of different modes do not compare.
-pub fn mode(r: &Record) -> Option<&str> {
-    r.guest.as_ref().map(|g| g.mode.as_str())
+pub fn mode(r: &Record) -> Option<GuestMode> {
+    r.guest.as_ref().map(|g| g.mode)
 }
 
 fn same_cell(a: &Record, b: &Record) -> bool {
@@ -51,13 +51,10 @@ fn same_cell(a: &Record, b: &Record) -> bool {
         && Computer::is_same(a, b)
 }
 
-/// Whether two records are of one machine. Costs are the simulator's: a live run has them by the way.
+/// Whether two records are of one machine. Costs are the simulator's: in a live run they don't count.
 fn same_machine(a: &Record, b: &Record) -> bool {
     let of = |r: &Record| (r.machine.name.clone(), r.machine.topology.clone(), r.machine.os_cpu.clone());
-    match a.backend == Backend::Sim {
-        true => a.machine == b.machine,
-        false => a.machine == b.machine || of(a) == of(b),
-    }
+    if a.backend == Backend::Sim { a.machine == b.machine } else { a.machine == b.machine || of(a) == of(b) }
 }
 
 /// Whether two records are of one cell.
@@ -77,7 +74,7 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
         });
         let cells = &mut groups[at].1;
         match cells.iter_mut().find(|c| same_cell(c.runs[0], r)) {
-            // The same run twice (a store and a folder in it were named) counts once.
+            // A run that was named twice (by its store and by its folder) counts once.
             Some(c) if c.runs.iter().any(|o| o.seed == r.seed) => {}
             Some(c) => c.runs.push(r),
             None => {
@@ -98,7 +95,8 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
     groups
 }
 
-/// Cells that share their variant's name with one that was watched less closely, with the word for their own watching.
+/// Cells that share their variant's name with a cell that was watched less closely, with the word for how they were
+/// watched.
 fn closer(cells: &[CellRuns<'_>]) -> Vec<(usize, &'static str)> {
     let watched = |c: &CellRuns<'_>| c.runs[0].watched();
     let less = |c: &CellRuns<'_>| cells.iter().any(|o| o.label == c.label && watched(o) < watched(c));
@@ -114,21 +112,21 @@ pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
         (!names.is_empty()).then(|| format!("{} by {}", names.join(", "), level.name()))
     };
     let levels = [Observe::Accounts, Observe::Stays, Observe::Counters, Observe::Events];
-    let told: Vec<String> = levels.into_iter().filter_map(watched).collect();
-    (told.len() > 1).then(|| {
+    let names_by_level: Vec<String> = levels.into_iter().filter_map(watched).collect();
+    (names_by_level.len() > 1).then(|| {
         let (r, load) = (cells[0].runs[0], &cells[0].load);
         let text = format!(
             "{} {load}: runs were watched differently ({}), and watching costs time: make them again alike, all with or all \
              without --counters and --events",
             r.workload,
-            told.join("; ")
+            names_by_level.join("; ")
         );
         Warning::new("watched.differently", text)
     })
 }
 
-/// Numbers loads of one name whose workloads differ (by file or by parameters that are not in the name):
-/// rows, published figures and tables find their cells by the load's name.
+/// Numbers loads of one name whose workloads differ (by file, or by parameters outside the name): rows, published
+/// figures and tables find their cells by the load's name.
 fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     let name = |cells: &[CellRuns<'_>]| {
         let r = cells[0].runs[0];
@@ -143,8 +141,8 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Tells cells of the same variant name apart: by how they were watched, if that differs, then by their kernels, then
-/// by the CPUs of their computers, then by a number.
+/// Makes the labels of cells unique: by how they were watched, if that differs, then by kernel, then by their
+/// computers' CPUs, then by number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
     for (i, watched) in closer(cells) {
         cells[i].label = format!("{} ({watched})", cells[i].label);

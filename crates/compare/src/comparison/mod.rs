@@ -1,41 +1,40 @@
-//! Records in, comparison out: cells with their means, and every variant against the baseline, metric by metric.
+//! From records to a comparison: cells with their means, and every variant against the baseline, metric by metric.
 //!
-//! Runs are grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all
-//! but the last two) each variant is compared with the baseline. All rows of a comparison are one family for
-//! Holm's correction.
+//! Runs form cells by backend, machine, workload, load, variant and kernel. Within a group, where only the last two
+//! differ, each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
 
 mod computers;
+mod cost_effects;
 mod equal;
 mod fit;
 mod folders;
 mod gaps;
 mod group;
-pub mod looked;
+pub mod looks_warning;
 mod model;
 mod order;
-mod own;
+mod own_results;
+mod params;
 mod question;
 mod releases;
 mod rows;
 mod seeds;
 pub mod stored;
-mod sway;
 mod units;
-mod words;
 
 pub use computers::CellComputer;
 pub use folders::Folders;
 pub use gaps::{Gap, gaps};
-pub use looked::{warning as made_by_looks, warning_of as folders_made_by_looks};
+pub use looks_warning::{warning as made_by_looks, warning_of as folders_made_by_looks};
 pub use model::{
-    ASTRAY, BaselineIs, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Look, Measured, Row, Stat,
-    place,
+    ASTRAY, BaselineFit, BaselineIs, COMPARISON_SCHEMA, Cell, CellStat, Comparison, ComparisonRow,
+    CountedWarning, DrawnEffect, Look, Measured, place,
 };
 pub use order::{Named, of_one_source};
+use params::params_in_words;
+pub use params::params_of_run;
 pub use question::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Question};
 pub use rows::FEW_RUNS;
-use words::params_in_words;
-pub use words::params_of_run;
 
 use crate::stats;
 use crate::{metrics, tools};
@@ -59,7 +58,7 @@ pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Compariso
     compare_named(&runs, Vec::new(), question)
 }
 
-/// Compares stored runs, and records of saved outputs, which keep their order and stand behind them.
+/// Compares stored runs and records of saved outputs, which keep their order and follow the runs.
 ///
 /// # Errors
 /// When a record is unreadable, or a metric or baseline is unknown.
@@ -70,25 +69,23 @@ pub fn compare_named(runs: &[Named], saved: Vec<Record>, question: &Question) ->
     let question = question.clone().kept_in(folders);
     let (mut records, question) = shown_in_order(runs, records, question);
     records.extend(saved);
-    compare(&records, &question, looked::warning(runs).as_slice())
+    compare(&records, &question, looks_warning::warning(runs).as_slice())
 }
 
-/// The records of stored runs in the order in which they are shown, and the question, which says why the baseline is
-/// one.
+/// The records of stored runs in their shown order, and the question with the reason for its baseline.
 pub fn shown_in_order(runs: &[Named], records: Vec<Record>, question: Question) -> (Vec<Record>, Question) {
     let (records, is_first) = order::in_order(runs, records);
     let baseline_is = if question.baseline.is_none() { is_first } else { question.baseline_is };
     (records, Question { baseline_is, ..question })
 }
 
-/// Compares the sources of the command line: stored runs, and saved outputs (all in one form if `from` is
-/// given).
+/// Compares the sources of a command line: stored runs, and saved outputs (all in one form if `from` is given).
 ///
 /// # Errors
-/// As [`compare_paths`], and when a file is of no known tool.
+/// As [`compare_paths`], and when no known tool printed a file.
 pub fn compare_sources(
     sources: &[String],
-    from: Option<&tools::Reader>,
+    from: Option<&tools::OutputReader>,
     question: &Question,
 ) -> Result<Comparison> {
     let (runs, saved) = tools::saved::sources(sources, from)?;
@@ -100,17 +97,17 @@ pub fn compare_sources(
     compare_named(&runs.into_iter().map(named).collect::<Vec<_>>(), saved, question)
 }
 
-/// The records of each cell of the comparison that [`compare`] makes of them, in its order.
+/// The records of each cell of their comparison ([`compare`]), in its order.
 pub fn runs_by_cell(records: &[Record]) -> Vec<Vec<Record>> {
     let (own_seeds, _) = seeds::of_their_own(records);
     let cells = group(&own_seeds).into_iter().flatten();
     cells.map(|cell| cell.runs.into_iter().cloned().collect()).collect()
 }
 
-/// Compares records; `warnings` are about the whole.
+/// Compares records. `warnings` are about all of them.
 ///
 /// # Errors
-/// When there are no records, a metric is unknown, or none of the records is of the baseline.
+/// When there are no records, a metric is unknown, or the baseline has no record.
 pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) -> Result<Comparison> {
     if records.is_empty() {
         return Err(Error::input("there are no runs to compare"));
@@ -119,37 +116,35 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
     let records = &alike[..];
     let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
-    let mut metrics = match question.metrics.is_empty() {
-        true => headline(records, question.all),
-        false => question.metrics.clone(),
-    };
+    let mut metrics =
+        if question.metrics.is_empty() { headline(records, question.all) } else { question.metrics.clone() };
     metrics.extend(question.of_load.values().flatten().cloned());
     let mut seen = BTreeSet::new();
     metrics.retain(|m| seen.insert(m.clone()));
     let groups = group(records);
     check_baseline(&groups, question.baseline.as_deref())?;
     check_metrics(records, &metrics)?;
-    let mut warnings: Vec<Counted> =
-        warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
+    let mut warnings: Vec<CountedWarning> =
+        warnings.iter().map(|w| CountedWarning { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
-    warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
+    warnings.extend(same_seed.map(|warning| CountedWarning { warning, runs: 0 }));
     warnings.extend(other_units);
     warnings.extend(other_versions(records));
     warnings.extend(more_metrics(records, &metrics, question));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    let mut open: Vec<rows::Open> = Vec::new();
+    let mut open: Vec<rows::OpenRow> = Vec::new();
     let mut equal = equal::Equal::default();
     for runs in &groups {
         let first = cells.len();
         let different = [group::watched_differently(runs), computers::warning(runs)];
-        warnings.extend(different.into_iter().flatten().map(|warning| Counted { warning, runs: 0 }));
+        warnings.extend(different.into_iter().flatten().map(|warning| CountedWarning { warning, runs: 0 }));
         let own = runs.first().map(|c| {
             let r = c.runs[0];
             let host = Backend::Host;
             let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
             [machine, r.workload.clone(), c.load.clone()]
         });
-        // Without a choice of metrics, each workload shows its own first ones.
+        // Without a choice of metrics, each workload shows those that it shows first.
         let firsts = question
             .metrics
             .is_empty()
@@ -162,26 +157,26 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             None => Some(0),
             Some(name) => group::named(runs, name),
         };
-        sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
+        sections.push(cost_effects::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
             equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             let switches = releases::warnings(runs, base);
-            warnings.extend(switches.into_iter().map(|warning| Counted { warning, runs: 0 }));
+            warnings.extend(switches.into_iter().map(|warning| CountedWarning { warning, runs: 0 }));
             warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
-            warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
+            warnings.push(CountedWarning { warning: Warning::new("compare.no_baseline", text), runs: 0 });
         }
     }
     warnings.extend(equal.warnings());
     let judged = rows::judge(open, &question.looks, question.min_effect_pct);
     warnings.extend(rows::too_few_runs(&judged));
     let runs_needed = rows::runs_needed(&judged);
-    let comparisons: Vec<Row> = judged.into_iter().map(|j| j.row).collect();
+    let comparisons: Vec<ComparisonRow> = judged.into_iter().map(|j| j.row).collect();
     warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
-    let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
+    let uncertainty = cost_effects::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
         experiment: question.experiment.clone(),
@@ -200,8 +195,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     })
 }
 
-/// The metrics without those of another workload's program, unless a run of the group has them: a benchmark beside the
-/// workload measures, too.
+/// The metrics without those of other workloads' programs. A metric that a run of the group has stays: a benchmark
+/// beside the workload measures, too.
 fn without_foreign(metrics: &[String], group: &[CellRuns<'_>], all: &[Vec<CellRuns<'_>>]) -> Vec<String> {
     let workload = |c: &CellRuns<'_>| c.runs[0].workload.clone();
     let Some(own) = group.first().map(workload) else { return metrics.to_vec() };
@@ -233,8 +228,8 @@ fn headline<'a>(records: impl IntoIterator<Item = &'a Record>, everything: bool)
     all
 }
 
-/// The default metrics of any run: delays of wakeups and of waits, lengths of stays on a CPU, and counts of
-/// switches, wakeups and migrations.
+/// The default metrics of any run: delays of wakeups and waits, lengths of stays on a CPU, and counts of switches,
+/// wakeups and migrations.
 const OVERVIEW: &[&str] = &[
     "wakeup_delay.p50",
     "wakeup_delay.p99",
@@ -250,8 +245,8 @@ const OVERVIEW: &[&str] = &[
     "work",
 ];
 
-/// The metrics for single runs side by side: the workloads' own first ones, and those of the overview that
-/// one of the runs has.
+/// The metrics for single runs side by side: those that the workloads show first, then those of the overview that one
+/// of the runs has.
 pub fn overview(records: &[Record]) -> Vec<String> {
     let mut all = headline(records, false);
     let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
@@ -276,7 +271,7 @@ fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
     metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
 }
 
-/// The metrics with whole names in place of those that stand in tables only.
+/// The metrics with whole names in place of the short ones that tables print.
 fn spelled_out(records: &[Record], names: &[String]) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();
@@ -303,18 +298,18 @@ fn given(records: &[Record]) -> (Vec<metrics::Declared>, Vec<String>) {
     (series, figures.into_iter().cloned().collect())
 }
 
-/// Adds the records' warnings in their order; equal warnings once, with their number.
-fn merge(all: &mut Vec<Counted>, records: &[Record]) {
+/// Adds the records' warnings in their order; equal ones once, with their number.
+fn merge(all: &mut Vec<CountedWarning>, records: &[Record]) {
     for w in records.iter().flat_map(|r| &r.found.warnings) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
             Some(c) => c.runs += 1,
-            None => all.push(Counted { warning: w.clone(), runs: 1 }),
+            None => all.push(CountedWarning { warning: w.clone(), runs: 1 }),
         }
     }
 }
 
 /// A note where files have more metrics of runs than are shown.
-fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<Counted> {
+fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Option<CountedWarning> {
     let whole = |r: &&Record| r.found.environment.contains_key(tools::saved::EVERYTHING);
     let names: std::collections::BTreeSet<&String> = records
         .iter()
@@ -322,13 +317,13 @@ fn more_metrics(records: &[Record], shown: &[String], question: &Question) -> Op
         .flat_map(|r| r.found.figures.keys())
         .filter(|m| !shown.contains(m))
         .collect();
-    let told = question.metrics.is_empty() && !names.is_empty();
+    let has_more = question.metrics.is_empty() && !names.is_empty();
     let text = format!(
         "{} more {} in these files: --all, or --metric NAME",
         names.len(),
         one_or(names.len(), "metric is", "metrics are")
     );
-    told.then(|| Counted { warning: Warning::new("compare.more_metrics", text), runs: 0 })
+    has_more.then(|| CountedWarning { warning: Warning::new("compare.more_metrics", text), runs: 0 })
 }
 
 fn is_simulated(record: &Record) -> bool {
@@ -336,7 +331,7 @@ fn is_simulated(record: &Record) -> bool {
 }
 
 /// Warnings about runs that another version made. The first other version of each kind names all of its runs.
-fn other_versions(records: &[Record]) -> Vec<Counted> {
+fn other_versions(records: &[Record]) -> Vec<CountedWarning> {
     let kinds = [
         (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
         (
@@ -351,7 +346,7 @@ fn other_versions(records: &[Record]) -> Vec<Counted> {
         let other = records.iter().filter(of).find(|r| r.model != version)?.model;
         let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
         let text = format!("some runs {made} {other}, this is {version}: {so}");
-        Some(Counted { warning: Warning::new("compare.model", text), runs })
+        Some(CountedWarning { warning: Warning::new("compare.model", text), runs })
     };
     kinds.into_iter().filter_map(of_kind).collect()
 }
@@ -361,7 +356,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     let params = params_in_words(&r.workload, &r.spec);
     Cell {
         backend: r.backend.clone(),
-        mode: group::mode(r).map(str::to_owned),
+        mode: group::mode(r),
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),
@@ -377,12 +372,12 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     }
 }
 
-fn stat(runs: &[&Record], metric: &str) -> Stat {
+fn stat(runs: &[&Record], metric: &str) -> CellStat {
     let all: Vec<metrics::Evaluated> = runs.iter().map(|r| metrics::evaluate(r, metric)).collect();
     let values: Vec<f64> = all.iter().filter_map(|e| e.value.number()).collect();
     let measured = all.iter().find(|e| e.value.number().is_some());
     match (stats::Summary::of(&values), measured) {
-        (Some(s), Some(e)) => Stat::Measured(Measured {
+        (Some(s), Some(e)) => CellStat::Measured(Measured {
             unit: e.unit.clone(),
             better: e.better,
             mean: s.mean,
@@ -395,7 +390,7 @@ fn stat(runs: &[&Record], metric: &str) -> Stat {
                 Value::Missing(why) => Some(why),
                 Value::Number(_) => None,
             });
-            Stat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
+            CellStat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
         }
     }
 }

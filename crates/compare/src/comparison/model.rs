@@ -1,46 +1,43 @@
-//! The JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else.
+//! The JSON of `schedlab/comparison/1` (docs/formats.md). Reports know nothing else.
 
 use super::CellComputer;
 use crate::stats::{Looks, Verdict};
 use crate::uncertainty::Sway;
-use schedlab_base::{Backend, Origin, Warning};
+use schedlab_base::{Backend, GuestMode, Origin, Warning};
 use schedlab_record::Published;
 use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The schema of comparisons.
 pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
 
-/// A comparison, as its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`COMPARISON_SCHEMA`].
     pub schema: String,
-    /// The experiment's name; "" for stored runs put side by side.
+    /// The experiment's name; "" for stored runs compared side by side.
     pub experiment: String,
     /// The simulator's model.
     pub model: u32,
     /// Metrics in the order of the tables.
     pub metrics: Vec<String>,
-    /// Why the baselines are those that rows name.
+    /// Why the rows' baselines are those.
     #[serde(default)]
     pub baseline_is: BaselineIs,
     /// Smallest change that counts, percent.
     pub min_effect_pct: f64,
     /// The cells, loads first, variants within.
     pub cells: Vec<Cell>,
-    /// The rows.
-    pub comparisons: Vec<Row>,
+    pub comparisons: Vec<ComparisonRow>,
     /// Published figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
     /// The distance of each load's baseline from the figures published for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fits: Vec<Fit>,
-    /// The effect of drawn costs on every change and on the baselines' values; empty if none were drawn.
+    pub fits: Vec<BaselineFit>,
+    /// How drawn costs affect every change and the baselines' values; empty if none were drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uncertainty: Vec<Effect>,
+    pub uncertainty: Vec<DrawnEffect>,
     /// The looks at which rows were judged while runs came in; empty: once, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<Look>,
@@ -48,7 +45,7 @@ pub struct Comparison {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u64>,
     /// Warnings for the reader.
-    pub warnings: Vec<Counted>,
+    pub warnings: Vec<CountedWarning>,
 }
 
 /// Why a variant is the baseline.
@@ -62,15 +59,14 @@ pub enum BaselineIs {
     /// It is the first one that was given.
     #[default]
     First,
-    /// It is the first of one store's runs: unchanged kernels stand before others, then the order is that of kernels
-    /// and names.
+    /// It is the first of one store's runs: unchanged kernels first, then by kernel and name.
     FirstByName,
-    /// That of the experiment in loads whose runs have one, else the first.
+    /// The experiment's in loads whose runs have one, else the first.
     Mixed,
 }
 
 impl BaselineIs {
-    /// Words behind the baseline's name; empty where the reader has named it.
+    /// What follows the baseline's name; empty if the reader named it.
     pub const fn words(self) -> &'static str {
         match self {
             BaselineIs::Asked => "",
@@ -92,7 +88,6 @@ pub struct Look {
 }
 
 impl Look {
-    /// The looks of a sequence.
     pub fn all(looks: &Looks) -> Vec<Look> {
         let one = |(k, runs): (usize, &u64)| Look { runs: *runs, alpha: looks.alpha(k) };
         looks.runs().iter().enumerate().map(one).collect()
@@ -101,8 +96,7 @@ impl Look {
 
 /// A warning with the number of runs that gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
-    /// The warning.
+pub struct CountedWarning {
     #[serde(flatten)]
     pub warning: Warning,
     /// Number of runs that gave it; 0: it is about the comparison as a whole.
@@ -114,9 +108,9 @@ pub struct Counted {
 pub struct Cell {
     /// The backend that made its runs.
     pub backend: Origin,
-    /// The mode of a guest's time: "deterministic" or "real-time"; `None` on other backends.
+    /// What a guest's time counts; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
+    pub mode: Option<GuestMode>,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name.
@@ -129,9 +123,8 @@ pub struct Cell {
     pub params: serde_json::Value,
     /// The variant's name.
     pub variant: String,
-    /// Number of runs.
     pub runs: usize,
-    /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
+    /// Their seeds, ascending. `values` of metrics are in this order, without runs that lack the metric.
     pub seeds: Vec<u64>,
     /// The folders of its runs; empty if they are not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,15 +132,15 @@ pub struct Cell {
     /// How closely its runs were watched; `None` for simulated runs and other tools' output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Observe>,
-    /// The computer on which live runs were made, if they tell it.
+    /// The computer of live runs, if they name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computer: Option<CellComputer>,
     /// Metrics by name.
-    pub metrics: BTreeMap<String, Stat>,
+    pub metrics: BTreeMap<String, CellStat>,
 }
 
-/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" where live
-/// runs are of several computers. `base` is the baseline's place.
+/// Where the runs of a group's cells were made: the machine's name, or "2 CPUs of X against 128 CPUs of Y" for live
+/// runs of several computers. `base` is the baseline's index.
 pub fn place(group: &[Cell], base: usize) -> String {
     let mut computers: Vec<String> = Vec::new();
     let first = group.get(base).into_iter();
@@ -182,7 +175,7 @@ impl Cell {
 /// A metric over the runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Stat {
+pub enum CellStat {
     /// It was measured in at least some runs.
     Measured(Measured),
     /// It was measured in no run.
@@ -192,7 +185,6 @@ pub enum Stat {
     },
 }
 
-/// A measured metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Unit; "" for counts.
@@ -214,20 +206,20 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-impl Stat {
-    /// The measured value, if there is one.
+impl CellStat {
+    /// The measured value, if it was measured.
     pub fn measured(&self) -> Option<&Measured> {
         match self {
-            Stat::Measured(m) => Some(m),
-            Stat::Missing { .. } => None,
+            CellStat::Measured(m) => Some(m),
+            CellStat::Missing { .. } => None,
         }
     }
 }
 
-/// The distance of a load's baseline from the published figures. Loads of an experiment can be readings of a
-/// published text. The baseline's figures choose among them, so the other variants' figures are predictions.
+/// How far a load's baseline is from the published figures. An experiment's loads may be readings of a published text:
+/// the baseline's figures choose among them, so the other variants' figures are predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fit {
+pub struct BaselineFit {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
@@ -238,27 +230,25 @@ pub struct Fit {
     pub load: String,
     /// The baseline's name.
     pub variant: String,
-    /// The factor by which our figures are off, on average over the metrics: exp(mean |ln(ours /
-    /// published)|); 1 is perfect.
+    /// The average factor between our figures and the published ones: exp(mean |ln(ours / published)|); 1 is perfect.
     pub factor: f64,
-    /// Number of published metrics in it.
+    /// How many published metrics count in it.
     pub metrics: usize,
-    /// Number of published metrics not in it, because they were not measured or have no logarithm.
+    /// How many do not, because they were not measured or have no logarithm.
     pub missing: usize,
 }
 
-/// The effect of drawn costs on one figure of the tables.
+/// How drawn costs affect one figure of the tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
+pub struct DrawnEffect {
     /// The machine's name.
     pub machine: String,
     /// The workload's name.
     pub workload: String,
     /// The load's name.
     pub load: String,
-    /// The metric.
     pub metric: String,
-    /// The baseline of the change; `None`: it is about the variant's value itself.
+    /// The baseline of the change; `None`: it is about the variant's value.
     pub baseline: Option<String>,
     /// The variant's name.
     pub variant: String,
@@ -267,12 +257,12 @@ pub struct Effect {
     pub sway: Sway,
 }
 
-/// Flag of a row whose means do not fit its change ([`Row::astray`]).
+/// Flag of a row whose means do not fit its change ([`ComparisonRow::astray`]).
 pub const ASTRAY: &str = "'";
 
 /// One variant against the baseline in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
@@ -281,7 +271,6 @@ pub struct Row {
     pub workload: String,
     /// The load's name.
     pub load: String,
-    /// The metric.
     pub metric: String,
     /// The baseline's name.
     pub baseline: String,
@@ -292,31 +281,31 @@ pub struct Row {
     pub own: bool,
     /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
     pub change_pct: Option<f64>,
-    /// Its 95 % interval, after several looks one that holds for all looks together; `null` for single runs.
+    /// Its 95 % interval, which holds for all looks together; `null` for single runs.
     pub ci95_pct: Option<[f64; 2]>,
     /// p-value, corrected for all rows and looks of the comparison.
     pub p: f64,
-    /// The verdict.
     pub verdict: Verdict,
     /// Ratio of the means printed in the cells, minus 1, in percent.
     pub mean_change_pct: Option<f64>,
-    /// Whether `mean_change_pct` lies outside `ci95_pct` by the minimum effect or more: a few wild runs move
-    /// one of the means. Every form flags such a row with [`ASTRAY`].
+    /// Whether `mean_change_pct` is outside `ci95_pct` by the minimum effect or more: a few wild runs move one of the
+    /// means. Every form flags such a row with [`ASTRAY`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub astray: bool,
     /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
     pub rank_pct: Option<[f64; 3]>,
     /// Number of pairs of equal seed; 0: not paired.
     pub pairs: usize,
-    /// Correlation of the pairs.
+    /// Correlation of the pairs' values.
     pub correlation: Option<f64>,
-    /// Smallest change in percent that this data shows in four of five repeats, among the rows of this comparison.
+    /// The smallest change, in percent, that this data would show in four of five repeats, among the rows of this
+    /// comparison.
     pub detectable_pct: Option<f64>,
-    /// Smallest change that counts in this row, percent, if the machine's noise floor is above the
-    /// comparison's limit.
+    /// The smallest change that counts in this row, percent, if the machine's noise floor exceeds the comparison's
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_effect_pct: Option<f64>,
-    /// The look that the row shows, counted from 1: the one that decided it, or its last one.
+    /// The look that the row shows, from 1: the one that decided it, or its last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<usize>,
     /// The reason for `unclear`.
@@ -324,8 +313,8 @@ pub struct Row {
     pub why: Option<String>,
 }
 
-impl Row {
-    /// Whether it compares that cell with its baseline.
+impl ComparisonRow {
+    /// Whether it compares this cell with its baseline.
     pub fn is_of(&self, cell: &Cell) -> bool {
         (&self.backend, &self.machine, &self.workload, &self.load, &self.variant)
             == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)

@@ -1,25 +1,23 @@
-//! The order of stored runs in a comparison, and with it the baseline where none is asked for: the first cell of a
-//! group.
+//! The order of stored runs in a comparison. The first cell of a group is the baseline unless another one is asked for.
 //!
-//! Folders are named by hashes, so their order says nothing. The baseline is that of the experiment that made the runs;
-//! else the variant that was named first; else, within one source, the plain kernel of the oldest version.
+//! Folders are named by hashes, so their order means nothing. The baseline is the one of the experiment that made the
+//! runs; else the variant that was named first; else, within one source, the plain kernel of the oldest version.
 
 use super::BaselineIs;
 use super::group::mode;
 use crate::runs::means;
 use schedlab_base::natural::Natural;
 use schedlab_base::{Backend, input};
-use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Record, RunDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A stored run that was named.
+/// A stored run named by the user.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The place of its source among those that were named.
+    /// The index of its source.
     pub source: usize,
-    /// The run.
     pub run: RunDir,
 }
 
@@ -28,7 +26,7 @@ pub fn of_one_source(runs: Vec<RunDir>) -> Vec<Named> {
     runs.into_iter().map(|run| Named { source: 0, run }).collect()
 }
 
-/// The records of stored runs in the order in which they are shown, and why the first cell of a group stands first.
+/// The records of stored runs in their shown order, and why the first cell of a group comes first.
 pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, BaselineIs) {
     let mut baselines: BTreeMap<&Path, Option<Baseline>> = BTreeMap::new();
     let mut all = Vec::with_capacity(records.len());
@@ -40,7 +38,7 @@ pub(super) fn in_order(runs: &[Named], records: Vec<Record>) -> (Vec<Record>, Ba
     }
     all.sort_by(|a, b| key(a).cmp(&key(b)));
     let same = |a: &(usize, bool, Record), b: &(usize, bool, Record)| load_of(&a.2) == load_of(&b.2);
-    // The experiment's baseline, if a load has it, was sorted as the first of the load.
+    // A load's experiment baseline, if it has one, was sorted first.
     let of_load: Vec<bool> = all.chunk_by(same).filter_map(|load| Some(load.first()?.1)).collect();
     let sources = all.windows(2).any(|two| two[0].0 != two[1].0);
     let is_first = match (of_load.iter().any(|own| *own), of_load.iter().all(|own| *own)) {
@@ -68,26 +66,23 @@ struct Baseline {
 }
 
 impl Baseline {
-    /// That of the experiment with a copy beside a run.
+    /// The baseline of the experiment whose copy is beside a run.
     fn beside(run: &RunDir) -> Option<Baseline> {
         let path: PathBuf = run.path.join(EXPERIMENT_FILE);
         Baseline::of(&input::text_if_there(&path).ok()??)
     }
-    /// That of an experiment's text. The experiment itself is not read: machines and files that it names lie beside the
-    /// original.
+    /// The baseline in an experiment's text. The experiment is not read as such: machines and files that it names are
+    /// beside the original.
     fn of(text: &str) -> Option<Baseline> {
         let top = text.parse::<toml::Table>().ok()?;
         let plain = of_table(&top);
         let guests = top.get("vm").and_then(toml::Value::as_table).and_then(of_table);
         Some(Baseline { guests: guests.or_else(|| plain.clone()), plain })
     }
-    /// Whether a record is of it. A swept variant is its baseline with the first value, which is sorted as the first.
+    /// Whether a record is of it. A swept variant is its baseline with the first value, which sorts first.
     fn is(&self, record: &Record) -> bool {
-        let name = match record.backend == Backend::Vm {
-            true => self.guests.as_deref(),
-            false => self.plain.as_deref(),
-        };
-        // A guest's kernel has the name of its series: 6.1 for v6.1.
+        let name = if record.backend == Backend::Vm { self.guests.as_deref() } else { self.plain.as_deref() };
+        // A guest's kernel is named by its series: 6.1 for v6.1.
         let is = |name: &str| {
             means(name, &record.variant.name) || means(name.trim_start_matches('v'), &record.variant.name)
         };

@@ -1,5 +1,5 @@
-//! Variants of different kernels where one of the two has a switch: what they differ in beside it. Without that, the
-//! difference of two releases passes for the switch's.
+//! Variants of different kernels, one of which has a switch: how else they differ. Without this warning the difference
+//! between releases would pass for the switch's.
 
 use super::group::CellRuns;
 use schedlab_base::{Version, Warning};
@@ -7,15 +7,15 @@ use schedlab_kernel::history::HISTORY;
 use schedlab_kernel::{Feature, FeatureSet, profile};
 use schedlab_record::Record;
 
-/// The warnings about a group with the baseline `base`: one for each variant with a switch and of another kernel, or
-/// for each other kernel where the baseline has the switch.
+/// The warnings about a group with the baseline `base`: one for each variant that has a switch and another kernel, or
+/// for each other kernel if the baseline has a switch.
 pub(super) fn warnings(cells: &[CellRuns<'_>], base: usize) -> Vec<Warning> {
     let baseline = &cells[base];
     let switched = |c: &CellRuns<'_>| !c.runs[0].variant.is_plain();
-    let told = |c: &&CellRuns<'_>| {
+    let is_warned = |c: &&CellRuns<'_>| {
         c.runs[0].kernel != baseline.runs[0].kernel && (switched(c) || switched(baseline))
     };
-    cells.iter().filter(told).map(|cell| warning(cells, baseline, cell)).collect()
+    cells.iter().filter(is_warned).map(|cell| warning(cells, baseline, cell)).collect()
 }
 
 fn warning(cells: &[CellRuns<'_>], base: &CellRuns<'_>, cell: &CellRuns<'_>) -> Warning {
@@ -45,7 +45,7 @@ fn release(r: &Record) -> String {
     stable.map_or_else(|| r.kernel.clone(), |stable| format!("{} ({stable})", r.kernel))
 }
 
-/// What two profiles differ in by themselves.
+/// How two profiles differ.
 fn differences(from: Version, to: Version) -> String {
     let mechanisms = HISTORY.iter().filter(|m| m.is_in(from) != m.is_in(to)).count();
     let (old, new) = (FeatureSet::defaults(from), FeatureSet::defaults(to));
@@ -84,12 +84,12 @@ mod tests {
             record("no-parity", "v6.12", &["NO_RUN_TO_PARITY"]),
         ];
         let groups = group(&records);
-        let told = warnings(&groups[0], 0);
-        assert_eq!(told.len(), 1, "two plain kernels differ as everyone expects: {told:?}");
+        let found = warnings(&groups[0], 0);
+        assert_eq!(found.len(), 1, "two plain kernels differ as everyone expects: {found:?}");
         for words in
             ["no-parity is of kernel v6.12 (6.12.117)", "NI_RANDOM", "--baseline v6.12", "history v6.12"]
         {
-            assert!(told[0].message.contains(words), "{words}: {}", told[0].message);
+            assert!(found[0].message.contains(words), "{words}: {}", found[0].message);
         }
         assert_eq!(warnings(&groups[0], 1), [], "against its own release it is the switch alone");
     }

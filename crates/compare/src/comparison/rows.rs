@@ -1,10 +1,10 @@
-//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its
-//! values and judged when all are known, since Holm's correction takes all p-values.
+//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its values and
+//! judged when all rows are known: Holm's correction takes all p-values.
 
 use super::group::CellRuns;
-use super::model::{Cell, Counted, Row};
+use super::model::{Cell, ComparisonRow, CountedWarning};
 use super::question::{DEFAULT_RUNS, Question};
-use super::{own, units};
+use super::{own_results, units};
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::{Warning, counted};
@@ -14,8 +14,8 @@ use schedlab_record::Better;
 pub const FEW_RUNS: &str = "runs.few";
 
 /// A row that is not judged yet.
-pub struct Open {
-    row: Row,
+pub struct OpenRow {
+    row: ComparisonRow,
     asked: Table,
 }
 
@@ -26,20 +26,20 @@ pub fn of_group(
     cells: &[Cell],
     metrics: &[String],
     question: &Question,
-) -> Vec<Open> {
+) -> Vec<OpenRow> {
     let others = cells.iter().enumerate().filter(|(i, _)| *i != base);
     let rows = others.flat_map(|(i, _)| metrics.iter().map(move |metric| (i, metric)));
     rows.filter_map(|(i, metric)| open((&runs[base], &cells[base]), (&runs[i], &cells[i]), metric, question))
         .collect()
 }
 
-/// `None` if one of the two cells has no value.
+/// The row of a metric; `None` if one of the two cells has no value.
 fn open(
     (base_runs, base): (&CellRuns<'_>, &Cell),
     (runs, cell): (&CellRuns<'_>, &Cell),
     metric: &str,
     question: &Question,
-) -> Option<Open> {
+) -> Option<OpenRow> {
     let better = base.metrics[metric].measured()?.better;
     cell.metrics[metric].measured()?;
     if !units::same(base, cell, metric) {
@@ -56,11 +56,11 @@ fn open(
         variant: values(&runs.runs, metric),
         first_seed: base.seeds.iter().chain(&cell.seeds).min().copied().unwrap_or(0),
         runs: base.runs.min(cell.runs) as u64,
-        own: own::is_own(question, base_runs, metric),
+        own: own_results::is_own(question, base_runs, metric),
         direction,
         limits: Limits::with_floor(question.min_effect_pct, floor),
     };
-    let row = Row {
+    let row = ComparisonRow {
         backend: cell.backend.clone(),
         machine: cell.machine.clone(),
         workload: cell.workload.clone(),
@@ -83,13 +83,13 @@ fn open(
         look: None,
         why: None,
     };
-    Some(Open { row, asked })
+    Some(OpenRow { row, asked })
 }
 
-/// The row with what was found.
-fn judged(row: Row, found: Decided, min_effect_pct: f64) -> Row {
+/// The row with its decision.
+fn judged(row: ComparisonRow, found: Decided, min_effect_pct: f64) -> ComparisonRow {
     let Decided { change, at, verdict, why, look } = found;
-    Row {
+    ComparisonRow {
         change_pct: change.change_pct,
         ci95_pct: change.ci95_pct,
         p: at.p,
@@ -106,18 +106,18 @@ fn judged(row: Row, found: Decided, min_effect_pct: f64) -> Row {
     }
 }
 
-/// Whether the ratio of the means does not fit the change: it lies outside the change's interval by the
-/// minimum effect or more. A few wild runs move a mean but not the trimmed change.
+/// Whether the ratio of the means does not fit the change: it is outside the change's interval by the minimum effect or
+/// more. A few wild runs move a mean but not the trimmed change.
 fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
     let (Some(change), Some([low, high])) = (c.change_pct, c.ci95_pct) else { return false };
-    // From a mean of 0 to another there is no percentage, and any change does not fit "no change".
+    // There is no percentage from 0, and any change contradicts "no change".
     let Some(means) = c.mean_change_pct else { return true };
     !(low..=high).contains(&means) && (means - change).abs() >= min_effect_pct
 }
 
-/// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
-/// are not counted: they are no comparison, and the tables say so themselves.
-pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
+/// One line for all rows whose cells have too few runs for a rank test to decide. Cells of a single run don't count:
+/// they are not compared, and tables say so.
+pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
     let few = || judged.iter().filter(|j| j.runs > 1 && j.has_too_few());
     let least = few().map(|j| j.runs).min()?;
     let needed = few().map(|j| j.fewest).max()?;
@@ -130,53 +130,51 @@ pub fn too_few_runs(judged: &[Judged]) -> Option<Counted> {
          ({DEFAULT_RUNS} are usual)",
         counted(least, "run")
     );
-    Some(Counted { warning: Warning::new(FEW_RUNS, text), runs: 0 })
+    Some(CountedWarning { warning: Warning::new(FEW_RUNS, text), runs: 0 })
 }
 
-/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is not one row.
-pub fn runs_needed(judged: &[Judged]) -> Option<u64> {
-    let all = judged.iter().all(Judged::has_too_few);
+/// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is no row.
+pub fn runs_needed(judged: &[JudgedRows]) -> Option<u64> {
+    let all = judged.iter().all(JudgedRows::has_too_few);
     judged.iter().map(|j| j.fewest).min().filter(|_| all)
 }
 
-/// A judged row.
-pub struct Judged {
-    /// The row.
-    pub row: Row,
+pub struct JudgedRows {
+    pub row: ComparisonRow,
     /// Runs of the smaller of the two cells.
     runs: u64,
-    /// Fewest runs with which a change like this can be shown.
+    /// Fewest runs with which a change like this could be shown.
     fewest: u64,
 }
 
-impl Judged {
-    /// Whether its cells have fewer runs than any test needs to show a change.
+impl JudgedRows {
+    /// Whether its cells have fewer runs than any test needs.
     fn has_too_few(&self) -> bool {
         self.runs < self.fewest
     }
 }
 
 /// Gives every row its verdict.
-pub fn judge(open: Vec<Open>, looks: &Looks, min_effect_pct: f64) -> Vec<Judged> {
-    let (rows, asked): (Vec<Row>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
-    let one = |((row, asked), found): ((Row, Table), Decided)| {
+pub fn judge(open: Vec<OpenRow>, looks: &Looks, min_effect_pct: f64) -> Vec<JudgedRows> {
+    let (rows, asked): (Vec<ComparisonRow>, Vec<Table>) = open.into_iter().map(|o| (o.row, o.asked)).unzip();
+    let one = |((row, asked), found): ((ComparisonRow, Table), Decided)| {
         let fewest = asked.fewest_runs(looks);
-        Judged { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
+        JudgedRows { row: judged(row, found, min_effect_pct), runs: asked.runs, fewest }
     };
     let found = stats::decide(&asked, looks);
     rows.into_iter().zip(asked).zip(found).map(one).collect()
 }
 
-/// The note below a comparison in which floors decided.
-pub(super) fn floors_note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
-    let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
-    let mut told: Vec<String> = rows.iter().filter_map(of).collect();
-    told.sort();
-    told.dedup();
+/// The note about floors that decided rows.
+pub(super) fn floors_note(rows: &[ComparisonRow], min_effect_pct: f64) -> Option<CountedWarning> {
+    let of = |r: &ComparisonRow| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
+    let mut raised: Vec<String> = rows.iter().filter_map(of).collect();
+    raised.sort();
+    raised.dedup();
     let text = format!(
         "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}; what counts as the same stays \
          {min_effect_pct}%",
-        told.join(", ")
+        raised.join(", ")
     );
-    (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })
+    (!raised.is_empty()).then(|| CountedWarning { warning: Warning::new("noise.floor", text), runs: 0 })
 }

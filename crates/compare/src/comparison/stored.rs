@@ -1,17 +1,17 @@
-//! Stored runs, as far as a comparison needs them: from their stores' indexes, or from their records.
+//! Stored runs for comparisons: from their stores' indexes, or from their records.
 //!
-//! A comparison sees digests of all runs, or outlines of all (records without their waits) if it asks for a metric that
-//! digests do not have. Both give the same figures, and so the same bytes ([`schedlab_record::index`]).
+//! A comparison gets digests of all runs, or outlines of all (records without waits) if it asks for a metric that
+//! digests lack. Both give the same figures, and so the same bytes ([`schedlab_record::index`]).
 
 use super::{Folders, Question, headline};
 use schedlab_base::{Error, Result, parallel};
-use schedlab_record::index::{self, Index, Read};
+use schedlab_record::index::{self, Index, ReadOutline};
 use schedlab_record::metric::beyond_index;
 use schedlab_record::{Record, RunDir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A comparison that had to read so many records of a store adds their rows to its index.
+/// A comparison that had to read this many records of a store adds their rows to its index.
 const WORTH_A_ROW: usize = 500;
 
 /// The records of runs for a question, in the order of the runs; `folders` gets their folders.
@@ -20,10 +20,8 @@ const WORTH_A_ROW: usize = 500;
 /// The first record that can't be read.
 pub fn records(runs: &[RunDir], question: &Question, folders: &mut Folders) -> Result<Vec<Record>> {
     let asked: Vec<&String> = question.metrics.iter().chain(question.of_load.values().flatten()).collect();
-    let mut records = match asked.iter().any(|name| beyond_index(name)) {
-        true => outlines(runs)?,
-        false => digests(runs)?,
-    };
+    let mut records =
+        if asked.iter().any(|name| beyond_index(name)) { outlines(runs)? } else { digests(runs)? };
     let unasked = if question.metrics.is_empty() { headline(&records, false) } else { Vec::new() };
     if unasked.iter().any(|name| beyond_index(name)) {
         records = outlines(runs)?;
@@ -32,7 +30,6 @@ pub fn records(runs: &[RunDir], question: &Question, folders: &mut Folders) -> R
     Ok(records)
 }
 
-/// The outlines of all these runs ([`RunDir::outline`]).
 ///
 /// # Errors
 /// The first record that can't be read.
@@ -40,12 +37,12 @@ pub fn outlines(runs: &[RunDir]) -> Result<Vec<Record>> {
     in_order(parallel::map(parallel::cpus(), runs, RunDir::outline))
 }
 
-/// In order, so that always the same one of several errors is reported.
+/// In order, so that the same one of several errors is always reported.
 fn in_order<T>(read: Vec<Result<T>>) -> Result<Vec<T>> {
     read.into_iter().collect()
 }
 
-/// The digests of all these runs: their rows, and what is made of the records that have none.
+/// The digests of all these runs, from their rows or from their records.
 fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
     let places: Vec<Option<&Path>> = runs.iter().map(|run| Some(index::place(run)?.0)).collect();
     let mut indexes: BTreeMap<&Path, Index> = BTreeMap::new();
@@ -53,39 +50,40 @@ fn digests(runs: &[RunDir]) -> Result<Vec<Record>> {
         indexes.entry(root).or_insert_with(|| Index::open(root));
     }
     let placed: Vec<(&RunDir, Option<&Path>)> = runs.iter().zip(places.iter().copied()).collect();
-    let read = |(run, root): &(&RunDir, Option<&Path>)| -> Result<(bool, Read)> {
+    let read = |(run, root): &(&RunDir, Option<&Path>)| -> Result<(bool, ReadOutline)> {
         let row = root.and_then(|root| indexes.get(root)?.get(run));
         match row {
-            Some(row) => Ok((true, Read::known(row))),
-            None => Ok((false, Read::outline(run)?)),
+            Some(row) => Ok((true, ReadOutline::known(row))),
+            None => Ok((false, ReadOutline::outline(run)?)),
         }
     };
     let read = in_order(parallel::map(parallel::cpus(), &placed, read))?;
-    let (fresh, records): (Vec<bool>, Vec<Read>) = read.into_iter().unzip();
+    let (fresh, records): (Vec<bool>, Vec<ReadOutline>) = read.into_iter().unzip();
     for (root, known) in &indexes {
         let of_root = (0..runs.len()).filter(|i| places[*i] == Some(root) && !fresh[*i]);
-        let new: Vec<(&RunDir, &Read)> = of_root.map(|i| (&runs[i], &records[i])).collect();
+        let new: Vec<(&RunDir, &ReadOutline)> = of_root.map(|i| (&runs[i], &records[i])).collect();
         if new.len() >= WORTH_A_ROW {
-            // It only saves time: a store that can't be written is read again.
+            // The index only saves time: if it can't be written, records are read again.
             let _ = known.add(&new);
         }
     }
-    let one = |(read, is_row): (Read, bool)| if is_row { read.record } else { index::digest(read.record) };
+    let one =
+        |(read, is_row): (ReadOutline, bool)| if is_row { read.record } else { index::digest(read.record) };
     Ok(records.into_iter().zip(fresh).map(one).collect())
 }
 
-/// Makes the index of a store anew, and returns the number of its rows.
+/// Rebuilds the index of a store. Returns the number of its rows.
 ///
 /// # Errors
 /// As [`check`], and when the index can't be written.
 pub fn rebuild(root: &Path, runs: &[RunDir]) -> Result<usize> {
-    let read = in_order(parallel::map(parallel::cpus(), runs, Read::outline))?;
-    let all: Vec<(&RunDir, &Read)> = runs.iter().zip(&read).collect();
+    let read = in_order(parallel::map(parallel::cpus(), runs, ReadOutline::outline))?;
+    let all: Vec<(&RunDir, &ReadOutline)> = runs.iter().zip(&read).collect();
     Index::open(root).rebuild(&all)?;
     Ok(all.len())
 }
 
-/// How the index of a store stands to its records.
+/// How a store's index compares with its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// Runs with a row that equals their record.
@@ -155,7 +153,7 @@ mod tests {
     #[test]
     fn a_comparison_has_the_same_bytes_with_and_without_the_index() {
         let (_dir, root) = stored();
-        // In the index, and beyond it.
+        // In the index, and not in it.
         let asked: [&[&str]; 3] = [
             &["wakeup_delay.max"],
             &["wakeup_delay.p99", "migrations", "wakeup_delay.mean"],

@@ -1,8 +1,8 @@
-//! Figures of one name in different units, or with different good directions. They are other quantities: they are not
-//! put together, and not compared.
+//! Figures of one name with different units or good directions. They are different quantities: they are not merged, and
+//! not compared.
 
 use super::group::group;
-use super::{Cell, Counted, Stat};
+use super::{Cell, CellStat, CountedWarning};
 use schedlab_base::Warning;
 use schedlab_record::{Better, Record};
 use std::borrow::Cow;
@@ -18,7 +18,6 @@ fn kinds(r: &Record) -> impl Iterator<Item = (&str, Kind<'_>)> {
     figures.chain(series)
 }
 
-/// That quantity of a record.
 fn kind<'a>(r: &'a Record, name: &str) -> Option<Kind<'a>> {
     let figure = r.found.figures.get(name).map(|f| (f.unit.as_str(), f.better));
     figure.or_else(|| r.found.series.get(name).map(|s| (s.unit(), s.better())))
@@ -30,9 +29,9 @@ fn agree(records: &[Record]) -> bool {
     records.iter().flat_map(kinds).all(|(name, kind)| *known.entry(name).or_insert(kind) == kind)
 }
 
-/// The records without the figures and series that have another unit or direction than those of the first run of their
-/// cell; and the warnings about them.
-pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Counted>) {
+/// The records without figures and series whose unit or direction differs from the first run's of their cell; and the
+/// warnings about them.
+pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<CountedWarning>) {
     if agree(&records) {
         return (records, Vec::new());
     }
@@ -45,10 +44,10 @@ pub(super) fn alike(records: Cow<'_, [Record]>) -> (Cow<'_, [Record]>, Vec<Count
     (Cow::Owned(all), warnings)
 }
 
-/// Quantities of records, by their places, that are others than those of the first run of their cell.
-fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<Counted>) {
+/// The quantities, by record index, that differ from the first run's of their cell; and the warnings.
+fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<CountedWarning>) {
     let mut odd: Vec<(usize, String)> = Vec::new();
-    let mut warnings: Vec<Counted> = Vec::new();
+    let mut warnings: Vec<CountedWarning> = Vec::new();
     for cell in group(records).iter().flatten() {
         let first = cell.runs[0];
         for other in &cell.runs {
@@ -68,7 +67,7 @@ fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<Counted>) {
                 let warning = Warning::new("compare.unit", text);
                 match warnings.iter_mut().find(|c| c.warning == warning) {
                     Some(c) => c.runs += 1,
-                    None => warnings.push(Counted { warning, runs: 1 }),
+                    None => warnings.push(CountedWarning { warning, runs: 1 }),
                 }
             }
         }
@@ -76,7 +75,7 @@ fn odd(records: &[Record]) -> (Vec<(usize, String)>, Vec<Counted>) {
     (odd, warnings)
 }
 
-/// Whether they are one and the same record: groups borrow the records that they are made of.
+/// Whether they are the same object: groups borrow their records.
 fn is_one(a: &Record, b: &Record) -> bool {
     std::ptr::eq(a, b)
 }
@@ -91,20 +90,21 @@ fn words(unit: &str, better: Better) -> String {
     }
 }
 
-/// Whether two cells give a metric in the same unit and direction; cells that lack it do.
+/// Whether two cells give a metric in the same unit and direction; a cell without it fits any.
 pub(super) fn same(base: &Cell, cell: &Cell, metric: &str) -> bool {
-    let kind = |c: &Cell| c.metrics.get(metric).and_then(Stat::measured).map(|m| (m.unit.clone(), m.better));
+    let kind =
+        |c: &Cell| c.metrics.get(metric).and_then(CellStat::measured).map(|m| (m.unit.clone(), m.better));
     kind(base).zip(kind(cell)).is_none_or(|(a, b)| a == b)
 }
 
-/// The warning about cells with a metric that is not compared with the baseline's.
-pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<Counted> {
+/// The warning about cells whose metric is not compared with the baseline's.
+pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> Vec<CountedWarning> {
     let mut all = Vec::new();
     for (cell, metric) in cells.iter().flat_map(|c| metrics.iter().map(move |m| (c, m))) {
         let kind = |c: &Cell| {
             c.metrics
                 .get(metric)
-                .and_then(Stat::measured)
+                .and_then(CellStat::measured)
                 .map(|m| words(&m.unit, m.better))
                 .unwrap_or_default()
         };
@@ -118,7 +118,7 @@ pub(super) fn not_compared(base: &Cell, cells: &[Cell], metrics: &[String]) -> V
                 kind(cell),
                 cell.variant
             );
-            all.push(Counted { warning: Warning::new("compare.unit", text), runs: 0 });
+            all.push(CountedWarning { warning: Warning::new("compare.unit", text), runs: 0 });
         }
     }
     all

@@ -1,28 +1,27 @@
-//! Differences between stored cells whose names in a list are all equal: a parameter, a change of the
-//! variant, how they were watched, and so on. An experiment that was edited between its runs leaves such
-//! cells.
+//! How stored cells differ whose names in a list are all equal: in a parameter, a change of the variant, how they were
+//! watched, and so on. An experiment that was edited between its runs leaves such cells.
 
 use super::ListedCell;
-use schedlab_record::holdings::Identity;
+use schedlab_record::store_listing::Identity;
 use schedlab_workload::spec;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stands for a figure that a cell does not have.
+/// Marks a figure that a cell lacks.
 const NONE: &str = "-";
 
-/// Whether a list shows two cells alike but for their digits, seeds and times.
+/// Whether a list shows two cells alike except for digits, seeds and times.
 pub fn alike(a: &ListedCell, b: &ListedCell) -> bool {
     a.of.is_some() && a.of == b.of && a.experiments == b.experiments
 }
 
-/// Fills in `differs` of cells whose neighbours look alike. The cells must be sorted as in the list.
-pub fn tell(cells: &mut [ListedCell]) {
+/// Fills in `differs` of cells that look like their neighbours. The cells must be sorted as in the list.
+pub fn fill_in(cells: &mut [ListedCell]) {
     for group in cells.chunk_by_mut(alike).filter(|group| group.len() > 1) {
         let figures: Vec<BTreeMap<String, String>> = group.iter().map(figures).collect();
         let mut keys = differing(&figures, |key| !key.starts_with("kernel."));
         if keys.is_empty() {
-            // Figures resolved from others differ by themselves only between versions.
+            // Figures that are resolved from others differ only between versions.
             keys = differing(&figures, |_| true);
         }
         for (cell, own) in group.iter_mut().zip(&figures) {

@@ -11,7 +11,6 @@ pub struct Summary {
     pub mean: f64,
     /// Sample standard deviation (divides by n - 1); `None` for a single run.
     pub std: Option<f64>,
-    /// Median.
     pub median: f64,
     /// Smallest value.
     pub min: f64,
@@ -37,8 +36,8 @@ impl Summary {
     }
 }
 
-/// The arithmetic mean, summed in the order given; 0 for no values. It is computed relative to the first
-/// value, so that the mean of equal values is exactly that value.
+/// The arithmetic mean, summed in the given order; 0 for no values. It is computed relative to the first value, so that
+/// the mean of equal values is exactly that value.
 pub fn mean(values: &[f64]) -> f64 {
     match values {
         [] => 0.0,

@@ -1,13 +1,13 @@
 //! The change between two cells in one metric, and the verdict on it (docs/statistics.md).
 //!
-//! Runs are the unit. If all values are above 0, the computation is on logarithms, so that a change is a
-//! ratio and a swap of the two cells turns x into 1/x. Otherwise it is on multiples of the baseline's median.
+//! Runs are the unit. If all values are above 0, the computation uses logarithms: a change is a ratio, and swapping the
+//! cells turns x into 1/x. Otherwise it uses multiples of the baseline's median.
 //!
-//! Estimate, interval and the p-value that is corrected for the many rows of a table all come from the
-//! trimmed mean, which a single wild run hardly moves. An exact rank test of ten pairs can't go below 0.002
-//! however large the change is, so over more than 25 rows it could never decide. It is a guard instead: a
-//! change counts only if ranks or signs, which assume nothing about the distribution, agree at 5 % for the
-//! row alone. Where runs come in several looks ([`super::looks`]), exact tests are corrected as the trimmed mean is.
+//! Estimate, interval and the corrected p-value come from the trimmed mean, which a single wild run hardly moves. An
+//! exact rank test of ten pairs can't go below 0.002 however large the change is, so over more than 25 rows it could
+//! never decide. It is a guard instead: a change counts only if ranks or signs, which assume nothing about the
+//! distribution, agree at 5 % for the row alone. If runs come in several looks ([`super::looks`]), exact tests are
+//! corrected like the trimmed mean.
 
 use super::describe::{correlation, mean, median_sorted, sorted};
 use super::intervals::{Shift, TEstimate, group_rank, group_t, paired_rank, paired_t};
@@ -39,19 +39,19 @@ pub struct Change {
     pub change_pct: Option<f64>,
     /// Ratio of the means minus 1, in percent.
     pub mean_change_pct: Option<f64>,
-    /// Interval of `change_pct`: 95 %, or of the level that [`change_at`] was asked for.
+    /// Interval of `change_pct`: 95 %, or the level given to [`change_at`].
     pub ci95_pct: Option<[f64; 2]>,
-    /// Sign and interval of the shift on the working scale. They decide even if there is no percentage.
+    /// Sign and interval of the shift on the working scale. They decide even without a percentage.
     pub shift: Option<Shift>,
     /// p-value of the trimmed mean, not yet corrected; 1 if there is none.
     pub p: f64,
     /// The guard: the smaller p-value of signed ranks and signs (pairs), or that of the U test (groups).
     pub rank_p: f64,
-    /// p-value that assumes nothing about the distribution, and so holds however many rows and looks it is corrected
-    /// for: of pairs the smallest of signed ranks, signs and the U test times three, of groups that of the U test. 1
-    /// where the trimmed mean alone shows nothing at 5 %.
+    /// p-value that assumes nothing about the distribution, and so holds for any number of rows and looks. For pairs:
+    /// three times the smallest of signed ranks, signs and the U test. For groups: the U test. 1 if the trimmed mean
+    /// alone shows nothing at 5 %.
     pub exact_p: f64,
-    /// Hodges-Lehmann estimate and interval in percent, from the ranks alone: a second opinion for the reader.
+    /// Hodges-Lehmann estimate and interval in percent, from ranks alone: a second opinion.
     pub rank_pct: Option<Shift>,
     /// Number of pairs; 0 if the runs are not paired.
     pub pairs: usize,
@@ -61,9 +61,8 @@ pub struct Change {
     spread: Option<(TEstimate, Scale)>,
     /// Number of runs (or pairs) of each cell in it.
     pub n: usize,
-    /// If trimming left only equal values: how far, in percent, two runs or more lie from the rest. The
-    /// interval then has no width and says nothing about runs that differ. 0 if it has a width, infinite if
-    /// there is no percentage.
+    /// If trimming left only equal values: how far, in percent, two runs or more are from the rest. The interval has no
+    /// width then and says nothing about runs that differ. 0 if it has a width, infinite without a percentage.
     pub hidden_pct: f64,
 }
 
@@ -102,7 +101,6 @@ impl Scale {
     }
 }
 
-/// The change of one pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairChange {
     /// The seed of both runs.
@@ -133,7 +131,7 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     change_at(base, variant, ALPHA)
 }
 
-/// As [`change`], with an interval that misses the true change with chance `alpha`.
+/// As [`change`], with an interval that misses the true change with probability `alpha`.
 pub fn change_at(base: &[RunValue], variant: &[RunValue], alpha: f64) -> Change {
     let pairs: Vec<(f64, f64)> = base
         .iter()
@@ -151,16 +149,17 @@ pub fn change_at(base: &[RunValue], variant: &[RunValue], alpha: f64) -> Change 
     let mut c = if paired { of_pairs(&x, &y, alpha) } else { of_groups(&x, &y, alpha) };
     c.spread = c.spread.map(|(t, _)| (t, scale));
     if c.shift.is_some_and(|s| s.interval[0] == s.interval[1]) {
-        let off = match paired {
-            true => second(deviations(&differences(&x, &y))),
-            false => second([deviations(&x), deviations(&y)].concat()),
+        let off = if paired {
+            second(deviations(&differences(&x, &y)))
+        } else {
+            second([deviations(&x), deviations(&y)].concat())
         };
         c.hidden_pct = if off > 0.0 { scale.pct(off).unwrap_or(f64::INFINITY) } else { 0.0 };
     }
     let m = mean(&b);
     c.mean_change_pct =
         if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
-    // Nothing that can't be negative falls by more than 100 %; an interval around a median may reach below.
+    // What can't be negative falls by at most 100 %; an interval around a median may reach below.
     let floor = if b.iter().chain(&v).all(|value| *value >= 0.0) { -100.0 } else { f64::NEG_INFINITY };
     let in_pct = |s: Shift| -> Option<Shift> {
         let pct = |shift: f64| Some(scale.pct(shift)?.max(floor));
@@ -182,20 +181,20 @@ fn differences(x: &[f64], y: &[f64]) -> Vec<f64> {
     x.iter().zip(y).map(|(a, b)| b - a).collect()
 }
 
-/// The distance of each value from the median.
+/// Each value's distance from the median.
 fn deviations(values: &[f64]) -> Vec<f64> {
     let middle = median_sorted(&sorted(values));
     values.iter().map(|v| (v - middle).abs()).collect()
 }
 
-/// The second largest value, so that a single wild run does not decide.
+/// The second largest value: a single wild run must not decide.
 fn second(values: Vec<f64>) -> f64 {
     sorted(&values).into_iter().rev().nth(1).unwrap_or(0.0)
 }
 
 impl Change {
-    /// Smallest change in percent that this data would show in 4 of 5 repeats at the two-sided level `alpha`; `None` if
-    /// there is no percentage or no spread is known.
+    /// The smallest change in percent that this data would show in 4 of 5 repeats at the two-sided level `alpha`;
+    /// `None` without a percentage or a known spread.
     pub fn detectable_pct(&self, alpha: f64) -> Option<f64> {
         let (t, scale) = self.spread?;
         scale.pct(t.detectable(alpha))
@@ -204,7 +203,7 @@ impl Change {
     pub fn spread(&self) -> Option<TEstimate> {
         self.spread.map(|(t, _)| t)
     }
-    /// The shift on the working scale that this many percent are; infinite where there is no percentage.
+    /// The shift on the working scale that equals `pct`; infinite without a percentage.
     pub fn shift_of_pct(&self, pct: f64) -> f64 {
         match self.spread {
             Some((_, Scale::Log)) => libm::log1p(pct / 100.0),
@@ -212,7 +211,7 @@ impl Change {
             _ => f64::INFINITY,
         }
     }
-    /// The same change for a sequence of looks: a p-value at least as large as an exact test allows.
+    /// The change for a sequence of looks: its p-value is at least what an exact test allows.
     #[must_use]
     pub fn held_by_exact_tests(self) -> Change {
         Change { p: self.p.max(self.exact_p), rank_p: self.exact_p, ..self }
@@ -222,9 +221,9 @@ impl Change {
 fn of_pairs(x: &[f64], y: &[f64], alpha: f64) -> Change {
     let d = differences(x, y);
     let (t, guard) = (paired_t(&d), signed_rank_p(&d).min(sign_p(&d)));
-    // Runs of one seed share their draws, so that without an effect pairs are alike or unrelated: as two groups they
-    // are then less apart than groups of strangers, and the U test holds. It can show with 12 pairs what ranks of
-    // differences show with 24, if the groups do not overlap.
+    // Runs of one seed share their draws: without an effect, pairs are alike or unrelated. As two groups they are
+    // then closer than strangers would be, so the U test holds. If the groups do not overlap, it shows with 12 pairs
+    // what ranks of differences show with 24.
     let exact = guard.min(if is_worth_a_look(t) { mann_whitney_p(x, y) } else { 1.0 });
     let mut c = collect(t, [guard, exact, 3.0 * exact], paired_rank(&d), alpha);
     c.n = d.len();
@@ -238,15 +237,15 @@ fn of_groups(x: &[f64], y: &[f64], alpha: f64) -> Change {
     Change { n: x.len().min(y.len()), ..collect(group_t(x, y), [u; 3], group_rank(x, y), alpha) }
 }
 
-/// Whether the trimmed mean shows anything that an exact test could hold.
+/// Whether the trimmed mean shows anything that an exact test could confirm.
 fn is_worth_a_look(t: Option<TEstimate>) -> bool {
     t.is_some_and(|t| t.p() < ALPHA)
 }
 
-/// A change without percentages, which the caller fills in because it knows the scale. `guard` is that of a single
-/// look, `exact` the smallest p-value of exact tests, `held` the same corrected for their number.
+/// A change without percentages, which the caller adds: it knows the scale. `guard` is the guard of a single look,
+/// `exact` the smallest p-value of exact tests, `held` the same corrected for their number.
 fn collect(t: Option<TEstimate>, [guard, exact, held]: [f64; 3], rank: Option<Shift>, alpha: f64) -> Change {
-    // Without any spread t says nothing but that the runs are equal; how likely that is, only an exact test knows.
+    // Without any spread, t only says that the runs are equal. Only an exact test knows how likely that is.
     let by_t = |t: TEstimate| if t.error > 0.0 || t.estimate == 0.0 { t.p().max(P_FLOOR) } else { exact };
     Change {
         change_pct: None,
@@ -265,7 +264,6 @@ fn collect(t: Option<TEstimate>, [guard, exact, held]: [f64; 3], rank: Option<Sh
     }
 }
 
-/// The verdict on a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -277,7 +275,7 @@ pub enum Verdict {
     Changed,
     /// The whole interval lies inside the minimum effect.
     Same,
-    /// Cannot tell.
+    /// The data can't tell.
     Unclear,
 }
 
@@ -311,7 +309,6 @@ pub enum Direction {
     Lower,
     /// Larger values.
     Higher,
-    /// Neither.
     Neither,
 }
 
@@ -320,7 +317,7 @@ pub enum Direction {
 pub struct Limits {
     /// An interval inside this is `same`. It is the minimum effect that the reader asked for.
     pub same_pct: f64,
-    /// A smaller change does not count: `same_pct`, or the machine's noise floor if that is higher.
+    /// A smaller change does not count: `same_pct`, or the machine's noise floor if it is higher.
     pub change_pct: f64,
 }
 
@@ -329,7 +326,7 @@ impl Limits {
     pub fn both(min_effect_pct: f64) -> Limits {
         Limits { same_pct: min_effect_pct, change_pct: min_effect_pct }
     }
-    /// The same, with a noise floor. It raises the limit of a change and leaves the limit of `same`.
+    /// With a noise floor, which raises the limit of a change and not the limit of `same`.
     pub fn with_floor(min_effect_pct: f64, floor_pct: Option<f64>) -> Limits {
         Limits { same_pct: min_effect_pct, change_pct: floor_pct.unwrap_or(0.0).max(min_effect_pct) }
     }
@@ -340,18 +337,18 @@ impl Limits {
 pub struct Corrected {
     /// Corrected for the other rows and looks: below [`ALPHA`] the row is beyond chance.
     pub p: f64,
-    /// The level that the row's own p-value must reach now.
+    /// The level that the row's own p-value must reach.
     pub level: f64,
 }
 
 impl Corrected {
-    /// A row that stands alone, or was corrected elsewhere.
+    /// A row that is alone, or was corrected elsewhere.
     pub fn alone(p: f64) -> Corrected {
         Corrected { p, level: ALPHA }
     }
 }
 
-/// The verdict on a change after its p-value was corrected for the table; for `unclear` with the reason.
+/// The verdict on a change whose p-value was corrected for the table; for `unclear` with the reason.
 pub fn verdict(c: &Change, at: Corrected, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
@@ -382,7 +379,7 @@ fn shown(c: &Change, p: f64) -> bool {
     p < ALPHA && c.rank_p < ALPHA && excludes_zero
 }
 
-/// The reason why a row is unclear, and the remedy.
+/// Why a row is unclear, and what would help.
 fn reason(c: &Change, at: Corrected, limits: Limits) -> String {
     let fewest = fewest(c);
     if c.n < fewest {
@@ -411,13 +408,12 @@ fn fewest(c: &Change) -> usize {
     fewest_of(c.pairs > 0)
 }
 
-/// Fewest runs of a cell that could show a change, in pairs or in two groups.
+/// Fewest runs of a cell that could show a change, as pairs or as two groups.
 pub(super) fn fewest_of(pairs: bool) -> usize {
     if pairs { FEWEST_PAIRS } else { FEWEST_GROUP }
 }
 
-/// Number of runs needed to show `wanted` if `n` runs show `detectable` (errors shrink with the root of the
-/// number of runs).
+/// The runs needed to show `wanted` if `n` runs show `detectable`: errors shrink with the root of their number.
 fn runs_for(n: usize, detectable: f64, wanted: f64) -> u64 {
     let ratio = detectable / wanted.max(1e-6);
     libm::ceil(n as f64 * ratio * ratio) as u64

@@ -1,7 +1,7 @@
-//! False alarms and power of sequences of looks, over made-up trials with rows of every kind.
+//! False alarms and power of sequences of looks, over synthetic trials with rows of every kind.
 //!
-//! A trial has loads; a load's rows share what its runs share, so that rows are correlated. Values are noise of many
-//! shapes: what a false alarm needs is not that the noise is odd, but that a test believes it.
+//! A trial has loads. A load's rows share what its runs share, so rows are correlated. The noise has many shapes: a
+//! false alarm needs a test that believes the noise, not odd noise.
 
 use super::looks::{Decided, Looks, Table, decide};
 use super::{Direction, Limits, RunValue, Verdict};
@@ -26,7 +26,7 @@ fn value(shape: &str, shared: Stream, own: Stream, seed: u64) -> f64 {
         "skewed" => 1_000.0 + skew,
         "narrow" => 1_000.0 + 20.0 * (both(1) + both(2) + both(3)),
         "uniform" => 1_000.0 + 500.0 * unit(own, seed),
-        // As a switch that was found in one of two states.
+        // Like a switch that was found in one of two states.
         "two values" => {
             if unit(own, seed) < 0.5 {
                 7.0
@@ -105,9 +105,9 @@ fn of_many_trials_without_effect_one_in_twenty_at_most_raises_an_alarm() {
     assert!(alarms <= trials as usize / 20, "{alarms} of {trials}");
 }
 
-/// A row with a planted change among rows that never vary, and the looks at it: how often it is found, and with how
+/// A row with a planted change among rows that never vary, judged at several looks: how often it is found, and with how
 /// many runs on average.
-fn told(noise_pct: f64, planted_pct: f64, own: bool, trials: u64) -> (u64, f64) {
+fn power_of_row(noise_pct: f64, planted_pct: f64, own: bool, trials: u64) -> (u64, f64) {
     let looks = Looks::doubling(6, 4);
     let (mut changes, mut runs) = (0, 0);
     for number in 0..trials {
@@ -146,7 +146,7 @@ fn power_table() -> String {
     for noise in [1.0, 3.0, 10.0, 30.0] {
         for (own, which) in [(true, "own result"), (false, "any other")] {
             let cell = |planted: f64| {
-                let (times, runs) = told(noise, planted, own, TRIALS);
+                let (times, runs) = power_of_row(noise, planted, own, TRIALS);
                 format!("{times} ({runs:.0})")
             };
             let cells: Vec<String> = [5.0, 10.0, 20.0, 50.0].into_iter().map(cell).collect();

@@ -1,7 +1,7 @@
-//! Holm's correction of many p-values: the chance of even one false alarm in a table stays at 5 %.
+//! Holm's correction of many p-values: the probability of even one false alarm in a table stays at 5 %.
 //!
-//! With weights (Holm 1979, section 4) some rows get a larger part of the 5 % than others. The part of a row that is
-//! beyond chance passes to the rows that are left.
+//! With weights (Holm 1979, section 4) some rows get a larger part of the 5 %. The part of a row that is beyond chance
+//! passes to the remaining rows.
 
 /// The corrected p-values, in the order given (step-down: the smallest times n, the next times n - 1, ..., never
 /// falling, never above 1).

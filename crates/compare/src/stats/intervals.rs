@@ -1,8 +1,8 @@
 //! Estimates of a shift with their 95 % intervals: trimmed means with t, and Hodges-Lehmann from the rank tests.
 //!
-//! The functions here take numbers on a scale on which a change is a shift (logarithms, or multiples of the
-//! baseline): a list of paired differences, or two groups. The rank interval exists only if the rank test
-//! could reject at all: from 6 pairs, or from 4 runs in each of two groups.
+//! The functions take numbers on a scale where a change is a shift (logarithms, or multiples of the baseline): a list
+//! of paired differences, or two groups. A rank interval needs a rank test that can reject: from 6 pairs, or from 4
+//! runs in each of two groups.
 
 use super::describe::{mean, median_sorted, sorted};
 use super::rank::{EXACT_GROUPS, EXACT_PAIRS, group_sums, subset_sums};
@@ -18,7 +18,6 @@ const TRIM_FROM: usize = 6;
 /// A shift and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimate.
     pub estimate: f64,
     /// Lower and upper end.
     pub interval: [f64; 2],
@@ -27,7 +26,6 @@ pub struct Shift {
 /// Estimate, standard error and degrees of freedom of a (trimmed) mean or difference of means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TEstimate {
-    /// The estimate.
     pub estimate: f64,
     /// Its standard error.
     pub error: f64,
@@ -46,7 +44,7 @@ impl TEstimate {
             0.0
         }
     }
-    /// The interval that misses the true shift with chance `alpha`.
+    /// The interval that misses the true shift with probability `alpha`.
     pub fn shift(&self, alpha: f64) -> Shift {
         let half = if self.error > 0.0 { t_quantile(1.0 - alpha / 2.0, self.df) * self.error } else { 0.0 };
         Shift { estimate: self.estimate, interval: [self.estimate - half, self.estimate + half] }

@@ -1,13 +1,13 @@
-//! Looks: the same rows are tested several times while runs come in, and the chance of a false alarm stays 5 %.
+//! Looks: the same rows are tested several times while runs come in, and the probability of a false alarm stays 5 %.
 //!
-//! A table that is tested after 6, 12, 24 and 48 seeds at 5 % each time would raise a false alarm in one case of eight.
-//! So the 5 % are spent in parts (Lan and DeMets 1983): look k has what the spending function adds between the last
-//! look and this one. Within a look its part is shared out among the rows by Holm's method; a row that was decided
-//! passes its share on. The sum of all parts bounds the chance of even one false alarm, whatever rows have to do with
-//! each other, and whoever decides on whatever grounds which rows get more runs. The joint distribution of the looks is
-//! not used: with runs that double at each look little would be gained, and it would need a model of the rows.
+//! A table tested after 6, 12, 24 and 48 seeds at 5 % each time would raise a false alarm in one case of eight. So the
+//! 5 % are spent in parts (Lan and DeMets 1983): look k gets what the spending function adds since the look before.
+//! Within a look, Holm's method shares its part among the rows; a row that was decided passes its share on. The sum of
+//! all parts bounds the probability of even one false alarm, however rows depend on each other, and whoever decides for
+//! whatever reason which rows get more runs. The joint distribution of the looks is not used: with runs that double at
+//! each look it would gain little, and it would need a model of the rows.
 //!
-//! The bound is as good as the p-value of a single row far out in the tail, where no one knows the distribution. With
+//! The bound is only as good as a single look's p-value far out in the tail, where no one knows the distribution. With
 //! several looks a row must therefore pass an exact test, too, corrected in the same way ([`Change::exact_p`]).
 //!
 //! Units: runs are seeds of a cell; levels are probabilities.
@@ -25,15 +25,15 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// One look at whatever there is.
+    /// One look at all runs there are.
     pub fn once() -> Looks {
         Looks::default()
     }
-    /// Looks at `first` runs and at twice as many as before, `number` looks in all.
+    /// `number` looks: at `first` runs, then at twice as many each time.
     pub fn doubling(first: u64, number: u32) -> Looks {
         Looks { runs: (0..number).map(|k| first.saturating_mul(1 << k.min(32))).collect() }
     }
-    /// Looks at `first` runs and at twice as many as before, as long as these are `most` at most.
+    /// Looks at `first` runs, then at twice as many each time, up to `most` runs.
     pub fn up_to(first: u64, most: u64) -> Looks {
         let next = |runs: &u64| runs.checked_mul(2).filter(|r| *r <= most);
         Looks { runs: std::iter::successors(Some(first), next).collect() }
@@ -57,7 +57,7 @@ fn spent(share: f64) -> f64 {
     ALPHA * libm::log(1.0 + (core::f64::consts::E - 1.0) * share)
 }
 
-/// One row as it is asked: two cells in one metric.
+/// A row to judge: two cells in one metric.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The baseline's values.
@@ -76,14 +76,12 @@ pub struct Table {
     pub limits: Limits,
 }
 
-/// A row that was judged.
 #[derive(Clone, Debug)]
 pub struct Decided {
     /// The change at the look that decided it, or at its last one.
     pub change: Change,
     /// The corrected p-value there, and the level.
     pub at: Corrected,
-    /// The verdict.
     pub verdict: Verdict,
     /// The reason for `unclear`.
     pub why: Option<String>,
@@ -99,8 +97,8 @@ impl Table {
         (of(&self.base), of(&self.variant))
     }
 
-    /// The fewest runs of a cell that could show a change: more runs are paired by seed where these are. A look shows
-    /// one if it is the first with so many, so runs between two looks do not help.
+    /// The fewest runs of a cell that could show a change; runs count as pairs where they are paired by seed. The first
+    /// look with that many can show one, so runs between two looks do not help.
     pub fn fewest_runs(&self, looks: &Looks) -> u64 {
         let shared = self.base.iter().filter(|b| self.variant.iter().any(|v| v.seed == b.seed)).count();
         let fewest = fewest_of(shared > 0 && 2 * shared >= self.base.len().max(self.variant.len())) as u64;
@@ -108,8 +106,8 @@ impl Table {
     }
 }
 
-/// The weights of rows in their table. Own results of workloads have half of the 5 % among them, or more if they are
-/// more than half of the rows.
+/// The weights of rows in their table. Own results together have half of the 5 %, or more if they are more than half of
+/// the rows.
 pub fn weights(own: &[bool]) -> Vec<f64> {
     let (all, owns) = (own.len() as f64, own.iter().filter(|o| **o).count() as f64);
     if owns == 0.0 || owns == all {
@@ -119,8 +117,8 @@ pub fn weights(own: &[bool]) -> Vec<f64> {
     own.iter().map(|o| if *o { part / owns } else { (1.0 - part) / (all - owns) }).collect()
 }
 
-/// Judges the rows of a table: look after look, until each is decided or its runs end. A row that is decided keeps what
-/// that look showed.
+/// Judges the rows of a table, look after look, until each is decided or its runs end. A decided row keeps what that
+/// look showed.
 pub fn decide(rows: &[Table], looks: &Looks) -> Vec<Decided> {
     let own: Vec<bool> = rows.iter().map(|r| r.own).collect();
     let weights = weights(&own);
@@ -133,12 +131,12 @@ pub fn decide(rows: &[Table], looks: &Looks) -> Vec<Decided> {
     for (k, runs) in looks.runs.iter().enumerate() {
         let alpha = looks.alpha(k);
         let done = |i: usize| decided[i].as_ref().is_some_and(|d| d.verdict != Verdict::Unclear);
-        // Only a change that was shown passes its share on: a row that is the same may be a false "same".
+        // Only a shown change passes its share on: a row that is the same may be a false "same".
         let is_shown = |d: &Decided| !matches!(d.verdict, Verdict::Unclear | Verdict::Same);
         let passed: Vec<bool> = decided.iter().map(|d| d.as_ref().is_some_and(is_shown)).collect();
         let change = |(i, row): (usize, &Table)| {
             let (base, variant) = row.first(*runs);
-            // Also a row with fewer runs than the first look gets a figure, but no change is claimed.
+            // A row with fewer runs than the first look gets a figure, too, but no change is claimed.
             let is_there = !done(i) && (row.runs >= *runs || k == 0);
             is_there.then(|| change_at(&base, &variant, alpha).held_by_exact_tests())
         };
@@ -157,13 +155,13 @@ pub fn decide(rows: &[Table], looks: &Looks) -> Vec<Decided> {
     decided.into_iter().flatten().collect()
 }
 
-/// As [`decide`], for one row by itself.
+/// As [`decide`], for one row alone.
 pub fn decide_one(row: &Table, looks: &Looks) -> Decided {
     // The first look judges every row, whatever its runs.
     decide(std::slice::from_ref(row), looks).swap_remove(0)
 }
 
-/// The verdicts of one look. Rows without a change are not looked at; those in `passed` have passed their share on.
+/// The verdicts of one look. Rows without a change are skipped; those in `passed` have passed their share on.
 fn at_look(
     rows: &[Table],
     weights: &[f64],

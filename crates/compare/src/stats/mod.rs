@@ -1,5 +1,5 @@
-//! Statistics of comparisons: runs in, verdicts out. Pure functions on small lists of numbers that know
-//! nothing about schedulers. docs/statistics.md describes the method.
+//! Statistics of comparisons: from runs to verdicts. Pure functions on short lists of numbers, which know nothing about
+//! schedulers. docs/statistics.md describes the method.
 
 pub mod describe;
 pub mod effect;

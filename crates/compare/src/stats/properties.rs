@@ -18,7 +18,7 @@ fn strangers(values: &[f64]) -> Vec<RunValue> {
     values.iter().enumerate().map(|(i, v)| RunValue { seed: 1_000 + i as u64, value: *v }).collect()
 }
 
-/// A run-time like value: a common part by seed, an own part, both exponential (skewed, as latencies are).
+/// A value like a run time: a common part by seed and an own part, both exponential (skewed, as latencies are).
 fn draw(stream: Stream, cell: u64, run: u64) -> f64 {
     let shared = stream.purpose("shared").exponential(run, 1_000_000) as f64;
     let own = stream.purpose("own").number(cell).exponential(run, 1_000_000) as f64;

@@ -1,8 +1,8 @@
 //! Rank tests: Wilcoxon's signed ranks for pairs, Mann-Whitney's U for two groups.
 //!
-//! Small samples get the exact distribution under all sign flips (or all splits into groups) of the ranks that were
-//! seen, ties included: mid-ranks are doubled to integers and sums are counted by dynamic programming. Larger samples
-//! get the normal approximation with the correction for ties. All p-values are two-sided.
+//! Small samples get the exact distribution under all sign flips (or all splits into groups) of the observed ranks,
+//! ties included: mid-ranks are doubled to integers, and sums are counted by dynamic programming. Larger samples get
+//! the normal approximation with the correction for ties. All p-values are two-sided.
 
 use super::special::{normal_cdf, root};
 

@@ -2,8 +2,8 @@
 
 use super::special::{normal_quantile, root};
 
-/// The 95 % interval of a share of which `hits` in `all` samples spoke, in per cent: Wilson's for a binomial, which is
-/// never empty and never leaves 0 to 100. `None` without samples.
+/// The 95 % interval of a share, `hits` of `all` samples, in per cent: Wilson's for a binomial, which is never empty
+/// and stays within 0 to 100. `None` without samples.
 pub fn wilson95(hits: u64, all: u64) -> Option<[f64; 2]> {
     (all > 0).then(|| {
         let (n, p, z) = (all as f64, hits.min(all) as f64 / all as f64, normal_quantile(0.975));

@@ -7,7 +7,7 @@ use super::special::{root, t_two_sided};
 /// A rank correlation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spearman {
-    /// From -1 (the one falls as the other rises) to 1.
+    /// From -1 (one falls as the other rises) to 1.
     pub rho: f64,
     /// Two-sided p-value of "no relation".
     pub p: f64,
@@ -16,14 +16,14 @@ pub struct Spearman {
 /// The rank correlation of pairs, ties with mid-ranks; `None` when there are fewer than three or one side
 /// does not vary.
 ///
-/// The p-value is by Student's t with n - 2 degrees of freedom, never below 2/n!, the chance of a perfect order: what
-/// few pairs can show at all.
+/// The p-value uses Student's t with n - 2 degrees of freedom. It is never below 2/n!, the probability of a perfect
+/// order, which is all that few pairs can show.
 pub fn spearman(x: &[f64], y: &[f64]) -> Option<Spearman> {
     let ranks = |values: &[f64]| doubled_ranks(values).into_iter().map(|r| r as f64).collect::<Vec<_>>();
     let rho = correlation(&ranks(x), &ranks(y))?;
     let df = x.len() as f64 - 2.0;
     let left = 1.0 - rho * rho;
-    // Rounding leaves a hair of a perfect order.
+    // Rounding may miss a perfect order by a hair.
     let by_t = if left < 1e-12 { 0.0 } else { t_two_sided(rho * root(df / left), df) };
     let orders: f64 = (1..=x.len()).map(|k| k as f64).product();
     Some(Spearman { rho, p: by_t.max(2.0 / orders).min(1.0) })

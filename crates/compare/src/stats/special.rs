@@ -1,8 +1,8 @@
 //! Normal and Student t distributions: probabilities and quantiles.
 //!
 //! All transcendental functions come from `libm`, so that the same data gives the same verdict on every machine. The
-//! regularised incomplete beta function is a continued fraction (modified Lentz), quantiles are found by bisection on
-//! the monotone distribution function: slow beside a rational fit, but exact to the last digits and a few lines long.
+//! regularised incomplete beta function is a continued fraction (modified Lentz). Quantiles are found by bisection of
+//! the monotone distribution function: slower than a rational fit, but exact to the last digits and a few lines long.
 
 use libm::{erfc, exp, fabs, lgamma, log, sqrt};
 

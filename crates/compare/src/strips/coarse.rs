@@ -1,11 +1,11 @@
-//! Fewer pieces: time is cut into bins, and a bin has one of the values that held in it.
+//! Fewer pieces: time is cut into bins, and a bin shows one of the values that held in it.
 //!
-//! Not the one that held longest: a CPU that runs a task for two of every ten microseconds would seem idle. The values
-//! take turns instead. Each has a credit, the time it held less the time it was shown, and a bin shows the one with the
-//! largest credit of those that held in it. So a shown value was there, and over longer times each has its share.
+//! It is not the value that held longest: a CPU that runs a task for two of every ten microseconds would seem idle. The
+//! values take turns. Each has a credit, the time it held less the time it was shown, and a bin shows the value with
+//! the largest credit of those that held in it. So a shown value was there, and over longer times each has its share.
 //!
-//! Some windows of time can be left as they are. They are widened to whole bins, so that every bin is of one kind. The
-//! length of all pieces stays the length of the run.
+//! Some windows of time can stay exact. They are widened to whole bins, so that every bin is of one kind. The length of
+//! all pieces stays the length of the run.
 
 use super::track::{Piece, Track};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// A stretch of time, ns: begin and end.
 pub type Window = (u64, u64);
 
-/// The windows in whole bins, in order of time, those that touch joined.
+/// The windows widened to whole bins, in order of time; those that touch are joined.
 pub fn whole_bins(windows: &[Window], bin: u64) -> Vec<Window> {
     let mut all: Vec<Window> =
         windows.iter().map(|(from, until)| (from / bin * bin, until.div_ceil(bin) * bin)).collect();
@@ -28,8 +28,8 @@ pub fn whole_bins(windows: &[Window], bin: u64) -> Vec<Window> {
     joined
 }
 
-/// The track in bins of `bin` ns, except in `windows` (from [`whole_bins`]). `key` is what a bin may tell of a value:
-/// values of one key are the same there.
+/// The track in bins of `bin` ns, except in `windows` (from [`whole_bins`]). Values with the same `key` are the same in
+/// a bin.
 pub fn coarse(track: &Track, end: u64, bin: u64, windows: &[Window], key: impl Fn(u32) -> u32) -> Track {
     let (held, credits) = (Vec::new(), BTreeMap::new());
     let mut out = Coarse { bin, key, windows, held, credits, began: 0, out: Track::default() };
@@ -44,13 +44,13 @@ pub fn coarse(track: &Track, end: u64, bin: u64, windows: &[Window], key: impl F
 struct Coarse<'a, K> {
     bin: u64,
     key: K,
-    /// Those that have not passed.
+    /// Windows that have not passed.
     windows: &'a [Window],
-    /// Values in the bin that goes on, each with its time.
+    /// Values in the current bin, each with its time.
     held: Vec<(u32, u64)>,
     /// By value: the time it held less the time it was shown, ns.
     credits: BTreeMap<u32, i64>,
-    /// Begin of that bin.
+    /// Begin of the current bin.
     began: u64,
     out: Track,
 }
@@ -73,7 +73,7 @@ impl<K: Fn(u32) -> u32> Coarse<'_, K> {
             from = until;
         }
     }
-    /// Counts a value until the end of its bin, or of all bins that it fills; tells how far it came.
+    /// Counts a value until the end of its bin, or of all bins that it fills. Returns the time it came to.
     fn binned(&mut self, from: u64, until: u64, value: u32) -> u64 {
         let bin = from / self.bin * self.bin;
         if bin != self.began || self.held.is_empty() {
@@ -93,7 +93,7 @@ impl<K: Fn(u32) -> u32> Coarse<'_, K> {
         }
         until
     }
-    /// The bin that went on is over.
+    /// Ends the current bin.
     fn flush(&mut self) {
         let mut shown: Option<(u32, i64)> = None;
         let mut length = 0;
@@ -101,7 +101,7 @@ impl<K: Fn(u32) -> u32> Coarse<'_, K> {
             let credit = self.credits.entry(value).or_default();
             *credit += time as i64;
             length += time as i64;
-            // Of values with the same credit the first is shown.
+            // Of values with equal credit the first is shown.
             if shown.is_none_or(|(_, most)| *credit > most) {
                 shown = Some((value, *credit));
             }
@@ -124,7 +124,7 @@ mod tests {
         t.close(end);
         t
     }
-    fn told(t: &Track, end: u64) -> Vec<(u64, u32)> {
+    fn pieces_of(t: &Track, end: u64) -> Vec<(u64, u32)> {
         t.pieces(end).map(|p| (p.from, p.value)).collect()
     }
 
@@ -133,13 +133,13 @@ mod tests {
         let t = track(&[(3, 1), (6, 2), (17, 1), (18, 2), (24, 3), (25, 4), (26, 5)], 40);
         // 0-10: 0 for 3, 1 for 3, 2 for 4; 10-20: 2 for 9 less 6 that it owes, 1 for 1 and 3 from before;
         // 20-30: 2 for 4 and 3 from before.
-        assert_eq!(told(&coarse(&t, 40, 10, &[], |v| v), 40), [(0, 2), (10, 1), (20, 2), (30, 5)]);
+        assert_eq!(pieces_of(&coarse(&t, 40, 10, &[], |v| v), 40), [(0, 2), (10, 1), (20, 2), (30, 5)]);
         let windows = whole_bins(&[(22, 24), (25, 26)], 10);
         assert_eq!(windows, [(20, 30)]);
         let exact = coarse(&t, 40, 10, &windows, |v| v);
-        assert_eq!(told(&exact, 40), [(0, 2), (10, 1), (20, 2), (24, 3), (25, 4), (26, 5)]);
+        assert_eq!(pieces_of(&exact, 40), [(0, 2), (10, 1), (20, 2), (24, 3), (25, 4), (26, 5)]);
         // 0 and 1 are the same there for 6 of the first 10.
-        assert_eq!(told(&coarse(&t, 40, 10, &[], |v| v / 2), 40)[..2], [(0, 0), (10, 1)]);
+        assert_eq!(pieces_of(&coarse(&t, 40, 10, &[], |v| v / 2), 40)[..2], [(0, 0), (10, 1)]);
     }
 
     #[test]

@@ -8,11 +8,11 @@ use schedlab_record::TaskName;
 use schedlab_record::conserve::{Stretches, World};
 use schedlab_trace::{Event, EventKind, Sink};
 
-/// What follows CPUs, tasks and queues.
+/// How CPUs, tasks and queues are followed.
 pub enum Follows {
-    /// All that the simulator tells, and from it the time in which a task waited beside an idle CPU.
+    /// By all events of the simulator. They also give the time in which a task waited while a CPU was idle.
     Stretches(Box<Stretches>),
-    /// A kernel's tracepoints, which do not tell which CPUs a task may use.
+    /// By a kernel's tracepoints, which do not say which CPUs a task may use.
     Points(World),
 }
 
@@ -51,7 +51,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Of a run on as many CPUs, told in bins of that width (ns). Stretches have bins of the same width.
+    /// For a run on `nr_cpus` CPUs, counted in bins of `width` ns; stretches have the same bins.
     pub fn new(nr_cpus: usize, names: Vec<TaskName>, follows: Follows, width: u64) -> Gather {
         Gather {
             names,
@@ -66,7 +66,7 @@ impl Gather {
         }
     }
 
-    /// All of it, at the end of the run, whose measured time began at `measured_from`.
+    /// The strips at the end of the run, whose measured time began at `measured_from`.
     pub fn finish(mut self, measured_from: Ns, end: Ns) -> Strips {
         self.who.iter_mut().chain(&mut self.depth).for_each(|t| t.close(end.0));
         let (width, running) = self.running.finish(end.0);
@@ -99,7 +99,7 @@ impl Gather {
     fn of_workload(&self, task: Option<TaskId>) -> bool {
         task.and_then(|t| self.names.get(t.index())).is_some_and(|n| !n.background)
     }
-    /// The CPU has another task.
+    /// The CPU switches.
     fn switch(&mut self, e: &Event, next: Option<TaskId>, why: schedlab_trace::SwitchReason) {
         let busy = self.of_workload(next);
         let Some(track) = self.who.get_mut(e.cpu.index()) else { return };

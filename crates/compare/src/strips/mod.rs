@@ -1,11 +1,11 @@
 //! Cores x time: which task each CPU ran and how many waited there, over a whole run, small enough for a page.
 //!
-//! A simulated run is made again, a kernel's run tells the events that were kept beside its record. A sink packs the
-//! stays of each CPU and the length of its queue ([`track`]). Runs with more of them than `room` bytes hold are told in
-//! bins ([`coarse`]): then [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits,
-//! which keep every piece. Beside the tracks stand counts over time: tasks running and waiting, and, of simulated runs,
-//! the time in which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines
-//! it. Times are nanoseconds since the run began, warm-up included.
+//! A simulated run is made again; for a kernel's run the events kept beside its record are read. A sink packs each
+//! CPU's stays and the length of its queue ([`track`]). A run with more pieces than `room` bytes hold is shown in bins
+//! ([`coarse`]): [`Strips::bin`] has their width, and [`Strips::exact`] the windows around the longest waits, which
+//! keep every piece. There are also counts over time: tasks running, tasks waiting and, for simulated runs, the time in
+//! which some task waited while a CPU that it may use was idle, as `explain --idle-while-waiting` defines it. Times are
+//! nanoseconds since the run began, warm-up included.
 
 mod coarse;
 pub mod gather;
@@ -21,13 +21,13 @@ use track::Track;
 
 /// Bins of the counts over time.
 pub const COUNTS: u64 = 1500;
-/// The narrowest bin of tracks, ns. Others are twice, four times, ... as wide.
+/// The narrowest bin of tracks, ns. Wider ones double.
 const NARROWEST: u64 = 1024;
-/// Longest waits whose surroundings keep every piece, while these take no more than their share of the room.
+/// How many of the longest waits keep every piece around them, as long as these pieces fit their share of the room.
 pub const EXACT_WAITS: usize = 20;
 /// That share, as a divisor.
 const EXACT_SHARE: usize = 3;
-/// What is kept before and after such a wait, and the most of the wait itself, ns.
+/// How much is kept before and after such a wait, and at most of the wait itself, ns.
 const AROUND: u64 = 1_000_000;
 const MOST_OF_WAIT: u64 = 20_000_000;
 
@@ -50,11 +50,11 @@ pub struct Strips {
     pub running: Vec<u64>,
     /// By bin: tasks that were queued and did not run, summed over ns.
     pub waiting: Vec<u64>,
-    /// Time in which some task waited while a CPU that it may use was idle; a kernel does not tell.
+    /// Time in which some task waited while a CPU that it may use was idle; `None` for kernels, which do not say.
     pub beside_idle: Option<BesideIdle>,
     /// Events that a recording lost.
     pub lost: u64,
-    /// Width of the bins that the tracks are told in; `None`: every piece is there.
+    /// Width of the tracks' bins; `None`: every piece is there.
     pub bin: Option<Ns>,
     /// With bins: the windows in which every piece is there.
     pub exact: Vec<Window>,
@@ -62,7 +62,7 @@ pub struct Strips {
     pub pieces: u64,
 }
 
-/// Time in which some task waited while a CPU that it may use was idle; without the warm-up.
+/// Time in which some task waited while a CPU that it may use was idle, without the warm-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BesideIdle {
     /// By bin of the counts, ns.
@@ -89,8 +89,8 @@ impl Strips {
         self.who.iter().chain(&self.depth)
     }
 
-    /// The same within `room` bytes, in bins if need be. Of the windows as many of the first stay exact as fit into
-    /// their share, whole bins that they are widened to included. One bin for each track is the least.
+    /// The strips within `room` bytes, in bins if need be. As many of the first windows stay exact as fit into their
+    /// share, once widened to whole bins. One bin for each track is the least.
     #[must_use]
     pub fn fitted(mut self, room: usize, windows: &[Window]) -> Strips {
         self.pieces = self.tracks().map(Track::count).sum();
@@ -101,18 +101,18 @@ impl Strips {
         let mut bin = NARROWEST;
         loop {
             kept = self.within_share(kept, bin, room / EXACT_SHARE);
-            let told = self.told_in(bin, &whole_bins(kept, bin));
-            if told.size() <= room {
-                return told;
+            let fitted = self.in_bins(bin, &whole_bins(kept, bin));
+            if fitted.size() <= room {
+                return fitted;
             }
             if bin >= self.end.0 {
-                return self.told_in(bin, &[]);
+                return self.in_bins(bin, &[]);
             }
-            bin *= if told.size() / 8 > room { 4 } else { 2 };
+            bin *= if fitted.size() / 8 > room { 4 } else { 2 };
         }
     }
 
-    /// As many of the first windows as take no more than `share` bytes once they are widened to whole bins.
+    /// The first windows that together take at most `share` bytes, widened to whole bins.
     fn within_share<'w>(&self, windows: &'w [Window], bin: u64, share: usize) -> &'w [Window] {
         if windows.is_empty() {
             return windows;
@@ -120,14 +120,14 @@ impl Strips {
         let whole = self.end.0.max(bin);
         let counts = [windows.len(), windows.len() / 2, windows.len() / 4, windows.len().min(1)];
         let fits = |n: &usize| {
-            // Between the windows one bin, so that they alone have a size.
-            self.told_in(whole, &whole_bins(&windows[..*n], bin)).size() <= share
+            // One bin between windows, so that only they have a size.
+            self.in_bins(whole, &whole_bins(&windows[..*n], bin)).size() <= share
         };
         &windows[..counts.into_iter().find(fits).unwrap_or(0)]
     }
 
-    /// The same in bins.
-    fn told_in(&self, bin: u64, exact: &[Window]) -> Strips {
+    /// The strips in bins.
+    fn in_bins(&self, bin: u64, exact: &[Window]) -> Strips {
         let end = self.end.0;
         let tracks = |all: &[Track], key: fn(u32) -> u32| -> Vec<Track> {
             all.iter().map(|t| coarse(t, end, bin, exact, key)).collect()

@@ -1,6 +1,5 @@
-//! A number that changes in steps, summed over time in bins: its mean in a bin is the sum divided by the bin's width.
+//! A number that changes in steps, summed over time in bins. Its mean in a bin is the sum divided by the bin's width.
 
-/// The number, and its sums.
 #[derive(Clone, Debug)]
 pub struct Steps {
     width: u64,
@@ -10,11 +9,11 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// 0 from the begin on; bins of `width` ns.
+    /// Begins with 0; bins of `width` ns.
     pub fn new(width: u64) -> Steps {
         Steps { width: width.max(1), now: 0, since: 0, bins: Vec::new() }
     }
-    /// From now on it is so much more.
+    /// Adds `more` to the number from `at` on.
     pub fn add(&mut self, at: u64, more: i64) {
         self.spend(at);
         self.now += more;

@@ -57,8 +57,8 @@ fn tracks_and_counts_tell_who_ran_and_who_waited() {
 
 #[test]
 fn a_kernel_s_events_give_the_same_but_what_it_does_not_tell() {
-    let (told, points) = (small(), followed(Follows::Points(World::new(2, Vec::new(), Vec::new()))));
-    assert_eq!(points, Strips { beside_idle: None, ..told });
+    let (simulated, points) = (small(), followed(Follows::Points(World::new(2, Vec::new(), Vec::new()))));
+    assert_eq!(points, Strips { beside_idle: None, ..simulated });
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn little_room_makes_bins_that_are_told_and_add_up() {
     assert_eq!((whole.bin, whole.exact.len(), &whole.who), (None, 0, &s.who));
     let window = (1_000_000, 1_100_000);
     let few = s.clone().fitted(2000, &[window]);
-    let bin = few.bin.expect("it is told in bins").0;
+    let bin = few.bin.expect("it is simulated in bins").0;
     assert!(few.size() <= 2000 && bin >= NARROWEST, "{} bytes in bins of {bin}", few.size());
     assert_eq!(few.pieces, whole.pieces);
     let [exact] = few.exact[..] else { panic!("one window: {:?}", few.exact) };

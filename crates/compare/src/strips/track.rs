@@ -1,8 +1,8 @@
 //! What one CPU did over time, as a list of pieces packed into bytes.
 //!
-//! A piece begins where the one before ends; its value says what was so meanwhile. Each is two LEB128 numbers: the
-//! length of the piece before it (nanoseconds; for the first its begin, 0), and its value. A second of a busy CPU takes
-//! tens of kilobytes so, and a page reads it with a few lines of code.
+//! A piece begins where the one before ends, and has a value. It is stored as two LEB128 numbers: the length of the
+//! piece before it (nanoseconds; 0 for the first), and its value. A second of a busy CPU takes tens of kilobytes so,
+//! and a page reads it with a few lines of code.
 
 /// A stretch of time with one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,23 +11,23 @@ pub struct Piece {
     pub from: u64,
     /// Its end, ns.
     pub until: u64,
-    /// What was so.
+    /// What the CPU did then.
     pub value: u32,
 }
 
-/// The pieces of a CPU from 0 on.
+/// The pieces of a CPU, from time 0 on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Track {
     bytes: Vec<u8>,
     count: u64,
     /// Begin of the last piece that is packed.
     packed: u64,
-    /// The piece that goes on: begin and value.
+    /// The open piece: begin and value.
     open: (u64, u32),
 }
 
 impl Track {
-    /// From now on the value is this one. A piece without length is not kept, and equal neighbours are one piece.
+    /// Sets the value from `at` on. A piece without length is dropped, and equal neighbours are joined.
     pub fn set(&mut self, at: u64, value: u32) {
         let (from, old) = self.open;
         if old == value {
@@ -40,7 +40,7 @@ impl Track {
             self.open.1 = value;
         }
     }
-    /// Changes the value of the piece that goes on, from its begin on.
+    /// Changes the value of the whole open piece.
     pub fn amend(&mut self, change: impl Fn(u32) -> u32) {
         self.open.1 = change(self.open.1);
     }

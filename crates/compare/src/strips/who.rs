@@ -1,7 +1,7 @@
 //! The values of a track of tasks: who ran, and why that stay ended.
 //!
-//! A value is 16 times the task's id plus 16, or 0 for the idle task, plus the reason for the end: 0 is not told, any
-//! other is the row of [`SwitchReason`] plus 1.
+//! A value is 16 times the task's id plus 16, or 0 for the idle task, plus the reason for the end: 0 if unknown, else
+//! the row of [`SwitchReason`] plus 1.
 
 use schedlab_base::TaskId;
 use schedlab_trace::SwitchReason;
@@ -10,15 +10,15 @@ const BITS: u32 = 4;
 const REASON: u32 = (1 << BITS) - 1;
 const _: () = assert!(SwitchReason::ALL.len() < REASON as usize);
 
-/// That task runs; `None`: the idle task.
+/// The value while that task runs; `None`: the idle task.
 pub fn runs(task: Option<TaskId>) -> u32 {
     task.map_or(0, |t| (t.index() as u32 + 1) << BITS)
 }
-/// The same stay; it ended for that reason.
+/// The value of the same stay, ended for that reason.
 pub fn ended(value: u32, why: SwitchReason) -> u32 {
     (value & !REASON) | (why as u32 + 1)
 }
-/// The task without the reason.
+/// The value without the reason.
 pub fn task_alone(value: u32) -> u32 {
     value & !REASON
 }

@@ -1,13 +1,12 @@
-//! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values
-//! are in us unless it was started with `-N`; only JSON says so, not the text.
+//! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values are in us,
+//! or in ns with `-N`; only JSON says which.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use std::collections::BTreeMap;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "cyclictest",
     about: "how late timers wake threads (10 s without -D); not with -N",
@@ -17,9 +16,9 @@ pub const TOOL: Tool = Tool {
     load: &["-t", "{load}"],
     load_about: "threads",
     figures: &[
-        Row("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
-        Row("latency.avg", "ns", Lower, "mean delay of all wakeups"),
-        Row("latency.max", "ns", Lower, "longest delay of a wakeup, of any thread"),
+        FigureRow("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
+        FigureRow("latency.avg", "ns", Lower, "mean delay of all wakeups"),
+        FigureRow("latency.max", "ns", Lower, "longest delay of a wakeup, of any thread"),
     ],
     headline: &["latency.avg", "latency.max"],
     knows: |text| {
@@ -33,7 +32,7 @@ pub const TOOL: Tool = Tool {
 /// The figures of a thread: samples, min, avg, max.
 type Thread = [f64; 4];
 
-/// A thread in a line: its place in the run, and the kernel's number of it, which is not known (0) before it starts.
+/// A thread in a line: its index in the run, and the kernel's id, which is unknown (0) before it starts.
 type Id = (u64, Option<u64>);
 
 fn is_json(text: &str) -> bool {
@@ -74,14 +73,14 @@ fn reading(threads: &[Thread], factor: f64) -> Option<Reading> {
     let avg = threads.iter().map(|t| t[0] * t[2]).sum::<f64>() / samples;
     let max = threads.iter().map(|t| t[3]).fold(0.0, f64::max);
     let all = [("latency.min", min), ("latency.avg", avg), ("latency.max", max)];
-    let values: Values = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
+    let values: FigureValues = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
     let load = Some(format!("{} threads", threads.len()));
     Some(Reading { load, values, ..Reading::default() })
 }
 
-/// The runs in lines of threads. Without -q a run's lines come again and again, with growing counts: the last of each
-/// thread counts. Another run begins with a count that does not grow, with other threads of the kernel in the same
-/// places, and with the line that cyclictest prints at its start.
+/// The runs in lines of threads. Without -q a run's lines are printed again and again with growing counts; the last of
+/// each thread counts. Another run begins with a count that does not grow, with other kernel threads at the same
+/// indices, and with the line that cyclictest prints at its start.
 fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
     let mut runs: Vec<BTreeMap<u64, (Option<u64>, Thread)>> = Vec::new();
     let mut begins = true;
@@ -90,7 +89,7 @@ fn of_lines(text: &str) -> Result<Vec<Vec<Thread>>> {
         let Some(((id, tid), thread)) = thread(line)? else { continue };
         let is_same = |(before, of): &(Option<u64>, Thread)| {
             let other = before.zip(tid).is_some_and(|(before, tid)| before != tid);
-            // A thread that has not started counts nothing, in any number of reports.
+            // A thread that has not started counts nothing in any report.
             !other && (thread[0] > of[0] || of[0] == 0.0)
         };
         let continues = !begins && runs.last().is_some_and(|run| run.get(&id).is_none_or(is_same));

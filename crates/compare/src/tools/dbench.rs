@@ -1,19 +1,19 @@
 //! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
 
 use super::text::{after, lines, missing, number, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-const FIGURES: &[Row] = &[
-    Row("throughput", "MB/s", Higher, "bytes moved per second, all clients together"),
-    Row("latency.max", "ns", Lower, "longest operation"),
-    Row("op.<operation>.count", "", Neither, "how often an operation was done"),
-    Row("op.<operation>.avg", "ns", Lower, "mean time of an operation"),
-    Row("op.<operation>.max", "ns", Lower, "longest time of an operation"),
+const FIGURES: &[FigureRow] = &[
+    FigureRow("throughput", "MB/s", Higher, "bytes moved per second, all clients together"),
+    FigureRow("latency.max", "ns", Lower, "longest operation"),
+    FigureRow("op.<operation>.count", "", Neither, "how often an operation was done"),
+    FigureRow("op.<operation>.avg", "ns", Lower, "mean time of an operation"),
+    FigureRow("op.<operation>.max", "ns", Lower, "longest time of an operation"),
 ];
 
-/// dbench: a file server's load, on the file system of the folder it runs in.
+/// dbench: a file server's load on the file system of its folder.
 pub const DBENCH: Tool = Tool {
     name: "dbench",
     about: "a file server's load on a file system (10 s without -t)",
@@ -47,7 +47,7 @@ fn throughput(line: &str) -> Result<Option<f64>> {
 }
 
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let (mut all, mut values) = (Vec::new(), Values::new());
+    let (mut all, mut values) = (Vec::new(), FigureValues::new());
     for line in lines(text) {
         if let Some(rate) = throughput(line)? {
             let mut values = std::mem::take(&mut values);
@@ -66,7 +66,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
 }
 
 /// " ReadX          35625     0.031    21.866"
-fn operation(line: &str, values: &mut Values) -> Result<()> {
+fn operation(line: &str, values: &mut FigureValues) -> Result<()> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, calls, avg, max] = words[..] else { return Ok(()) };
     let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'/');

@@ -7,7 +7,7 @@ use schedlab_record::{Better, Figure, Findings, Metric, Series};
 use schedlab_workload::CommandOutput;
 use schedlab_workload::command::{Extract, Place, Source, Take};
 
-/// Whether it gives a series, which is asked for by statistic, and not a figure.
+/// Whether it gives a series, which has statistics, and not a figure.
 pub fn is_series(wanted: &Extract) -> bool {
     wanted.take == Take::All
 }
@@ -56,11 +56,11 @@ pub fn check(wanted: &Extract) -> Result<()> {
     }
 }
 
-/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`. The words in brackets may be left out and
-/// stand in any order, since no two kinds share a word.
+/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`. The words in brackets are optional and may be in any
+/// order: no two kinds share a word.
 ///
 /// # Errors
-/// When it has another form, and as [`check`].
+/// When it has another form, and when [`check`] fails.
 pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> Result<Extract> {
     let wrong = || {
         Error::input(format!("'{text}' is not a metric with its place"))
@@ -103,7 +103,7 @@ pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> 
     check(&wanted).map(|()| wanted)
 }
 
-/// The direction of a unit when none is given.
+/// The direction of a unit if none is given.
 pub fn default_better(unit: &str) -> &'static str {
     units::better(unit).name()
 }

@@ -1,11 +1,10 @@
-//! hackbench of rt-tests: one line "Time: s.mmm" for each run, behind a head that tells the groups.
+//! hackbench of rt-tests: one line "Time: s.mmm" for each run, after a head that names the groups.
 
 use super::text::{lines, missing, number, scaled};
-use super::tool::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "hackbench",
     about: "groups of senders and receivers that flood each other with messages",
@@ -13,7 +12,7 @@ pub const TOOL: Tool = Tool {
     package: "rt-tests",
     load: &["-g", "{load}"],
     load_about: "groups",
-    figures: &[Row("time", "ns", Lower, "from the start signal until the last task is gone")],
+    figures: &[FigureRow("time", "ns", Lower, "from the start signal until the last task is gone")],
     headline: &["time"],
     knows: |text| lines(text).any(|l| !matches!(time(l), Ok(None))),
     read,

@@ -1,11 +1,10 @@
 //! httperf 0.9 against an nginx that is started for it. httperf prints times in ms or s, and sums up the whole test.
 
 use super::text::{after, lines, missing, number, scaled};
-use super::tool::{BLANK, Reading, Row, Stage, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "httperf",
     about: "httperf on an nginx of its own: 1000 connections without --num-conns and --wsess",
@@ -26,22 +25,27 @@ pub const TOOL: Tool = Tool {
     load_about: "connections or sessions a second",
     default_load: "200",
     server: &["nginx", "-p", "{folder}", "-c", "{folder}/nginx.conf"],
-    stage: Some(Stage {
+    stage: Some(ServerSetup {
         package: "nginx-light",
         setup: &[],
         files: &[("nginx.conf", NGINX_CONF), ("www/index.html", PAGE), ("tmp/empty", "")],
     }),
     figures: &[
-        Row("rate", "1/s", Higher, "replies per second, over the whole test"),
-        Row("session_rate", "1/s", Higher, "sessions done per second (--wsess)"),
-        Row("response", "ns", Lower, "mean time from the end of a request to the beginning of its reply"),
-        Row("connection.min", "ns", Lower, "shortest connection"),
-        Row("connection.avg", "ns", Lower, "mean length of a connection"),
-        Row("connection.median", "ns", Lower, "median length of a connection"),
-        Row("connection.max", "ns", Lower, "longest connection"),
-        Row("throughput", "B/s", Higher, "bytes moved per second"),
-        Row("errors", "", Lower, "errors of any kind"),
-        Row("time", "ns", Neither, "length of the test"),
+        FigureRow("rate", "1/s", Higher, "replies per second, over the whole test"),
+        FigureRow("session_rate", "1/s", Higher, "sessions done per second (--wsess)"),
+        FigureRow(
+            "response",
+            "ns",
+            Lower,
+            "mean time from the end of a request to the beginning of its reply",
+        ),
+        FigureRow("connection.min", "ns", Lower, "shortest connection"),
+        FigureRow("connection.avg", "ns", Lower, "mean length of a connection"),
+        FigureRow("connection.median", "ns", Lower, "median length of a connection"),
+        FigureRow("connection.max", "ns", Lower, "longest connection"),
+        FigureRow("throughput", "B/s", Higher, "bytes moved per second"),
+        FigureRow("errors", "", Lower, "errors of any kind"),
+        FigureRow("time", "ns", Neither, "length of the test"),
     ],
     headline: &["rate", "response", "connection.median"],
     knows: |text| lines(text).any(|l| !matches!(total(l), Ok(None))),
@@ -49,7 +53,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The server's settings: one worker for each CPU, as packages have it.
+/// The server's settings: one worker for each CPU, as in packages.
 const NGINX_CONF: &str = "\
 daemon off;
 worker_processes auto;
@@ -89,14 +93,14 @@ fn total(line: &str) -> Result<Option<(f64, f64)>> {
 
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<Reading> = Vec::new();
-    // The command line stands above its results.
+    // The command line comes before its results.
     let mut load = None;
     for line in lines(text) {
         if line.starts_with("httperf ") {
             load = after(line, "--rate=")?.map(|n| format!("{n} a second"));
         } else if let Some((replies, seconds)) = total(line)? {
             let rate = (seconds > 0.0).then(|| ("rate".to_owned(), replies / seconds));
-            let mut values = Values::from([("time".to_owned(), scaled(seconds, 1e9))]);
+            let mut values = FigureValues::from([("time".to_owned(), scaled(seconds, 1e9))]);
             values.extend(rate);
             all.push(Reading { load: load.take(), values, ..Reading::default() });
         } else if let Some(reading) = all.last_mut() {

@@ -6,10 +6,10 @@ use schedlab_workload::CommandSpec;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Looks for the programs of a command as the kernel will when it starts them.
+/// Looks for a command's programs as the kernel will when it starts them.
 ///
 /// # Errors
-/// When one is not there; for a known tool with the package that has it.
+/// When one is missing; for a known tool, with the package that has it.
 pub fn check_installed(spec: &CommandSpec) -> Result<()> {
     let words = [&spec.argv, &spec.setup, &spec.server, &spec.cleanup];
     for program in words.into_iter().filter_map(|w| w.first()) {

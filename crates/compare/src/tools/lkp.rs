@@ -1,22 +1,22 @@
-//! Comparison tables of LKP (`lkp ncompare`), as the kernel test robot mails them: parameters and their values, the
-//! commits, then for each metric a mean with its deviation in per cent for each commit, the changes between them,
-//! and the name at the line's end.
+//! Comparison tables of LKP (`lkp ncompare`), as the kernel test robot mails them: parameters and their values; the
+//! commits; then for each metric a mean with its deviation in per cent for each commit, the changes between them, and
+//! the name at the line's end.
 //!
 //! A column is a variant and has one value, a mean over LKP's runs. Mails break long lines and quote them, and their
-//! charset may have damaged the sign before a deviation. Units and directions are not given. Rows that count failures
+//! charset may have damaged the sign before a deviation. Units and directions are unknown. Rows that count failures
 //! (`fail:runs`) are not measurements. Lines that look like rows and can't be read are reported by their numbers.
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::tool::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 
-/// The row. It is read, never started.
+/// It is read, never started.
 pub const TOOL: Tool = Tool {
     name: "lkp",
     about: "comparison tables of LKP, as the kernel test robot mails them; each commit is a variant",
-    figures: &[Row("<metric>", "", Neither, "a metric as LKP names it")],
+    figures: &[FigureRow("<metric>", "", Neither, "a metric as LKP names it")],
     knows,
     read,
     ..BLANK
@@ -46,9 +46,9 @@ struct Head {
     load: Option<String>,
     /// The first words of the lines below "commit:".
     commits: Vec<String>,
-    /// The last line that was not empty: the heads of the columns, commits that are cut.
+    /// The last line that was not empty: the heads of the columns, which are shortened commits.
     last: String,
-    /// What comes next.
+    /// What the next line may be.
     next: Option<Next>,
 }
 
@@ -68,7 +68,7 @@ impl Head {
         match self.next {
             _ if bar => *self = Head { next: Some(Next::Parameters), ..Head::default() },
             _ if line.starts_with("commit:") => (self.next, self.commits) = (Some(Next::Commits), Vec::new()),
-            // A long line of values or parameters may be broken; values have no ":" at their end.
+            // A long line of values or parameters may be broken; values do not end in ":".
             Some(Next::Parameters) if line.ends_with(':') => self.next = Some(Next::Values),
             Some(Next::Values) if !line.is_empty() => {
                 self.load = Some(line.replace(char::is_control, " "));
@@ -81,7 +81,7 @@ impl Head {
         }
     }
 
-    /// The names of that many columns: commits as they stand in the list, where the heads of the columns begin so.
+    /// The names of the columns: commits from the list, where the columns' heads begin so.
     fn names(&self, columns: usize) -> Vec<String> {
         let heads: Vec<&str> = self.last.split_whitespace().collect();
         let commit =
@@ -94,17 +94,17 @@ impl Head {
     }
 }
 
-/// The table that is being read.
+/// The current table.
 #[derive(Default)]
 struct Table {
     /// Its columns; 0: there is no table.
     columns: usize,
-    /// Words of a row that a mail has broken, and the line of the first of them.
+    /// Words of a row that a mail has broken, and the first line's number.
     broken: Option<(usize, String)>,
 }
 
 impl Table {
-    /// Takes a line, together with the row that a mail has broken before it.
+    /// Takes a line, joined with the row that a mail has broken before it.
     fn line(&mut self, at: usize, line: &str, all: &mut [Reading]) -> Result<()> {
         if let Some((began, words)) = self.broken.take() {
             if line.is_empty() {
@@ -137,7 +137,7 @@ impl Table {
         Ok(())
     }
 
-    /// The table has ended.
+    /// Ends the table.
     fn end(&mut self, all: &mut [Reading]) {
         if let Some((at, words)) = self.broken.take()
             && is_like_a_row(&words)
@@ -187,7 +187,6 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-/// A line of a table.
 enum Line<'a> {
     /// A metric and its value in each column.
     Whole(String, Vec<&'a str>),
@@ -199,7 +198,7 @@ enum Line<'a> {
     Other,
 }
 
-/// Whether a word is a value; what counts failures (`1:4`) and per cents are not.
+/// Whether a word is a value; counts of failures (`1:4`) and per cents are not.
 fn is_value(word: &str) -> bool {
     let digits = word.strip_prefix('-').unwrap_or(word);
     digits.starts_with(|c: char| c.is_ascii_digit()) && !word.contains(':') && !word.ends_with('%')
@@ -212,13 +211,13 @@ fn is_change(word: &str) -> bool {
     })
 }
 
-/// Whether a word is the deviation behind a value, with its sign or without.
+/// Whether a word is the deviation that follows a value, with or without its sign.
 fn is_deviation(word: &str) -> bool {
     let number = word.trim_start_matches(|c: char| !c.is_ascii()).trim_start_matches("+-");
     word.ends_with('%') && number.starts_with(|c: char| c.is_ascii_digit()) && !is_change(word)
 }
 
-/// Whether a line has a number in front and changes or deviations behind it, and counts no failures.
+/// Whether a line begins with a number, continues with changes or deviations, and counts no failures.
 fn is_like_a_row(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let number = words.next().is_some_and(|w| {
@@ -241,7 +240,7 @@ fn row(line: &str, columns: usize) -> Line<'_> {
     let (mut at, mut values) = (0, Vec::new());
     let next_is = |at: usize, is: &dyn Fn(&str) -> bool| words.get(at).is_some_and(|w| is(w));
     for column in 0..columns {
-        // LKP prints no change where there is nothing to take it of. A value below zero looks like a change.
+        // LKP prints no change without a base. A value below zero looks like a change.
         if column > 0 && next_is(at, &is_change) && (at + 1 == words.len() || next_is(at + 1, &is_value)) {
             at += 1;
         }
@@ -251,7 +250,7 @@ fn row(line: &str, columns: usize) -> Line<'_> {
             _ => return wrong(),
         }
         at += 1;
-        // The sign before a deviation stands alone or with it.
+        // The sign before a deviation is a word of its own or part of it.
         at += usize::from(next_is(at, &|w| {
             w.chars().count() <= 2 && !w.contains(|c: char| c.is_ascii_alphanumeric())
         }));
@@ -259,7 +258,7 @@ fn row(line: &str, columns: usize) -> Line<'_> {
     }
     match &words[at..] {
         [] => Line::Begun,
-        // Another row stands where the name should.
+        // Another row is where the name should be.
         [first, ..] if is_value(first) || is_change(first) => wrong(),
         name => Line::Whole(name.join("_").replace(char::is_control, "_"), values),
     }
@@ -273,7 +272,7 @@ mod tests {
                         ---------------- --------------------------- \n         %stddev     %change         %stddev\n";
 
     /// Names with the values of both columns, and the lines that were not read.
-    fn told(rows: &str) -> (Vec<(String, f64, f64)>, Vec<usize>) {
+    fn rows_of(rows: &str) -> (Vec<(String, f64, f64)>, Vec<usize>) {
         let all = read(&format!("{HEAD}{rows}")).unwrap();
         let [one, other] = &all[..] else { panic!("{all:?}") };
         let both = one.values.iter().map(|(name, value)| (name.clone(), *value, other.values[name]));
@@ -285,7 +284,7 @@ mod tests {
         let rows = "    123456 =C2=B1  2%      -5.6%     116543        hackbench.throughput\n\
                     \x20     0.61 =C2=B1  3%      +0.1        0.71 =C2=B1  3%  =\nmpstat.cpu.all.irq%\n";
         let want = [("hackbench.throughput", 123_456.0, 116_543.0), ("mpstat.cpu.all.irq%", 0.61, 0.71)];
-        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
+        assert_eq!(rows_of(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
     }
 
     #[test]
@@ -305,7 +304,7 @@ mod tests {
         let rows = "  -1.50            +0.5       -1.00        a\n 2.00      -3.00 \u{b1} 4%  b\n\
                     \x20 0.00           +Inf%       3.00        c\n  0.00   +4.3e+104%       4.00 \u{b1}223%  d\n";
         let want = [("a", -1.5, -1.0), ("b", 2.0, -3.0), ("c", 0.0, 3.0), ("d", 0.0, 4.0)];
-        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
+        assert_eq!(rows_of(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![]));
     }
 
     #[test]
@@ -314,9 +313,9 @@ mod tests {
                     \x20 7.00   -1.0%   8.00\n  9.00   -1.0%   10.00   c\n:4   25%   1:4   dmesg.x\n\n\
                     3 files changed, 2 insertions(+)\nResults 50% better.\n";
         let want = [("b", 5.0, 6.0), ("c", 9.0, 10.0)];
-        assert_eq!(told(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![8, 10]));
+        assert_eq!(rows_of(rows), (want.map(|(n, a, b)| (n.to_owned(), a, b)).to_vec(), vec![8, 10]));
         let rows = "  5.00   -1.0%   6.00   b\n  1.00 \u{b1} 2%  -5.6%  nan  sched_debug.cfs_rq:/.load.avg\n\
                     \x20 0:4   25%   1:4   dmesg.x\n  3   -5%   :4   dmesg.y\n";
-        assert_eq!(told(rows), (vec![("b".to_owned(), 5.0, 6.0)], vec![9]));
+        assert_eq!(rows_of(rows), (vec![("b".to_owned(), 5.0, 6.0)], vec![9]));
     }
 }

@@ -1,5 +1,5 @@
-//! Tables as mails carry them: quoted by those who answer, and in the transfer encoding of mails (quoted-printable, RFC
-//! 2045), which writes bytes as `=C2` and breaks long lines with a `=` at their end.
+//! Tables in mails: quoted by those who answer, and in a mail's transfer encoding (quoted-printable, RFC 2045), which
+//! writes bytes as `=C2` and breaks long lines with `=` at their end.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -7,12 +7,12 @@ use std::iter::Peekable;
 /// A line of a mail's text, and the number of its first line in the file.
 pub type Numbered<'a> = (usize, Cow<'a, str>);
 
-/// The lines of a text, decoded where it is quoted-printable: by its looks, and by the head of the mail or of its part,
-/// unless what follows shows that it is decoded already, as saved mails are.
+/// The lines of a text. Quoted-printable parts are decoded: those that look so, and those whose head says so, unless
+/// their text shows that they were decoded already, as in saved mails.
 pub fn lines(text: &str) -> Vec<Numbered<'_>> {
     let mut all = Vec::new();
     let mut encoded = looks_encoded(text);
-    // What the head says that is being read; it holds from the empty line on.
+    // What the current head says; it counts from the empty line on.
     let mut announced = None;
     let mut rest = text.lines().enumerate().peekable();
     while let Some((at, line)) = rest.next() {
@@ -21,9 +21,10 @@ pub fn lines(text: &str) -> Vec<Numbered<'_>> {
         } else if line.is_empty() {
             encoded = announced.take().map_or(encoded, |said| said && may_be_encoded(rest.clone()));
         }
-        let plain = match encoded && announced.is_none() && line.contains('=') {
-            true => Cow::Owned(decoded(line, &mut rest)),
-            false => Cow::Borrowed(line),
+        let plain = if encoded && announced.is_none() && line.contains('=') {
+            Cow::Owned(decoded(line, &mut rest))
+        } else {
+            Cow::Borrowed(line)
         };
         all.push((at + 1, plain));
     }
@@ -36,7 +37,7 @@ fn encoding(line: &str) -> Option<&str> {
     name.eq_ignore_ascii_case("content-transfer-encoding").then(|| value.trim())
 }
 
-/// Whether each `=` of a text is followed by what may follow it in quoted-printable, and one at least by a byte.
+/// Whether each `=` is followed by what quoted-printable allows, and at least one by a byte.
 fn looks_encoded(text: &str) -> bool {
     text.lines().all(fits)
         && text.match_indices('=').any(|(at, _)| byte(&text.as_bytes()[at + 1..]).is_some())
@@ -48,9 +49,9 @@ fn fits(line: &str) -> bool {
     signs.all(|behind| byte(behind.as_bytes()).is_some() || behind.trim_end().is_empty())
 }
 
-/// Whether the part of a mail that these lines begin can be quoted-printable.
+/// Whether the part of a mail that begins with these lines can be quoted-printable.
 fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
-    // The next part begins with a boundary, which is one word, and the next mail of a mailbox with "From ".
+    // The next part begins with a boundary, which is one word; the next mail of a mailbox with "From ".
     let is_boundary = |line: &str| {
         line.starts_with("--") && !line.trim_end().contains(' ') && line.contains(char::is_alphanumeric)
     };
@@ -58,14 +59,14 @@ fn may_be_encoded<'a>(part: impl Iterator<Item = (usize, &'a str)>) -> bool {
     part.map(|(_, line)| line).take_while(|line| !ends(line)).all(fits)
 }
 
-/// The byte that two digits stand for.
+/// The byte of two digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
     let digit = |b: u8| char::from(b).to_digit(16).filter(|_| !b.is_ascii_lowercase());
     u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
-/// A line and those that continue it, decoded. Bytes that are not UTF-8 are replaced.
+/// A line and its continuations, decoded. Bytes that are not UTF-8 are replaced.
 fn decoded<'a>(line: &'a str, rest: &mut Peekable<impl Iterator<Item = (usize, &'a str)>>) -> String {
     let mut all = Vec::new();
     let mut line = line;
@@ -96,7 +97,7 @@ fn decode(line: &str, into: &mut Vec<u8>) {
     }
 }
 
-/// A line without the marks of mails that quote it, and without the blanks around it.
+/// A line without quote marks and surrounding blanks.
 pub fn unquoted(line: &str) -> &str {
     line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
 }
@@ -105,22 +106,22 @@ pub fn unquoted(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<(usize, String)> {
+    fn decoded_lines(text: &str) -> Vec<(usize, String)> {
         lines(text).into_iter().map(|(at, line)| (at, line.into_owned())).collect()
     }
 
     #[test]
     fn encoded_lines_are_joined_and_keep_their_numbers() {
         let text = "a =C2=B1  2% =\n b =\r\nc\nlast =3D x\n";
-        assert_eq!(told(text), [(1, "a \u{b1}  2%  b c".to_owned()), (4, "last = x".to_owned())]);
-        assert_eq!(told("=C2=B1="), [(1, "\u{b1}".to_owned())]);
-        assert_eq!(told("=B1"), [(1, "\u{fffd}".to_owned())]);
+        assert_eq!(decoded_lines(text), [(1, "a \u{b1}  2%  b c".to_owned()), (4, "last = x".to_owned())]);
+        assert_eq!(decoded_lines("=C2=B1="), [(1, "\u{b1}".to_owned())]);
+        assert_eq!(decoded_lines("=B1"), [(1, "\u{fffd}".to_owned())]);
     }
 
     #[test]
     fn plain_text_stays_as_it_is() {
         for text in ["===\n", "a=b =C2\n", "a=\nb", "=c2", "=C", "="] {
-            let plain: Vec<String> = told(text).into_iter().map(|(_, line)| line).collect();
+            let plain: Vec<String> = decoded_lines(text).into_iter().map(|(_, line)| line).collect();
             assert_eq!(plain, text.lines().collect::<Vec<_>>(), "{text}");
         }
     }
@@ -128,7 +129,8 @@ mod tests {
     #[test]
     fn a_mail_that_was_saved_decoded_stays_as_it_is() {
         let head = "Content-Transfer-Encoding: quoted-printable\n\n";
-        let whole = |text: &str| told(text).into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
+        let whole =
+            |text: &str| decoded_lines(text).into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
         for body in ["====\nb =41", "a=b\nb =\nc"] {
             assert_eq!(whole(&format!("{head}{body}")), format!("{head}{body}"));
         }
@@ -144,7 +146,7 @@ mod tests {
         let head =
             |encoding: &str| format!("From: a\nContent-Transfer-Encoding: {encoding}\nX: =41\n\n=41=\nb\n");
         let text = head("Quoted-Printable") + &head("8bit");
-        let bodies: Vec<String> = told(&text).into_iter().map(|(_, line)| line).collect();
+        let bodies: Vec<String> = decoded_lines(&text).into_iter().map(|(_, line)| line).collect();
         assert_eq!(
             (&bodies[2..5], &bodies[8..]),
             (

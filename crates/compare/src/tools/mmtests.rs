@@ -1,13 +1,13 @@
-//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`), as they stand in mails, quoted ones too: a
-//! title, the names of the columns in one line or two, then lines of a statistic, an operation, and for each
-//! column a value and its change in brackets or, where mmtests calls it significant, stars.
+//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`) in mails, quoted ones too: a title, the names of the
+//! columns in one line or two, then lines of a statistic, an operation, and for each column a value and its change, in
+//! brackets or, where mmtests calls it significant, in stars.
 //!
-//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread stands in other
-//! lines, if at all. Units are not given. A statistic that is not known here is kept without a direction.
+//! A column is a variant and has one value, a mean over mmtests' iterations; its spread is in other lines, if at all.
+//! Units are unknown. An unknown statistic is kept without a direction.
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::tool::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -16,16 +16,21 @@ pub const TOOL: Tool = Tool {
     name: "mmtests",
     about: "tables of mmtests' comparisons; each column is a variant",
     figures: &[
-        Row("<operation>.amean", "", Lower, "arithmetic mean, which mmtests takes of what should be small"),
-        Row("<operation>.hmean", "", Higher, "harmonic mean, which mmtests takes of rates"),
-        Row("<operation>.gmean", "", Neither, "geometric mean"),
-        Row("<operation>.bamean", "", Lower, "arithmetic mean of the best part"),
-        Row("<operation>.bhmean", "", Higher, "harmonic mean of the best part"),
-        Row("<operation>.min", "", Neither, "smallest value"),
-        Row("<operation>.max", "", Neither, "largest value"),
-        Row("<operation>.stddev", "", Neither, "standard deviation"),
-        Row("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
-        Row("<row>", "", Neither, "any other statistic, by mmtests' name of it"),
+        FigureRow(
+            "<operation>.amean",
+            "",
+            Lower,
+            "arithmetic mean, which mmtests takes of what should be small",
+        ),
+        FigureRow("<operation>.hmean", "", Higher, "harmonic mean, which mmtests takes of rates"),
+        FigureRow("<operation>.gmean", "", Neither, "geometric mean"),
+        FigureRow("<operation>.bamean", "", Lower, "arithmetic mean of the best part"),
+        FigureRow("<operation>.bhmean", "", Higher, "harmonic mean of the best part"),
+        FigureRow("<operation>.min", "", Neither, "smallest value"),
+        FigureRow("<operation>.max", "", Neither, "largest value"),
+        FigureRow("<operation>.stddev", "", Neither, "standard deviation"),
+        FigureRow("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
+        FigureRow("<row>", "", Neither, "any other statistic, by mmtests' name of it"),
     ],
     knows: |text| mail::lines(text).iter().any(|(_, l)| !matches!(row(l, false), Ok(None))),
     read,
@@ -180,9 +185,9 @@ mod tests {
     use super::*;
 
     /// Load, variant, values by name.
-    type Told = (String, String, Vec<(String, f64)>);
+    type ReadColumn = (String, String, Vec<(String, f64)>);
 
-    fn told(text: &str) -> Vec<Told> {
+    fn read_columns(text: &str) -> Vec<ReadColumn> {
         let all = read(text).unwrap().into_iter();
         all.map(|r| (r.load.unwrap_or_default(), r.variant.unwrap(), r.values.into_iter().collect()))
             .collect()
@@ -192,7 +197,7 @@ mod tests {
     fn quoted_tables_without_names_are_read_and_prose_is_not() {
         let text = "> Max latency went down (see below)\n> \n> Hmean     send-64   100.5 (   0.00%)  90 * -10.45%*\n\
                     > BAmean-50 4  2.0 ( 0.00%)   1.0 ( 50.00%)\n";
-        let all = told(text);
+        let all = read_columns(text);
         assert_eq!(all[0].1, "column 1");
         let want = [("4.best50.bamean".to_owned(), 1.0), ("send-64.hmean".to_owned(), 90.0)];
         assert_eq!((all[1].1.as_str(), &all[1].2[..]), ("column 2", &want[..]));
@@ -209,7 +214,7 @@ mod tests {
                     Max-95    4           3.00 (   0.00%)    2.00 (  33.33%)\n\
                     Amean     4           1.50 (   0.00%)    1.25 (  16.67%)\n\
                     gained 12 (5.00%) 13 (6.00%)\n";
-        let all = told(text);
+        let all = read_columns(text);
         let want = [
             "1_Min.success",
             "2.tput",
@@ -234,23 +239,27 @@ mod tests {
         let prose = "gained 12 (5.00%)\nwith 12 (0.00%)";
         for [one, other] in [rows, [rows[1], rows[0]]] {
             let text = format!("schbench\n                vanilla\n{one}\n{other}\n{prose}\n");
-            assert_eq!(told(&text), [("schbench".to_owned(), "vanilla".to_owned(), want.clone())], "{text}");
+            assert_eq!(
+                read_columns(&text),
+                [("schbench".to_owned(), "vanilla".to_owned(), want.clone())],
+                "{text}"
+            );
         }
         let headless = format!("{}\n{}\n{prose}\n", rows[0], rows[1]);
-        assert_eq!(told(&headless), [(String::new(), "column 1".to_owned(), want)]);
+        assert_eq!(read_columns(&headless), [(String::new(), "column 1".to_owned(), want)]);
         assert!(!(TOOL.knows)(prose));
     }
 
     #[test]
     fn a_mail_that_is_encoded_has_its_rows_whole() {
         let text = "one\n     a        b\nAmean     1        1.00 (   0.00%)        =\n2.00 * -100.00%*\nM=C3=BCller\n";
-        assert_eq!(told(text)[1].2, [("1.amean".to_owned(), 2.0)]);
+        assert_eq!(read_columns(text)[1].2, [("1.amean".to_owned(), 2.0)]);
     }
 
     #[test]
     fn a_value_that_is_missing_leaves_the_table_whole() {
         let text = "one\n  a b\nAmean 1 nan (0.00%) 2.0 (-nan%)\nAmean 2 nan (nan%) -nan (nan%)\nAmean 3 3.0 (0.00%) 4.0 (-33.33%)\n";
-        let all = told(text);
+        let all = read_columns(text);
         let value = |name: &str, v| (name.to_owned(), v);
         assert_eq!(
             all,
@@ -266,7 +275,7 @@ mod tests {
         let text = "one\n  6.1  6.1  6.1\n  a b b\nAmean 1 1.0 (0.00%) 2.0 (-100.00%) 3.0 (-200.00%)\n\ntwo\n x y\n\
                     Amean 1 4.0 (0.00%) 5.0 (-25.00%)\n";
         let all: Vec<(String, String)> =
-            told(text).into_iter().map(|(load, variant, _)| (load, variant)).collect();
+            read_columns(text).into_iter().map(|(load, variant, _)| (load, variant)).collect();
         let want = [("one", "6.1-a"), ("one", "6.1-b"), ("one", "6.1-b #2"), ("two", "x"), ("two", "y")];
         assert_eq!(all, want.map(|(a, b)| (a.to_owned(), b.to_owned())));
     }

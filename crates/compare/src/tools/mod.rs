@@ -1,8 +1,8 @@
-//! Commands as workloads: tools whose output is known, figures of any other command, and saved outputs.
+//! Tools that print results: known tools as workloads, figures of any other command, and saved outputs.
 //!
-//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]. It has the command line for a load, the
-//! package, and a reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and
-//! saved files. Readers are pure: any text gives figures, or an error that names the text that was not found.
+//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]: its command line for a load, its package, and a reader
+//! from its text to figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers are pure:
+//! any text gives figures, or an error that names what was not found.
 
 mod cyclictest;
 mod dbench;
@@ -16,7 +16,6 @@ mod mail;
 mod mmtests;
 mod netperf;
 mod number;
-pub mod own;
 mod perf;
 mod perf_bench;
 mod perf_sched;
@@ -24,6 +23,7 @@ mod perf_stat;
 mod rt_app;
 pub mod saved;
 mod schbench;
+pub mod schedlab_json;
 mod stress_ng;
 mod sysbench;
 mod template;
@@ -35,7 +35,7 @@ mod unixbench;
 pub use extract::{check, default_better, metric_option};
 pub use installed::check_installed;
 pub use template::{Template, one_word_or_line};
-pub use tool::{Reading, Row, Stage, Tool, Values, firsts_first};
+pub use tool::{FigureRow, FigureValues, Reading, ServerSetup, Tool, firsts_first};
 use tool::{check_size, fits};
 
 use schedlab_base::{Error, Result};
@@ -44,7 +44,7 @@ use schedlab_workload::CommandOutput;
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
 
-/// Every tool. A text's tool is looked for in this order.
+/// Every tool, in the order in which a text's tool is looked for.
 pub const TOOLS: &[&Tool] = &[
     &hackbench::TOOL,
     &perf::MESSAGING,
@@ -96,38 +96,38 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
 
 /// The reader of a saved output.
 #[derive(Clone)]
-pub enum Reader {
+pub enum OutputReader {
     /// A tool's reader.
     Tool(&'static Tool),
-    /// The reader of a form in which schedlab prints.
-    Schedlab(&'static own::Form),
+    /// The reader of one of schedlab's own forms.
+    Schedlab(&'static schedlab_json::SavedForm),
     /// Figures that the user describes, in any text.
     Text(Vec<Extract>),
 }
 
-/// The workload of texts that are read by the user's own expressions, and the first word of their metrics.
+/// The workload of texts that the user's own expressions read, and the first word of their metrics.
 pub const TEXT: &str = "output";
 
 /// The reader of that name: a tool's, or a form's.
 ///
 /// # Errors
 /// When there is none; the nearest is offered.
-pub fn reader(name: &str) -> Result<Reader> {
-    if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
-        return Ok(Reader::Schedlab(form));
+pub fn reader(name: &str) -> Result<OutputReader> {
+    if let Some(form) = schedlab_json::FORMS.iter().find(|f| f.name == name) {
+        return Ok(OutputReader::Schedlab(form));
     }
-    let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
+    let known = TOOLS.iter().map(|t| t.name).chain(schedlab_json::FORMS.iter().map(|f| f.name));
     TOOLS
         .iter()
         .find(|t| t.name == name)
-        .map(|t| Reader::Tool(t))
+        .map(|t| OutputReader::Tool(t))
         .ok_or_else(|| Error::unknown("tool", name, known))
 }
 
-/// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
-pub fn reader_of(text: &str) -> Option<Reader> {
-    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Schedlab);
-    own.or_else(|| detect(text).map(Reader::Tool))
+/// The reader of a text, by its content. schedlab's own forms are tried first: they name themselves.
+pub fn reader_of(text: &str) -> Option<OutputReader> {
+    let own = schedlab_json::FORMS.iter().find(|f| (f.knows)(text)).map(OutputReader::Schedlab);
+    own.or_else(|| detect(text).map(OutputReader::Tool))
 }
 
 /// The tool that printed a text.
@@ -166,15 +166,18 @@ pub fn is_declared(declared: &[String], name: &str) -> bool {
 pub fn headline(spec: &CommandSpec) -> Vec<String> {
     let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
     let rows = tool.into_iter().flat_map(|t| t.headline).map(|name| format!("{}.{name}", spec.name));
-    let own = spec.metrics.iter().flat_map(|m| match extract::is_series(m) {
-        true => ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect(),
-        false => vec![m.name.clone()],
+    let own = spec.metrics.iter().flat_map(|m| {
+        if extract::is_series(m) {
+            ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect()
+        } else {
+            vec![m.name.clone()]
+        }
     });
     let all: Vec<String> = rows.chain(own).collect();
     if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }
 }
 
-/// As [`headline`], for a record's command; `None` if it has none.
+/// As [`headline`], for a record's command; `None` if it is not a command's.
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
     let figures = &record.found.figures;
@@ -183,9 +186,9 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
             let everything = record.found.environment.contains_key(saved::EVERYTHING);
-            return Some(own::headline(figures, firsts, everything));
+            return Some(schedlab_json::headline(figures, firsts, everything));
         }
-        // A saved output shows all that it has: what it hid would look as if it had not been measured.
+        // A saved output shows everything: what it hid would look as if it had not been measured.
         (saved::KIND, _) => {
             let firsts = of("tool").and_then(|name| find(name).ok()).map_or(&[][..], |tool| tool.headline);
             let firsts: Vec<String> =
@@ -197,7 +200,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         (_, Ok(Spec::Command(spec))) => headline(&spec),
         _ => return None,
     };
-    // A tool's figures depend on its arguments; the figures that it gave are shown.
+    // A tool's figures depend on its arguments: those that it gave are shown.
     let given = |name: &String| figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
     Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
@@ -217,13 +220,13 @@ pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     let mut found = Findings::default();
     let last = |e: Error| {
         let lines = match said.last_lines() {
-            none if none.is_empty() => "the command said nothing".to_owned(),
+            none if none.is_empty() => "the command printed nothing".to_owned(),
             lines => format!("its last lines:\n  {lines}"),
         };
-        let told = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
+        let error = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
         match e.remedy() {
-            Some(help) => told.help(help),
-            None => told,
+            Some(help) => error.help(help),
+            None => error,
         }
     };
     if let Some(name) = &spec.tool {

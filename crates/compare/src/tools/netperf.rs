@@ -1,27 +1,27 @@
 //! netperf 2: the classic tables (a heading for each test, numbers in columns) and the words of `-k`
 //! (`THROUGHPUT=...`).
 //!
-//! A heading begins a result, and so does a word that the open result has already: the words of `-k` stand in the
-//! order that the user gave. Several results in a text count as runs one after the other; a text does not tell whether
-//! they ran side by side. Bare numbers (`-P 0`) are not read. A result whose numbers can't be read is an error: a run
-//! that is left out changes the comparison.
+//! A heading begins a result, and so does a word that the open result has already: the words of `-k` are in the order
+//! that the user gave. Several results in a text count as successive runs; a text does not show whether they ran at the
+//! same time. Bare numbers (`-P 0`) are not read. A result whose numbers can't be read is an error: leaving a run out
+//! would change the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeSet;
 
-/// The row. Only its saved outputs are read: it needs a server, which may be elsewhere.
+/// Only its saved outputs are read: it needs a server, which may be elsewhere.
 pub const TOOL: Tool = Tool {
     name: "netperf",
     about: "tables of netperf 2 (TCP_RR, TCP_STREAM, UDP_STREAM and so on), and its output with -k",
     package: "netperf",
     figures: &[
-        Row("rate", "1/s", Higher, "transactions per second"),
-        Row("throughput", "Mbit/s", Higher, "10^6 bits per second; of UDP_STREAM what arrived"),
-        Row("sent", "Mbit/s", Higher, "UDP_STREAM: 10^6 bits per second that were sent"),
-        Row("latency.<stat>", "ns", Lower, "latency of a transaction (-k)"),
+        FigureRow("rate", "1/s", Higher, "transactions per second"),
+        FigureRow("throughput", "Mbit/s", Higher, "10^6 bits per second; of UDP_STREAM what arrived"),
+        FigureRow("sent", "Mbit/s", Higher, "UDP_STREAM: 10^6 bits per second that were sent"),
+        FigureRow("latency.<stat>", "ns", Lower, "latency of a transaction (-k)"),
     ],
     headline: &["rate", "throughput"],
     knows: |text| numbered(text).any(|(_, l)| heading(l).is_some() || l.starts_with("THROUGHPUT=")),
@@ -55,7 +55,7 @@ fn heading(line: &str) -> Option<String> {
 enum Unit {
     /// Transactions per second.
     Rate,
-    /// So many bits per second.
+    /// This many bits per second.
     Bits(f64),
 }
 
@@ -80,23 +80,23 @@ impl Unit {
         Some(Unit::Bits(bits))
     }
 
-    /// A figure under the name of its unit, `name` if it is a throughput.
-    fn put(self, name: &str, value: f64, into: &mut Values) {
+    /// Stores a figure under the name of its unit; under `name` if it is a throughput.
+    fn put(self, name: &str, value: f64, into: &mut FigureValues) {
         match self {
             Unit::Rate => into.insert("rate".to_owned(), value),
-            // One step, so that 9412.34 of 10^6 bits stay what they are.
+            // In one step, so that 9412.34 of 10^6 bits stay exact.
             Unit::Bits(bits) if bits < 1e6 => into.insert(name.to_owned(), value / (1e6 / bits)),
             Unit::Bits(bits) => into.insert(name.to_owned(), value * (bits / 1e6)),
         };
     }
 }
 
-/// A result as its lines come.
+/// A result while its lines come.
 #[derive(Default)]
 struct Open {
     /// Its first line.
     line: usize,
-    /// Whether figures must follow: a heading is above it, or the words of another result under one.
+    /// Whether figures must follow: after a heading, or after another result's words under one.
     owed: bool,
     reading: Reading,
     /// The table's column of results and its unit.
@@ -105,18 +105,18 @@ struct Open {
     rows: usize,
     /// The words of `-k` so far.
     words: BTreeSet<String>,
-    /// THROUGHPUT, and its unit: netperf prints them in any order.
+    /// THROUGHPUT and its unit, which come in any order.
     throughput: Option<f64>,
     unit: Option<Unit>,
 }
 
 impl Open {
-    /// The result, once its last line is known.
+    /// The result, when its last line is known.
     fn close(mut self) -> Result<Option<Reading>> {
         let wrong = |text: &str| Error::input(format!("{}: {text}", unreadable(self.line)));
         let test = self.reading.load.clone();
         if let Some(value) = self.throughput {
-            // Transactions have one unit; bits have that of -f.
+            // Transactions have one unit; bits have the unit of -f.
             let counts = |t: &String| ["_RR", "_CRR", "_CC"].iter().any(|end| t.ends_with(end));
             let of_test = test.as_ref().filter(|t| counts(t)).map(|_| Unit::Rate);
             let of_table = self.column.map(|(_, unit)| unit);
@@ -143,7 +143,7 @@ impl Open {
         }
     }
 
-    /// Takes a word of `-k`. Latencies are in us.
+    /// Reads a word of `-k`. Latencies are in us.
     fn word(&mut self, key: &str, value: &str) -> Result<()> {
         self.words.insert(key.to_owned());
         let stat = match key {
@@ -169,7 +169,7 @@ impl Open {
         Ok(())
     }
 
-    /// Takes a line of a table: the last line of its head, which has the units, or numbers.
+    /// Reads a table's line: the last line of its head, which has the units, or numbers.
     fn line(&mut self, line: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match (self.column, words.first()) {
@@ -186,7 +186,7 @@ impl Open {
     }
 }
 
-/// The begin of an error's message.
+/// How an error's message begins.
 fn unreadable(line: usize) -> String {
     format!("can't read netperf's output, line {line}")
 }
@@ -202,7 +202,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     for (at, line) in numbered(text) {
         let begun = match (heading(line), keyed(line)) {
             (Some(test), _) => Some(Open { line: at, owed: true, ..of_load(Some(test)) }),
-            // Without a heading the first word that comes again begins a result, of the same test.
+            // Without a heading, the first repeated word begins another result of the same test.
             (None, Some((key, _))) => match &open {
                 None => Some(Open { line: at, ..Open::default() }),
                 Some(o) if o.words.contains(key) || o.words.is_empty() && !o.reading.values.is_empty() => {
@@ -237,7 +237,7 @@ fn of_load(load: Option<String>) -> Open {
     Open { reading: Reading { load, ..Reading::default() }, ..Open::default() }
 }
 
-/// The test of a result, without the sizes behind it.
+/// The test of a result, without the sizes after it.
 fn test_of(open: &Open) -> Option<String> {
     open.reading.load.as_deref()?.split(' ').next().map(str::to_owned)
 }
@@ -249,7 +249,7 @@ fn keyed(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty() && key.chars().all(is_key)).then_some((key, value))
 }
 
-/// Which column of a table's head is the result, and its unit. With `-c` and `-C` others follow it.
+/// The result's column in a table's head, and its unit. With `-c` and `-C` others follow it.
 fn column(units: &[&str]) -> Option<(usize, Unit)> {
     // Some units are two words for one column: "per sec", "KBytes  /sec".
     let two = |pair: &[&str]| match pair {
@@ -273,7 +273,7 @@ fn row(words: &[&str], (column, unit): (usize, Unit), nth: usize, reading: &mut 
     let word = at.and_then(|at| words.get(at));
     let word = word.ok_or_else(|| Error::input("the line of numbers is shorter than its head"))?;
     unit.put(name, whole(word)?, &mut reading.values);
-    // Sizes of requests or messages make another load of the same test.
+    // Sizes of requests or messages make another load of the test.
     if nth == 1
         && unit == Unit::Rate
         && let [_, _, request, response, ..] = words
@@ -289,13 +289,13 @@ mod tests {
     use super::*;
 
     /// Loads, and values by name.
-    fn told(text: &str) -> Vec<(String, Vec<(String, f64)>)> {
+    fn readings_of(text: &str) -> Vec<(String, Vec<(String, f64)>)> {
         let all = read(text).unwrap_or_else(|e| panic!("{e}")).into_iter();
         all.map(|r| (r.load.unwrap_or_default(), r.values.into_iter().collect())).collect()
     }
 
     fn figures(text: &str) -> Vec<Vec<(String, f64)>> {
-        told(text).into_iter().map(|(_, values)| values).collect()
+        readings_of(text).into_iter().map(|(_, values)| values).collect()
     }
 
     fn throughput(mbit: f64) -> Vec<(String, f64)> {
@@ -329,7 +329,7 @@ mod tests {
         let p99 = |us: f64, rate| vec![("latency.p99".to_owned(), us * 1e3), ("rate".to_owned(), rate)];
         assert_eq!(figures(text), [p99(58.0, 10.0), p99(60.0, 11.0)]);
         let head = "MIGRATED TCP REQUEST/RESPONSE TEST from a to b\n";
-        let all = told(&format!("{head}{text}"));
+        let all = readings_of(&format!("{head}{text}"));
         assert_eq!(all[1], ("TCP_RR".to_owned(), p99(60.0, 11.0)));
     }
 

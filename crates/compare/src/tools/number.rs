@@ -1,52 +1,50 @@
-//! The one reader of numbers in what tools print.
+//! The one reader of numbers in tools' output.
 //!
-//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may stand between thousands, where
-//! nothing else can be meant. Any other form is an error and not a guess: a comma that is taken for the wrong sign
-//! makes a result that looks right and is off by a factor of a thousand. "nan" and "inf" are errors, too, since a
-//! run without its figure would be lost silently.
+//! It reads numbers as `LC_ALL=C` writes them: a point before decimals. Commas may separate thousands where nothing
+//! else can be meant. Any other form is an error: a misread comma makes a result that looks right and is off by a
+//! factor of a thousand. "nan" and "inf" are errors, too: a run would silently lose its figure.
 
 use schedlab_base::{Error, Result};
 
-/// What stands in a tool's text at this place.
+/// Which numbers a place of a tool's text can have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum NumberForm {
     /// A number with or without decimals: "5,318" may be either.
     Decimal,
     /// A whole number: "188,037" has a comma between thousands.
     Whole,
 }
 
-/// The number that a text begins with, behind blanks; what follows it does not matter. `None`: it begins with something
-/// else.
+/// The number that a text begins with, after blanks, whatever follows; `None` if it begins with something else.
 ///
 /// # Errors
 /// When its commas can be read in two ways, it is written in the way of another locale, or it is "nan" or "inf".
 pub fn number(text: &str) -> Result<Option<f64>> {
-    begin(text, Form::Decimal)
+    begin(text, NumberForm::Decimal)
 }
 
-/// As [`number`], for a place where the tool prints whole numbers: a comma stands between thousands.
+/// As [`number`], for a place where the tool prints whole numbers: a comma separates thousands.
 ///
 /// # Errors
-/// As [`number`], and for "188.037", in which the point would stand between thousands.
+/// As [`number`], and for "188.037", where the point would separate thousands.
 pub fn count(text: &str) -> Result<Option<f64>> {
-    begin(text, Form::Whole)
+    begin(text, NumberForm::Whole)
 }
 
-/// A word that is a number from its begin to its end.
+/// A word that is a number from begin to end.
 ///
 /// # Errors
 /// As [`number`], and for any other word.
 pub fn whole(word: &str) -> Result<f64> {
     let word = word.trim();
     let (first, rest) = split(word);
-    match value(first, Form::Decimal)? {
+    match value(first, NumberForm::Decimal)? {
         Some(value) if rest.is_empty() => Ok(value),
         _ => not_finite(word).map_or_else(|| Err(no_number(word)), Err),
     }
 }
 
-fn begin(text: &str, form: Form) -> Result<Option<f64>> {
+fn begin(text: &str, form: NumberForm) -> Result<Option<f64>> {
     let text = text.trim_start();
     match value(split(text).0, form)? {
         None => not_finite(text).map_or(Ok(None), Err),
@@ -80,7 +78,7 @@ fn is_separator(c: char) -> bool {
 }
 
 /// The value of the characters of a number; `None` if there is no digit.
-fn value(word: &str, form: Form) -> Result<Option<f64>> {
+fn value(word: &str, form: NumberForm) -> Result<Option<f64>> {
     if !word.contains(|c: char| c.is_ascii_digit()) {
         return Ok(None);
     }
@@ -91,7 +89,7 @@ fn value(word: &str, form: Form) -> Result<Option<f64>> {
     let groups: Vec<&str> = front.split(',').collect();
     let grouped = groups[1..].iter().all(|g| g.len() == 3)
         && (groups.len() == 1 || (1..=3).contains(&groups[0].len()) && !groups[0].starts_with('0'));
-    let whole = form == Form::Whole;
+    let whole = form == NumberForm::Whole;
     if decimals.is_some_and(|d| d.contains('.')) && plain.split('.').skip(1).any(|g| g.len() != 3) {
         return Err(no_number(word));
     }

@@ -1,10 +1,10 @@
-//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone,
-//! behind a head where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as
-//! they are started by name. The lines of futex, mem and numa are in `perf_bench`.
+//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` only seconds, after a
+//! head if several benchmarks are run. `sched messaging` and `pipe` have rows of their own because they are started by
+//! name. The lines of futex, mem and numa are in `perf_bench`.
 
 use super::perf_bench;
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -17,7 +17,7 @@ pub const MESSAGING: Tool = Tool {
     before: &["bench", "sched", "messaging"],
     load: &["-g", "{load}"],
     load_about: "groups",
-    figures: &[Row("time", "ns", Lower, "total time")],
+    figures: &[FigureRow("time", "ns", Lower, "total time")],
     headline: &["time"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
     read: |text| read(text, Some("sched/messaging")),
@@ -32,9 +32,9 @@ pub const PIPE: Tool = Tool {
     package: "linux-perf",
     before: &["bench", "sched", "pipe"],
     figures: &[
-        Row("per_op", "ns", Lower, "time of a round trip, which is two switches"),
-        Row("rate", "1/s", Higher, "round trips per second"),
-        Row("time", "ns", Lower, "total time"),
+        FigureRow("per_op", "ns", Lower, "time of a round trip, which is two switches"),
+        FigureRow("rate", "1/s", Higher, "round trips per second"),
+        FigureRow("time", "ns", Lower, "total time"),
     ],
     headline: &["per_op", "rate"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/pipe")),
@@ -50,30 +50,29 @@ pub const BENCH: Tool = Tool {
     package: "linux-perf",
     before: &["bench"],
     figures: &[
-        Row("time", "ns", Lower, "total time"),
-        Row("per_op", "ns", Lower, "time of an operation"),
-        Row("rate", "1/s", Higher, "operations per second; of futex and epoll a thread's"),
-        Row(
+        FigureRow("time", "ns", Lower, "total time"),
+        FigureRow("per_op", "ns", Lower, "time of an operation"),
+        FigureRow("rate", "1/s", Higher, "operations per second; of futex and epoll a thread's"),
+        FigureRow(
             "latency",
             "ns",
             Lower,
             "futex: time until all waiters were woken or moved, or a waking thread's",
         ),
-        Row("<function>.throughput", "B/s", Higher, "mem: bytes per second of a function"),
-        Row("<function>.cycles_per_byte", "", Lower, "mem -c: cycles for each byte"),
-        Row("runtime_max", "ns", Lower, "numa: longest time of a thread"),
-        Row("runtime_min", "ns", Lower, "numa: shortest time of a thread"),
-        Row("runtime_avg", "ns", Lower, "numa: mean time of a thread"),
-        Row("runtime_spread", "%", Lower, "numa: half the spread of the threads' times, by the mean"),
-        Row("data_per_thread", "GB", Neither, "numa: data that a thread went over"),
-        Row("data_total", "GB", Neither, "numa: data that all threads went over"),
-        Row("time_per_byte", "ns", Lower, "numa: a thread's time for each byte"),
-        Row("thread_speed", "GB/s", Higher, "numa: speed of a thread"),
-        Row("total_speed", "GB/s", Higher, "numa: speed of all threads"),
+        FigureRow("<function>.throughput", "B/s", Higher, "mem: bytes per second of a function"),
+        FigureRow("<function>.cycles_per_byte", "", Lower, "mem -c: cycles for each byte"),
+        FigureRow("runtime_max", "ns", Lower, "numa: longest time of a thread"),
+        FigureRow("runtime_min", "ns", Lower, "numa: shortest time of a thread"),
+        FigureRow("runtime_avg", "ns", Lower, "numa: mean time of a thread"),
+        FigureRow("runtime_spread", "%", Lower, "numa: half the spread of the threads' times, by the mean"),
+        FigureRow("data_per_thread", "GB", Neither, "numa: data that a thread went over"),
+        FigureRow("data_total", "GB", Neither, "numa: data that all threads went over"),
+        FigureRow("time_per_byte", "ns", Lower, "numa: a thread's time for each byte"),
+        FigureRow("thread_speed", "GB/s", Higher, "numa: speed of a thread"),
+        FigureRow("total_speed", "GB/s", Higher, "numa: speed of all threads"),
     ],
     headline: &["time", "per_op", "rate", "latency"],
-    // Numbers with three decimals may be anything, so `-f simple` without heads is only read if perf is
-    // named.
+    // Any number may have three decimals, so `-f simple` without heads is read only if perf is named.
     knows: |text| heads(text).is_some(),
     read: |text| read(text, None),
     ..BLANK
@@ -100,8 +99,8 @@ fn simple(line: &str) -> Result<Option<f64>> {
     if shaped { whole(line).map(Some) } else { Ok(None) }
 }
 
-/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without
-/// heads, one from every line.
+/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without heads, one
+/// from every line.
 fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
     let time = |line| Ok(simple(line)?.map(|v| ("time".to_owned(), scaled(v, 1e9))));
     let mut all: Vec<Reading> = Vec::new();
@@ -117,7 +116,7 @@ fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
         if let Some(name) = head(line) {
             unread = unread.or(within.take().filter(|_| all.last().is_some_and(|r| r.values.is_empty())));
             within = Some(name).filter(|name| which.is_none_or(|w| w == *name));
-            // If any benchmark is read, its name tells results apart.
+            // If any benchmark is read, results are named by theirs.
             let load = which.is_none().then(|| name.replace(char::is_control, " "));
             all.extend(within.map(|_| Reading { load, ..Reading::default() }));
         } else if let Some(reading) = all.last_mut().filter(|_| within.is_some()) {

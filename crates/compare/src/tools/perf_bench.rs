@@ -1,14 +1,14 @@
 //! Lines of `perf bench futex`, `epoll`, `mem` and `numa`, as perf 5 and 6 print them.
 //!
-//! futex wake and its kin repeat their measurement and print each: these are repeats of one reading. mem measures
-//! several functions and numa several set-ups under one head.
+//! futex wake and its kin repeat their measurement and print each: repeats of one reading. Under one head, mem measures
+//! several functions and numa several set-ups.
 
 use super::text::{number, scaled, whole};
-use super::tool::{Reading, Values};
+use super::tool::{FigureValues, Reading};
 use schedlab_base::Result;
 
-/// Takes the figures of a line into the last reading, or into a new one where the line begins another set-up.
-/// `function` is the one that mem measures at this place.
+/// Reads a line's figures into the last reading, or into a new one if the line begins another set-up. `function` is the
+/// one that mem measures here.
 ///
 /// # Errors
 /// When a number is not written as under `LC_ALL=C`.
@@ -30,9 +30,10 @@ pub fn line(line: &str, function: &mut String, all: &mut Vec<Reading>) -> Result
         && let Some(ms) = number(rest)?
     {
         let value = ("latency".to_owned(), scaled(ms, 1e6));
-        match line.starts_with("[Run ") {
-            true => last.repeats.push([value].into()),
-            false => last.values.extend([value]),
+        if line.starts_with("[Run ") {
+            last.repeats.push([value].into())
+        } else {
+            last.values.extend([value])
         }
     }
     last.values.extend(memory(line, function)?);
@@ -75,7 +76,7 @@ fn numa(line: &str) -> Result<Option<(&str, &'static str, f64)>> {
 }
 
 /// The values of a set-up: those of the last reading, or of a new one. A reading's load is "numa/mem SET-UP".
-fn set_up<'a>(all: &'a mut Vec<Reading>, setup: &str) -> &'a mut Values {
+fn set_up<'a>(all: &'a mut Vec<Reading>, setup: &str) -> &'a mut FigureValues {
     let setup = setup.replace(char::is_control, " ");
     let of = |load: &Option<String>| load.clone().unwrap_or_default();
     let last = all.last().map(|r| of(&r.load)).unwrap_or_default();

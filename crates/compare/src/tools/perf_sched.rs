@@ -1,15 +1,14 @@
 //! `perf sched latency`: a row for each task, with its run time, switches and delays.
 //!
-//! Tasks of one name count together, since numbers of processes differ from run to run: times and switches add up, mean
-//! delays are weighted by switches. Without a name: all tasks.
+//! Tasks of one name count together, because the number of processes varies between runs: times and switches add up,
+//! mean delays are weighted by switches. Figures without a name are of all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "perf-sched-latency",
     about: "how long tasks waited in what 'perf sched record' recorded",
@@ -17,14 +16,14 @@ pub const TOOL: Tool = Tool {
     package: "linux-perf",
     before: &["sched", "latency"],
     figures: &[
-        Row("runtime", "ns", Neither, "CPU time of all tasks"),
-        Row("switches", "", Neither, "switches of all tasks"),
-        Row("delay.avg", "ns", Lower, "mean time from wakeup to running, over all switches"),
-        Row("delay.max", "ns", Lower, "longest time from wakeup to running"),
-        Row("<task>.runtime", "ns", Neither, "CPU time of the tasks of that name"),
-        Row("<task>.switches", "", Neither, "their switches"),
-        Row("<task>.delay.avg", "ns", Lower, "their mean time from wakeup to running"),
-        Row("<task>.delay.max", "ns", Lower, "their longest time from wakeup to running"),
+        FigureRow("runtime", "ns", Neither, "CPU time of all tasks"),
+        FigureRow("switches", "", Neither, "switches of all tasks"),
+        FigureRow("delay.avg", "ns", Lower, "mean time from wakeup to running, over all switches"),
+        FigureRow("delay.max", "ns", Lower, "longest time from wakeup to running"),
+        FigureRow("<task>.runtime", "ns", Neither, "CPU time of the tasks of that name"),
+        FigureRow("<task>.switches", "", Neither, "their switches"),
+        FigureRow("<task>.delay.avg", "ns", Lower, "their mean time from wakeup to running"),
+        FigureRow("<task>.delay.max", "ns", Lower, "their longest time from wakeup to running"),
     ],
     headline: &["delay.avg", "delay.max", "runtime", "switches"],
     knows: |text| text.lines().any(is_head),
@@ -54,7 +53,7 @@ impl Task {
         self.delay_ns += other.delay_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
-    fn tell(&self, prefix: &str, values: &mut Values) {
+    fn write_to(&self, prefix: &str, values: &mut FigureValues) {
         let mean = if self.switches > 0.0 { self.delay_ns / self.switches } else { 0.0 };
         let all = [
             ("runtime", self.runtime_ns),
@@ -89,12 +88,12 @@ fn read(text: &str) -> Result<Vec<Reading>> {
 }
 
 fn reading(tasks: &BTreeMap<String, Task>) -> Reading {
-    let (mut values, mut whole) = (Values::new(), Task::default());
+    let (mut values, mut whole) = (FigureValues::new(), Task::default());
     for (name, task) in tasks {
         whole.add(task);
-        task.tell(&format!("{name}."), &mut values);
+        task.write_to(&format!("{name}."), &mut values);
     }
-    whole.tell("", &mut values);
+    whole.write_to("", &mut values);
     Reading { values, ..Reading::default() }
 }
 

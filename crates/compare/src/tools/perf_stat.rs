@@ -1,17 +1,16 @@
 //! `perf stat`: its text, with `-r N` too, its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a
 //! file is a run.
 //!
-//! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r`
-//! perf prints means, so a report is one run, however many runs it is made of.
+//! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r` perf prints
+//! means, so a report counts as one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "perf-stat",
     about: "counters of a command; args = \"COMMAND\"",
@@ -19,16 +18,21 @@ pub const TOOL: Tool = Tool {
     package: "linux-perf",
     before: &["stat"],
     figures: &[
-        Row("elapsed", "ns", Lower, "time from start to end"),
-        Row("user", "ns", Lower, "CPU time in user mode"),
-        Row("system", "ns", Lower, "CPU time in the kernel"),
-        Row("task-clock", "ns", Lower, "CPU time of the command's tasks"),
-        Row("task-clock:<modifiers>", "ns", Lower, "the same, under the modifiers that were asked for"),
-        Row("cpu-clock", "ns", Neither, "time of the CPUs that were watched"),
-        Row("cpu-clock:<modifiers>", "ns", Neither, "the same, under the modifiers that were asked for"),
-        Row("cpus_used", "", Neither, "CPU time over elapsed time"),
-        Row("insn_per_cycle", "", Higher, "instructions over cycles"),
-        Row("<event>", "", Neither, "an event as perf names it"),
+        FigureRow("elapsed", "ns", Lower, "time from start to end"),
+        FigureRow("user", "ns", Lower, "CPU time in user mode"),
+        FigureRow("system", "ns", Lower, "CPU time in the kernel"),
+        FigureRow("task-clock", "ns", Lower, "CPU time of the command's tasks"),
+        FigureRow("task-clock:<modifiers>", "ns", Lower, "the same, under the modifiers that were asked for"),
+        FigureRow("cpu-clock", "ns", Neither, "time of the CPUs that were watched"),
+        FigureRow(
+            "cpu-clock:<modifiers>",
+            "ns",
+            Neither,
+            "the same, under the modifiers that were asked for",
+        ),
+        FigureRow("cpus_used", "", Neither, "CPU time over elapsed time"),
+        FigureRow("insn_per_cycle", "", Higher, "instructions over cycles"),
+        FigureRow("<event>", "", Neither, "an event as perf names it"),
     ],
     headline: &["elapsed", "task-clock", "context-switches", "cpu-migrations", "cycles", "instructions"],
     knows: |text| head(text).is_some() || is_interval_text(text) || is_table(text) || is_reports(text),
@@ -57,7 +61,7 @@ fn data(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'))
 }
 
-/// Whether a text is that of `-I`: its head is "#  time  counts unit events".
+/// Whether a text is from `-I`: its head is "#  time  counts unit events".
 fn is_interval_text(text: &str) -> bool {
     let head = text.lines().find(|l| l.trim_start().starts_with('#') && l.contains("counts"));
     head.is_some_and(|l| {
@@ -65,7 +69,7 @@ fn is_interval_text(text: &str) -> bool {
     })
 }
 
-/// Whether a text's first line has the fields of `-x`, with those of `-I` and `-A` before them or not.
+/// Whether a text's first line has the fields of `-x`, even after those of `-I` and `-A`.
 fn is_table(text: &str) -> bool {
     data(text).next().is_some_and(|line| event_at(&split(line)).is_some())
 }
@@ -99,7 +103,7 @@ fn texts(text: &str) -> Result<Vec<Reading>> {
             reading.values.extend(line_of_text(line)?);
         }
     }
-    some(all)
+    non_empty(all)
 }
 
 /// A line: a time, or a count with its unit, its event, and what perf derives from it.
@@ -134,7 +138,7 @@ fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
     figures(value, unit, event, derived, unit_of_derived).map_err(|_| other_locale(line))
 }
 
-/// Whether a word is the place of `-A`: "CPU0", "S0-D0-C1".
+/// Whether a word is a place of `-A`: "CPU0", "S0-D0-C1".
 fn is_cpu(word: &str) -> bool {
     let digits = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
     word.strip_prefix("CPU").is_some_and(digits)
@@ -162,7 +166,7 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
     let mut all = Vec::new();
     let good_name =
         !event.is_empty() && !event.contains(char::is_whitespace) && !event.contains(char::is_control);
-    // "<not counted>" and words of sentences are not numbers; what has a unit is printed with decimals.
+    // "<not counted>" and words of sentences are not numbers. A value with a unit has decimals.
     let whole = value.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
     let counted = match (whole, unit) {
         (false, _) => None,
@@ -191,14 +195,14 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Res
     Ok(all)
 }
 
-/// The fields of a line of `-x`. Behind `;` a locale's decimal commas may stand.
+/// The fields of a line of `-x`. With `;` a locale's decimal commas may be in them.
 fn split(line: &str) -> Vec<&str> {
     let semicolons = line.matches(';').count() > 3;
     line.split(if semicolons { ';' } else { ',' }).map(str::trim).collect()
 }
 
-/// Which field is the event: value and unit stand before it, behind it with `-r` a spread, then the time counted
-/// and the share counted. Fields of `-I` and `-A` stand before the value.
+/// The index of the event's field. Before it are value and unit; after it with `-r` a spread, then the time counted and
+/// the share counted. Fields of `-I` and `-A` come before the value.
 fn event_at(fields: &[&str]) -> Option<usize> {
     let counted = |f: &str| f.starts_with('<') || is_count(f);
     let word = |f: &str| f.starts_with(|c: char| c.is_alphabetic());
@@ -231,7 +235,7 @@ fn table(text: &str) -> Result<Vec<Reading>> {
         let values = figures(fields[0], fields[1], fields[2], derived, of);
         reports.add(fields[2], spread, values.map_err(|_| other_locale(line))?);
     }
-    some(reports.all)
+    non_empty(reports.all)
 }
 
 fn no_run(line: &str) -> Error {
@@ -259,10 +263,10 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
         let values = values.map_err(|_| other_locale(line))?;
         reports.add(word("event"), event.get("variance").is_some(), values);
     }
-    some(reports.all)
+    non_empty(reports.all)
 }
 
-/// Reports as their events come.
+/// Reports while their events come.
 #[derive(Default)]
 struct Reports {
     all: Vec<Reading>,
@@ -289,8 +293,8 @@ impl Reports {
     }
 }
 
-fn some(mut all: Vec<Reading>) -> Result<Vec<Reading>> {
-    all.retain(|r| r.values != Values::new());
+fn non_empty(mut all: Vec<Reading>) -> Result<Vec<Reading>> {
+    all.retain(|r| r.values != FigureValues::new());
     if all.is_empty() { Err(missing("perf stat", "event that was counted")) } else { Ok(all) }
 }
 
@@ -333,8 +337,8 @@ mod tests {
         let json: String = lines.map(|(value, event)| json(value, event)).concat();
         for text in [csv, &json] {
             let all = read(text).unwrap();
-            let told: Vec<_> = all.iter().map(|r| (r.values.get("cycles"), r.values["faults"])).collect();
-            assert_eq!(told, [(None, 5.0), (Some(&70.0), 6.0)], "{text}");
+            let counts: Vec<_> = all.iter().map(|r| (r.values.get("cycles"), r.values["faults"])).collect();
+            assert_eq!(counts, [(None, 5.0), (Some(&70.0), 6.0)], "{text}");
         }
     }
 

@@ -1,37 +1,39 @@
-//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns
-//! are known by their names in the header, which begins with `#idx`; other lines that begin with `#` tell the
-//! policy.
+//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The header, which
+//! begins with `#idx`, names the columns; other lines that begin with `#` name the policy.
 //!
-//! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared
-//! with the same thread. The names and meanings are those of schedlab's own series of rt-app files, as far as
-//! a log has them. Slack and wakeup latency are of timers, summed over those of a repetition; a timer that
-//! was reached late did not sleep.
+//! A thread is a load of its own ("thread 2", by rt-app's number), so that it is compared with the same thread. Names
+//! and meanings are those of schedlab's own series of rt-app files, as far as a log has them. Slack and wakeup latency
+//! are of timers, summed over a repetition. A timer that was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "rt-app",
     about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
     // Its results are files of its own, which a run does not read.
     package: "rt-app",
     figures: &[
-        Row("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
-        Row("period.p50", "ns", Neither, "median length of a repetition"),
-        Row("run.mean", "ns", Lower, "mean time that a repetition's run and runtime events took"),
-        Row("run.p50", "ns", Lower, "median of the same"),
-        Row("run.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
-        Row("run.max", "ns", Lower, "longest of the same"),
-        Row("slack.mean", "ns", Higher, "mean time left when a repetition came to its timer; negative: late"),
-        Row("slack.min", "ns", Higher, "least of the same"),
-        Row("late", "count", Lower, "repetitions that came to their timer late"),
-        Row("wakeup_latency.p50", "ns", Lower, "median delay of the wakeups by a repetition's timers"),
-        Row("wakeup_latency.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
-        Row("wakeup_latency.max", "ns", Lower, "longest of the same"),
-        Row("repetitions", "count", Neither, "repetitions of phases"),
+        FigureRow("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
+        FigureRow("period.p50", "ns", Neither, "median length of a repetition"),
+        FigureRow("run.mean", "ns", Lower, "mean time that a repetition's run and runtime events took"),
+        FigureRow("run.p50", "ns", Lower, "median of the same"),
+        FigureRow("run.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        FigureRow("run.max", "ns", Lower, "longest of the same"),
+        FigureRow(
+            "slack.mean",
+            "ns",
+            Higher,
+            "mean time left when a repetition came to its timer; negative: late",
+        ),
+        FigureRow("slack.min", "ns", Higher, "least of the same"),
+        FigureRow("late", "count", Lower, "repetitions that came to their timer late"),
+        FigureRow("wakeup_latency.p50", "ns", Lower, "median delay of the wakeups by a repetition's timers"),
+        FigureRow("wakeup_latency.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        FigureRow("wakeup_latency.max", "ns", Lower, "longest of the same"),
+        FigureRow("repetitions", "count", Neither, "repetitions of phases"),
     ],
     headline: &["period.mean", "run.mean", "slack.mean", "wakeup_latency.p50", "wakeup_latency.max"],
     knows: |text| lines(text).any(is_header),
@@ -49,7 +51,7 @@ fn is_header(line: &str) -> bool {
     columns(line).is_some()
 }
 
-/// The indices of the columns in a row, and the row's number of columns.
+/// The indices of the columns in a row, and how many columns a row has.
 fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
     let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
     let mut at = [0; COLUMNS.len()];
@@ -64,7 +66,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let (at, width) = header.ok_or_else(|| missing("rt-app", "line '#idx perf run period ...'"))?;
     let row = |line: &str| -> Option<Result<Repetition>> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // A run that was killed leaves its last row cut off.
+        // A killed run leaves its last row cut off.
         let cells =
             (words.len() == width).then(|| words.into_iter().map(whole).collect::<Result<Vec<f64>>>());
         cells.map(|cells| cells.map(|cells| at.map(|i| cells[i])))
@@ -76,7 +78,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     Ok(vec![Reading { load, values: values(&all), ..Reading::default() }])
 }
 
-fn values(all: &[Repetition]) -> Values {
+fn values(all: &[Repetition]) -> FigureValues {
     let column =
         |i: usize, of: fn(&Repetition) -> bool| Sorted::of(all.iter().filter(|r| of(r)).map(|r| r[i]));
     let (run, period) = (column(1, |_| true), column(2, |_| true));
@@ -101,7 +103,7 @@ fn values(all: &[Repetition]) -> Values {
     times.chain(counts.into_iter().filter_map(|(name, n)| Some((name.to_owned(), n?)))).collect()
 }
 
-/// Values in order.
+/// Sorted values.
 struct Sorted(Vec<f64>);
 
 /// A percentile with fewer values above it is left out.
@@ -171,8 +173,8 @@ mod tests {
     fn what_is_no_log_is_told() {
         for (text, wanted) in [("", "#idx perf run"), (HEADER, "no repetition"), ("#idx perf\n0 1\n", "#idx")]
         {
-            let told = read(text).unwrap_err().to_string();
-            assert!(told.contains(wanted), "{text}: {told}");
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 }

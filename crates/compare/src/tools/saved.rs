@@ -1,13 +1,13 @@
 //! Saved outputs of known tools as records, so that they can be compared like runs.
 //!
-//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the
-//! text itself has variants. Each result in a file is a run. The machine and the kernel are not known, so all
-//! saved outputs count as made on the same. Their runs are not pairs, so seeds of different variants differ.
+//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the text has
+//! variants. Each result in a file is a run. Machine and kernel are unknown, so all saved outputs count as made on the
+//! same ones. Their runs are not pairs: seeds of different variants differ.
 
 use super::extract::extract;
-use super::own::{self, FORMS};
-use super::tool::{Reading, Tool, Values};
-use super::{Reader, TEXT, TOOLS, reader_of};
+use super::schedlab_json::{self, FORMS};
+use super::tool::{FigureValues, Reading, Tool};
+use super::{OutputReader, TEXT, TOOLS, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -20,34 +20,34 @@ use std::path::{Path, PathBuf};
 pub const KIND: &str = "saved";
 /// The tool in records of schedlab's own output.
 pub const OWN: &str = "schedlab";
-/// In the environment of a record that has every metric schedlab knows of a run.
+/// In the environment of a record that has every metric that schedlab knows of a run.
 pub const EVERYTHING: &str = "saved.everything";
 /// Levels below a folder that are searched for outputs.
 const MAX_DEPTH: usize = 4;
-/// Stands for names that a saved output does not have.
+/// For names that a saved output lacks.
 const UNKNOWN: &str = "unknown";
 
-/// Records of the command line's sources, stored runs and saved outputs apart. Sources are run folders and
-/// folders above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+/// Records of a command line's sources: stored runs and saved outputs, separately. Sources are run folders and folders
+/// above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
 ///
 /// # Errors
-/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn records(sources: &[String], from: Option<&Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
+/// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
+pub fn records(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (runs, saved) = self::sources(sources, from)?;
     Ok((runs.iter().map(RunDir::record).collect::<Result<_>>()?, saved))
 }
 
-/// As [`records`], without reading the stored runs.
+/// As [`records`], but stored runs are not read.
 ///
 /// # Errors
-/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
-pub fn sources(sources: &[String], from: Option<&Reader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
+/// When a path does not exist, has neither runs nor outputs, or no known tool printed a file.
+pub fn sources(sources: &[String], from: Option<&OutputReader>) -> Result<(Vec<RunDir>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources without a given name, with the name from their path.
     let mut unnamed: Vec<(&str, String)> = Vec::new();
     // Runs that schedlab printed, with their source.
-    let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
+    let mut printed: Vec<(Given, PathBuf, schedlab_json::Run)> = Vec::new();
     for source in sources {
         let side = side(source, from)?;
         if let Side::Outputs(name, _) = &side
@@ -105,12 +105,12 @@ struct Given {
 /// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
-    Schedlab(Vec<own::Run>),
+    Schedlab(Vec<schedlab_json::Run>),
     /// What the user's expressions found.
     Text(Box<Findings>),
 }
 
-fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
+fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
     let text = text(path)?;
     let reader = from.cloned().or_else(|| reader_of(&text)).ok_or_else(|| {
         if let Some(form) = schedlab_import::form_at(path) {
@@ -125,9 +125,9 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
             .at(Spot::file(path))
     })?;
     match reader {
-        Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
-        Reader::Schedlab(form) => (form.read)(&text).map(Contents::Schedlab),
-        Reader::Text(wanted) => {
+        OutputReader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
+        OutputReader::Schedlab(form) => (form.read)(&text).map(Contents::Schedlab),
+        OutputReader::Text(wanted) => {
             let said = CommandOutput { stdout: text, stderr: String::new() };
             let mut found = Findings::default();
             wanted
@@ -140,11 +140,12 @@ fn contents(path: &Path, from: Option<&Reader>) -> Result<Contents> {
     .map_err(|e| e.at(Spot::file(path)))
 }
 
-/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources
-/// have a variant of the same name, the source's name stands before it.
-fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
-    let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
-    let name = |given: &Given, run: &own::Run| {
+/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources have a
+/// variant of one name, the source's name comes before it.
+fn own_records(printed: Vec<(Given, PathBuf, schedlab_json::Run)>) -> Result<Vec<Record>> {
+    let cell =
+        |r: &schedlab_json::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
+    let name = |given: &Given, run: &schedlab_json::Run| {
         let variants = printed.iter().filter(|(g, ..)| g == given).map(|(.., r)| &r.variant);
         let alone = variants.collect::<std::collections::BTreeSet<_>>().len() == 1;
         let twice = printed.iter().any(|(g, _, r)| g != given && cell(r) == cell(run));
@@ -158,17 +159,17 @@ fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> 
     printed.iter().map(|(given, file, run)| own_record(&name(given, run), file, run)).collect()
 }
 
-fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
-    // Names in a file may hold anything; in records they are names that print.
-    let told = |text: &str, otherwise: &str| {
+fn own_record(variant: &str, file: &Path, run: &schedlab_json::Run) -> Result<Record> {
+    // Names in a file may hold anything; names in records must print.
+    let name_or = |text: &str, otherwise: &str| {
         printable::name(if text.is_empty() { otherwise } else { text }).into_owned()
     };
     let figures = run.figures.iter().map(|(name, f)| {
         let unit = printable::name(&f.unit).into_owned();
         (printable::name(name).into_owned(), Figure { unit, ..f.clone() })
     });
-    let backend = Origin::told(&told(&run.backend, Origin::FILE));
-    let kernel = told(&run.kernel, UNKNOWN);
+    let backend = Origin::from_word(&name_or(&run.backend, Origin::FILE));
+    let kernel = name_or(&run.kernel, UNKNOWN);
     let mut warnings = Vec::new();
     if run.mean_of > 1 {
         let text = format!(
@@ -178,8 +179,8 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         );
         warnings.push(Warning::new("saved.means", text));
     }
-    let variant = told(variant, UNKNOWN);
-    let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
+    let variant = name_or(variant, UNKNOWN);
+    let mut plain = record(&name_or(&run.workload, UNKNOWN), &variant, file)?;
     (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
     super::tool::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
     if run.everything {
@@ -187,12 +188,12 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
     }
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
-        machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
+        machine: Machine { name: name_or(&run.machine, &plain.machine.name), ..plain.machine },
         variant: Variant { name: variant, ..Variant::plain(&kernel) },
         kernel,
         backend,
         spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
-        load: told(&run.load, "default"),
+        load: name_or(&run.load, "default"),
         observe: run.watched,
         seed: run.seed.unwrap_or_default(),
         ..plain
@@ -218,7 +219,7 @@ enum Side {
     Outputs(String, Vec<PathBuf>),
 }
 
-fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
+fn side(source: &str, from: Option<&OutputReader>) -> Result<Side> {
     let path = Path::new(source);
     if is_named(source)
         && let Some((name, files)) = source.split_once('=')
@@ -246,18 +247,20 @@ fn side(source: &str, from: Option<&Reader>) -> Result<Side> {
                 if let Some(form) = schedlab_import::form_at(path).filter(|_| from.is_none()) {
                     return Err(schedlab_import::not_a_run(path, form));
                 }
-                return match first.is_some_and(known) {
-                    true => Ok(Side::Outputs(name(path.file_name()), files)),
-                    false => Err(none.help(
+                return if first.is_some_and(known) {
+                    Ok(Side::Outputs(name(path.file_name()), files))
+                } else {
+                    Err(none.help(
                         "a run is a folder with a record.json; saved outputs of known tools are read too",
-                    )),
+                    ))
                 };
             }
         }
     }
-    match path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
-        true => Ok(Side::Runs(path.to_owned())),
-        false => Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()])),
+    if path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
+        Ok(Side::Runs(path.to_owned()))
+    } else {
+        Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()]))
     }
 }
 
@@ -280,14 +283,14 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file's text. Bytes that are not UTF-8 are replaced, since a progress line or a host's name may hold any.
+/// A file's text. Bytes that are not UTF-8 are replaced: a progress line or a host's name may hold any.
 fn text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
 
 /// The runs of a result: its repeats, or the result itself.
 fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
-    let runs: Vec<&Values> =
+    let runs: Vec<&FigureValues> =
         if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
     let several = runs.len() > 1;
     let mut all = Vec::new();
@@ -339,8 +342,7 @@ fn unread(lines: &[usize]) -> Option<Warning> {
     Some(Warning::new("saved.unread", text))
 }
 
-/// The variant's name. If the text has several variants, it is theirs, with the source's name before it if
-/// the user gave one.
+/// The variant's name: the source's, or that of the text's variant, after the source's name if the user gave one.
 fn variant_of(given: &Given, reading: &Reading) -> String {
     match (&reading.variant, given.by_user) {
         (None, _) => given.name.clone(),
@@ -351,7 +353,7 @@ fn variant_of(given: &Given, reading: &Reading) -> String {
 
 /// A record of which only workload, variant and file are known.
 fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
-    let backend = Origin::told(Origin::FILE);
+    let backend = Origin::from_word(Origin::FILE);
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(&backend),

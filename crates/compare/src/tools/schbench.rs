@@ -1,15 +1,14 @@
 //! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
 //! With an interval schbench prints its blocks again and again, each over the whole time so far: the last of a run
-//! count. Several runs in a text are told apart ([`Runs`]).
+//! count. [`Runs`] separates several runs in a text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "schbench",
     about: "wakeup latencies under message threads and workers (no package: built from its source)",
@@ -17,13 +16,13 @@ pub const TOOL: Tool = Tool {
     load: &["-t", "{load}"],
     load_about: "workers of each message thread",
     figures: &[
-        Row("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
-        Row("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),
-        Row("rps.<stat>", "1/s", Higher, "requests of each second"),
-        Row("rps.mean", "1/s", Higher, "requests per second over the whole run"),
-        Row("delay.message", "ns", Lower, "mean wait of message threads for a CPU"),
-        Row("delay.worker", "ns", Lower, "mean wait of workers for a CPU"),
-        Row("transfer.rate", "1/s", Higher, "pipe mode: messages per second of a worker"),
+        FigureRow("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
+        FigureRow("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),
+        FigureRow("rps.<stat>", "1/s", Higher, "requests of each second"),
+        FigureRow("rps.mean", "1/s", Higher, "requests per second over the whole run"),
+        FigureRow("delay.message", "ns", Lower, "mean wait of message threads for a CPU"),
+        FigureRow("delay.worker", "ns", Lower, "mean wait of workers for a CPU"),
+        FigureRow("transfer.rate", "1/s", Higher, "pipe mode: messages per second of a worker"),
     ],
     headline: &["wakeup.p50", "wakeup.p99", "request.p50", "request.p99", "rps.mean"],
     knows: |text| is_json(text) || lines(text).any(|l| block(l).is_some_and(|(name, _)| name != OLD)),
@@ -35,7 +34,12 @@ pub const TOOL: Tool = Tool {
 pub const TOOL_2016: Tool = Tool {
     name: "schbench-2016",
     about: "schbench before its rewrite of 2023: one block of wakeup latencies",
-    figures: &[Row("latency.<stat>", "ns", Lower, "from the start of the wake list until the worker runs")],
+    figures: &[FigureRow(
+        "latency.<stat>",
+        "ns",
+        Lower,
+        "from the start of the wake list until the worker runs",
+    )],
     headline: &["latency.p50", "latency.p99", "latency.p99.9"],
     knows: |text| lines(text).any(|l| block(l).is_some_and(|(name, _)| name == OLD)),
     ..TOOL
@@ -72,24 +76,24 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     Ok(runs.into_iter().map(|values| Reading { values, ..Reading::default() }).collect())
 }
 
-/// A block as far as it is read.
+/// A block while it is read.
 struct Block {
     name: &'static str,
     factor: f64,
-    /// Seconds of the run that it is about; early versions do not print them.
+    /// Seconds of its run; early versions do not print them.
     runtime: Option<f64>,
     samples: Option<f64>,
 }
 
-/// Runs as their lines come.
+/// Runs while their lines come.
 ///
-/// Each block of an interval is about the whole run so far, so a block replaces the one before it of the same name. A
-/// block begins another run if its time does not grow, if it has no time (such versions print a run's blocks once), if
-/// it holds fewer samples though none were thrown away (`warmup done, zeroing stats`), or if the run's last line,
-/// "average rps", has been read.
+/// Each block of an interval covers the whole run so far, so a block replaces the last one of its name. A block begins
+/// another run in four cases: its time does not grow; it has no time (such versions print a run's blocks once); it has
+/// fewer samples though none were thrown away (`warmup done, zeroing stats`); the run's last line, "average rps", has
+/// been read.
 #[derive(Default)]
 struct Runs {
-    all: Vec<Values>,
+    all: Vec<FigureValues>,
     /// The last block of each name in this run: runtime and samples.
     seen: BTreeMap<&'static str, (Option<f64>, Option<f64>)>,
     open: Option<Block>,
@@ -97,7 +101,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(text: &str) -> Result<Vec<Values>> {
+    fn of(text: &str) -> Result<Vec<FigureValues>> {
         let mut runs = Runs::default();
         for line in lines(text) {
             runs.line(line)?;
@@ -137,7 +141,7 @@ impl Runs {
             shorter || block.samples.zip(*samples).is_some_and(|(now, before)| now < before)
         });
         if again || self.over {
-            self.all.push(Values::new());
+            self.all.push(FigureValues::new());
             self.seen.clear();
             self.over = false;
         }
@@ -147,16 +151,16 @@ impl Runs {
         self.open = Some(block);
     }
 
-    fn run(&mut self) -> &mut Values {
+    fn run(&mut self) -> &mut FigureValues {
         if self.all.is_empty() {
-            self.all.push(Values::new());
+            self.all.push(FigureValues::new());
         }
         let last = self.all.len() - 1;
         &mut self.all[last]
     }
 }
 
-/// The figure in the last line of a run but one.
+/// The figure in the last but one line of a run.
 const LAST: &str = "rps.mean";
 
 /// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"
@@ -175,7 +179,7 @@ fn row(line: &str, (name, factor): (&str, f64)) -> Result<Option<Vec<(String, f6
     Ok(value.map(|v| vec![(format!("{name}.p{percentile}"), scaled(v, factor))]))
 }
 
-/// Lines that stand by themselves.
+/// Lines outside blocks.
 fn single(line: &str) -> Result<Vec<(String, f64)>> {
     const LINES: &[(&str, &str, &str, f64)] = &[
         ("average rps:", "average rps:", LAST, 1.0),
@@ -191,7 +195,7 @@ fn single(line: &str) -> Result<Vec<(String, f64)>> {
 }
 
 /// The object `int`: `wakeup_latency_pct99.0`, `wakeup_latency_min`, and the same of `request_latency` and `rps`.
-fn of_json(value: &serde_json::Value) -> Values {
+fn of_json(value: &serde_json::Value) -> FigureValues {
     let numbers = value.get("int").and_then(|v| v.as_object()).into_iter().flatten();
     let one = |(key, v): (&String, &serde_json::Value)| {
         let (from, name, factor) =

@@ -1,11 +1,10 @@
-//! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
+//! stress-ng with `--metrics-brief`: a line for each kind of stressor, then lines of its own measures.
 
 use super::text::{lines, missing, whole};
-use super::tool::{BLANK, Reading, Row, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-/// The row.
 pub const TOOL: Tool = Tool {
     name: "stress-ng",
     about: "stressors (--switch unless args say another: args = \"--nanosleep {load}\"; 10 s without -t)",
@@ -16,10 +15,10 @@ pub const TOOL: Tool = Tool {
     load_about: "stressors",
     default_load: "1",
     figures: &[
-        Row("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
-        Row("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
-        Row("<stressor>.ops", "", Neither, "operations"),
-        Row(
+        FigureRow("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
+        FigureRow("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
+        FigureRow("<stressor>.ops", "", Neither, "operations"),
+        FigureRow(
             "<stressor>.per_op",
             "ns",
             Lower,
@@ -32,7 +31,7 @@ pub const TOOL: Tool = Tool {
     ..BLANK
 };
 
-/// The words behind "stress-ng: metrc: [15334]", of "info:" in older versions.
+/// The words after "stress-ng: metrc: [15334]"; in older versions after "info:".
 fn words(line: &str) -> Option<Vec<&str>> {
     let rest = line.strip_prefix("stress-ng: ")?;
     let rest = rest.strip_prefix("metrc:").or_else(|| rest.strip_prefix("info:"))?.trim_start();
@@ -43,9 +42,9 @@ fn words(line: &str) -> Option<Vec<&str>> {
     Some(rest.split_whitespace().collect())
 }
 
-/// Every run in a text. A stressor's line of operations that comes again begins another run.
+/// Every run in a text. A repeated line of a stressor's operations begins another run.
 fn read(text: &str) -> Result<Vec<Reading>> {
-    let mut runs = vec![Values::new()];
+    let mut runs = vec![FigureValues::new()];
     for words in lines(text).filter_map(words) {
         let Some((name, rest)) = words.split_first() else { continue };
         let begins = |w: &&&str| w.starts_with(|c: char| c.is_ascii_digit()) || ["nan", "-nan"].contains(w);
@@ -54,12 +53,12 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             ([ops, _real, _user, _system, rate, cpu_rate, ..], ..) => {
                 let all = [("ops", *ops), ("rate", *rate), ("cpu_rate", *cpu_rate)];
                 if runs.last().is_some_and(|run| run.contains_key(&format!("{name}.ops"))) {
-                    runs.push(Values::new());
+                    runs.push(FigureValues::new());
                 }
                 let all = all.map(|(what, v)| (format!("{name}.{what}"), v));
                 runs.last_mut().into_iter().for_each(|run| run.extend(all.clone()));
             }
-            // The first of several is the one that the stressor is named after.
+            // Of several, the first is the one that the stressor is named after.
             ([ns], Some(&"nanosecs" | &"nanoseconds"), Some(&"per")) => {
                 let last = runs.last_mut().into_iter();
                 last.for_each(|run| _ = run.entry(format!("{name}.per_op")).or_insert(*ns));

@@ -1,25 +1,25 @@
-//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms,
-//! the percentile is chosen by `--percentile`.
+//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are in ms; `--percentile` chooses
+//! the percentile.
 
 use super::text::{first, lines, missing, number, scaled};
-use super::tool::{BLANK, Reading, Row, Stage, Tool, Values};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
-const FIGURES: &[Row] = &[
-    Row("rate", "1/s", Higher, "events per second"),
-    Row("events", "", Neither, "number of events"),
-    Row("time", "ns", Neither, "total time"),
-    Row("latency.min", "ns", Lower, "shortest event"),
-    Row("latency.avg", "ns", Lower, "mean length of an event"),
-    Row("latency.max", "ns", Lower, "longest event"),
-    Row(
+const FIGURES: &[FigureRow] = &[
+    FigureRow("rate", "1/s", Higher, "events per second"),
+    FigureRow("events", "", Neither, "number of events"),
+    FigureRow("time", "ns", Neither, "total time"),
+    FigureRow("latency.min", "ns", Lower, "shortest event"),
+    FigureRow("latency.avg", "ns", Lower, "mean length of an event"),
+    FigureRow("latency.max", "ns", Lower, "longest event"),
+    FigureRow(
         "latency.p<percentile>",
         "ns",
         Lower,
         "the percentile sysbench was asked for: 95 unless it says another",
     ),
-    Row("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
+    FigureRow("fairness.events_std", "", Lower, "standard deviation of the events of each thread"),
 ];
 
 /// `sysbench cpu`: prime numbers, in threads that share nothing.
@@ -66,11 +66,11 @@ pub const MEMORY: Tool = Tool {
     ..CPU
 };
 
-/// `sysbench oltp_read_write` with a MariaDB server that is started for it, with a table of 10,000 rows in a folder of
-/// its own. Events are transactions.
+/// `sysbench oltp_read_write` on a MariaDB server that is started for it, with a table of 10,000 rows in its own
+/// folder. Events are transactions.
 pub const OLTP: Tool = Tool {
     name: "sysbench-oltp",
-    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s without --time)",
+    about: "sysbench oltp_read_write on a MariaDB server of its own (one_run table; 10 s without --time)",
     before: &[
         "oltp_read_write",
         "--db-driver=mysql",
@@ -80,7 +80,7 @@ pub const OLTP: Tool = Tool {
     ],
     default_load: "8",
     server: &["mariadbd", "--defaults-file={folder}/my.cnf"],
-    stage: Some(Stage {
+    stage: Some(ServerSetup {
         package: "mariadb-server-core",
         setup: &["sh", "{folder}/prepare.sh"],
         files: &[("my.cnf", MY_CNF), ("prepare.sh", PREPARE)],
@@ -89,7 +89,7 @@ pub const OLTP: Tool = Tool {
     ..CPU
 };
 
-/// The server's settings. Only root's server looks at `user`.
+/// The server's settings. Only root's server reads `user`.
 const MY_CNF: &str = "\
 [mysqld]
 user=root
@@ -101,7 +101,7 @@ port={port}
 skip-name-resolve
 ";
 
-/// Makes the database, starts the server to fill the table, and ends it.
+/// Makes the database, starts the server to fill the table, and stops it.
 const PREPARE: &str = "\
 set -e
 mariadb-install-db --defaults-file={folder}/my.cnf --auth-root-authentication-method=normal --skip-test-db >/dev/null
@@ -132,7 +132,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
     let mut all = Vec::new();
     for run in &runs {
-        all.extend(one(&run.join("\n"))?);
+        all.extend(one_run(&run.join("\n"))?);
     }
     if all.is_empty() {
         Err(missing("sysbench", "'total number of events:' with 'total time:'"))
@@ -141,11 +141,12 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     }
 }
 
-fn one(text: &str) -> Result<Option<Reading>> {
+fn one_run(text: &str) -> Result<Option<Reading>> {
     let (events, time) = (first(text, "total number of events:")?, first(text, "total time:")?);
     let Some((events, time)) = events.zip(time) else { return Ok(None) };
     let rate = first(text, "events per second:")?.or((time > 0.0).then(|| events / time));
-    let mut values = Values::from([("events".to_owned(), events), ("time".to_owned(), scaled(time, 1e9))]);
+    let mut values =
+        FigureValues::from([("events".to_owned(), events), ("time".to_owned(), scaled(time, 1e9))]);
     values.extend(rate.map(|r| ("rate".to_owned(), r)));
     let latencies = lines(text)
         .skip_while(|l| !l.starts_with("Latency (ms)"))

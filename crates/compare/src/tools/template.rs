@@ -14,7 +14,7 @@ const LOAD: &str = "{load}";
 /// A command without its load.
 #[derive(Clone)]
 pub struct Template {
-    /// The command. The words of `argv` are as they were written: a command, or arguments for the tool.
+    /// The command. Words of `argv` are as they were written: a command, or arguments for the tool.
     pub spec: CommandSpec,
     tool: Option<&'static Tool>,
 }
@@ -63,7 +63,7 @@ impl Template {
     /// The command under a load, on a machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// When a load is needed and not given, given and not taken, or a tool's load is not a number.
+    /// When a load is needed and not given, given and not used, or a tool's load is not a number.
     pub fn resolve(&self, load: Option<&str>, cpus: u64) -> Result<CommandSpec> {
         let (mut spec, name) = (self.spec.clone(), &self.spec.name);
         if load.is_some() && !self.takes_load() {

@@ -14,7 +14,7 @@ fn samples() -> PathBuf {
 }
 
 /// The results of a sample: tool, and for each result load and values.
-fn told(name: &str) -> String {
+fn results_of(name: &str) -> String {
     let text = sample(name);
     // Its bare numbers are of no tool until it is named.
     let tool = match name {
@@ -48,7 +48,7 @@ fn samples_of_every_tool_are_read() {
         .map(|f| f.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let all: String = names.iter().map(|n| format!("{n}: {}", told(n))).collect();
+    let all: String = names.iter().map(|n| format!("{n}: {}", results_of(n))).collect();
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
         std::fs::write(&golden, &all).unwrap();
     }
@@ -106,7 +106,7 @@ fn figures_are_taken_by_expression_and_by_pointer() {
     for (result, words) in [
         (regex(Take::Only, "t=1 t=2"), "is found 2 times in standard output\n  its last lines:\n  t=1 t=2"),
         (regex(Take::Only, "nothing here"), "nothing matches 't=([0-9.,]+)'"),
-        (regex(Take::Only, ""), "the command said nothing"),
+        (regex(Take::Only, ""), "the command printed nothing"),
         (regex(Take::Only, "t=1.2.3"), "in standard output: '1.2.3' is not a number"),
         (regex(Take::Only, "t=1,000"), "'1,000' may mean 1000 or 1.000"),
         (regex(Take::First, "t=0,52 t=2"), "the number of '0,52' is written in the way of another locale"),
@@ -181,11 +181,12 @@ fn saved_outputs_become_runs_of_variants() {
     let repeats = saved::records(&[samples().join("hyperfine.json").display().to_string()], None).unwrap().1;
     assert_eq!((repeats.len(), repeats[0].load.as_str()), (3, "sleep 0.02"));
     std::fs::write(path("other.txt"), "hello").unwrap();
-    let error =
-        |source: String, tool: Option<&Reader>| saved::records(&[source], tool).unwrap_err().to_string();
+    let error = |source: String, tool: Option<&OutputReader>| {
+        saved::records(&[source], tool).unwrap_err().to_string()
+    };
     let e = error(path("other.txt"), None);
     assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
-    assert!(error(path("other.txt"), Some(&Reader::Tool(&dbench::DBENCH))).contains("Throughput"));
+    assert!(error(path("other.txt"), Some(&OutputReader::Tool(&dbench::DBENCH))).contains("Throughput"));
     assert!(error(path("none.txt"), None).contains("none.txt"));
     assert!(error("old=".to_owned(), None).contains("names no file"));
 }
@@ -227,9 +228,9 @@ fn a_reader_is_named_or_told_by_looks() {
     assert_eq!(workloads(Some("perf-bench")), ["perf-bench", "perf-bench"]);
     assert_eq!(workloads(Some("perf-pipe")), ["perf-pipe", "perf-pipe"]);
     assert!(reader("comparisn").err().unwrap().to_string().contains("'comparison'"));
-    assert!(matches!(reader("run"), Ok(Reader::Schedlab(form)) if form.name == "run"));
+    assert!(matches!(reader("run"), Ok(OutputReader::Schedlab(form)) if form.name == "run"));
     let run = r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"a": {"unit": "", "better": "lower", "value": 1}}}"#;
-    assert!(matches!(reader_of(run), Some(Reader::Schedlab(form)) if form.name == "run"));
+    assert!(matches!(reader_of(run), Some(OutputReader::Schedlab(form)) if form.name == "run"));
 }
 
 #[test]
@@ -265,7 +266,7 @@ proptest! {
                     prop_assert!(reading.values.values().all(|v| v.is_finite()));
                 }
             }
-            for form in own::FORMS {
+            for form in schedlab_json::FORMS {
                 (form.knows)(text);
                 let _ = (form.read)(text);
             }
@@ -291,7 +292,7 @@ fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
     let all =
         crate::comparison::compare_sources(&sources, None, &crate::comparison::Question::default()).unwrap();
     let values = |i: usize| match &all.cells[i].metrics["pipe.rate"] {
-        crate::comparison::Stat::Measured(m) => m.values.clone(),
+        crate::comparison::CellStat::Measured(m) => m.values.clone(),
         missing => panic!("{missing:?}"),
     };
     assert_eq!((values(0), values(1)), (vec![10.0, 11.0], vec![20.0, 21.0]));

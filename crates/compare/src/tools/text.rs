@@ -3,28 +3,22 @@
 pub use super::number::{count, number, whole};
 use schedlab_base::{Error, Result};
 
-/// The lines of a text. A carriage return ends a line, too, since progress lines use it.
+/// The lines of a text. A carriage return also ends a line: progress lines use it.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty())
 }
 
-/// The same with the number of each line, from 1, as an editor shows it.
+/// The lines with their numbers from 1, as in an editor.
 pub fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().flat_map(|(at, whole)| lines(whole).map(move |line| (at + 1, line)))
 }
 
-/// The number behind a word of a line.
-///
-/// # Errors
-/// As [`number`].
+/// The number that follows a word of a line.
 pub fn after(line: &str, word: &str) -> Result<Option<f64>> {
     line.split_once(word).map_or(Ok(None), |(_, rest)| number(rest))
 }
 
-/// The number behind a word of the first line that has both.
-///
-/// # Errors
-/// As [`number`].
+/// The number that follows a word in the first line that has both.
 pub fn first(text: &str, word: &str) -> Result<Option<f64>> {
     for line in lines(text) {
         if let Some(value) = after(line, word)? {
@@ -34,7 +28,7 @@ pub fn first(text: &str, word: &str) -> Result<Option<f64>> {
     Ok(None)
 }
 
-/// A number in units of `factor`, rounded to a thousandth, so that 0.612 s are exactly 612000000 ns.
+/// A number in units of `factor`, rounded to a thousandth: 0.612 s are exactly 612000000 ns.
 pub fn scaled(value: f64, factor: f64) -> f64 {
     let v = value * factor;
     if v.abs() < 1e12 { (v * 1000.0).round() / 1000.0 } else { v.round() }
@@ -45,12 +39,12 @@ pub fn missing(tool: &str, what: &str) -> Error {
     Error::input(format!("no result of {tool}: there is no {what}"))
 }
 
-/// The first JSON value that begins a line, of a text that may have other lines.
+/// The first JSON value that begins a line of a text, which may have other lines.
 pub fn json(tool: &str, text: &str) -> Result<serde_json::Value> {
     jsons(tool, text).map(|mut all| all.swap_remove(0))
 }
 
-/// The JSON values of a text one behind the other, at least one. The first begins a line.
+/// The successive JSON values of a text, at least one. The first begins a line.
 pub fn jsons(tool: &str, text: &str) -> Result<Vec<serde_json::Value>> {
     let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
     let begins_line =
@@ -60,7 +54,7 @@ pub fn jsons(tool: &str, text: &str) -> Result<Vec<serde_json::Value>> {
     for value in serde_json::Deserializer::from_str(&text[at..]).into_iter::<serde_json::Value>() {
         match value {
             Ok(value) => all.push(value),
-            // Other lines may follow a whole value.
+            // Other lines may follow a complete value.
             Err(_) if !all.is_empty() => break,
             Err(e) => return Err(Error::input(format!("no result of {tool}: its JSON is not whole: {e}"))),
         }

@@ -4,7 +4,7 @@ use schedlab_base::{Error, Result, natural};
 use schedlab_record::{Better, Figure, MAX_FIGURE};
 use std::collections::BTreeMap;
 
-/// A tool whose output is known.
+/// A known tool.
 pub struct Tool {
     /// Its name, and the default name of its workload.
     pub name: &'static str,
@@ -16,7 +16,7 @@ pub struct Tool {
     pub package: &'static str,
     /// Words before the user's own arguments.
     pub before: &'static [&'static str],
-    /// Words that set the load, behind the user's arguments, `{load}` in them; empty: it has no load.
+    /// Words that set the load, with `{load}` in them, after the user's arguments; empty: it has no load.
     pub load: &'static [&'static str],
     /// Words at the end.
     pub after: &'static [&'static str],
@@ -24,21 +24,21 @@ pub struct Tool {
     pub load_about: &'static str,
     /// The default load; "": the tool's own.
     pub default_load: &'static str,
-    /// A program that must run beside it; empty: none.
+    /// A program that must run at the same time; empty: none.
     pub server: &'static [&'static str],
     /// What the server needs: files, a port and a package of its own. `None`: nothing.
-    pub stage: Option<Stage>,
-    /// The figures it gives.
-    pub figures: &'static [Row],
+    pub stage: Option<ServerSetup>,
+    /// The figures that it gives.
+    pub figures: &'static [FigureRow],
     /// The figures that tables show by default.
     pub headline: &'static [&'static str],
     /// Whether a text is its output.
     pub knows: fn(&str) -> bool,
-    /// The results in a text, at least one.
+    /// Reads the results in a text, at least one.
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
-/// A tool that has nothing and is never started: the rows name what they have.
+/// The defaults of a tool's row: a tool that has nothing and is never started.
 pub(super) const BLANK: Tool = Tool {
     name: "",
     about: "",
@@ -57,9 +57,9 @@ pub(super) const BLANK: Tool = Tool {
     read: |_| Ok(Vec::new()),
 };
 
-/// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
-/// for each run and a free port of 127.0.0.1.
-pub struct Stage {
+/// What a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run and
+/// `{port}` a free port of 127.0.0.1.
+pub struct ServerSetup {
     /// The package of Debian that has the server.
     pub package: &'static str,
     /// The command that prepares the server's data before it starts; empty: none.
@@ -68,37 +68,37 @@ pub struct Stage {
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
-/// stands for any word.
-pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
+/// A figure of a tool: its name after the workload's, unit, direction, definition. A word in angle brackets stands for
+/// any word.
+pub struct FigureRow(pub &'static str, pub &'static str, pub Better, pub &'static str);
 
 /// One result of a tool.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
     /// The load, if the text has it ("2 groups").
     pub load: Option<String>,
-    /// Values by the names of [`Tool::figures`], in their units.
-    pub values: Values,
-    /// The values of each repeat by itself, if the tool repeats and prints each.
-    pub repeats: Vec<Values>,
+    /// Values by the names of `Tool::figures`, in their units.
+    pub values: FigureValues,
+    /// The values of each repeat, if the tool repeats and prints each.
+    pub repeats: Vec<FigureValues>,
     /// The variant, if the text has several.
     pub variant: Option<String>,
-    /// The repeats of which the values are means ("5 runs"), if the tool repeats and prints means only.
+    /// What the values are means of ("5 runs"), if the tool repeats and prints means only.
     pub means: Option<String>,
-    /// Lines of its table that look like figures and can't be read, by their numbers.
+    /// Numbers of its table's lines that look like figures and can't be read.
     pub unread: Vec<usize>,
 }
 
 /// Values by name.
-pub type Values = BTreeMap<String, f64>;
+pub type FigureValues = BTreeMap<String, f64>;
 
 impl Tool {
     /// The row of a figure.
-    pub(super) fn row(&self, name: &str) -> Option<&'static Row> {
+    pub(super) fn row(&self, name: &str) -> Option<&'static FigureRow> {
         self.figures.iter().find(|row| fits(row.0, name))
     }
     /// Values as figures of a workload.
-    pub(super) fn figures(&self, workload: &str, values: &Values) -> Result<BTreeMap<String, Figure>> {
+    pub(super) fn figures(&self, workload: &str, values: &FigureValues) -> Result<BTreeMap<String, Figure>> {
         let one = |(name, value): (&String, &f64)| {
             let row = self.row(name).ok_or_else(|| {
                 Error::internal(format!("{} has no row for its figure '{name}'", self.name))
@@ -118,7 +118,7 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
     inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
 }
 
-/// The names of all figures: those of `firsts` that are there, then the others as people count (2 before 16).
+/// The names of all figures: those of `firsts` that exist, then the others as people count (2 before 16).
 pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
     let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
     rest.sort_by(|a, b| natural(a, b));

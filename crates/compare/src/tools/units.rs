@@ -1,8 +1,8 @@
-//! Units as commands print them, and as records keep them: times in ns, rates in 1/s, others unchanged.
+//! Units as commands print them and as records keep them: times in ns, rates in 1/s, others unchanged.
 
 use schedlab_record::Better;
 
-/// The unit that records keep, and the factor from the given unit to it.
+/// The unit in records, and the factor from the given unit to it.
 pub fn canonical(unit: &str) -> (&str, f64) {
     match unit {
         "s" | "sec" | "secs" | "second" | "seconds" => ("ns", 1e9),

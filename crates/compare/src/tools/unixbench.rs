@@ -1,22 +1,27 @@
 //! UnixBench 4 and 5: the table of index values, for each number of parallel copies.
 //!
 //! A table is a result, and its number of copies is the load. The lines above it ("41254573.1 lps (10.0 s, 7 samples)")
-//! have the same results again and are read only where a run has no table of its own.
+//! repeat the results; they are read only if a run has no table.
 
 use super::text::{lines, missing, number, whole};
-use super::tool::{BLANK, Reading, Row, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 
-/// The row. Only its saved outputs are read: it is built from its source, in its own folder.
+/// Only its saved outputs are read: it is built from source, in its own folder.
 pub const TOOL: Tool = Tool {
     name: "unixbench",
     about: "the index tables of UnixBench; each number of parallel copies is a load",
     figures: &[
-        Row("score", "", Higher, "the index of all tests"),
-        Row("score.partial", "", Higher, "the index of some tests"),
-        Row("<test>.index", "", Higher, "a test's result by UnixBench's own baseline, times ten"),
-        Row("<test>.result", "", Higher, "a test's result in UnixBench's unit: loops, KB or MWIPS per time"),
+        FigureRow("score", "", Higher, "the index of all tests"),
+        FigureRow("score.partial", "", Higher, "the index of some tests"),
+        FigureRow("<test>.index", "", Higher, "a test's result by UnixBench's own baseline, times ten"),
+        FigureRow(
+            "<test>.result",
+            "",
+            Higher,
+            "a test's result in UnixBench's unit: loops, KB or MWIPS per time",
+        ),
     ],
     headline: &["score", "score.partial"],
     knows: |text| lines(text).any(is_table),
@@ -56,7 +61,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             all.push(Reading { load: load.clone(), ..Reading::default() });
         } else if let Some(reading) = all.last_mut().filter(|_| within) {
             if let Some((_, score)) = line.split_once("Index Score") {
-                // Where tests were left out it is another index.
+                // Without some tests it is another index.
                 let partial = score.trim_start().strip_prefix("(Partial Only)");
                 let name = if partial.is_some() { "score.partial" } else { "score" };
                 let score = partial.unwrap_or(score).trim_start_matches(':');

@@ -16,10 +16,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The log of a guest's kernel, beside the record.
-pub const KERNEL_LOG: &str = schedlab_record::holdings::KERNEL_LOG_FILE;
+pub const KERNEL_LOG: &str = schedlab_record::store_listing::KERNEL_LOG_FILE;
 
 /// Instructions by function, beside the record.
-pub const INSTRUCTIONS: &str = schedlab_record::holdings::INSTRUCTIONS_FILE;
+pub const INSTRUCTIONS: &str = schedlab_record::store_listing::INSTRUCTIONS_FILE;
 
 /// The run of a cell as its guest is asked for it.
 fn request(cell: &Cell, seed: u64) -> Request {

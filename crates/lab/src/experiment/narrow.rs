@@ -6,7 +6,7 @@
 
 use super::{Experiment, Load};
 use schedlab_base::{Backend, Error, Result};
-use schedlab_compare::metrics::Known;
+use schedlab_compare::metrics::KnownMetrics;
 use schedlab_compare::runs::{means, means_load, means_load_anywhere};
 
 /// The most names that a message lists.
@@ -48,7 +48,7 @@ impl Experiment {
         let metrics = if part.metrics.is_empty() {
             Vec::new()
         } else {
-            Known::of(all.iter().map(|(l, _)| &l.spec))?.spelled_out(&part.metrics)
+            KnownMetrics::of(all.iter().map(|(l, _)| &l.spec))?.spelled_out(&part.metrics)
         };
         let left = shown(chosen(&all, part)?, &all, &metrics)?;
         match backend {
@@ -176,18 +176,19 @@ fn shown(loads: Vec<&Load>, all: &[(Load, String)], metrics: &[String]) -> Resul
     if metrics.is_empty() {
         return Ok(loads.into_iter().cloned().collect());
     }
-    let whole = Known::of(all.iter().map(|(l, _)| &l.spec))?;
+    let whole = KnownMetrics::of(all.iter().map(|(l, _)| &l.spec))?;
     metrics.iter().try_for_each(|m| whole.check(m))?;
     let mut left = Vec::new();
     for load in loads {
-        let known = Known::of([&load.spec])?;
+        let known = KnownMetrics::of([&load.spec])?;
         let own: Vec<String> = metrics.iter().filter(|m| known.check(m).is_ok()).cloned().collect();
         if !own.is_empty() {
             left.push(Load { metrics: own, ..load.clone() });
         }
     }
     if left.is_empty() {
-        let given = |l: &Load| Known::of([&l.spec]).is_ok_and(|k| metrics.iter().any(|m| k.check(m).is_ok()));
+        let given =
+            |l: &Load| KnownMetrics::of([&l.spec]).is_ok_and(|k| metrics.iter().any(|m| k.check(m).is_ok()));
         let others = all.iter().map(|(l, _)| l).filter(|l| given(l)).map(|l| l.name.as_str());
         let text = format!("no load that is left gives {}", metrics.join(", "));
         return Err(Error::input(text).help(format!("other loads do: {}", listed(others))));

@@ -8,9 +8,9 @@ use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{Experiment, Load, SlurmOptions};
 use schedlab_base::{Error, Ns, Result, printable};
-use schedlab_compare::comparison::looked::without_looks;
+use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
-use schedlab_compare::metrics::Known;
+use schedlab_compare::metrics::KnownMetrics;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table};
@@ -397,7 +397,7 @@ fn metric_names(
     loads: &[Load],
     host_loads: &[Load],
 ) -> Result<Vec<String>> {
-    let known = Known::of(loads.iter().chain(host_loads).map(|l| &l.spec))?;
+    let known = KnownMetrics::of(loads.iter().chain(host_loads).map(|l| &l.spec))?;
     let mut all = Vec::new();
     for (name, value) in strings(top, "metrics")? {
         known.check(name).map_err(|e| top.error_on(value, e))?;

@@ -7,7 +7,7 @@
 mod hwloc;
 mod lscpu;
 
-use schedlab_base::temp::Folder;
+use schedlab_base::temp::TempFolder;
 use schedlab_base::{Error, Result, Spot, counted, input};
 use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::{CostNote, Cpu, Machine, Topology, sysfs};
@@ -114,7 +114,7 @@ fn of_sysfs(path: &Path) -> Result<Machine> {
             .help("it has no file cpu/online: cp -r /sys/devices/system FOLDER, where the machine is"));
     };
     // The reader wants the whole path below a root.
-    let root = Folder::create(&std::env::temp_dir(), ".schedlab-sysfs.", 0o700)?;
+    let root = TempFolder::create(&std::env::temp_dir(), ".schedlab-sysfs.", 0o700)?;
     let devices = root.path.join("devices");
     let whole = system.canonicalize().map_err(|e| Error::io(system, "read", &e))?;
     std::fs::create_dir(&devices).map_err(|e| Error::io(&devices, "create the folder", &e))?;

@@ -5,9 +5,9 @@ use crate::experiment::Experiment;
 use crate::plan::{Options, plan};
 use crate::studies;
 use schedlab_base::{Backend, Error, Result};
-use schedlab_compare::runs::{self, Filter, ListedCell, Of};
-use schedlab_record::holdings::is_cell;
+use schedlab_compare::runs::{self, CellSubject, Filter, ListedCell};
 use schedlab_record::store::RECORD_FILE;
+use schedlab_record::store_listing::is_cell;
 use schedlab_record::{Record, RunDir, store};
 use std::path::{Path, PathBuf};
 
@@ -156,11 +156,11 @@ impl RunChoice<'_> {
 }
 
 /// Takes one word of a cell's identity.
-type Word = fn(&Of) -> &str;
+type Word = fn(&CellSubject) -> &str;
 
 /// The error for several cells: it lists the options that distinguish them.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
-    let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
+    let all: Vec<&CellSubject> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
         ("workload", |o| &o.workload),
         ("backend", |o| o.backend.name()),

@@ -85,7 +85,7 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
         return Ok(None);
     };
     if lacks_wakeups {
-        found.keep_what_switches_tell();
+        found.keep_what_switches_show();
     }
     if schedule.work() == Ns::ZERO {
         return Err(Error::input(

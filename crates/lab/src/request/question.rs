@@ -7,7 +7,7 @@ use crate::noise_floor;
 use crate::plan::{Options, Plan, plan};
 use schedlab_base::{Backend, Result};
 use schedlab_compare::Question;
-use schedlab_compare::metrics::Known;
+use schedlab_compare::metrics::KnownMetrics;
 use schedlab_record::RunDir;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ pub fn question(experiment: &Experiment, plan: &Plan, listener: &dyn Listener) -
     let mut question = experiment.question();
     question.keep_baseline(was_run);
     question.published.retain(|p| was_run(&p.variant));
-    let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;
+    let known = KnownMetrics::of(plan.cells.iter().map(|c| &c.spec))?;
     question.metrics.retain(|m| known.check(m).is_ok());
     question.of_load.values_mut().for_each(|own| own.retain(|m| known.check(m).is_ok()));
     question.of_load.retain(|_, own| !own.is_empty());

@@ -9,7 +9,7 @@
 use crate::experiment::{Experiment, keys, parse as experiment, strings};
 use schedlab_base::{Error, Result, input};
 use schedlab_compare::agreement::changes::SwitchedCase;
-use schedlab_compare::agreement::rows::{Row, of_changes};
+use schedlab_compare::agreement::rows::{MetricRow, of_changes};
 use schedlab_machine::reader::{Source, Table};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub struct ChangeCase {
     /// The variant after it.
     pub to: String,
     /// The rows that must move; at least one, each once.
-    pub moves: Vec<&'static Row>,
+    pub moves: Vec<&'static MetricRow>,
 }
 
 impl ChangeCase {
@@ -83,14 +83,14 @@ fn variant(table: &Table<'_>, key: &str, names: &[&str]) -> Result<String> {
     Err(table.place(key, Error::unknown("variant", name, names.iter().copied())))
 }
 
-fn moves(table: &Table<'_>) -> Result<Vec<&'static Row>> {
+fn moves(table: &Table<'_>) -> Result<Vec<&'static MetricRow>> {
     let named = strings(table, "moves")?;
     if named.is_empty() {
         return Err(table
             .error_at("moves", "[change] names no row that must move")
             .help("moves = [\"migrations\", ...]; docs/formats.md has the rows"));
     }
-    let mut rows: Vec<&'static Row> = Vec::new();
+    let mut rows: Vec<&'static MetricRow> = Vec::new();
     for (name, value) in named {
         let unknown = || table.error_on(value, Error::unknown("row", name, of_changes().map(|r| r.name)));
         let row = of_changes().find(|r| r.name == name).ok_or_else(unknown)?;

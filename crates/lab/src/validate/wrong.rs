@@ -13,7 +13,7 @@ use crate::plan::{Plan, order};
 use schedlab_base::Result;
 use schedlab_compare::agreement::rows::LIST;
 use schedlab_compare::agreement::rule;
-use schedlab_compare::agreement::wrong::Tried;
+use schedlab_compare::agreement::wrong::WrongRuns;
 use schedlab_kernel::Variant;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::shape::{Numbering, Shape};
@@ -127,14 +127,14 @@ pub fn tried(
     simulated: &Plan,
     real: &[Record],
     work: &mut impl FnMut(&Plan) -> Result<Finished>,
-) -> Result<Vec<Tried>> {
+) -> Result<Vec<WrongRuns>> {
     let ([right], None) = (simulated.cells.as_slice(), &case.control) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for (row, cell) in cells(right)? {
         let runs = order(1, real.len() as u64, case.seed)?;
         let made = work(&Plan { cells: vec![cell], runs, warnings: Vec::new() })?.records;
         let verdict = |row| rule::judge(row, &case.tolerance, &made, real).verdict;
-        all.push(Tried {
+        all.push(WrongRuns {
             name: row.name,
             about: row.about,
             runs: made.len(),

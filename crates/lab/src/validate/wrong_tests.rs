@@ -3,7 +3,7 @@
 use super::*;
 use crate::validate::judge;
 use crate::validate::testing::case;
-use schedlab_compare::agreement::{CaseResult, Discriminating, Share, Validation, Verdict};
+use schedlab_compare::agreement::{Agreement, AgreementShare, CaseResult, Discriminating, Validation};
 use schedlab_compare::testing::record;
 use schedlab_kernel::Feature;
 use schedlab_workload::{Params, Spec};
@@ -52,7 +52,7 @@ fn judged(rows: [(bool, bool, bool); 6]) -> CaseResult {
         let made = side(agrees);
         let verdict = |row| rule::judge(row, &case.tolerance, &made, &real).verdict;
         let row = &WRONG[at];
-        Tried { name: row.name, about: row.about, runs: 1, verdicts: LIST.iter().map(verdict).collect() }
+        WrongRuns { name: row.name, about: row.about, runs: 1, verdicts: LIST.iter().map(verdict).collect() }
     };
     let tried = [tried(0, rows.map(|r| r.1)), tried(1, rows.map(|r| r.2))];
     judge(&case, &side(rows.map(|r| r.0)), &real, Vec::new()).beside(&tried)
@@ -68,13 +68,13 @@ fn a_metric_that_wrong_schedulers_pass_too_is_left_out_only_if_it_agrees() {
         (false, true, true),   // a disagreement stays one
         (false, false, false), // likewise
     ]);
-    let share = |agree, measured| Share { agree, measured };
+    let share = |agree, measured| AgreementShare { agree, measured };
     assert_eq!(found.share, share(4, 6));
-    assert_eq!(found.told, Some(Discriminating { by_some: share(3, 5), by_every: share(1, 3) }));
+    assert_eq!(found.discriminating, Some(Discriminating { by_some: share(3, 5), by_every: share(1, 3) }));
     assert_eq!(found.metrics[0].passed_by, ["slices", "wakeups"]);
     assert_eq!(found.metrics.iter().find(|m| m.metric == "switches.voluntary").unwrap().passed_by, [""; 0]);
     assert_eq!(found.wrong.iter().map(|w| w.share).collect::<Vec<_>>(), [share(3, 6), share(3, 6)]);
-    let silent = found.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured);
+    let silent = found.metrics.iter().filter(|m| m.verdict == Agreement::NotMeasured);
     assert!(silent.clone().count() > 0 && silent.into_iter().all(|m| m.passed_by.is_empty()));
 }
 
@@ -82,21 +82,24 @@ fn a_metric_that_wrong_schedulers_pass_too_is_left_out_only_if_it_agrees() {
 fn the_whole_and_its_classes_and_traits_have_both_shares() {
     let one = judged([(true, true, true); 6]);
     let two = judged([(true, false, false); 6]);
-    let plain = CaseResult { wrong: Vec::new(), told: None, ..two.clone() };
+    let plain = CaseResult { wrong: Vec::new(), discriminating: None, ..two.clone() };
     let all = Validation::of(vec![one, two], Vec::new());
     assert_eq!(
-        all.told,
+        all.discriminating,
         Some(Discriminating {
-            by_some: Share { agree: 6, measured: 6 },
-            by_every: Share { agree: 6, measured: 6 }
+            by_some: AgreementShare { agree: 6, measured: 6 },
+            by_every: AgreementShare { agree: 6, measured: 6 }
         })
     );
-    assert_eq!(all.share, Share { agree: 12, measured: 12 });
-    assert_eq!(all.decisions_told.map(|t| t.by_some), Some(Share { agree: 4, measured: 4 }));
+    assert_eq!(all.share, AgreementShare { agree: 12, measured: 12 });
+    assert_eq!(
+        all.decisions_discriminating.map(|t| t.by_some),
+        Some(AgreementShare { agree: 4, measured: 4 })
+    );
     let kernel = all.traits.iter().find(|t| t.name == "kernel").unwrap();
     assert_eq!((kernel.value.as_str(), kernel.cases, kernel.share.measured), ("v6.5", 2, 12));
-    assert_eq!(kernel.told.map(|t| t.by_some.measured), Some(6));
-    assert_eq!(Validation::of(vec![plain], Vec::new()).told, None, "no wrong scheduler was tried");
+    assert_eq!(kernel.discriminating.map(|t| t.by_some.measured), Some(6));
+    assert_eq!(Validation::of(vec![plain], Vec::new()).discriminating, None, "no wrong scheduler was tried");
 }
 
 #[test]
@@ -111,5 +114,5 @@ fn a_result_of_earlier_versions_is_read_without_the_new_keys() {
     strip(&mut json["cases"][0], &["wrong", "told", "counts"]);
     json["cases"][0]["metrics"].as_array_mut().unwrap().iter_mut().for_each(|m| strip(m, &["passed_by"]));
     let read: Validation = serde_json::from_value(json).unwrap();
-    assert_eq!((read.share, read.told, read.traits.len()), (all.share, None, 0));
+    assert_eq!((read.share, read.discriminating, read.traits.len()), (all.share, None, 0));
 }

@@ -1,5 +1,5 @@
-//! Waits for a CPU in the analyser, by group of tasks. A wait is counted once, among those after a wakeup of its group
-//! or among the others; the waits of all tasks are the sums of these.
+//! Waits for a CPU, by group of tasks. Each wait is counted once: in its group's waits after a wakeup, or in the
+//! group's other waits. The waits of all tasks are the sums.
 
 use crate::accounts::{Delays, MAX_GROUPS};
 use crate::metric::value::Better;
@@ -7,23 +7,23 @@ use crate::series::Series;
 use crate::tally::Tally;
 
 /// The waits of one group's tasks.
-struct Waits {
+struct GroupWaits {
     woken: Tally,
     others: Tally,
 }
 
-impl Waits {
-    fn none() -> Box<Waits> {
+impl GroupWaits {
+    fn none() -> Box<GroupWaits> {
         let new = || Tally::new(Series::new("ns", Better::Lower));
-        Box::new(Waits { woken: new(), others: new() })
+        Box::new(GroupWaits { woken: new(), others: new() })
     }
 }
 
-/// The waits of every group. The first place is that of tasks whose groups are not distinguished.
-pub(super) struct ByGroup([Option<Box<Waits>>; MAX_GROUPS + 1]);
+/// The waits of every group. Index 0 holds tasks whose groups are not distinguished.
+pub(super) struct WaitsByGroup([Option<Box<GroupWaits>>; MAX_GROUPS + 1]);
 
-/// What is left of them at the end.
-pub(super) struct Found {
+/// The waits as series, when the run is over.
+pub(super) struct WaitSeries {
     /// Waits after a wakeup, of all tasks.
     pub woken: Series,
     /// All waits, of all tasks.
@@ -32,31 +32,30 @@ pub(super) struct Found {
     pub groups: Vec<Delays>,
 }
 
-impl ByGroup {
-    /// No wait yet.
-    pub fn new() -> ByGroup {
-        ByGroup([const { None }; MAX_GROUPS + 1])
+impl WaitsByGroup {
+    pub fn new() -> WaitsByGroup {
+        WaitsByGroup([const { None }; MAX_GROUPS + 1])
     }
-    /// A task of the group has waited so long.
+    /// Counts a wait of `length_ns` by a task of the group.
     #[inline]
     pub fn record(&mut self, group: u8, length_ns: u64, woken: bool) {
         // `NO_GROUP` comes first.
         let Some(place) = self.0.get_mut(usize::from(group.wrapping_add(1))) else { return };
-        let waits = place.get_or_insert_with(Waits::none);
+        let waits = place.get_or_insert_with(GroupWaits::none);
         let tally = if woken { &mut waits.woken } else { &mut waits.others };
         tally.record(length_ns);
     }
-    /// The waits in all, and by group where `apart`. `names` by the groups' numbers.
-    pub fn found(self, names: &[String], apart: bool) -> Found {
+    /// The waits of all tasks, and of each group if `by_group`. `names` is indexed by group.
+    pub fn into_series(self, names: &[String], by_group: bool) -> WaitSeries {
         let new = || Series::new("ns", Better::Lower);
-        let mut found = Found { woken: new(), all: new(), groups: Vec::new() };
+        let mut found = WaitSeries { woken: new(), all: new(), groups: Vec::new() };
         for (at, waits) in self.0.into_iter().enumerate() {
             let Some(waits) = waits else { continue };
             let (woken, mut all) = (waits.woken.into_series(), waits.others.into_series());
             all.merge(&woken);
             found.woken.merge(&woken);
             found.all.merge(&all);
-            if let Some(name) = at.checked_sub(1).and_then(|group| names.get(group)).filter(|_| apart) {
+            if let Some(name) = at.checked_sub(1).and_then(|group| names.get(group)).filter(|_| by_group) {
                 found.groups.push(Delays { group: name.clone(), wakeup_delay: woken, run_delay: all });
             }
         }
@@ -77,7 +76,7 @@ mod tests {
         ) {
             let text = |series: &Series| serde_json::to_string(series).unwrap();
             let new = || Tally::new(Series::new("ns", Better::Lower));
-            let mut by_group = ByGroup::new();
+            let mut by_group = WaitsByGroup::new();
             let (mut whole, mut first) = ((new(), new()), (new(), new()));
             for (group, value, shift, woken) in waits {
                 let (value, number) = (value >> shift, if group == 3 { NO_GROUP } else { group });
@@ -87,7 +86,7 @@ mod tests {
                     woken.then(|| sum.0.record(value));
                 }
             }
-            let found = by_group.found(&["a", "b", "c"].map(str::to_owned), true);
+            let found = by_group.into_series(&["a", "b", "c"].map(str::to_owned), true);
             prop_assert_eq!(text(&found.all), text(&whole.1.into_series()));
             prop_assert_eq!(text(&found.woken), text(&whole.0.into_series()));
             let a = found.groups.iter().find(|g| g.group == "a");

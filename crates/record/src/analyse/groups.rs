@@ -9,22 +9,20 @@ use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
 use std::collections::BTreeMap;
 
-/// The number of no group.
+/// The group of tasks that belong to none.
 pub(super) const NO_GROUP: u8 = u8::MAX;
 
-/// Groups and their counters.
 pub(super) struct Groups {
     names: Vec<String>,
     known: BTreeMap<String, u8>,
     /// Stays on each CPU: their number and their time, ns; a row of CPUs for each group.
     stays: Vec<(u64, u64)>,
     nr_cpus: usize,
-    /// Stays of other tasks that ended because a task of the group woke up or arrived.
+    /// Stays that ended because a task of the group preempted another task.
     preempted: Vec<u64>,
 }
 
 impl Groups {
-    /// No groups yet, on `nr_cpus` CPUs.
     pub fn on(nr_cpus: usize) -> Groups {
         let (names, known) = (Vec::new(), BTreeMap::new());
         Groups { names, known, stays: Vec::new(), nr_cpus, preempted: Vec::new() }
@@ -44,7 +42,7 @@ impl Groups {
         }
         number
     }
-    /// There are `nr_cpus` CPUs, more than were known.
+    /// Makes room for `nr_cpus` CPUs.
     pub fn widen(&mut self, nr_cpus: usize) {
         let mut wide = vec![(0, 0); self.names.len() * nr_cpus];
         for (row, from) in wide.chunks_exact_mut(nr_cpus).zip(self.stays.chunks_exact(self.nr_cpus.max(1))) {
@@ -52,7 +50,7 @@ impl Groups {
         }
         (self.stays, self.nr_cpus) = (wide, nr_cpus);
     }
-    /// A stay on `cpu` has ended.
+    /// Counts a stay on `cpu` that has ended.
     #[inline]
     pub fn stayed(&mut self, group: u8, cpu: CpuId, ns: u64) {
         if cpu.index() >= self.nr_cpus {
@@ -63,14 +61,14 @@ impl Groups {
             *time += ns;
         }
     }
-    /// A task of the group has taken a CPU from another.
+    /// Counts a preemption by a task of the group.
     #[inline]
     pub fn preempted(&mut self, group: u8) {
         if let Some(count) = self.preempted.get_mut(usize::from(group)) {
             *count += 1;
         }
     }
-    /// The groups' names, by number.
+    /// The groups' names; the index is the group's number.
     pub fn names(&self) -> &[String] {
         &self.names
     }

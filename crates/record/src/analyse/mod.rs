@@ -1,20 +1,18 @@
 //! The one analyser of events: it defines slice, wakeup delay and migration for every backend and importer.
 //!
-//! It takes tracepoint-shaped events in causal order and keeps dense state per task and per CPU. An event
-//! allocates nothing, except that a group's histogram begins with its first value, and grows once when a larger value
-//! than ever before comes. Times
-//! are nanoseconds.
+//! It takes tracepoint-shaped events in causal order and keeps dense state per task and per CPU. An event allocates
+//! nothing, with two exceptions: a group's histogram is made for its first value, and grows when a value is larger than
+//! all before. Times are nanoseconds.
 //!
 //! These definitions hold for tasks of the workload. The machine's background tasks only add to
 //! `background.cpu_time`, and are named in waits that they prolong.
-//! - a **stay** is the time from the switch to a task until the switch away from it; its length is the
-//!   `slice`. A task that is picked again is not switched to (the kernel counts alike: only if prev is not
-//!   next, 2.6 to today);
+//! - a **stay** is the time from the switch to a task until the switch away from it; its length is the `slice`. Picking
+//!   the running task again is not a switch (as in the kernel, 2.6 to today: only if prev is not next);
 //! - `wakeup_delay` runs from the begin of a sleeping task's wakeup (sched_waking) to the switch to it;
 //! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
 //! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);
 //! - a migration is a stay on another CPU than the stay before;
-//! - the place of a woken task is told relative to the CPU of its last stay and to its waker's (`woken`).
+//! - the place of a woken task is relative to the CPU of its last stay and to its waker's CPU (`woken`).
 //!
 //! A stay or wait counts if it ends at or after the start of the measurement; CPU time and idle time are cut
 //! at both ends.
@@ -33,28 +31,25 @@ mod worst;
 pub use crate::accounts::MAX_GROUPS;
 use crate::series::Series;
 use crate::tally::Tally;
-use delays::ByGroup;
+use delays::WaitsByGroup;
 use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
-use state::{Cpu, Passes, Pending, Phase, Seen, Task};
+use state::{Cpu, Passes, Pending, Phase, RunCounts, Task};
 use woken::Woken;
 use worst::{LongWait, Worst};
 
-/// Number of longest waits that are kept: the whole tail beyond p99 of a hundred thousand wakeups.
+/// How many waits are kept, the longest ones: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
 
-/// A task as the analyser knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {
-    /// Its name.
     pub name: String,
     /// Whether it belongs to the machine and not to the workload.
     pub background: bool,
 }
 
-/// Turns events into metrics, as they come.
 pub struct Analyser {
     names: Vec<TaskName>,
     tasks: Vec<Task>,
@@ -62,8 +57,8 @@ pub struct Analyser {
     /// Series of the workload's programs, by the index samples carry.
     recorded: Vec<(String, Tally)>,
     groups: Groups,
-    delays: ByGroup,
-    seen: Seen,
+    delays: WaitsByGroup,
+    seen: RunCounts,
     /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
     worst: Worst,
@@ -86,35 +81,35 @@ impl Analyser {
         Analyser {
             tasks: tasks.iter().map(|t| Task::new(t.background, groups.of(t))).collect(),
             groups,
-            delays: ByGroup::new(),
+            delays: WaitsByGroup::new(),
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
-            seen: Seen::new(),
+            seen: RunCounts::new(),
             woken: None,
             worst: Worst::new(KEPT_WAITS),
             measure_from,
         }
     }
-    /// The same, keeping the longest `waits` waits instead of [`KEPT_WAITS`].
+    /// Keeps the longest `waits` waits instead of [`KEPT_WAITS`].
     #[must_use]
     pub fn keeping(mut self, waits: usize) -> Analyser {
         self.worst = Worst::new(waits);
         self
     }
 
-    /// The same, with the places of woken tasks on this machine. Its CPUs have the numbers that events use.
+    /// Also counts the places of woken tasks on this machine, whose CPUs have the numbers that events use.
     #[must_use]
     pub fn on(mut self, topology: &Topology) -> Analyser {
         self.woken = Some(Woken::on(topology.clone()));
         self
     }
 
-    /// From now on, nothing counts that ends before this time.
+    /// Counts nothing from now on that ends before this time.
     pub fn measure_from(&mut self, at: Ns) {
         self.measure_from = at;
     }
-    /// From now on the task has this name, and belongs or does not belong to the machine.
+    /// Gives the task another name, which also says whether it belongs to the machine.
     pub fn rename(&mut self, id: TaskId, to: TaskName) {
         let (background, group) = (to.background, self.groups.of(&to));
         let task = self.task(id);
@@ -135,7 +130,6 @@ impl Analyser {
     pub fn names(&self) -> &[TaskName] {
         &self.names
     }
-    /// CPUs that it knows of.
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()
     }
@@ -157,7 +151,7 @@ impl Analyser {
         }
         &mut self.cpus[id.index()]
     }
-    /// The task waits on the runqueue of this CPU from now on; `None`: on none.
+    /// Records on which CPU's runqueue the task waits from now on; `None`: on none.
     #[inline]
     fn queue_on(&mut self, id: TaskId, cpu: Option<CpuId>) {
         let before = std::mem::replace(&mut self.task(id).queued_on, cpu);
@@ -380,12 +374,12 @@ impl Analyser {
         self.queue_on(id, Some(cpu_id));
     }
 
-    /// Events of the CPU were lost: neither its task nor those on its runqueue are known any more, so the stay and the
-    /// waits that go on there are not counted.
+    /// Events of the CPU were lost: its task and those on its runqueue are unknown now. Their open stay and waits are
+    /// not counted.
     fn lost(&mut self, at: Ns, id: CpuId, count: u32) {
         let cpu = *self.cpu(id);
         *self.cpu(id) = Cpu { current: None, since: at, idle_exit_ns: 0, known: false, ..cpu };
-        // A CPU whose recording begins later than others' has no gap: nothing was counted there.
+        // A CPU may begin to record later than others. It has no gap then: nothing was counted there.
         if cpu.known || count > 0 {
             self.seen.gaps += 1;
             self.seen.unknown_ns += self.measured_ns(cpu.since, at);

@@ -1,6 +1,6 @@
 //! The analyser's findings at the end: counters and ids become names.
 
-use super::state::{Seen, Task};
+use super::state::{RunCounts, Task};
 use super::worst::LongWait;
 use super::{Analyser, TaskName};
 use crate::Findings;
@@ -12,8 +12,8 @@ use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, Swi
 use std::collections::BTreeMap;
 
 impl Analyser {
-    /// The findings until `end`. Stays and waits that go on are not counted; CPU and idle time are. The
-    /// caller adds the measured time, the intervals and the environment.
+    /// The findings until `end`. Open stays and waits are not counted; CPU and idle time are. The caller adds the
+    /// measured time, the intervals and the environment.
     pub fn finish(mut self, end: Ns) -> Findings {
         for i in 0..self.cpus.len() {
             let cpu = self.cpus[i];
@@ -21,9 +21,9 @@ impl Analyser {
         }
         let Analyser { names, recorded, tasks, groups, delays, seen, woken, worst, .. } = self;
         let of_workload = || names.iter().filter(|n| !n.background).map(|n| group_of(&n.name));
-        // A single group's waits are those of the run.
+        // The waits of a single group are the run's.
         let apart = of_workload().any(|group| Some(group) != of_workload().next());
-        let delays = delays.found(groups.names(), apart);
+        let delays = delays.into_series(groups.names(), apart);
         let mut counters = counters(&seen);
         counters.insert("run_delay.total".to_owned(), u64::try_from(delays.all.sum()).unwrap_or(u64::MAX));
         counters.extend(groups.preemptions());
@@ -47,7 +47,7 @@ impl Analyser {
         ]);
         for (why, stays) in SwitchReason::ALL.iter().zip(seen.slice_by_end) {
             let stays = stays.into_series();
-            if tells(*why, stays.count()) {
+            if reports_reason(*why, stays.count()) {
                 series.insert(format!("slice.{}", why.name()), stays);
             }
         }
@@ -67,14 +67,14 @@ impl Analyser {
     }
 }
 
-/// Whether the time that belongs to no known task is at most a hundredth of the tasks' time. Idle time does
-/// not matter for this.
-fn knows_who_ran(seen: &Seen) -> bool {
+/// Whether CPU time is known: the time of unknown tasks is at most a hundredth of the tasks' time. Idle time does not
+/// matter here.
+fn knows_who_ran(seen: &RunCounts) -> bool {
     seen.unknown_ns <= (seen.cpu_ns + seen.background_ns) / 100
 }
 
 /// Counters by metric name. A counter that the source never reports is left out: "not measured" is not 0.
-fn counters(seen: &Seen) -> BTreeMap<String, u64> {
+fn counters(seen: &RunCounts) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let mut put = |name: String, n: u64| {
         all.insert(name, n);
@@ -88,7 +88,7 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
         put("background.cpu_time".into(), seen.background_ns);
         put("idle_time".into(), seen.idle_ns);
     }
-    for why in SwitchReason::ALL.iter().filter(|w| tells(**w, seen.slice_end[**w as usize])) {
+    for why in SwitchReason::ALL.iter().filter(|w| reports_reason(**w, seen.slice_end[**w as usize])) {
         put(format!("slice.end.{}", why.name()), seen.slice_end[*why as usize]);
     }
     if seen.any_placed || seen.wakeups == 0 {
@@ -98,8 +98,8 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
         }
     }
     if seen.any_move || seen.migrations == 0 {
-        let told = |w: &&MoveReason| **w != MoveReason::Moved || seen.moves[**w as usize] > 0;
-        for why in MoveReason::ALL.iter().filter(told) {
+        let is_reported = |w: &&MoveReason| **w != MoveReason::Moved || seen.moves[**w as usize] > 0;
+        for why in MoveReason::ALL.iter().filter(is_reported) {
             put(format!("migrations.{}", why.name()), seen.moves[*why as usize]);
         }
     }
@@ -118,9 +118,9 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     all
 }
 
-/// Whether this source reports a reason for which `n` stays ended. A source that reports reasons has no stay
-/// that ended for an unknown one.
-fn tells(why: SwitchReason, n: u64) -> bool {
+/// Whether the source reports reasons for the ends of stays. If it does, no stay has an unknown reason. `n` stays ended
+/// for `why`.
+fn reports_reason(why: SwitchReason, n: u64) -> bool {
     why != SwitchReason::FromIdle && (why != SwitchReason::Preempted || n > 0)
 }
 

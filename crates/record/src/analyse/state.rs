@@ -7,10 +7,9 @@ use crate::wait::FRESH_NS;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
-/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// Nothing has been seen of it, or its events were lost.
+    /// No event has named it yet, or its events were lost.
     Unknown,
     Asleep,
     /// Its wakeup has begun; it is not queued yet.
@@ -20,26 +19,24 @@ pub(super) enum Phase {
     Gone,
 }
 
-/// A task between events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub background: bool,
-    /// Its group's number.
     pub group: u8,
     pub phase: Phase,
-    /// Whether the wait that goes on began with a wakeup.
+    /// Whether its open wait began with a wakeup.
     pub by_wakeup: bool,
-    /// A wakeup began while it ran.
+    /// Whether a wakeup began while it ran.
     pub woken_early: bool,
-    /// Begin of the wait that goes on.
+    /// Begin of its open wait.
     pub since: Ns,
     /// Begin of its stay.
     pub stay_from: Ns,
     /// The CPU of its last stay.
     pub last_cpu: Option<CpuId>,
-    /// Time at which a wakeup or fork last queued it.
+    /// When a wakeup or fork last queued it.
     pub woken_at: Option<Ns>,
-    /// The CPU on whose runqueue it waits, as far as events tell.
+    /// The CPU on whose runqueue it waits, if events say so.
     pub queued_on: Option<CpuId>,
     pub pending: Pending,
     // Its account.
@@ -71,7 +68,7 @@ impl Task {
     }
 }
 
-/// A wakeup until the task runs.
+/// A wakeup that has not yet led to a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub waker: Option<TaskId>,
@@ -117,15 +114,14 @@ impl Pending {
     }
 }
 
-/// A CPU between events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
     /// The running task; `None`: idle.
     pub current: Option<TaskId>,
     pub since: Ns,
-    /// Time the idle exit that goes on takes; 0 when there is none.
+    /// How long the current idle exit takes; 0 outside an idle exit.
     pub idle_exit_ns: u32,
-    /// Whether a switch was seen on it yet.
+    /// Whether a switch was seen on it.
     pub known: bool,
     /// Number of tasks that wait on its runqueue.
     pub queued: u32,
@@ -148,8 +144,8 @@ pub(super) struct Passes {
     pub took_ns: u64,
 }
 
-/// Everything counted; reasons index the arrays.
-pub(super) struct Seen {
+/// Everything counted. Arrays are indexed by reason.
+pub(super) struct RunCounts {
     pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
     pub slice_by_end: [Tally; SwitchReason::ALL.len()],
@@ -165,9 +161,9 @@ pub(super) struct Seen {
     pub cpu_ns: u64,
     pub background_ns: u64,
     pub idle_ns: u64,
-    /// Switches whose prev was not the task known to run.
+    /// Switches whose prev was not the task that ran there by the events.
     pub gaps: u64,
-    /// The CPUs' time before those, since the switch before: the running task is not known.
+    /// CPU time that ended in such a switch: its task is unknown.
     pub unknown_ns: u64,
     /// Whether the source reports placements with reasons, moves with reasons, and balance passes.
     pub any_placed: bool,
@@ -175,9 +171,9 @@ pub(super) struct Seen {
     pub any_balance: bool,
 }
 
-impl Seen {
-    pub fn new() -> Seen {
-        Seen {
+impl RunCounts {
+    pub fn new() -> RunCounts {
+        RunCounts {
             slice: Tally::new(Series::new("ns", Better::Neither)),
             slice_end: [0; SwitchReason::ALL.len()],
             slice_by_end: std::array::from_fn(|_| Tally::new(Series::new("ns", Better::Neither))),
@@ -200,7 +196,7 @@ impl Seen {
             any_balance: false,
         }
     }
-    /// Counts a pass that is over; one before the measured time only tells that the source reports passes.
+    /// Counts a finished pass. A pass before the measured time only shows that the source reports passes.
     pub fn balance(&mut self, trigger: BalanceTrigger, why: BalanceReason, counts: bool, pass: Passes) {
         self.any_balance = true;
         if counts {

@@ -1,18 +1,16 @@
-//! The places of woken tasks, from any source of events: relative to the CPU on which a task last ran and to
-//! its waker's. The reason of the choice is not used, since only a simulator knows it.
+//! The places of woken tasks, from any source of events, relative to the CPU of a task's last stay and to its waker's
+//! CPU. The kernel's reason is not used: only a simulator knows it.
 //!
-//! Classes exclude each other: the first that holds is taken. Beside them, a CPU was `idle` if the idle task
-//! was current there and no task was queued when the woken task was queued (sched_wakeup); else it was
-//! `busy`.
+//! The first class that fits is taken, so classes exclude each other. Apart from them, a CPU was `idle` if its idle
+//! task was current and its queue empty when the woken task was queued (sched_wakeup). Else it was `busy`.
 
 use schedlab_base::CpuId;
 use schedlab_machine::Topology;
 use schedlab_machine::topology::Distance;
 
-/// The place of a woken task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Place {
+pub(crate) enum WokenPlace {
     Prev,
     Waker,
     Core,
@@ -21,7 +19,7 @@ pub(crate) enum Place {
     Far,
 }
 
-/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`Place`].
+/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`WokenPlace`].
 pub(crate) const PLACES: [(&str, &str); 6] = [
     ("prev", "on the CPU it last ran on"),
     ("waker", "on its waker's CPU, which is not the one it last ran on; what interrupts wake is never here"),
@@ -56,19 +54,19 @@ impl Woken {
         self.idle += u64::from(idle);
     }
 
-    /// `None` if a CPU is not one of the machine's.
-    fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<Place> {
+    /// `None` if the machine lacks one of the CPUs.
+    fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<WokenPlace> {
         if target.index().max(prev.index()) >= self.topology.nr_cpus() {
             return None;
         }
         Some(match self.topology.distance(prev, target) {
-            Distance::Own => Place::Prev,
-            _ if waker == Some(target) => Place::Waker,
-            Distance::Smt => Place::Core,
-            Distance::Llc => Place::Llc,
-            // The distance tells packages apart, too, which may share a node.
-            _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => Place::Node,
-            _ => Place::Far,
+            Distance::Own => WokenPlace::Prev,
+            _ if waker == Some(target) => WokenPlace::Waker,
+            Distance::Smt => WokenPlace::Core,
+            Distance::Llc => WokenPlace::Llc,
+            // The distance also separates packages, which may share a node.
+            _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => WokenPlace::Node,
+            _ => WokenPlace::Far,
         })
     }
 

@@ -1,4 +1,4 @@
-//! The longest waits so far: a heap of fixed size whose top is the shortest that is kept.
+//! The longest waits so far: a heap of fixed size whose top is the shortest wait kept.
 //!
 //! Ties are broken by time and task, earlier first, so that the waits kept do not depend on the order of the
 //! heap.
@@ -57,7 +57,7 @@ impl Worst {
     pub fn new(limit: usize) -> Worst {
         Worst { heap: BinaryHeap::with_capacity(limit), limit }
     }
-    /// Keeps the wait if it is among the longest, and builds it only then.
+    /// Keeps the wait if it is among the longest. Only then is it built.
     #[inline]
     pub fn offer(&mut self, length_ns: u64, woken_at: Ns, task: TaskId, wait: impl FnOnce() -> LongWait) {
         if self.heap.len() < self.limit {

@@ -30,27 +30,26 @@ const GROUPS: &[(&str, &str)] = &[
     ("loop", "storage"),
     ("kthreadd", "kthreadd"),
 ];
-/// The group of the stoppers, which the simulator has of its own.
+/// The group of the stoppers. The simulator has its own.
 pub(super) const STOPPER: &str = "migration";
 /// The group of all other kernel threads.
 const OTHER_KERNEL: &str = "kernel-other";
 /// The group of processes beyond [`MOST_PROCESSES`].
 const OTHER_USER: &str = "user-other";
-/// The user processes that have a group of their own: those that wake up most.
+/// How many user processes have their own group: those that wake up most.
 const MOST_PROCESSES: usize = 8;
-/// A regular gap: its standard deviation is below this share of its mean. That of an exponential gap is 1.
+/// Gaps are regular if their standard deviation is below this share of their mean. Exponential gaps have 1.
 const PERIODIC: f64 = 0.3;
-/// A bursty one: above this share.
+/// Gaps are bursty above this share.
 const BURSTY: f64 = 1.5;
-/// The gaps that a shape is judged by, at least.
+/// The fewest gaps by which a shape is judged.
 const LEAST_GAPS: usize = 10;
 
-/// What the system says of a thread.
+/// What /proc says about a thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Facts {
+pub struct ThreadFacts {
     /// Whether it is the kernel's.
     pub kernel: bool,
-    /// The name of its process.
     pub process: String,
     /// The CPUs that it may use.
     pub cpus: CpuSet,
@@ -63,24 +62,24 @@ pub struct Facts {
 /// Whose threads a group has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ThreadKind {
     /// The kernel's.
     Kernel,
     /// Those of processes.
     User,
 }
 
-/// The shape of the gaps between arrivals, by the ratio of their standard deviation to their mean.
+/// The shape of the gaps between arrivals: the ratio of standard deviation to mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// Below 0.3.
     Periodic,
-    /// As of independent arrivals.
+    /// Between the two, as for independent arrivals.
     Random,
     /// Above 1.5.
     Bursty,
-    /// Too few gaps to tell.
+    /// Too few gaps to judge.
     Few,
 }
 
@@ -99,21 +98,18 @@ impl Shape {
 /// A group of threads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// Its name.
     pub name: String,
     /// Whose threads they are.
-    pub kind: Kind,
-    /// Whether there are threads for each CPU, bound to it.
+    pub kind: ThreadKind,
+    /// Whether each CPU has such a thread, bound to it.
     pub per_cpu: bool,
     /// Their nice value.
     pub nice: i8,
     /// Whether their class is above the fair one.
     pub real_time: bool,
-    /// The number of threads.
     pub threads: usize,
-    /// Their arrivals.
     pub wakeups: u64,
-    /// Arrivals a second; of a group per CPU on each CPU, on average.
+    /// Arrivals a second. For a group per CPU: on each CPU, on average.
     pub per_second: f64,
     /// Run time of an arrival, ns.
     #[serde(rename = "run_ns")]
@@ -130,7 +126,6 @@ pub struct Group {
 /// A distribution in short; `None` where there are too few samples.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Spread {
-    /// The mean.
     pub mean: Option<f64>,
     /// The median.
     pub p50: Option<f64>,
@@ -151,66 +146,66 @@ impl Spread {
 
 /// The key by which threads are grouped, in the order of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    kind: Kind,
+struct GroupKey {
+    kind: ThreadKind,
     name: String,
     per_cpu: bool,
     nice: i8,
     real_time: bool,
 }
 
-impl Key {
-    /// The key of a thread. Without facts, as of a thread that is gone, its name and its parent's must do.
-    fn of(thread: &Thread, facts: Option<&Facts>) -> Key {
+impl GroupKey {
+    /// Without facts (the thread is gone) its name and its parent's name decide.
+    fn of(thread: &Thread, facts: Option<&ThreadFacts>) -> GroupKey {
         let known = GROUPS.iter().find(|(begin, _)| thread.name.starts_with(begin)).map(|row| row.1);
         let by_kernel = || thread.parent.as_deref() == Some("kthreadd") || known.is_some();
         let kernel = facts.map_or_else(by_kernel, |f| f.kernel);
         let (nice, real_time) = facts.map_or((0, false), |f| (f.nice, f.real_time));
         if !kernel {
             let name = facts.map_or(&thread.name, |f| &f.process).clone();
-            return Key { kind: Kind::User, name, per_cpu: false, nice, real_time };
+            return GroupKey { kind: ThreadKind::User, name, per_cpu: false, nice, real_time };
         }
         let bound = facts.is_none_or(|f| f.cpus.len() == 1);
         let per_cpu = bound && names_a_cpu(&thread.name);
         let name = known.unwrap_or(OTHER_KERNEL);
-        // Workers of high priority have an H behind their number, and nice -20.
+        // Workers of high priority have an H after their number, and nice -20.
         let high = name.starts_with("kworker") && (nice < 0 || facts.is_none() && thread.name.ends_with('H'));
         let (name, nice) =
             if high { (format!("{name}-high"), nice.min(-20)) } else { (name.to_owned(), nice) };
-        Key { kind: Kind::Kernel, name, per_cpu, nice, real_time }
+        GroupKey { kind: ThreadKind::Kernel, name, per_cpu, nice, real_time }
     }
 }
 
-/// Whether a name has a CPU's number behind its slash: "ksoftirqd/3", "kworker/3:1H".
+/// Whether the name has a CPU's number after its slash: "ksoftirqd/3", "kworker/3:1H".
 fn names_a_cpu(name: &str) -> bool {
     let number = name.rsplit_once('/').map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The groups of threads that ran in `window` on a machine of so many CPUs: the kernel's first, each kind by name.
-pub fn groups(threads: &[(Thread, Option<Facts>)], cpus: usize, window: Ns) -> Vec<Group> {
-    let mut by_key: BTreeMap<Key, Vec<&Thread>> = BTreeMap::new();
+/// The groups of threads that ran in `window` on a machine with `cpus` CPUs: the kernel's first, each kind by name.
+pub fn groups(threads: &[(Thread, Option<ThreadFacts>)], cpus: usize, window: Ns) -> Vec<Group> {
+    let mut by_key: BTreeMap<GroupKey, Vec<&Thread>> = BTreeMap::new();
     for (thread, facts) in threads.iter().filter(|(thread, _)| thread.cpu_time > Ns::ZERO) {
-        by_key.entry(Key::of(thread, facts.as_ref())).or_default().push(thread);
+        by_key.entry(GroupKey::of(thread, facts.as_ref())).or_default().push(thread);
     }
     for key in quiet_processes(&by_key) {
         let Some(mut members) = by_key.remove(&key) else { continue };
-        let key = Key { name: OTHER_USER.to_owned(), nice: 0, real_time: false, ..key };
+        let key = GroupKey { name: OTHER_USER.to_owned(), nice: 0, real_time: false, ..key };
         by_key.entry(key).or_default().append(&mut members);
     }
     by_key.into_iter().map(|(key, members)| group(key, &members, cpus, window)).collect()
 }
 
-/// The user processes beyond those that wake up most.
-fn quiet_processes(by_key: &BTreeMap<Key, Vec<&Thread>>) -> Vec<Key> {
+/// All user processes except those that wake up most.
+fn quiet_processes(by_key: &BTreeMap<GroupKey, Vec<&Thread>>) -> Vec<GroupKey> {
     let wakeups = |members: &[&Thread]| members.iter().map(|t| t.arrivals.len()).sum::<usize>();
-    let users = by_key.iter().filter(|(key, _)| key.kind == Kind::User);
-    let mut users: Vec<(usize, &Key)> = users.map(|(key, members)| (wakeups(members), key)).collect();
+    let users = by_key.iter().filter(|(key, _)| key.kind == ThreadKind::User);
+    let mut users: Vec<(usize, &GroupKey)> = users.map(|(key, members)| (wakeups(members), key)).collect();
     users.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     users.into_iter().skip(MOST_PROCESSES).map(|(_, key)| key.clone()).collect()
 }
 
-fn group(key: Key, members: &[&Thread], cpus: usize, window: Ns) -> Group {
+fn group(key: GroupKey, members: &[&Thread], cpus: usize, window: Ns) -> Group {
     let arrivals: Vec<Arrival> = members.iter().flat_map(|t| t.arrivals.iter().copied()).collect();
     let gaps = gaps(&arrivals, key.per_cpu);
     let places = if key.per_cpu { cpus.max(1) } else { 1 } as f64;
@@ -232,7 +227,7 @@ fn group(key: Key, members: &[&Thread], cpus: usize, window: Ns) -> Group {
     }
 }
 
-/// The gaps between arrivals, of each CPU by itself if they are per CPU.
+/// The gaps between arrivals; for a group per CPU, within each CPU.
 fn gaps(arrivals: &[Arrival], per_cpu: bool) -> Vec<Ns> {
     let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for a in arrivals {

@@ -1,24 +1,22 @@
-//! Which threads an idle machine runs by itself, how often and how long: the reduction of switches and wakeups to
-//! arrivals.
+//! Which threads an idle machine runs, how often and how long: switches and wakeups become arrivals.
 //!
 //! An arrival begins with a wakeup and ends when the thread blocks or exits. Its run time is the sum of its stays on a
-//! CPU in between, so preemption does not cut it in two. What began before the recording or has not ended with it is no
-//! arrival, but its time on a CPU counts. Times are ns since the recording began. [`groups`] makes groups of threads,
-//! and rows of a background file of them.
+//! CPU in between, so preemption does not cut it in two. A wakeup before the recording, or a stay that is open at its
+//! end, is not an arrival; its time on a CPU counts all the same. Times are ns since the recording began. [`groups`]
+//! makes groups of threads, [`file()`] rows of a background file.
 
 mod groups;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use groups::{Facts, Group, Kind, Shape, groups};
+pub use groups::{Group, Shape, ThreadFacts, ThreadKind, groups};
 pub use rows::file;
 
 use crate::analyse::TaskName;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 
-/// A thread's arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// Its wakeup.
@@ -29,10 +27,10 @@ pub struct Arrival {
     pub cpu: CpuId,
 }
 
-/// A thread's state, as far as its events have told.
+/// A thread's state, as far as events show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
-    /// No event has told yet whether it sleeps.
+enum ThreadState {
+    /// No event has shown yet whether it sleeps.
     #[default]
     Unknown,
     Asleep,
@@ -43,29 +41,28 @@ enum State {
 /// A thread and what it did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Thread {
-    /// Its name, as the kernel's events have it.
+    /// Its name in the kernel's events.
     pub name: String,
-    /// The name of the thread that made it, if that was seen.
+    /// The name of the thread that created it, if the recording has the fork.
     pub parent: Option<String>,
     /// Its arrivals, in the order of their ends.
     pub arrivals: Vec<Arrival>,
-    /// Its time on a CPU in all.
     pub cpu_time: Ns,
-    state: State,
+    state: ThreadState,
     /// The begin of its stay.
     since: Option<Ns>,
     /// The time it has run since its wakeup.
     ran: Ns,
 }
 
-/// Takes the events of a recording, and has the threads at its end.
+/// Follows the events of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     threads: Vec<Thread>,
 }
 
 impl Activity {
-    /// Gives a number to a thread that is met for the first time.
+    /// Numbers a thread when it appears.
     pub fn meet(&mut self, task: TaskName) -> TaskId {
         self.threads.push(Thread { name: task.name, ..Thread::default() });
         TaskId::from(self.threads.len() - 1)
@@ -82,15 +79,16 @@ impl Activity {
 
 impl Thread {
     fn woken(&mut self, at: Ns) {
-        // A wakeup of a thread that still runs, on its way to sleep, comes again when the thread is queued.
-        if self.since.is_none() && !matches!(self.state, State::Awake(_)) {
-            self.state = State::Awake(Some(at));
+        // A thread on its way to sleep may be woken while it runs. That wakeup comes again when the thread is
+        // queued.
+        if self.since.is_none() && !matches!(self.state, ThreadState::Awake(_)) {
+            self.state = ThreadState::Awake(Some(at));
             self.ran = Ns::ZERO;
         }
     }
     fn comes(&mut self, at: Ns) {
-        if self.state == State::Unknown {
-            self.state = State::Awake(None);
+        if self.state == ThreadState::Unknown {
+            self.state = ThreadState::Awake(None);
         }
         // Its wakeup was not reported.
         self.woken(at);
@@ -109,10 +107,10 @@ impl Thread {
         if !matches!(why, SwitchReason::Blocked | SwitchReason::Exited) {
             return;
         }
-        if let State::Awake(Some(woken)) = self.state {
+        if let ThreadState::Awake(Some(woken)) = self.state {
             self.arrivals.push(Arrival { at: woken, ran: self.ran, cpu });
         }
-        self.state = State::Asleep;
+        self.state = ThreadState::Asleep;
     }
 }
 
@@ -137,7 +135,7 @@ impl Sink for Activity {
                 let parent = parent.and_then(|task| self.thread(task)).map(|thread| thread.name.clone());
                 if let Some(thread) = self.thread(task) {
                     thread.parent = parent;
-                    thread.state = State::Asleep;
+                    thread.state = ThreadState::Asleep;
                 }
             }
             _ => {}

@@ -1,13 +1,12 @@
 //! Rows of a background file from groups of threads.
 
-use super::groups::{Group, Kind, STOPPER};
+use super::groups::{Group, STOPPER, ThreadKind};
 use schedlab_base::{Ns, counted, printable};
 use schedlab_machine::{Background, BackgroundFile};
 
-/// The background file of these groups, measured in `window` on so many CPUs; processes are left out if only the
-/// `kernel` is wanted. Also the groups that are not in the file, each with the reason.
-///
-/// The simulator has stoppers of its own, and no task that runs all the time. A group without an arrival has no rate.
+/// The background file of these groups, measured in `window` on `cpus` CPUs; with `kernel`, only the kernel's threads.
+/// Also returns the groups that are left out, each with the reason: the simulator has its own stoppers and no task that
+/// runs all the time, and a group without an arrival has no rate.
 pub fn file(
     (name, about): (&str, &str),
     groups: &[Group],
@@ -18,7 +17,7 @@ pub fn file(
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for group in groups {
         match row(group, cpus, window) {
-            _ if kernel && group.kind == Kind::User => left_out.push((group.name.clone(), "a process")),
+            _ if kernel && group.kind == ThreadKind::User => left_out.push((group.name.clone(), "a process")),
             Ok(row) => rows.push(row),
             Err(why) => left_out.push((group.name.clone(), why)),
         }
@@ -50,7 +49,7 @@ fn row(group: &Group, cpus: usize, window: Ns) -> Result<Background, &'static st
     })
 }
 
-/// To the microsecond where that is less than a thousandth.
+/// Rounded to the microsecond where that changes less than a thousandth.
 fn rounded(time: Ns) -> Ns {
     if time < Ns::ms(1) { time } else { Ns((time.0 + 500) / 1_000 * 1_000) }
 }

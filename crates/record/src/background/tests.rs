@@ -38,7 +38,7 @@ fn an_arrival_lasts_from_the_wakeup_until_the_thread_blocks() {
             // Another task cuts its stay in two.
             to(15, 0, Some(a), Some(b), Preempted),
             to(25, 0, Some(b), Some(a), Preempted),
-            // A wakeup on its way to sleep is told twice, and counts from when it is queued.
+            // A wakeup on its way to sleep is reported twice, and counts from when it is queued.
             waking(26, a),
             to(27, 0, Some(a), None, Blocked),
             at(28, 0, EventKind::Enqueued { task: a, nr_running: 0, new: false }),
@@ -82,9 +82,9 @@ fn thread(name: &str, cpu: u32, at_us: impl IntoIterator<Item = u64>, ran_us: u6
     Thread { name: name.into(), arrivals, cpu_time, ..Thread::default() }
 }
 
-fn facts(kernel: bool, cpus: &str, nice: i8) -> Option<Facts> {
+fn facts(kernel: bool, cpus: &str, nice: i8) -> Option<ThreadFacts> {
     let cpus = CpuSet::parse(cpus).unwrap();
-    Some(Facts { kernel, cpus, nice, process: "daemon".into(), real_time: false })
+    Some(ThreadFacts { kernel, cpus, nice, process: "daemon".into(), real_time: false })
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn threads_are_grouped_by_what_they_are_and_by_where_they_may_run() {
     let found = groups(&all, 2, Ns::secs(1));
     let found: Vec<_> =
         found.iter().map(|g| (g.name.as_str(), g.kind, g.per_cpu, g.nice, g.threads)).collect();
-    use Kind::{Kernel, User};
+    use ThreadKind::{Kernel, User};
     let want = [
         ("kernel-other", Kernel, false, 0, 1),
         ("kworker", Kernel, true, 0, 2),

@@ -1,26 +1,26 @@
-//! What a stretch is put down to: what happened at its first instant, when a task came to wait beside a free CPU, or a
-//! CPU became free beside a waiting task.
+//! The cause of a stretch: what happened at its first instant. Either a task was queued while a CPU was free, or a CPU
+//! became free while a task waited.
 
 use super::world::{Freed, Queued};
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, SkipReason};
 
-/// What began a stretch. One row each: name in JSON, sentence for people.
+/// Kinds of causes, each with its name in JSON and a sentence for people.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CauseKind {
-    /// Put on a busy CPU at wakeup or fork.
+    /// A wakeup or fork queued it on a busy CPU.
     Placed,
-    /// Off its CPU, still runnable.
+    /// It lost its CPU.
     Preempted,
-    /// Put on a busy CPU by a move.
+    /// A move queued it on a busy CPU.
     Moved,
-    /// The newly idle CPU did not look.
+    /// The newly idle CPU did not search.
     NewidleSkipped,
-    /// It looked, and did not take the task.
+    /// It searched and did not take the task.
     NewidleFailed,
-    /// It looked elsewhere only.
+    /// It searched other CPUs only.
     OutOfReach,
-    /// It had no occasion to look.
+    /// It never came to search.
     Untried,
 }
 
@@ -61,21 +61,20 @@ impl CauseKind {
     }
 }
 
-/// What began a stretch, with the reason of the decision.
+/// A cause, with the reason of the decision.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cause {
-    /// What happened.
     pub kind: CauseKind,
     /// The decision's reason: its name and its sentence.
     pub reason: Option<(&'static str, &'static str)>,
 }
 
-/// What a CPU tried on its way to idle.
+/// What a CPU tried before it went idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
     /// It made a pass over a domain.
     Pass(u8, BalanceReason),
-    /// It made none, there and above.
+    /// It skipped balancing at this domain and those above.
     Skip(SkipReason),
 }
 
@@ -84,7 +83,7 @@ impl Cause {
         Cause { kind, reason: Some((name, about)) }
     }
 
-    /// The cause where a task comes to wait beside a free CPU.
+    /// The cause when a task is queued while a CPU is free.
     pub(super) fn queued(how: Queued) -> Cause {
         match how {
             Queued::Placed(why) => Cause::new(CauseKind::Placed, why.name(), why.about()),
@@ -93,9 +92,9 @@ impl Cause {
         }
     }
 
-    /// The cause where a CPU becomes free beside a task that waits on `on`. `attempts`: what that CPU tried on its way;
-    /// `spans`: whether its domain of that level holds a CPU. The highest pass that reached the task tells most;
-    /// without one, what kept the CPU from looking further.
+    /// The cause when a CPU becomes free while a task waits on `on`. `attempts` is what that CPU tried before; `spans`
+    /// says whether its domain of a level holds a CPU. The highest pass that reached the task explains most. Without
+    /// one, the reason to search no further does.
     pub(super) fn freed(
         how: Freed,
         attempts: &[Attempt],

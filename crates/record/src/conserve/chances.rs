@@ -1,6 +1,6 @@
-//! Of chosen waits: which CPUs were free meanwhile that the task may use, what balancing was done for them, and what
-//! the ticks of busy CPUs decided about balancing for tickless ones. As a sink of a second run, when the waits are
-//! known.
+//! What could have been done for chosen waits: which CPUs were free that the task may use, what balancing was done for
+//! those, and what busy CPUs' ticks decided about balancing for tickless ones. It is the sink of a second run, made
+//! when the waits are known.
 
 use super::world::{Change, World};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -12,47 +12,44 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A wait that is looked at.
+/// A wait to watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Who waited.
     pub task: TaskId,
-    /// From then, ns since the run began.
+    /// Its begin, ns since the run began.
     pub from: u64,
-    /// Until then.
+    /// Its end.
     pub until: u64,
 }
 
-/// How often something was decided.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Tally {
+pub struct DecisionCount {
     /// The decision's reason.
     pub reason: &'static str,
     /// The reason in a sentence.
     pub about: &'static str,
-    /// How often.
     pub count: u64,
 }
 
-/// Balancing for a free CPU, or that none was done.
+/// Balancing for a free CPU, or the reason why there was none.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Try {
+pub struct BalanceTry {
     /// What started the pass (`BalanceTrigger` name); `null`: no pass was begun.
     pub pass: Option<&'static str>,
-    /// The CPU's domain, 0 being the lowest.
+    /// The CPU's domain; 0 is the lowest.
     pub level: u8,
     /// Whether that domain holds the CPU where the task waited.
     pub reaches: bool,
-    /// Why it took nothing or was not begun; `moved`: it took tasks, others or this one.
+    /// Why it took nothing or was not begun. `moved`: it took tasks, this one or others.
     pub reason: &'static str,
     /// The reason in a sentence.
     pub about: &'static str,
-    /// How often.
     pub count: u64,
-    /// Where two times were compared, the last time: what there was, ns.
+    /// The time that was available, ns, where two times were compared; of the last comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub have_ns: Option<u32>,
-    /// What would have been needed, ns.
+    /// The time that was needed, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub need_ns: Option<u32>,
 }
@@ -60,51 +57,50 @@ pub struct Try {
 /// A CPU that was free while a task waited that may use it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FreeCpu {
-    /// The CPU.
     pub cpu: CpuId,
     /// How long it was free, ns.
     pub free_ns: u64,
-    /// It was free when the wait began.
+    /// Whether it was free when the wait began.
     pub from_start: bool,
     /// Balancing for it.
-    pub tries: Vec<Try>,
+    pub tries: Vec<BalanceTry>,
 }
 
-/// What there was for one wait.
+/// The chances of one wait.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Chance {
     /// Time in which at least one CPU that the task may use was free, ns.
     pub free_ns: u64,
-    /// Those CPUs, the one free for longest first.
+    /// Those CPUs; the one that was free longest comes first.
     pub cpus: Vec<FreeCpu>,
     /// What ticks decided meanwhile about balancing for tickless CPUs.
-    pub ticks: Vec<Tally>,
-    /// CPUs that balanced for tickless ones and stopped for work of their own.
+    pub ticks: Vec<DecisionCount>,
+    /// CPUs that balanced for tickless ones and stopped because they got work.
     pub helpers_busy: u64,
 }
 
-/// A decision's place in the order of tries: pass (none last), level, reason.
-type Key = (Option<u8>, u8, &'static str);
+/// The order of tries: pass (none is last), level, reason.
+type TryKey = (Option<u8>, u8, &'static str);
 
 #[derive(Clone, Debug, Default)]
-struct Free {
+struct FreeTime {
     since: Option<u64>,
     total_ns: u64,
     from_start: bool,
-    tries: BTreeMap<Key, Try>,
+    tries: BTreeMap<TryKey, BalanceTry>,
 }
 
-/// What has been seen of a wait so far.
+/// What was seen of a wait so far.
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    cpus: BTreeMap<CpuId, Free>,
+struct WaitSoFar {
+    cpus: BTreeMap<CpuId, FreeTime>,
     any_since: Option<u64>,
     any_ns: u64,
     ticks: BTreeMap<KickReason, u64>,
     helpers_busy: u64,
 }
 
-impl Seen {
+impl WaitSoFar {
     fn start(&mut self, cpu: CpuId, at: u64, from_start: bool) {
         let free = self.cpus.entry(cpu).or_default();
         free.since.get_or_insert(at);
@@ -139,27 +135,27 @@ impl Seen {
         Chance {
             free_ns: self.any_ns,
             cpus,
-            ticks: ticks.map(|(r, count)| Tally { reason: r.name(), about: r.about(), count }).collect(),
+            ticks: ticks
+                .map(|(r, count)| DecisionCount { reason: r.name(), about: r.about(), count })
+                .collect(),
             helpers_busy: self.helpers_busy,
         }
     }
 }
 
-/// A window and what has been seen of it.
 #[derive(Debug)]
 struct Watch {
     window: Window,
-    /// Its place among those given.
+    /// Its index among the given windows.
     place: usize,
     over: bool,
-    /// The task was switched to at the window's end: the run is the one that the window is of.
+    /// Whether the task was switched to at the window's end. Else this is not the run that the window is of.
     met: bool,
-    seen: Seen,
-    /// What had been seen when the task's CPU was about to switch.
-    held: Option<Box<Seen>>,
+    seen: WaitSoFar,
+    /// What had been seen when the task's CPU entered `schedule()`.
+    held: Option<Box<WaitSoFar>>,
 }
 
-/// Watches the windows.
 pub struct Chances {
     world: World,
     domains: Domains,
@@ -174,14 +170,14 @@ pub struct Chances {
 }
 
 impl Chances {
-    /// For these windows of a run. `done` is set when the last one is over: the rest of the run is not needed.
+    /// Watches these windows of a run. `done` is set when the last one is over: the rest of the run is not needed.
     pub fn new(world: World, domains: Domains, windows: &[Window], done: Arc<AtomicBool>) -> Chances {
         let watch = |(place, w): (usize, &Window)| Watch {
             window: *w,
             place,
             over: false,
             met: false,
-            seen: Seen::default(),
+            seen: WaitSoFar::default(),
             held: None,
         };
         let mut watches: Vec<Watch> = windows.iter().enumerate().map(watch).collect();
@@ -189,8 +185,8 @@ impl Chances {
         Chances { world, domains, watches, begun: 0, active: Vec::new(), done }
     }
 
-    /// What was seen of each window, in their order; `None` where the task was not switched to at the window's end,
-    /// though it should have been: the run is another one. `runs_at_end`: whether it should.
+    /// The chances of each window, in the order of the windows. `None` if the task was not switched to at the window's
+    /// end, though `runs_at_end` says that it should have been: this is another run.
     pub fn finish(mut self, runs_at_end: bool) -> Vec<Option<Chance>> {
         self.begin(u64::MAX);
         self.watches.sort_by_key(|w| w.place);
@@ -223,7 +219,7 @@ impl Chances {
         }
     }
 
-    /// Decisions that concern a wait that goes on.
+    /// Adds decisions that concern open waits.
     fn note(&mut self, e: &Event) {
         let Chances { world, domains, watches, active, .. } = self;
         for at_watch in active.iter() {
@@ -239,7 +235,7 @@ impl Chances {
                 EventKind::Skip { why: SkipReason::HelperBusy, .. } => w.seen.helpers_busy += 1,
                 EventKind::Skip { level, why, have_ns, need_ns } if usable => {
                     let compared = need_ns > 0;
-                    let told = Try {
+                    let a_try = BalanceTry {
                         pass: None,
                         level,
                         reaches: reaches(level),
@@ -249,10 +245,10 @@ impl Chances {
                         have_ns: compared.then_some(have_ns),
                         need_ns: compared.then_some(need_ns),
                     };
-                    w.seen.tried(e.cpu, (None, level, why.name()), told);
+                    w.seen.tried(e.cpu, (None, level, why.name()), a_try);
                 }
                 EventKind::Balance { level, trigger, why, .. } if usable => {
-                    let told = Try {
+                    let a_try = BalanceTry {
                         pass: Some(trigger.name()),
                         level,
                         reaches: reaches(level),
@@ -262,7 +258,7 @@ impl Chances {
                         have_ns: None,
                         need_ns: None,
                     };
-                    w.seen.tried(e.cpu, (Some(trigger as u8), level, why.name()), told);
+                    w.seen.tried(e.cpu, (Some(trigger as u8), level, why.name()), a_try);
                 }
                 _ => {}
             }
@@ -320,11 +316,11 @@ impl Watch {
     }
 }
 
-impl Seen {
-    fn tried(&mut self, cpu: CpuId, key: Key, told: Try) {
+impl WaitSoFar {
+    fn tried(&mut self, cpu: CpuId, key: TryKey, what: BalanceTry) {
         let tries = &mut self.cpus.entry(cpu).or_default().tries;
         let counted = tries.get(&key).map_or(0, |t| t.count);
-        tries.insert(key, Try { count: counted + 1, ..told });
+        tries.insert(key, BalanceTry { count: counted + 1, ..what });
     }
 }
 

@@ -2,17 +2,17 @@
 //!
 //! Definitions, by the events of a run with details ([`Sink::wants_details`](schedlab_trace::Sink::wants_details));
 //! tasks are all tasks, the machine's own included; times are nanoseconds:
-//! - A CPU is **free** while the idle task is current on it, nobody is queued there, and no wakeup that chose it is on
-//!   its way. That is the kernel's `idle_cpu()`. A CPU that looks for work on its way to idle is not free yet.
-//! - A task **waits** while it is queued on a CPU and does not run. From the instant that CPU enters `schedule()` until
-//!   it switches, and while its idle task is current, the task it switches to next does not wait: it is being switched
-//!   to. Nor does a task that is being woken, or carried to another CPU, until it is queued.
+//! - A CPU is **free** while the idle task is current on it, nobody is queued there, and no wakeup that chose it is
+//!   under way. That is the kernel's `idle_cpu()`. A CPU that searches for work before it idles is not free yet.
+//! - A task **waits** while it is queued on a CPU and does not run. A task that its CPU will switch to does not wait
+//!   from the instant the CPU enters `schedule()`, nor while the CPU's idle task is current: it is being switched to. A
+//!   task that is being woken, or carried to another CPU, does not wait until it is queued.
 //! - A **stretch** is a longest time in which one task waits on one CPU and some free CPU is among those the task may
 //!   use. It ends when the task is switched to or moved, or when the last such CPU gets work.
 //! - Time in which the machine was **not work-conserving** is what at least one stretch covers.
 //!
-//! [`World`] follows events; [`Stretches`] finds all stretches of a run; [`Chances`] tells of chosen waits which CPUs
-//! were free for them and what those did about it.
+//! [`World`] follows events; [`Stretches`] finds all stretches of a run; [`Chances`] shows for chosen waits which CPUs
+//! were free and what those did.
 
 mod cause;
 mod chances;
@@ -23,8 +23,8 @@ mod union;
 mod world;
 
 pub use cause::{Cause, CauseKind};
-pub use chances::{Chance, Chances, FreeCpu, Tally, Try, Window};
+pub use chances::{BalanceTry, Chance, Chances, DecisionCount, FreeCpu, Window};
 pub use report::{CauseShare, IdleWhileWaiting, Listed};
-pub use stretches::{End, Found, Stretch, Stretches};
+pub use stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd, Stretches};
 pub use text::{chance_lines, idle_while_waiting_text};
 pub use world::{Change, Freed, Queued, World};

@@ -1,7 +1,7 @@
 //! The time in which a run was not work-conserving, with names in place of ids: what is printed and written as JSON.
 
 use super::chances::{Chance, Window};
-use super::stretches::{End, Found, Stretch};
+use super::stretches::{IdleWhileWaitingTimes, Stretch, StretchEnd};
 use crate::{Record, TaskName};
 use schedlab_base::{CpuId, Ns};
 use serde::Serialize;
@@ -9,27 +9,26 @@ use serde::Serialize;
 /// The stretches of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct IdleWhileWaiting {
-    /// Which run it is.
     pub run: String,
-    /// How long it was measured, ns.
+    /// The measured time, ns.
     pub duration_ns: u64,
-    /// Time in which at least one task waited beside a free CPU, ns.
+    /// Time in which at least one task waited while a CPU was free, ns.
     pub time_ns: u64,
     /// That time in percent of the measured time.
     pub share_pct: f64,
     /// How many stretches there were.
     pub stretches: u64,
-    /// Their time, summed over tasks, ns; more than `time_ns` where several tasks waited at once.
+    /// Their time, summed over tasks, ns. It exceeds `time_ns` where several tasks waited at once.
     pub task_time_ns: u64,
     /// Stretches by what began them, the cause with most time first.
     pub causes: Vec<CauseShare>,
     /// The longest ones, longest first.
     pub longest: Vec<Listed>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What one cause has of the stretches.
+/// One cause's stretches.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseShare {
     /// The cause's name.
@@ -40,7 +39,6 @@ pub struct CauseShare {
     pub reason: Option<&'static str>,
     /// That reason in a sentence.
     pub reason_about: Option<&'static str>,
-    /// Stretches.
     pub stretches: u64,
     /// Their time, summed over tasks, ns.
     pub time_ns: u64,
@@ -55,7 +53,6 @@ pub struct Listed {
     pub task: String,
     /// Where.
     pub cpu: CpuId,
-    /// When it began.
     pub from: Ns,
     /// How long it was, ns.
     pub length_ns: u64,
@@ -63,7 +60,7 @@ pub struct Listed {
     pub cause: &'static str,
     /// The decision's reason.
     pub reason: Option<&'static str>,
-    /// What ended it: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
+    /// How it ended: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
     pub ended: &'static str,
     /// Why it was moved, by `MoveReason` name.
     pub moved: Option<&'static str>,
@@ -72,29 +69,34 @@ pub struct Listed {
     pub idle_meanwhile: Option<Chance>,
 }
 
-impl End {
+impl StretchEnd {
     /// The word in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            End::Ran => "ran",
-            End::Moved(_) => "moved",
-            End::Taken => "taken",
-            End::RunOver => "run_over",
+            StretchEnd::Ran => "ran",
+            StretchEnd::Moved(_) => "moved",
+            StretchEnd::Taken => "taken",
+            StretchEnd::RunOver => "run_over",
         }
     }
 }
 
 impl Stretch {
-    /// The wait to look at for what was done about it.
+    /// The wait whose chances are wanted.
     pub fn window(&self) -> Window {
         Window { task: self.task, from: self.from, until: self.until }
     }
 }
 
 impl IdleWhileWaiting {
-    /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches,
-    /// in their order.
-    pub fn of(record: &Record, found: &Found, names: &[TaskName], chances: Vec<Option<Chance>>) -> Self {
+    /// From the times of the record's run, made again. `names` are its tasks by id; `chances` belong to the longest
+    /// stretches, in their order.
+    pub fn of(
+        record: &Record,
+        found: &IdleWhileWaitingTimes,
+        names: &[TaskName],
+        chances: Vec<Option<Chance>>,
+    ) -> Self {
         let duration_ns = record.found.duration.0;
         let task_time_ns: u64 = found.causes.values().map(|(_, time_ns)| time_ns).sum();
         let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
@@ -120,7 +122,7 @@ impl IdleWhileWaiting {
             reason: s.cause.reason.map(|(name, _)| name),
             ended: s.end.name(),
             moved: match s.end {
-                End::Moved(why) => Some(why.name()),
+                StretchEnd::Moved(why) => Some(why.name()),
                 _ => None,
             },
             idle_meanwhile,

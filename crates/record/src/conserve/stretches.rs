@@ -1,7 +1,7 @@
-//! All stretches of a run, as a sink: their sum, by cause, and the longest.
+//! Finds all stretches of a run, as a sink: their sum, by cause, and the longest.
 //!
-//! While a CPU is about to switch it is not known whom it will pick. What happens to the tasks queued there is
-//! therefore kept apart until then: whoever is picked has not waited since, the others have.
+//! It is not known whom a CPU will pick while it is in `schedule()`. What happens to the tasks queued there is kept
+//! apart until it has picked: the picked task has not waited since, the others have.
 
 use super::cause::{Attempt, Cause};
 use super::union::Union;
@@ -13,32 +13,29 @@ use std::collections::BTreeMap;
 
 /// What ended a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum End {
+pub enum StretchEnd {
     /// The task's own CPU got to it.
     Ran,
     /// The task was moved.
     Moved(MoveReason),
     /// The last free CPU it may use got other work.
     Taken,
-    /// The run was over.
     RunOver,
 }
 
-/// A longest time in which one task waited on one CPU beside a free one.
+/// A longest time in which one task waited on one CPU while another was free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// The task.
     pub task: TaskId,
-    /// Where it waited.
     pub on: CpuId,
-    /// From then, ns.
+    /// Its begin, ns.
     pub from: u64,
-    /// Until then, ns.
+    /// Its end, ns.
     pub until: u64,
     /// What began it.
     pub cause: Cause,
     /// What ended it.
-    pub end: End,
+    pub end: StretchEnd,
 }
 
 impl Stretch {
@@ -48,34 +45,33 @@ impl Stretch {
     }
 }
 
-/// What was found in a run.
+/// The stretches of a run, summed up.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct IdleWhileWaitingTimes {
     /// Time covered by at least one stretch, ns.
     pub covered_ns: u64,
     /// Stretches and their summed time by cause, ns.
     pub causes: BTreeMap<Cause, (u64, u64)>,
     /// The longest ones, longest first; of equals the earlier first.
     pub longest: Vec<Stretch>,
-    /// The covered time in each bin, ns; empty unless bins were asked for.
+    /// The covered time in each bin, ns; empty unless [`Stretches::in_bins`] asked for it.
     pub by_bin: Vec<u64>,
 }
 
-/// A stretch that goes on.
+/// A stretch that has not ended.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenStretch {
     from: u64,
     cause: Cause,
 }
 
-/// A task's wait.
 #[derive(Clone, Debug, Default)]
-struct Wait {
+struct TaskWait {
     on: Option<CpuId>,
-    open: Option<Open>,
-    /// Since when its CPU has been about to switch, ns.
+    open: Option<OpenStretch>,
+    /// When its CPU entered `schedule()`, ns; `None` outside it.
     held: Option<u64>,
-    /// Stretches that have ended since, or that end then if it is picked.
+    /// Stretches that have ended since then, or that end then if the task is picked.
     ended: Vec<Stretch>,
 }
 
@@ -85,54 +81,54 @@ pub struct Stretches {
     domains: Domains,
     measure_from: u64,
     keep: usize,
-    waits: Vec<Wait>,
+    waits: Vec<TaskWait>,
     waiting: Vec<TaskId>,
     /// By CPU: what it has tried since it entered `schedule()`.
     attempts: Vec<Vec<Attempt>>,
     union: Union,
-    found: Found,
+    found: IdleWhileWaitingTimes,
     now: u64,
 }
 
 impl Stretches {
-    /// For a run on these CPUs, of which `keep` stretches are listed. What lies before `measure_from` does not count.
+    /// For a run on these CPUs. `keep` stretches are listed. Time before `measure_from` does not count.
     pub fn new(world: World, domains: Domains, measure_from: Ns, keep: usize) -> Stretches {
         let attempts = vec![Vec::new(); domains.of_cpu.len()];
-        let (waits, waiting, union, found) = (Vec::new(), Vec::new(), Union::default(), Found::default());
+        let (waits, waiting, union, found) =
+            (Vec::new(), Vec::new(), Union::default(), IdleWhileWaitingTimes::default());
         let measure_from = measure_from.0;
         Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
     }
 
-    /// Also tells the covered time by bins of that width, ns, from the run's begin on.
+    /// Also sums up the covered time in bins of `width` ns from the run's begin on.
     #[must_use]
     pub fn in_bins(mut self, width: u64) -> Stretches {
         self.union.set_bins(width);
         self
     }
-    /// CPUs, tasks and queues as they are now.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// What was found until `end`.
-    pub fn finish(mut self, end: Ns) -> Found {
+    /// The sums until `end`.
+    pub fn finish(mut self, end: Ns) -> IdleWhileWaitingTimes {
         self.now = end.0;
         for task in std::mem::take(&mut self.waiting) {
-            // Nobody knows whom a CPU that is about to switch would have picked.
+            // It is not known whom a CPU in `schedule()` would have picked.
             match self.wait(task).held {
-                Some(_) => self.drop_held(task, End::RunOver),
-                None => self.close(task, End::RunOver),
+                Some(_) => self.drop_held(task, StretchEnd::RunOver),
+                None => self.close(task, StretchEnd::RunOver),
             }
         }
         self.found.longest.sort_by_key(order);
         self.found.longest.truncate(self.keep);
         let (covered_ns, by_bin) = self.union.finish();
-        Found { covered_ns, by_bin, ..self.found }
+        IdleWhileWaitingTimes { covered_ns, by_bin, ..self.found }
     }
 
-    fn wait(&mut self, task: TaskId) -> &mut Wait {
+    fn wait(&mut self, task: TaskId) -> &mut TaskWait {
         if task.index() >= self.waits.len() {
-            self.waits.resize(task.index() + 1, Wait::default());
+            self.waits.resize(task.index() + 1, TaskWait::default());
         }
         &mut self.waits[task.index()]
     }
@@ -140,10 +136,10 @@ impl Stretches {
     fn change(&mut self, change: Change) {
         match change {
             Change::Queued(task, cpu, how) => self.queued(task, cpu, how),
-            Change::Ran(task) => self.left(task, End::Ran),
+            Change::Ran(task) => self.left(task, StretchEnd::Ran),
             Change::Moved(task, why) => {
                 self.keep_held(task);
-                self.left(task, End::Moved(why));
+                self.left(task, StretchEnd::Moved(why));
             }
             Change::Held(cpu) => {
                 let now = self.now;
@@ -153,7 +149,7 @@ impl Stretches {
             }
             Change::Released(cpu, picked) => {
                 if let Some(task) = picked {
-                    self.drop_held(task, End::Ran);
+                    self.drop_held(task, StretchEnd::Ran);
                 }
                 for task in self.world.queue(cpu).to_vec() {
                     self.keep_held(task);
@@ -162,7 +158,9 @@ impl Stretches {
             Change::Freed(cpu, how) => {
                 for at in 0..self.waiting.len() {
                     let task = self.waiting[at];
-                    let Wait { on: Some(on), open: None, .. } = self.waits[task.index()] else { continue };
+                    let TaskWait { on: Some(on), open: None, .. } = self.waits[task.index()] else {
+                        continue;
+                    };
                     if self.world.may_use(task, cpu) {
                         let levels = self.domains.of_cpu.get(cpu.index());
                         let spans = |level: u8, on: CpuId| {
@@ -172,7 +170,7 @@ impl Stretches {
                         };
                         let attempts = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
                         let cause = Cause::freed(how, attempts, on, spans);
-                        self.waits[task.index()].open = Some(Open { from: self.now, cause });
+                        self.waits[task.index()].open = Some(OpenStretch { from: self.now, cause });
                     }
                 }
             }
@@ -180,7 +178,7 @@ impl Stretches {
                 for at in 0..self.waiting.len() {
                     let task = self.waiting[at];
                     if self.waits[task.index()].open.is_some() && !self.world.has_free(task) {
-                        self.close(task, End::Taken);
+                        self.close(task, StretchEnd::Taken);
                     }
                 }
             }
@@ -189,25 +187,25 @@ impl Stretches {
 
     fn queued(&mut self, task: TaskId, cpu: CpuId, how: Queued) {
         if self.wait(task).on.is_some() {
-            self.left(task, End::Moved(MoveReason::Moved));
+            self.left(task, StretchEnd::Moved(MoveReason::Moved));
         }
         let (now, held) = (self.now, self.world.is_held(cpu));
-        let open = self.world.has_free(task).then(|| Open { from: now, cause: Cause::queued(how) });
-        *self.wait(task) = Wait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
+        let open = self.world.has_free(task).then(|| OpenStretch { from: now, cause: Cause::queued(how) });
+        *self.wait(task) = TaskWait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
         self.waiting.push(task);
     }
 
-    fn left(&mut self, task: TaskId, end: End) {
+    fn left(&mut self, task: TaskId, end: StretchEnd) {
         self.close(task, end);
-        *self.wait(task) = Wait::default();
+        *self.wait(task) = TaskWait::default();
         self.waiting.retain(|t| *t != task);
     }
 
-    /// The stretch that goes on, if any, ends now.
-    fn close(&mut self, task: TaskId, end: End) {
+    /// Ends the task's open stretch, if there is one.
+    fn close(&mut self, task: TaskId, end: StretchEnd) {
         let now = self.now;
         let wait = self.wait(task);
-        let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) else { return };
+        let (Some(OpenStretch { from, cause }), Some(on)) = (wait.open.take(), wait.on) else { return };
         let stretch = Stretch { task, on, from, until: now, cause, end };
         match wait.held {
             Some(_) => wait.ended.push(stretch),
@@ -215,12 +213,12 @@ impl Stretches {
         }
     }
 
-    /// The task has been picked: it has not waited since its CPU was about to switch.
-    fn drop_held(&mut self, task: TaskId, end: End) {
+    /// The task has been picked: it has not waited since its CPU entered `schedule()`.
+    fn drop_held(&mut self, task: TaskId, end: StretchEnd) {
         let Some(held) = self.wait(task).held.take() else { return };
         let wait = self.wait(task);
         let mut ended = std::mem::take(&mut wait.ended);
-        if let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) {
+        if let (Some(OpenStretch { from, cause }), Some(on)) = (wait.open.take(), wait.on) {
             ended.push(Stretch { task, on, from, until: held, cause, end });
         }
         for stretch in ended.into_iter().filter(|s| s.from < held) {
@@ -262,7 +260,7 @@ impl Stretches {
         }
     }
 
-    /// Keeps what a CPU on its way to idle tries.
+    /// Keeps what a CPU tries before it goes idle.
     fn note(&mut self, e: &Event) {
         let Some(attempts) = self.attempts.get_mut(e.cpu.index()) else { return };
         match e.kind {
@@ -276,7 +274,7 @@ impl Stretches {
     }
 }
 
-/// The longest first, of equals the earlier, and then the one with the lower number.
+/// Longest first, then the earlier one, then the lower task id.
 fn order(s: &Stretch) -> (std::cmp::Reverse<u64>, u64, TaskId) {
     (std::cmp::Reverse(s.length()), s.from, s.task)
 }

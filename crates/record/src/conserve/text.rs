@@ -1,13 +1,12 @@
-//! Stretches, and what was done about a wait, for people: at most 78 columns.
+//! Stretches and chances as text for people, at most 78 columns wide.
 
-use super::chances::{Chance, FreeCpu, Try};
+use super::chances::{BalanceTry, Chance, FreeCpu};
 use super::report::{CauseShare, IdleWhileWaiting, Listed};
 use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::{CpuId, CpuSet, Ns};
 use schedlab_trace::{BalanceTrigger, MoveReason};
 use std::collections::BTreeMap;
 
-/// What was found, for people.
 pub fn idle_while_waiting_text(i: &IdleWhileWaiting) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", 2, &i.run);
@@ -67,7 +66,7 @@ fn story(number: usize, s: &Listed, out: &mut Vec<String>) {
     });
 }
 
-/// Which CPUs were free, what was done for them, and what nobody did: a sentence each.
+/// A sentence each on: which CPUs were free, what was done for them, what nobody did.
 pub fn chance_lines(chance: &Chance) -> Vec<String> {
     let Some(longest) = chance.cpus.first() else {
         return vec!["no CPU that it may use was idle meanwhile".to_owned()];
@@ -88,7 +87,7 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     if !before.is_empty() && before != all {
         lines.push(format!("of those idle from its beginning: {before}"));
     }
-    let tries: Vec<&Try> = chance.cpus.iter().flat_map(|c| &c.tries).collect();
+    let tries: Vec<&BalanceTry> = chance.cpus.iter().flat_map(|c| &c.tries).collect();
     passes(&tries, &mut lines);
     skips(&tries, &mut lines);
     let none = tries.iter().all(|t| t.pass.is_none());
@@ -108,15 +107,15 @@ pub fn chance_lines(chance: &Chance) -> Vec<String> {
     lines
 }
 
-/// How many CPUs were free at a time, on average while some were, to a tenth.
+/// How many CPUs were free at a time, on average over the free time, to a tenth.
 fn at_a_time(chance: &Chance) -> String {
     let all: u64 = chance.cpus.iter().map(|c| c.free_ns).sum();
     let tenths = (10 * all + chance.free_ns / 2) / chance.free_ns.max(1);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Passes, those of all CPUs together. What a pass found that did not reach the task is of no interest.
-fn passes(tries: &[&Try], lines: &mut Vec<String>) {
+/// Passes of all CPUs together. A pass that did not reach the task is not described further.
+fn passes(tries: &[&BalanceTry], lines: &mut Vec<String>) {
     let mut near: BTreeMap<_, (u64, &str)> = BTreeMap::new();
     let mut far: BTreeMap<_, (u64, CpuSet)> = BTreeMap::new();
     for (t, pass) in tries.iter().filter_map(|t| Some((t, t.pass?))) {
@@ -139,8 +138,8 @@ fn passes(tries: &[&Try], lines: &mut Vec<String>) {
 }
 
 /// Passes that were not begun, of all CPUs together.
-fn skips(tries: &[&Try], lines: &mut Vec<String>) {
-    let mut all: BTreeMap<&str, (u64, CpuSet, &Try)> = BTreeMap::new();
+fn skips(tries: &[&BalanceTry], lines: &mut Vec<String>) {
+    let mut all: BTreeMap<&str, (u64, CpuSet, &BalanceTry)> = BTreeMap::new();
     for t in tries.iter().filter(|t| t.pass.is_none()) {
         let (n, levels, last) = all.entry(t.reason).or_insert((0, CpuSet::new(), t));
         *n += t.count;
@@ -160,23 +159,23 @@ fn skips(tries: &[&Try], lines: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conserve::{CauseKind, Tally};
+    use crate::conserve::{CauseKind, DecisionCount};
     use schedlab_trace::{BalanceReason, KickReason, MoveReason, PlaceReason, SkipReason};
 
-    fn pass(level: u8, reaches: bool, why: BalanceReason, count: u64) -> Try {
+    fn pass(level: u8, reaches: bool, why: BalanceReason, count: u64) -> BalanceTry {
         let (reason, about) = (why.name(), why.about());
-        Try { pass: Some("nohz"), level, reaches, reason, about, count, have_ns: None, need_ns: None }
+        BalanceTry { pass: Some("nohz"), level, reaches, reason, about, count, have_ns: None, need_ns: None }
     }
-    fn skip(level: u8, why: SkipReason, ns: Option<(u32, u32)>) -> Try {
+    fn skip(level: u8, why: SkipReason, ns: Option<(u32, u32)>) -> BalanceTry {
         let (reason, about, reaches) = (why.name(), why.about(), true);
         let (have_ns, need_ns) = ns.unzip();
-        Try { pass: None, level, reaches, reason, about, count: 1, have_ns, need_ns }
+        BalanceTry { pass: None, level, reaches, reason, about, count: 1, have_ns, need_ns }
     }
-    fn free(cpu: u32, free_ns: u64, from_start: bool, tries: Vec<Try>) -> FreeCpu {
+    fn free(cpu: u32, free_ns: u64, from_start: bool, tries: Vec<BalanceTry>) -> FreeCpu {
         FreeCpu { cpu: CpuId(cpu), free_ns, from_start, tries }
     }
-    fn tick(why: KickReason, count: u64) -> Tally {
-        Tally { reason: why.name(), about: why.about(), count }
+    fn tick(why: KickReason, count: u64) -> DecisionCount {
+        DecisionCount { reason: why.name(), about: why.about(), count }
     }
 
     fn chance() -> Chance {
@@ -206,9 +205,9 @@ mod tests {
         assert!(lines.iter().any(|l| l.starts_with("3 nohz passes over domain1: hot, ")), "{lines:#?}");
         assert!(lines.iter().any(|l| l.ends_with("(21us against 45us)")), "{lines:#?}");
         let alone = Chance { free_ns: 5, cpus: vec![free(3, 5, true, Vec::new())], ..Chance::default() };
-        let told =
+        let expected =
             ["cpu3 was idle for 5ns of it", "no balance pass was made for them", "no tick fell into it"];
-        assert_eq!(chance_lines(&alone), told);
+        assert_eq!(chance_lines(&alone), expected);
         assert_eq!(chance_lines(&Chance::default()), ["no CPU that it may use was idle meanwhile"]);
     }
 

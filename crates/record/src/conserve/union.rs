@@ -1,7 +1,7 @@
-//! The length of a union of intervals that are told in no strict order.
+//! The length of a union of intervals that come in no strict order.
 //!
-//! Intervals are merged a batch at a time. What ends before every interval that may still be told is summed and
-//! forgotten, so that a long run takes no more room than its open intervals.
+//! Intervals are merged in batches. What ends before every interval still to come is summed and forgotten, so that a
+//! long run takes no more memory than its open intervals.
 
 /// Intervals kept before they are merged.
 const BATCH: usize = 1 << 16;
@@ -11,13 +11,13 @@ const BATCH: usize = 1 << 16;
 pub struct Union {
     kept: Vec<(u64, u64)>,
     settled_ns: u64,
-    /// Width of the bins, ns, 0 for none, and what lies in each of them.
+    /// Width of the bins, ns (0: no bins), and the covered time in each.
     width: u64,
     bins: Vec<u64>,
 }
 
 impl Union {
-    /// Also tells how much of it lies in each bin of that width, ns.
+    /// Also sums up the covered time in bins of `width` ns.
     pub fn set_bins(&mut self, width: u64) {
         self.width = width;
     }
@@ -29,7 +29,7 @@ impl Union {
     pub fn is_full(&self) -> bool {
         self.kept.len() >= BATCH
     }
-    /// Merges what is kept. No interval told from now on begins before `horizon`.
+    /// Merges the kept intervals. No later interval begins before `horizon`.
     pub fn settle(&mut self, horizon: u64) {
         self.kept.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
@@ -87,9 +87,9 @@ mod tests {
             }
             let (length, bins) = union.finish();
             prop_assert_eq!(length, covered as u64);
-            for (n, told) in bins.iter().enumerate() {
+            for (n, covered) in bins.iter().enumerate() {
                 let inside = (n as u64 * 7..n as u64 * 7 + 7).filter(covers).count();
-                prop_assert_eq!(*told, inside as u64);
+                prop_assert_eq!(*covered, inside as u64);
             }
             prop_assert_eq!(bins.iter().sum::<u64>(), length);
         }

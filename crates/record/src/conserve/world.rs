@@ -1,4 +1,4 @@
-//! Which CPUs are free, which tasks are queued where, and which CPUs are about to switch: what the events of a run say.
+//! Which CPUs are free, which tasks are queued where, and which CPUs are in `schedule()`, by the events of a run.
 
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
@@ -8,18 +8,16 @@ use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
 pub enum Queued {
     /// It was woken or created.
     Placed(PlaceReason),
-    /// It was moved there.
     Moved(MoveReason),
     /// It lost its CPU.
     Preempted(SwitchReason),
 }
 
-/// How a CPU became free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freed {
     /// It switched to the idle task.
     WentIdle,
-    /// It was on its way out of idle for a task that another CPU has taken.
+    /// It left idle for a task that another CPU has taken.
     Emptied,
 }
 
@@ -28,17 +26,17 @@ pub enum Freed {
 pub enum Change {
     /// The CPU is free from now on.
     Freed(CpuId, Freed),
-    /// It is free no more.
+    /// It is not free any more.
     Taken(CpuId),
     /// The task is queued on the CPU.
     Queued(TaskId, CpuId, Queued),
-    /// The task runs, on the CPU where it was queued.
+    /// The task runs on the CPU where it was queued.
     Ran(TaskId),
-    /// The task was taken off its queue to be moved.
+    /// The task was dequeued to be moved.
     Moved(TaskId, MoveReason),
-    /// The CPU is about to switch.
+    /// The CPU enters `schedule()`.
     Held(CpuId),
-    /// It has switched, or stays with its task. Tells who was picked of those queued there.
+    /// It has switched, or stays with its task. Names whom it picked of those queued there.
     Released(CpuId, Option<TaskId>),
 }
 
@@ -48,7 +46,7 @@ struct Cpu {
     scheduling: bool,
     carries: bool,
     queued: Vec<TaskId>,
-    /// Wakeups that chose it and have not queued their task.
+    /// Wakeups that chose this CPU and have not queued their task yet.
     incoming: u32,
 }
 
@@ -72,8 +70,8 @@ pub struct World {
 }
 
 impl World {
-    /// Idle CPUs. `allowed` by task id, as tasks begin; a task beyond them may run anywhere. `masks` are those that
-    /// tasks may take later.
+    /// All CPUs idle. `allowed` is indexed by task id, as tasks begin; tasks beyond it may run anywhere. `masks` are
+    /// those that tasks may get later.
     pub fn new(nr_cpus: usize, allowed: Vec<Option<CpuSet>>, masks: Vec<CpuSet>) -> World {
         let tasks = allowed.into_iter().map(|allowed| Task { allowed, ..Task::default() }).collect();
         let cpus = vec![Cpu::default(); nr_cpus];
@@ -109,7 +107,7 @@ impl World {
         self.cpus.get(cpu.index()).is_some_and(|c| c.scheduling || c.current.is_none())
     }
 
-    /// Takes the next event; what it changed, in order. All of it has changed already.
+    /// Applies the next event. Returns what it changed, in order; all of it has changed already.
     pub fn apply(&mut self, e: &Event) -> Vec<Change> {
         match e.kind {
             EventKind::Switch { prev, next, .. } if prev == next => self.released(e.cpu, None),
@@ -142,7 +140,7 @@ impl World {
         }
         std::mem::take(&mut self.changes)
     }
-    /// Gets the changes back when they have been read, for their room.
+    /// Takes the changes back to reuse their memory.
     pub fn recycle(&mut self, mut changes: Vec<Change>) {
         changes.clear();
         self.changes = changes;
@@ -161,7 +159,7 @@ impl World {
         &mut self.tasks[id.index()]
     }
 
-    /// Whether the CPU is free follows from the rest of its state.
+    /// Derives whether the CPU is free from the rest of its state.
     fn refresh(&mut self, id: CpuId, why: Freed) {
         let cpu = self.cpu(id);
         let free = cpu.current.is_none() && cpu.queued.is_empty() && cpu.incoming == 0;
@@ -205,7 +203,7 @@ impl World {
         self.refresh(id, Freed::WentIdle);
     }
 
-    /// A wakeup of the task has chosen that CPU; `None`: none is under way any more.
+    /// A wakeup of the task has chosen this CPU; `None`: it is not under way any more.
     fn arrives(&mut self, task: TaskId, target: Option<CpuId>) {
         let before = std::mem::replace(&mut self.task(task).incoming, target);
         if let Some(cpu) = target {
@@ -228,7 +226,7 @@ impl World {
             (None, None) => Queued::Moved(MoveReason::Moved),
         };
         self.queue_on(id, task, how);
-        // After the queue has it: the CPU was not free, and is not now.
+        // After queueing: the CPU was not free before, and is not now.
         self.arrives(task, None);
     }
 

@@ -1,14 +1,14 @@
-//! The reasons of a run's longest waits: the tail split by cause, and the story of the worst waits.
+//! Why a run's longest waits were long: the tail split by cause, and the story of the worst waits.
 //!
-//! The tail is all waits beyond p99 of `wakeup_delay`. Records keep a limited number of the longest waits. If
-//! the tail has more, the explanation says so and covers the waits that were kept. Times are nanoseconds.
+//! The tail is all waits beyond p99 of `wakeup_delay`. A record keeps a limited number of the longest waits. If the
+//! tail has more, the explanation says so and covers those that were kept. Times are nanoseconds.
 
 pub mod samples;
 mod text;
 mod versus;
 
 pub use text::{beyond, explain_text, of_kept};
-pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
+pub use versus::{CauseOfTwo, Versus, VersusPart, VersusSide, versus, versus_text};
 
 use crate::conserve::Chance;
 use crate::metric::{Stat, Value};
@@ -17,7 +17,6 @@ use crate::{Record, evaluate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The series the waits are from.
 const SERIES: &str = "wakeup_delay";
 
 /// The percentile beyond which waits are the tail.
@@ -34,7 +33,7 @@ pub struct Explanation {
     pub stat: String,
     /// Waits longer than the cut, kept or not.
     pub beyond: u64,
-    /// Their time, summed: of those that were not kept to the resolution of the histogram.
+    /// Their time, summed. Waits that were not kept count to the histogram's resolution.
     pub beyond_time_ns: u64,
     /// The tail by cause.
     pub tail: TailSplit,
@@ -52,7 +51,7 @@ pub struct Explained {
     /// The wait itself.
     #[serde(flatten)]
     pub wait: Wait,
-    /// CPUs that were free meanwhile, and what was done about it; known when the run has been made again.
+    /// CPUs that were free meanwhile, and what was done for them; known when the run has been made again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_meanwhile: Option<Chance>,
 }
@@ -67,31 +66,31 @@ pub struct TailSplit {
     /// Their time, summed.
     pub time_ns: u64,
     /// Causes that occurred, by time, largest first.
-    pub causes: Vec<Share>,
+    pub causes: Vec<TailCause>,
 }
 
 /// One cause's share of the tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Share {
+pub struct TailCause {
     /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// Waits put down to it.
+    /// Waits with this cause.
     pub waits: u64,
     /// Their time, summed.
     pub time_ns: u64,
-    /// The ends of these waits: the reason why the task before left (a `SwitchReason` name; "idle": the CPU
-    /// was idle), and its count.
+    /// How these waits ended: the reason why the task before left (a `SwitchReason` name; "idle": the CPU was idle),
+    /// and its count.
     pub ended_why: BTreeMap<String, u64>,
 }
 
 /// Splits the waits longer than `cut_ns` (`None`: all) by cause.
 pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
-    let mut shares: BTreeMap<WaitCause, Share> = BTreeMap::new();
+    let mut shares: BTreeMap<WaitCause, TailCause> = BTreeMap::new();
     for wait in waits.iter().filter(|w| cut_ns.is_none_or(|cut| w.length_ns > cut)) {
         let cause = wait.cause();
-        let share = shares.entry(cause).or_insert_with(|| Share {
+        let share = shares.entry(cause).or_insert_with(|| TailCause {
             cause: cause.name(),
             about: cause.about(),
             waits: 0,
@@ -102,7 +101,7 @@ pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
         share.time_ns = share.time_ns.saturating_add(wait.length_ns);
         *share.ended_why.entry(wait.ended_why.clone()).or_default() += 1;
     }
-    let mut causes: Vec<Share> = shares.into_values().collect();
+    let mut causes: Vec<TailCause> = shares.into_values().collect();
     // Stable: causes with the same time stay in the order of the table.
     causes.sort_by_key(|s| std::cmp::Reverse(s.time_ns));
     TailSplit {
@@ -118,7 +117,7 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
     explain_beyond(record, TAIL, worst)
 }
 
-/// The same beyond another statistic of the waits; `max` is the longest wait alone.
+/// Explains the tail beyond another statistic of the waits; `max` is the longest wait alone.
 pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explanation {
     let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
     let cut = stat(tail_stat);
@@ -140,7 +139,7 @@ pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explana
     Explanation {
         run: run_of(record),
         delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
-        // A wait in the cut's own bucket of the histogram may be kept but not counted.
+        // A wait in the bucket of the cut may be kept but not counted.
         beyond: counted.max(tail.waits),
         stat: tail_stat.to_owned(),
         beyond_time_ns,
@@ -150,7 +149,7 @@ pub fn explain_beyond(record: &Record, tail_stat: &str, worst: usize) -> Explana
     }
 }
 
-/// The time of the shortest `waits` waits beyond the cut, from the histogram: those that were not kept.
+/// The time of the `waits` shortest waits beyond the cut, by the histogram: of those that were not kept.
 fn time_of_least(record: &Record, cut_ns: Option<u64>, waits: u64) -> u64 {
     let Some(series) = record.found.series.get(SERIES) else { return 0 };
     let (mut left, mut time_ns) = (waits, 0_u64);
@@ -163,11 +162,11 @@ fn time_of_least(record: &Record, cut_ns: Option<u64>, waits: u64) -> u64 {
 }
 
 impl Explanation {
-    /// Adds to the worst waits what there was for each, in their order; `None` where a run made again had no such wait.
-    pub fn tell(&mut self, chances: Vec<Option<Chance>>) {
+    /// Adds the chances of the worst waits, in their order; `None` where the run made again had no such wait.
+    pub fn add_chances(&mut self, chances: Vec<Option<Chance>>) {
         if chances.iter().any(Option::is_none) {
             self.notes.push(
-                "made again, the run had not all of these waits: which CPUs were idle is told of the others only"
+                "made again, the run had not all of these waits: which CPUs were idle is shown for the others only"
                     .to_owned(),
             );
         }
@@ -177,7 +176,7 @@ impl Explanation {
     }
 }
 
-/// Which run a record is of, in a line.
+/// The run of a record in one line.
 pub fn run_of(record: &Record) -> String {
     let Record { workload, load, machine, variant, backend, seed, .. } = record;
     format!("{workload} {load} on {}, {}, {backend}, seed {seed}", machine.name, variant.name)

@@ -1,8 +1,8 @@
-//! The tail of a series that the workload's programs record: what a task did in the time of each long sample.
+//! The tail of a series that the workload's programs record: what tasks did during each long sample.
 //!
-//! A sample is a time that ends when it is recorded, by the task that records it: a request, a wakeup as the program
-//! sees it. That time is split into what the task did: it computed, it waited for a CPU after a wakeup (by the cause of
-//! the wait), it waited after it had lost its CPU, or it slept. Only a run made again can say that. Times are ns.
+//! A sample is a time that ends when its task records it: a request, or a wakeup as the program sees it. It is split
+//! into what the task did: it computed, waited for a CPU after a wakeup (by cause), waited after it had lost its CPU,
+//! or slept. Only a run made again shows that. Times are ns.
 
 use crate::Analyser;
 use crate::wait::WaitCause;
@@ -12,9 +12,8 @@ use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Waits that are kept with their causes: all of any run of a sensible length.
+/// Waits kept with their causes: all of any run of sensible length.
 pub const KEPT_WAITS: usize = 1 << 20;
-/// Long samples that are kept.
 const MOST: usize = 1 << 16;
 
 /// The tail of a series.
@@ -26,12 +25,12 @@ pub struct SampleTail {
     pub metric: String,
     /// Samples longer than this are in the tail.
     pub cut_ns: u64,
-    /// How many those are.
+    /// The number of those.
     pub samples: u64,
     /// Their time, summed.
     pub time_ns: u64,
     /// What the tasks did in that time, the most first.
-    pub parts: Vec<Did>,
+    pub parts: Vec<TailPart>,
     /// The longest samples.
     pub worst: Vec<LongSample>,
     /// Notes for the reader.
@@ -40,7 +39,7 @@ pub struct SampleTail {
 
 /// What tasks did.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Did {
+pub struct TailPart {
     /// `computing`, `lost_cpu`, `started`, `asleep`, `not_known`, or the name of a wait's cause.
     pub what: &'static str,
     /// The same in a sentence.
@@ -51,10 +50,8 @@ pub struct Did {
     pub time_ns: u64,
 }
 
-/// One sample.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LongSample {
-    /// Who recorded it.
     pub task: String,
     /// When: the end of its time.
     pub ended_at: Ns,
@@ -66,29 +63,29 @@ pub struct LongSample {
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Doing {
+enum TaskActivity {
     Computing,
-    /// It waits after a wakeup.
+    /// It waits for a CPU after a wakeup.
     Woken,
-    /// It waits after it was made.
+    /// It waits for a CPU after it was created.
     Started,
     LostCpu,
     Asleep,
 }
 
-/// What a task did, from when on each.
+/// What a task did, each with its begin.
 #[derive(Clone, Default)]
-struct Past {
-    from: VecDeque<(u64, Option<Doing>)>,
+struct TaskPast {
+    from: VecDeque<(u64, Option<TaskActivity>)>,
 }
 
-impl Past {
-    fn does(&mut self, at: u64, what: Doing) {
+impl TaskPast {
+    fn does(&mut self, at: u64, what: TaskActivity) {
         if self.from.back().is_none_or(|(_, last)| *last != Some(what)) {
             self.from.push_back((at, Some(what)));
         }
     }
-    fn is(&self, what: Doing) -> bool {
+    fn is_doing(&self, what: TaskActivity) -> bool {
         self.from.back().is_some_and(|(_, last)| *last == Some(what))
     }
     /// Forgets what ended before.
@@ -99,45 +96,44 @@ impl Past {
     }
 }
 
-/// A long sample and its parts: who, from when, how long, and what was done when.
+/// A long sample and its parts: begin, end, activity.
 struct LongTime {
     task: TaskId,
     from: u64,
     until: u64,
-    did: Vec<(u64, u64, Option<Doing>)>,
+    did: Vec<(u64, u64, Option<TaskActivity>)>,
 }
 
-/// What is collected.
+/// Whose times are collected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Watched {
-    /// The samples of a program's series, by its number.
+pub enum TailSource {
+    /// A program's series, by its number.
     Series(u16),
-    /// Waits for a CPU of tasks for which this holds, by their numbers: those of the workload.
+    /// Waits for a CPU of tasks for which this is true, by task id: those of the workload.
     RunDelay(Vec<bool>),
 }
 
-/// Collects the long samples of a run.
 pub struct Samples {
-    watched: Watched,
+    watched: TailSource,
     cut_ns: u64,
-    /// No sample is longer.
+    /// No sample is longer than this.
     longest_ns: u64,
     measured_from: Ns,
-    tasks: Vec<Past>,
+    tasks: Vec<TaskPast>,
     found: Vec<LongTime>,
     counted: u64,
     time_ns: u64,
 }
 
 impl Samples {
-    /// Collects samples that are longer than the cut; none is longer than `longest_ns`.
-    pub fn of(watched: Watched, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
+    /// Collects samples longer than `cut_ns`; none is longer than `longest_ns`.
+    pub fn of(watched: TailSource, cut_ns: u64, longest_ns: u64, measured_from: Ns) -> Samples {
         let (tasks, found) = (Vec::new(), Vec::new());
         Samples { watched, cut_ns, longest_ns, measured_from, tasks, found, counted: 0, time_ns: 0 }
     }
-    fn task(&mut self, task: TaskId, at: Ns) -> &mut Past {
+    fn task(&mut self, task: TaskId, at: Ns) -> &mut TaskPast {
         if task.index() >= self.tasks.len() {
-            self.tasks.resize_with(task.index() + 1, Past::default);
+            self.tasks.resize_with(task.index() + 1, TaskPast::default);
         }
         let longest_ns = self.longest_ns;
         let past = &mut self.tasks[task.index()];
@@ -145,7 +141,7 @@ impl Samples {
         past
     }
 
-    /// The tail, with the causes of waits from the run's analyser, which has kept them all, and the `worst` longest.
+    /// The tail and its `worst` longest samples. The run's analyser has kept all waits with their causes.
     pub fn finish(self, run: String, metric: &str, analyser: Analyser, end: Ns, worst: usize) -> SampleTail {
         let names: Vec<String> = analyser.names().iter().map(|n| n.name.clone()).collect();
         let mut waits: BTreeMap<String, Vec<(u64, u64, WaitCause)>> = BTreeMap::new();
@@ -170,13 +166,13 @@ impl Samples {
         }
         all.sort_by_key(|s| (std::cmp::Reverse(s.length_ns), s.ended_at));
         all.truncate(worst);
-        let did = |(what, (samples, time_ns)): (&'static str, (u64, u64))| Did {
+        let did = |(what, (samples, time_ns)): (&'static str, (u64, u64))| TailPart {
             what,
             about: about(what),
             samples,
             time_ns,
         };
-        let mut parts: Vec<Did> = parts.into_iter().map(did).collect();
+        let mut parts: Vec<TailPart> = parts.into_iter().map(did).collect();
         parts.sort_by_key(|p| std::cmp::Reverse(p.time_ns));
         let kept = self.found.len() as u64;
         let notes = (kept < self.counted).then(|| {
@@ -198,7 +194,7 @@ impl Samples {
     }
 }
 
-/// Names of what tasks did beside waits after a wakeup, with a sentence each.
+/// Names of activities other than waits after a wakeup, with a sentence each.
 const DID: [(&str, &str); 5] = [
     ("computing", "it was on a CPU"),
     ("lost_cpu", "it had lost its CPU and waited for one"),
@@ -213,16 +209,16 @@ fn about(what: &str) -> &'static str {
 }
 
 impl LongTime {
-    /// Time by what was done. A wait after a wakeup has its cause's name.
+    /// Time by activity. A wait after a wakeup has its cause's name.
     fn did(&self, waits: &[(u64, u64, WaitCause)]) -> BTreeMap<&'static str, u64> {
         let mut all: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (from, until, doing) in &self.did {
             let what = match doing {
-                Some(Doing::Computing) => "computing",
-                Some(Doing::LostCpu) => "lost_cpu",
-                Some(Doing::Asleep) => "asleep",
-                Some(Doing::Started) => "started",
-                Some(Doing::Woken) => {
+                Some(TaskActivity::Computing) => "computing",
+                Some(TaskActivity::LostCpu) => "lost_cpu",
+                Some(TaskActivity::Asleep) => "asleep",
+                Some(TaskActivity::Started) => "started",
+                Some(TaskActivity::Woken) => {
                     let at = waits.partition_point(|w| w.1 <= *from);
                     waits.get(at).filter(|w| w.0 < *until).map_or("not_known", |w| w.2.name())
                 }
@@ -241,42 +237,46 @@ impl Sink for Samples {
             EventKind::Switch { prev, next, why } if prev != next => {
                 if let Some(prev) = prev {
                     let what = match why {
-                        SwitchReason::Blocked | SwitchReason::Exited => Doing::Asleep,
-                        _ => Doing::LostCpu,
+                        SwitchReason::Blocked | SwitchReason::Exited => TaskActivity::Asleep,
+                        _ => TaskActivity::LostCpu,
                     };
                     self.task(prev, at).does(at.0, what);
                 }
                 if let Some(next) = next {
                     self.ran(at, next);
-                    self.task(next, at).does(at.0, Doing::Computing);
+                    self.task(next, at).does(at.0, TaskActivity::Computing);
                 }
             }
             EventKind::Waking { task, .. } => {
                 let past = self.task(task, at);
-                if past.from.is_empty() || past.is(Doing::Asleep) {
-                    past.does(at.0, Doing::Woken);
+                if past.from.is_empty() || past.is_doing(TaskActivity::Asleep) {
+                    past.does(at.0, TaskActivity::Woken);
                 }
             }
-            EventKind::Enqueued { task, new: true, .. } => self.task(task, at).does(at.0, Doing::Started),
+            EventKind::Enqueued { task, new: true, .. } => {
+                self.task(task, at).does(at.0, TaskActivity::Started)
+            }
             _ => {}
         }
     }
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
-        if self.watched == Watched::Series(series) {
+        if self.watched == TailSource::Series(series) {
             self.take(at, task, value);
         }
     }
 }
 
 impl Samples {
-    /// A task comes to a CPU: it may have waited for one.
+    /// A task gets a CPU: it may have waited for one.
     fn ran(&mut self, at: Ns, task: TaskId) {
-        let Watched::RunDelay(counts) = &self.watched else { return };
+        let TailSource::RunDelay(counts) = &self.watched else { return };
         if !counts.get(task.index()).copied().unwrap_or(false) {
             return;
         }
         let past = self.task(task, at);
-        let waited = [Doing::Woken, Doing::Started, Doing::LostCpu].iter().any(|doing| past.is(*doing));
+        let waited = [TaskActivity::Woken, TaskActivity::Started, TaskActivity::LostCpu]
+            .iter()
+            .any(|doing| past.is_doing(*doing));
         if let Some((since, _)) = past.from.back().copied().filter(|_| waited) {
             self.take(at, task, at.0 - since);
         }
@@ -315,12 +315,12 @@ pub fn samples_text(tail: &SampleTail) -> String {
         Ns(tail.time_ns)
     );
     wrap(&mut out, "", 2, &head);
-    let told: u64 = tail.parts.iter().map(|p| p.time_ns).sum();
+    let split_ns: u64 = tail.parts.iter().map(|p| p.time_ns).sum();
     if !tail.parts.is_empty() {
         out.extend([String::new(), " samples    time  what".to_owned()]);
     }
     for part in &tail.parts {
-        let pct = 100.0 * part.time_ns as f64 / told.max(1) as f64;
+        let pct = 100.0 * part.time_ns as f64 / split_ns.max(1) as f64;
         let front = format!("{:>8}  {pct:>5.1}%  ", part.samples);
         wrap(&mut out, &front, front.len(), &format!("{}: {}", part.what, part.about));
     }
@@ -347,8 +347,8 @@ mod tests {
         let (a, b) = (TaskId(0), TaskId(1));
         let names = ["a", "b"].map(|n| TaskName { name: n.into(), background: false }).to_vec();
         let mut analyser = Analyser::new(1, names, Vec::new(), Ns::ZERO).keeping(KEPT_WAITS);
-        let mut samples = Samples::of(Watched::Series(1), 50, 1000, Ns::ZERO);
-        let mut waits = Samples::of(Watched::RunDelay(vec![true, false]), 40, 1000, Ns::ZERO);
+        let mut samples = Samples::of(TailSource::Series(1), 50, 1000, Ns::ZERO);
+        let mut waits = Samples::of(TailSource::RunDelay(vec![true, false]), 40, 1000, Ns::ZERO);
         let switch = |prev, next, why| EventKind::Switch { prev, next, why };
         for (at, kind) in [
             (0, switch(None, Some(b), SwitchReason::FromIdle)),

@@ -1,6 +1,6 @@
-//! An explanation as text, at most 78 columns wide, to be pasted into mail.
+//! An explanation as text, at most 78 columns wide, fit for mail.
 
-use super::{Explained, Explanation, Share, is_count};
+use super::{Explained, Explanation, TailCause, is_count};
 use crate::conserve::chance_lines;
 use crate::metric::Value;
 use crate::wait::{Wait, WaitCause};
@@ -8,7 +8,6 @@ use crate::words::{STORY, count, longest, with_notes, wrap};
 use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
-/// The explanation for people.
 pub fn explain_text(e: &Explanation) -> String {
     let mut out = Vec::new();
     wrap(&mut out, "", 2, &e.run);
@@ -40,12 +39,12 @@ fn tail(e: &Explanation, out: &mut Vec<String>) {
     }
 }
 
-/// The tail in words: how many waits, and their time.
+/// The tail in words: how many waits, and their total time.
 pub fn beyond(e: &Explanation) -> String {
     beyond_of(e.beyond, e.tail.cut_ns, e.beyond_time_ns, e.tail.waits < e.beyond, &e.stat)
 }
 
-/// The same. `is_rough`: the time of those that were not kept is from a histogram.
+/// The same from its parts. With `is_rough` some of the time is from a histogram.
 pub(super) fn beyond_of(waits: u64, cut_ns: Option<u64>, time_ns: u64, is_rough: bool, stat: &str) -> String {
     let about = if is_rough { "about " } else { "" };
     match cut_ns {
@@ -56,7 +55,7 @@ pub(super) fn beyond_of(waits: u64, cut_ns: Option<u64>, time_ns: u64, is_rough:
     }
 }
 
-/// Which waits the split is of, if not of all.
+/// Which waits the split covers, if not all.
 pub fn of_kept(e: &Explanation) -> String {
     let Explanation { tail, .. } = e;
     if tail.waits >= e.beyond {
@@ -66,7 +65,7 @@ pub fn of_kept(e: &Explanation) -> String {
     format!(", of the {} longest, which were kept: {} ({pct:.0}% of that)", tail.waits, Ns(tail.time_ns))
 }
 
-fn cause(share: &Share, waits: u64, time_ns: u64, out: &mut Vec<String>) {
+fn cause(share: &TailCause, waits: u64, time_ns: u64, out: &mut Vec<String>) {
     let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let front = format!("{:>5.1}%  {:>5.1}%  ", pct(share.waits, waits), pct(share.time_ns, time_ns));
     wrap(out, &front, front.len(), &format!("{}: {}", share.cause, share.about));
@@ -86,7 +85,7 @@ fn story(number: usize, explained: &Explained, out: &mut Vec<String>) {
     line(format!("woken at {at} by {waker} on {}", w.waker_cpu));
     line(chosen(w));
     line(there(w));
-    // A task whose CPU is on its way to it waits for nobody's help.
+    // A task on its way to the CPU needs nobody's help.
     let waited = !matches!(w.cause(), WaitCause::IdleExit | WaitCause::Placing);
     if let Some(chance) = explained.idle_meanwhile.as_ref().filter(|c| waited || !c.cpus.is_empty()) {
         chance_lines(chance).into_iter().for_each(&mut line);

@@ -1,8 +1,8 @@
 //! The longest waits of two runs side by side: each cause's part of either tail, and the difference.
 //!
-//! Each run's tail is all waits beyond its own p99, as in [`explain`]: with the bound of one run, a run that
-//! is ten times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds, and
-//! comparable if both runs measured for the same time.
+//! A run's tail is all its waits beyond its own p99, as in [`explain`]: by the other run's bound a run that is ten
+//! times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds; they compare if both runs
+//! measured for the same time.
 
 use super::text::{beyond_of, delay};
 use super::{Explanation, TAIL, explain};
@@ -15,9 +15,9 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Versus {
     /// The first run.
-    pub a: Side,
+    pub a: VersusSide,
     /// The second run.
-    pub b: Side,
+    pub b: VersusSide,
     /// Causes that occurred in either, those with the largest difference in time first.
     pub causes: Vec<CauseOfTwo>,
     /// Notes for the reader.
@@ -26,7 +26,7 @@ pub struct Versus {
 
 /// One run's tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Side {
+pub struct VersusSide {
     /// The run, in words.
     pub run: String,
     /// Number of waits and their lengths: statistic and value in ns.
@@ -51,17 +51,17 @@ pub struct CauseOfTwo {
     /// The cause in a sentence.
     pub about: &'static str,
     /// In the first run.
-    pub a: Part,
+    pub a: VersusPart,
     /// In the second run.
-    pub b: Part,
+    pub b: VersusPart,
     /// Time in the second run minus time in the first.
     pub difference_ns: i64,
 }
 
 /// A cause's part of one tail; all 0 if it did not occur.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Part {
-    /// Waits put down to it.
+pub struct VersusPart {
+    /// Waits with this cause.
     pub waits: u64,
     /// Their time, summed.
     pub time_ns: u64,
@@ -86,19 +86,19 @@ pub fn versus(a: &Record, b: &Record) -> Versus {
     Versus { a: side(one), b: side(other), causes, notes }
 }
 
-fn part(e: &Explanation, cause: &str) -> Part {
+fn part(e: &Explanation, cause: &str) -> VersusPart {
     let share = e.tail.causes.iter().find(|s| s.cause == cause);
-    share.map_or_else(Part::default, |s| Part {
+    share.map_or_else(VersusPart::default, |s| VersusPart {
         waits: s.waits,
         time_ns: s.time_ns,
         time_pct: 100.0 * s.time_ns as f64 / e.tail.time_ns.max(1) as f64,
     })
 }
 
-fn side(e: Explanation) -> Side {
+fn side(e: Explanation) -> VersusSide {
     let (cut_ns, waits, time_ns) = (e.tail.cut_ns, e.tail.waits, e.tail.time_ns);
     let Explanation { run, delays, beyond, beyond_time_ns, .. } = e;
-    Side { run, delays, cut_ns, beyond, beyond_time_ns, waits, time_ns }
+    VersusSide { run, delays, cut_ns, beyond, beyond_time_ns, waits, time_ns }
 }
 
 fn notes(a: &Record, b: &Record, one: &Explanation, other: &Explanation) -> Vec<String> {
@@ -149,7 +149,7 @@ pub fn versus_text(v: &Versus) -> String {
 }
 
 fn line(c: &CauseOfTwo) -> String {
-    let part = |p: &Part| match p.waits {
+    let part = |p: &VersusPart| match p.waits {
         0 => format!("{:>6}{:>10}{:>8}", 0, "-", "-"),
         n => format!("{n:>6}{:>10}{:>7.1}%", Ns(p.time_ns).to_string(), p.time_pct),
     };
@@ -190,7 +190,7 @@ mod tests {
         a.found.waits = vec![wait(9_000_000)];
         let v = versus(&a, &b);
         let idle = v.causes.iter().find(|c| c.cause == "idle_exit").unwrap();
-        assert_eq!((idle.a, idle.difference_ns), (Part::default(), 800_000));
+        assert_eq!((idle.a, idle.difference_ns), (VersusPart::default(), 800_000));
         assert!(versus_text(&v).contains("idle_exit            0         -       -"), "{}", versus_text(&v));
     }
 

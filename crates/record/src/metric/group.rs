@@ -1,8 +1,8 @@
 //! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.run_delay.p99`, `task.hog.cpu0.slice.mean`,
 //! `cpu0.slice.mean`.
 //!
-//! A group's name may be any text, and the statistic stands behind it, so names are read from their end. Only
-//! a record knows the groups of its run.
+//! A group's name may be any text and the statistic follows it, so names are parsed from their end. Only a record knows
+//! the groups of its run.
 
 use super::stat::Stat;
 use super::value::Value;
@@ -10,9 +10,8 @@ use crate::Record;
 use crate::accounts::{MAX_GROUPS, Stays, groups, of_group};
 use schedlab_base::CpuId;
 
-/// The quantity that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum GroupQuantity {
     CpuTime,
     Voluntary,
     Involuntary,
@@ -29,36 +28,37 @@ enum What {
     RunDelayTotal,
 }
 
-/// A metric of a group of tasks, asked for by name. Without a group it is of all tasks on a CPU.
+/// A metric of a group of tasks. Without a group it is about all tasks on a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupQuery {
     group: Option<String>,
-    what: What,
+    what: GroupQuantity,
 }
 
 const MEAN: &str = ".slice.mean";
 
-/// The words that may stand behind a group's name.
-const ENDS: &[(&str, What)] = &[
-    (".cpu_time", What::CpuTime),
-    (".switches.voluntary", What::Voluntary),
-    (".switches.involuntary", What::Involuntary),
-    (".migrations", What::Migrations),
-    (MEAN, What::MeanSlice),
-    (".slice.mean_of_means", What::MeanOfMeans),
+/// What may follow a group's name.
+const ENDS: &[(&str, GroupQuantity)] = &[
+    (".cpu_time", GroupQuantity::CpuTime),
+    (".switches.voluntary", GroupQuantity::Voluntary),
+    (".switches.involuntary", GroupQuantity::Involuntary),
+    (".migrations", GroupQuantity::Migrations),
+    (MEAN, GroupQuantity::MeanSlice),
+    (".slice.mean_of_means", GroupQuantity::MeanOfMeans),
 ];
 
-/// The quantity whose statistic is asked for.
-type OfStat = fn(Stat) -> What;
+/// A quantity that takes a statistic.
+type QuantityOfStat = fn(Stat) -> GroupQuantity;
 
-/// The words that may stand between a group's name and a statistic.
-const DELAYS: &[(&str, OfStat)] = &[(".wakeup_delay.", What::WakeupDelay), (".run_delay.", What::RunDelay)];
+/// What may be between a group's name and a statistic.
+const DELAYS: &[(&str, QuantityOfStat)] =
+    &[(".wakeup_delay.", GroupQuantity::WakeupDelay), (".run_delay.", GroupQuantity::RunDelay)];
 const TOTAL: &str = ".run_delay.total";
 
-/// A group's name and the statistic of its waits; the series' name alone is not a statistic.
-fn delay(rest: &str) -> Option<(&str, What)> {
+/// A group's name and the statistic of its waits. The series' name alone does not name a statistic.
+fn delay(rest: &str) -> Option<(&str, GroupQuantity)> {
     if let Some(group) = rest.strip_suffix(TOTAL) {
-        return Some((group, What::RunDelayTotal));
+        return Some((group, GroupQuantity::RunDelayTotal));
     }
     DELAYS.iter().find_map(|(word, what)| {
         let (group, stat) = rest.rsplit_once(word)?;
@@ -67,55 +67,56 @@ fn delay(rest: &str) -> Option<(&str, What)> {
 }
 
 impl GroupQuery {
-    /// Reads a metric's name; `None` if it is no name of this family.
+    /// Parses a metric's name; `None` if it does not belong to this family.
     pub fn parse(name: &str) -> Option<GroupQuery> {
         if let Some(cpu) = name.strip_suffix(MEAN).and_then(cpu) {
-            return Some(GroupQuery { group: None, what: What::SliceOn(cpu) });
+            return Some(GroupQuery { group: None, what: GroupQuantity::SliceOn(cpu) });
         }
         let rest = name.strip_prefix("task.")?;
         let end = || ENDS.iter().find_map(|(end, what)| Some((rest.strip_suffix(end)?, *what)));
         let (group, what) = end().or_else(|| delay(rest))?;
         let on = group.rsplit_once('.').and_then(|(group, last)| Some((group, cpu(last)?)));
         let (group, what) = match (on, what) {
-            (Some((group, cpu)), What::MeanSlice) => (group, What::SliceOn(cpu)),
+            (Some((group, cpu)), GroupQuantity::MeanSlice) => (group, GroupQuantity::SliceOn(cpu)),
             _ => (group, what),
         };
         (!group.is_empty()).then(|| GroupQuery { group: Some(group.to_owned()), what })
     }
-    /// The name of its row in the table of metrics.
     pub fn pattern(&self) -> &'static str {
         match (&self.group, self.what) {
             (None, _) => "cpu<k>.slice.mean",
-            (_, What::CpuTime) => "task.<group>.cpu_time",
-            (_, What::Voluntary) => "task.<group>.switches.voluntary",
-            (_, What::Involuntary) => "task.<group>.switches.involuntary",
-            (_, What::Migrations) => "task.<group>.migrations",
-            (_, What::MeanSlice) => "task.<group>.slice.mean",
-            (_, What::MeanOfMeans) => "task.<group>.slice.mean_of_means",
-            (_, What::SliceOn(_)) => "task.<group>.cpu<k>.slice.mean",
-            (_, What::WakeupDelay(_)) => "task.<group>.wakeup_delay.<stat>",
-            (_, What::RunDelay(_)) => "task.<group>.run_delay.<stat>",
-            (_, What::RunDelayTotal) => "task.<group>.run_delay.total",
+            (_, GroupQuantity::CpuTime) => "task.<group>.cpu_time",
+            (_, GroupQuantity::Voluntary) => "task.<group>.switches.voluntary",
+            (_, GroupQuantity::Involuntary) => "task.<group>.switches.involuntary",
+            (_, GroupQuantity::Migrations) => "task.<group>.migrations",
+            (_, GroupQuantity::MeanSlice) => "task.<group>.slice.mean",
+            (_, GroupQuantity::MeanOfMeans) => "task.<group>.slice.mean_of_means",
+            (_, GroupQuantity::SliceOn(_)) => "task.<group>.cpu<k>.slice.mean",
+            (_, GroupQuantity::WakeupDelay(_)) => "task.<group>.wakeup_delay.<stat>",
+            (_, GroupQuantity::RunDelay(_)) => "task.<group>.run_delay.<stat>",
+            (_, GroupQuantity::RunDelayTotal) => "task.<group>.run_delay.total",
         }
     }
-    /// The statistic that is asked for, if it is one.
+    /// Its statistic, if it asks for one.
     pub fn stat(&self) -> Option<Stat> {
         match self.what {
-            What::WakeupDelay(stat) | What::RunDelay(stat) => Some(stat),
+            GroupQuantity::WakeupDelay(stat) | GroupQuantity::RunDelay(stat) => Some(stat),
             _ => None,
         }
     }
-    /// Whether it asks for waits, of a run that was not watched for any.
+    /// Whether it asks for waits of a run without any.
     pub fn unwatched(&self, record: &Record) -> bool {
-        let waits = matches!(self.what, What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal);
+        let waits = matches!(
+            self.what,
+            GroupQuantity::WakeupDelay(_) | GroupQuantity::RunDelay(_) | GroupQuantity::RunDelayTotal
+        );
         waits && !record.found.series.contains_key("run_delay")
     }
-    /// Its value.
     ///
     /// # Errors
-    /// In words, what the run does not have.
+    /// Says in words what the run lacks.
     pub fn value(&self, record: &Record) -> Result<f64, String> {
-        if let What::SliceOn(cpu) = self.what {
+        if let GroupQuantity::SliceOn(cpu) = self.what {
             let here = |s: &&Stays| s.cpu == cpu && self.group.as_ref().is_none_or(|g| *g == s.group);
             let found = record.found.stays.iter().filter(here);
             let (n, ns) = found.fold((0, 0), |(n, ns), s| (n + s.count, ns + s.time.0));
@@ -129,25 +130,28 @@ impl GroupQuery {
                 all => format!("the run has no group of tasks '{group}', but {}", shown(&all)),
             });
         }
-        if matches!(self.what, What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal) {
+        if matches!(
+            self.what,
+            GroupQuantity::WakeupDelay(_) | GroupQuantity::RunDelay(_) | GroupQuantity::RunDelayTotal
+        ) {
             return self.delay(record, group);
         }
         let sum = |of: fn(&crate::TaskAccount) -> u64| tasks.clone().map(of).sum::<u64>() as f64;
         let none = || "no stay ended".to_owned();
         match self.what {
-            What::CpuTime => Ok(sum(|t| t.cpu_time.0)),
-            What::Voluntary => Ok(sum(|t| t.voluntary)),
-            What::Involuntary => Ok(sum(|t| t.involuntary)),
-            What::Migrations => {
+            GroupQuantity::CpuTime => Ok(sum(|t| t.cpu_time.0)),
+            GroupQuantity::Voluntary => Ok(sum(|t| t.voluntary)),
+            GroupQuantity::Involuntary => Ok(sum(|t| t.involuntary)),
+            GroupQuantity::Migrations => {
                 let all: Option<Vec<u64>> = tasks.map(|t| t.migrations).collect();
                 all.map(|n| n.iter().sum::<u64>() as f64)
                     .ok_or_else(|| "this kernel does not count them".to_owned())
             }
-            What::MeanSlice => {
+            GroupQuantity::MeanSlice => {
                 let slices = sum(crate::TaskAccount::slices);
                 if slices > 0.0 { Ok(sum(|t| t.cpu_time.0) / slices) } else { Err(none()) }
             }
-            What::MeanOfMeans => {
+            GroupQuantity::MeanOfMeans => {
                 let means: Vec<f64> = tasks.filter_map(crate::TaskAccount::mean_slice_ns).collect();
                 if means.is_empty() {
                     Err(none())
@@ -155,11 +159,14 @@ impl GroupQuery {
                     Ok(means.iter().sum::<f64>() / means.len() as f64)
                 }
             }
-            What::SliceOn(_) | What::WakeupDelay(_) | What::RunDelay(_) | What::RunDelayTotal => Err(none()),
+            GroupQuantity::SliceOn(_)
+            | GroupQuantity::WakeupDelay(_)
+            | GroupQuantity::RunDelay(_)
+            | GroupQuantity::RunDelayTotal => Err(none()),
         }
     }
 
-    /// Its value, of a group that the run has, if it asks for waits. A single group's waits are those of the run.
+    /// The value, if it asks for waits of a group that the run has. The waits of a single group are the run's.
     fn delay(&self, record: &Record, group: &str) -> Result<f64, String> {
         let found = &record.found;
         let alone = groups(&found.tasks).len() == 1;
@@ -168,8 +175,8 @@ impl GroupQuery {
         let woken = || own.map(|d| &d.wakeup_delay).or_else(|| of_run("wakeup_delay"));
         let all = || own.map(|d| &d.run_delay).or_else(|| of_run("run_delay"));
         let value = match self.what {
-            What::WakeupDelay(stat) => woken().map(|series| stat.of(series)),
-            What::RunDelay(stat) => all().map(|series| stat.of(series)),
+            GroupQuantity::WakeupDelay(stat) => woken().map(|series| stat.of(series)),
+            GroupQuantity::RunDelay(stat) => all().map(|series| stat.of(series)),
             _ => all().map(|series| Value::Number(series.sum() as f64)),
         };
         match value {
@@ -207,7 +214,7 @@ fn delay_names(group: &str) -> Vec<String> {
     all
 }
 
-/// A CPU as names have it.
+/// A CPU's word in names.
 fn word(cpu: CpuId) -> String {
     format!("cpu{}", cpu.0)
 }

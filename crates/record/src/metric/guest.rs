@@ -1,29 +1,25 @@
 //! Metrics that a deterministic guest can't give: throughput, and the duration of a piece of work.
 //!
-//! Time there is the number of instructions executed, by all of a guest's CPUs in turns (GuestSetup::mode):
-//! eight busy CPUs take eight times as long as one. Counts, orders, decisions and delays in turns are valid.
-//! A rate, or the time of a piece of work from beginning to end, would say nothing about the scheduler but
-//! look as if it did.
+//! Time there counts the instructions of all of a guest's CPUs, which take turns (GuestSetup::mode): eight busy CPUs
+//! take eight times as long as one. Counts, orders, decisions and delays in turns are valid. A rate, or the duration of
+//! a piece of work, would look like a result about the scheduler and be none.
 
-use super::{From, Resolved};
+use super::{MetricSource, Resolved};
 use crate::Record;
 use crate::Stat;
+use schedlab_base::GuestMode;
 
-/// [`crate::GuestSetup::mode`] of guests whose time is instructions.
-pub const DETERMINISTIC: &str = "deterministic";
-
-/// The reason in the place of a value.
 const WHY: &str = "deterministic guests share one CPU's time: no throughput";
 
 /// Single metrics that compare work with time.
 const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
 
-/// The reason why a metric is withheld from this record; `None` if it is not.
+/// Why a metric is withheld from this record; `None`: it is not.
 pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     let asks = match &metric.from {
-        From::Rate(_) => true,
-        From::Series { stat: Stat::Count, .. } => false,
-        From::Series { name, .. } => {
+        MetricSource::Rate(_) => true,
+        MetricSource::Series { stat: Stat::Count, .. } => false,
+        MetricSource::Series { name, .. } => {
             name.ends_with(".elapsed") || record.found.series.get(name).is_some_and(|s| is_rate(s.unit()))
         }
         _ => metric.name.ends_with(".rate") || NAMED.contains(&metric.name.as_str()),
@@ -41,7 +37,7 @@ fn is_rate(unit: &str) -> bool {
 }
 
 fn because(record: &Record, asks: bool) -> Option<String> {
-    let deterministic = record.guest.as_ref().is_some_and(|g| g.mode == DETERMINISTIC);
+    let deterministic = record.guest.as_ref().is_some_and(|g| g.mode == GuestMode::Deterministic);
     (deterministic && asks).then(|| WHY.to_owned())
 }
 
@@ -53,12 +49,12 @@ mod tests {
     use crate::{Better, Figure, GuestSetup, Series, Value};
     use schedlab_base::Backend;
 
-    fn in_guest(mode: &str) -> Record {
+    fn in_guest(mode: GuestMode) -> Record {
         let mut r = record(1);
         r.backend = Backend::Vm.into();
         r.guest = Some(GuestSetup {
             image: "0".into(),
-            mode: mode.into(),
+            mode,
             qemu: "10.0".into(),
             accelerator: "tcg".into(),
             memory_mb: 1024,
@@ -87,7 +83,7 @@ mod tests {
 
     #[test]
     fn throughput_is_not_measured_where_time_is_instructions() {
-        let (counted, real) = (in_guest(DETERMINISTIC), in_guest("real-time"));
+        let (counted, real) = (in_guest(GuestMode::Deterministic), in_guest(GuestMode::RealTime));
         let withheld = [
             "rr.rate",
             "schbench-modern.rps.mean",

@@ -1,8 +1,8 @@
 //! Metrics of a record: the table, their names, and their values.
 //!
-//! A metric has a dotted name. A counter has a plain name; a distribution is asked for by statistic
-//! (`wakeup_delay.p99`). [`METRICS`] is the one table: validation, the nearest name, units, directions and
-//! docs/metrics.md derive from it. "Not measured" is a value of its own, with its reason, and never 0.
+//! A metric has a dotted name. A counter has a plain name; a distribution needs a statistic (`wakeup_delay.p99`).
+//! [`METRICS`] is the one table: validation, nearest names, units, directions and docs/metrics.md derive from it. "Not
+//! measured" is a value with a reason, never 0.
 
 pub mod docs;
 mod group;
@@ -26,7 +26,7 @@ use group::GroupQuery;
 pub use group::names as of_group;
 use schedlab_base::{Backend, Error, Ns, Result};
 
-/// Names that may stand in a hole of a row's name, each with its sentence.
+/// Names that may fill the hole in a row's name, each with its sentence.
 pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 
 /// One row of the table of metrics.
@@ -43,17 +43,17 @@ pub struct Metric {
     pub about: &'static str,
     /// Backends that can give it.
     pub backends: &'static [Backend],
-    /// Names for the hole in the name; for the last hole if there are several.
+    /// Names for the hole; for the last hole if there are several.
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
-    /// How closely a live run must be watched for it.
+    /// How closely a live run must be watched to have it.
     pub watched: Observe,
     /// The formula of a metric that follows from other counters of the run.
     pub formula: Option<Formula>,
 }
 
-/// A figure that follows from several counters of a run; `None` if they were not measured.
+/// A figure computed from several counters of a run; `None` if they were not measured.
 pub type Formula = fn(&Record) -> Option<f64>;
 
 /// A counter in per cent of the time in which CPUs were not idle, summed over CPUs.
@@ -104,13 +104,12 @@ impl Rate {
 }
 
 impl Metric {
-    /// Whether the row is asked of the run's schedstat.
     fn is_schedstat(&self) -> bool {
         self.name.ends_with("<counter>")
     }
 }
 
-/// A metric that was asked for by name.
+/// A metric, found by name.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The full name.
@@ -123,12 +122,12 @@ pub struct Resolved {
     pub about: String,
     /// The row of the table.
     pub row: &'static Metric,
-    from: From,
+    from: MetricSource,
 }
 
-/// The place of the value in a record.
+/// Where a metric's value comes from.
 #[derive(Clone, Debug)]
-enum From {
+enum MetricSource {
     Counter,
     Formula(Formula),
     Rate(Rate),
@@ -140,8 +139,8 @@ enum From {
 const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
 
 impl Metric {
-    /// The metric of that name. Any program's series is accepted here; [`Metric::find_with`] knows the
-    /// workload's series and their units.
+    /// The metric of that name. Any program's series is accepted; [`Metric::find_with`] knows the workload's series and
+    /// their units.
     ///
     /// # Errors
     /// When no row of [`METRICS`] fits, or the statistic does not exist (`p101`); the nearest name is
@@ -154,8 +153,9 @@ impl Metric {
                 None => row.about.to_owned(),
             };
             let none = || Error::internal(format!("the table of metrics has no row {}", query.pattern()));
-            let mut found =
-                row.ok_or_else(none).map(|r| r.resolved(name, about(r), From::Group(query.clone())))?;
+            let mut found = row
+                .ok_or_else(none)
+                .map(|r| r.resolved(name, about(r), MetricSource::Group(query.clone())))?;
             if query.stat() == Some(Stat::Count) {
                 (found.unit, found.better) = (String::new(), Better::Neither);
             }
@@ -185,17 +185,17 @@ impl Metric {
             (None, _) => Err(unknown(name)),
         }
     }
-    /// As [`Metric::find`], among the series that a workload declares or a record holds: (name, unit, better). The name
-    /// of a program's series means its mean.
+    /// The metric of that name, given the series that a workload declares or a record holds: (name, unit, better). The
+    /// name of a program's series means its mean.
     ///
     /// # Errors
-    /// As [`Metric::find`], and when the program's series is not among them.
+    /// As [`Metric::find`], and when the program's series is not declared.
     pub fn find_with<'a>(
         name: &str,
         series: impl IntoIterator<Item = (&'a str, &'a str, Better)>,
     ) -> Result<Resolved> {
         let known: Vec<(&str, &str, Better)> = series.into_iter().collect();
-        // A program's series by itself is its mean: most have one value in each run.
+        // A program's series alone means its mean: most have one value in each run.
         let mean = format!("{name}.mean");
         let name =
             if known.iter().any(|(n, _, _)| *n == name) && is_program_series(name) { &mean } else { name };
@@ -208,7 +208,7 @@ impl Metric {
             return Err(Error::unknown("series", base, known.iter().map(|(n, _, _)| *n))
                 .context(format!("metric '{name}'")));
         };
-        if matches!(&found.from, From::Series { stat, .. } if *stat != Stat::Count) {
+        if matches!(&found.from, MetricSource::Series { stat, .. } if *stat != Stat::Count) {
             (found.unit, found.better) = ((*unit).to_owned(), *better);
         }
         Ok(found)
@@ -236,13 +236,13 @@ impl Metric {
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
         let from = match (self.rate, self.formula) {
-            (Some(rate), _) => From::Rate(rate),
-            (None, Some(formula)) => From::Formula(formula),
-            (None, None) => From::Counter,
+            (Some(rate), _) => MetricSource::Rate(rate),
+            (None, Some(formula)) => MetricSource::Formula(formula),
+            (None, None) => MetricSource::Counter,
         };
         Some(self.resolved(name, about, from))
     }
-    fn resolved(&'static self, name: &str, about: String, from: From) -> Resolved {
+    fn resolved(&'static self, name: &str, about: String, from: MetricSource) -> Resolved {
         let (name, unit) = (name.to_owned(), self.unit.to_owned());
         Resolved { name, unit, better: self.better, about, row: self, from }
     }
@@ -253,7 +253,7 @@ impl Metric {
             better: if query.lower_is_better() { Better::Lower } else { Better::Neither },
             about: format!("{}: {}", self.about, query.about()),
             row: self,
-            from: From::Schedstat(query),
+            from: MetricSource::Schedstat(query),
         }
     }
     fn with_stat(&'static self, name: &str, base: &str, stat: Stat) -> Resolved {
@@ -264,14 +264,14 @@ impl Metric {
             better: if count { Better::Neither } else { self.better },
             about: format!("{} of: {}", stat.about(), self.about),
             row: self,
-            from: From::Series { name: base.to_owned(), stat },
+            from: MetricSource::Series { name: base.to_owned(), stat },
         }
     }
     /// The series whose statistics the row stands for.
     fn series(&self) -> Option<&'static str> {
         self.name.strip_suffix(".<stat>").filter(|_| self.name != PROGRAM_SERIES)
     }
-    /// Whether `base` is the series of the row, or one of them.
+    /// Whether `base` is the row's series, or one of them.
     fn is_series(&self, base: &str) -> bool {
         let word = |(before, after)| base.strip_prefix(before)?.strip_suffix(after);
         self.series().is_some_and(|series| match (self.choices, series.split_once('<')) {
@@ -287,7 +287,7 @@ impl Metric {
         let (before, rest) = self.name.split_once('<')?;
         Some((before, rest.split_once('>')?.1))
     }
-    /// Every name the row stands for: with the usual statistics, the first CPU and the first domain.
+    /// Every name that the row covers: with the usual statistics, the first CPU and the first domain.
     pub fn names(&self) -> Vec<String> {
         if self.is_schedstat() {
             return self.schedstat_names();
@@ -319,18 +319,18 @@ impl Metric {
     }
 }
 
-/// Formulas that need more of a record than its counters and environment.
+/// Formulas that need more than a record's counters and environment.
 const OF_SCHEDSTAT: &[&str] = &["balance.newidle_entries"];
 
-/// Whether the metric of that name needs more of a run than its row in an index has ([`crate::index`]): its schedstat,
-/// its tasks, or another percentile.
+/// Whether the metric needs more of a run than its row in an index has ([`crate::index`]): schedstat, tasks, or another
+/// percentile.
 pub fn beyond_index(name: &str) -> bool {
     let Ok(metric) = Metric::find(name) else { return false };
     match &metric.from {
-        From::Group(_) | From::Schedstat(_) => true,
-        From::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
-        From::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
-        From::Counter | From::Rate(_) | From::Series { .. } => false,
+        MetricSource::Group(_) | MetricSource::Schedstat(_) => true,
+        MetricSource::Formula(_) => OF_SCHEDSTAT.contains(&metric.row.name),
+        MetricSource::Series { stat: Stat::Percentile(milli), .. } => !KEPT.contains(milli),
+        MetricSource::Counter | MetricSource::Rate(_) | MetricSource::Series { .. } => false,
     }
 }
 
@@ -339,7 +339,7 @@ pub fn of_program(series: &str) -> bool {
     is_program_series(series)
 }
 
-/// Whether the table has no such family: then the words are a program and its series.
+/// Whether the table lacks this family. The words are a program and its series then.
 fn is_program_series(base: &str) -> bool {
     let first = base.split('.').next().unwrap_or(base);
     let ours = |row: &Metric| row.name.split('.').next() == Some(first) && !row.is_program();
@@ -354,7 +354,7 @@ impl Metric {
     }
 }
 
-/// Number of names in a message if none is near.
+/// How many names a message lists if none is near.
 const LIKEST: usize = 6;
 
 fn unknown(name: &str) -> Error {
@@ -373,12 +373,14 @@ fn unknown(name: &str) -> Error {
 }
 
 impl Resolved {
-    /// The series it is a statistic or a rate of.
     pub fn series(&self) -> Option<&str> {
         match &self.from {
-            From::Counter | From::Formula(_) | From::Group(_) | From::Schedstat(_) => None,
-            From::Rate(rate) => Some(rate.series()),
-            From::Series { name, .. } => Some(name),
+            MetricSource::Counter
+            | MetricSource::Formula(_)
+            | MetricSource::Group(_)
+            | MetricSource::Schedstat(_) => None,
+            MetricSource::Rate(rate) => Some(rate.series()),
+            MetricSource::Series { name, .. } => Some(name),
         }
     }
     /// The metric's value in a record.
@@ -387,19 +389,21 @@ impl Resolved {
             return Value::Missing(why);
         }
         let value = match &self.from {
-            From::Counter => record.found.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
-            From::Formula(formula) => formula(record).map(Value::Number),
-            From::Rate(rate) => {
+            MetricSource::Counter => record.found.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
+            MetricSource::Formula(formula) => formula(record).map(Value::Number),
+            MetricSource::Rate(rate) => {
                 record.found.series.get(rate.series()).map(|s| rate.of(s, record.found.duration))
             }
-            From::Group(query) if query.unwatched(record) => None,
-            From::Group(query) => Some(query.value(record).map_or_else(Value::Missing, Value::Number)),
-            From::Schedstat(query) => record
+            MetricSource::Group(query) if query.unwatched(record) => None,
+            MetricSource::Group(query) => {
+                Some(query.value(record).map_or_else(Value::Missing, Value::Number))
+            }
+            MetricSource::Schedstat(query) => record
                 .found
                 .schedstat
                 .as_ref()
                 .map(|stat| query.value(stat).map_or_else(Value::Missing, Value::Number)),
-            From::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
+            MetricSource::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
         };
         value.unwrap_or_else(|| {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
@@ -410,7 +414,7 @@ impl Resolved {
             let why_no_events =
                 || record.found.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
             Value::Missing(match &self.from {
-                From::Schedstat(_) => "the run has no schedstat".to_owned(),
+                MetricSource::Schedstat(_) => "the run has no schedstat".to_owned(),
                 _ if live && !events && record.observe.is_some_and(|o| o < self.row.watched) => {
                     "not watched: add --counters".to_owned()
                 }
@@ -427,8 +431,8 @@ impl Resolved {
     }
 }
 
-/// The value of the metric of that name in a record. An unknown name or series is a missing value, with the
-/// error's words.
+/// The value of the metric of that name in a record. An unknown name or series gives a missing value with the error's
+/// words.
 pub fn evaluate(record: &Record, name: &str) -> Value {
     if let Some(figure) = record.found.figures.get(name) {
         let why = guest::withheld_figure(record, name, &figure.unit);

@@ -1,7 +1,7 @@
 //! Metrics from the kernel's performance counters (perf_event_open(2)), and the reasons for missing ones.
 //!
-//! A machine may not have a counter, or a user may not be allowed to use it. It is then absent from the
-//! record's counters, and the environment holds the reason under [`UNCOUNTED`] and the counter's name.
+//! A machine may lack a counter, or a user may lack the right to use it. It is then absent from the record's counters,
+//! and the environment has the reason under [`UNCOUNTED`] and the counter's name.
 
 use crate::Record;
 
@@ -19,10 +19,10 @@ pub const COUNTERS: &[(&str, &str)] = &[
     ("perf.branch_misses", "branch misses"),
 ];
 
-/// Prefix of a counter's name in the environment; the value is the reason why it was not counted.
+/// Prefix of a counter's name in the environment. The value is the reason why it was not counted.
 pub const UNCOUNTED: &str = "uncounted.";
 
-/// The counters of each derived figure, for the reason why it is missing.
+/// The counters that each derived figure needs, to find the reason why it is missing.
 const NEEDS: &[(&str, &[&str])] = &[
     ("perf.frequency", &["perf.cycles"]),
     ("perf.ipc", &["perf.instructions", "perf.cycles"]),
@@ -51,8 +51,7 @@ pub(super) fn cpus_used(record: &Record) -> Option<f64> {
     (record.found.duration.0 > 0).then(|| clock / record.found.duration.0 as f64)
 }
 
-/// The reason why a counter, or one that a derived figure needs, was not counted in this run, if the run has
-/// it.
+/// Why a counter, or one that a derived figure needs, was not counted in this run, if the run says so.
 pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
     let why = |counter: &str| record.found.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
     let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);

@@ -65,8 +65,7 @@ impl Stat {
     }
 }
 
-/// Splits "schbench.latency.p99.9" into the series and the statistic, or the last word if that is no
-/// statistic.
+/// Splits "schbench.latency.p99.9" into series and statistic; the last word if it is not a statistic.
 pub(super) fn split(name: &str) -> (&str, Result<Stat, &str>) {
     let percentile = name.rfind(".p").filter(|at| name[at + 2..].starts_with(|c: char| c.is_ascii_digit()));
     let at = percentile.or_else(|| name.rfind('.'));

@@ -151,9 +151,9 @@ pub const METRICS: &[Metric] = &[
         "a runnable task's wait for a CPU: after a wakeup, a fork, or an involuntary switch")),
     row("run_delay.total", "ns", Lower, ALL, "all those waits, summed"),
     stays(row("slice.<stat>", "ns", Neither, ALL,
-        "a task's stay on a CPU, from the switch to it until the switch away; being picked again is no switch")),
+        "a task's stay on a CPU, from the switch to it until the switch away; being picked again is not a switch")),
     stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,
-        "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is told"))),
+        "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is known"))),
     events(rows(ends, row("slice.<reason>.<stat>", "ns", Neither, ALL, "stays that ended for this reason"))),
     row("slice.preempted_by.<group>", "", Neither, SIM,
         "stays ended by a task of this group that woke up, or arrived by balancing or fork (reasons `wakeup`, `arrived`), \

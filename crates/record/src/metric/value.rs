@@ -3,7 +3,6 @@
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The good direction of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -48,7 +47,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if there is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Number(n) => Some(*n),

@@ -9,8 +9,8 @@ pub const MAX_DOMAINS: usize = 64;
 /// Longer than any level's name; a bound for foreign files.
 const MAX_NAME: usize = 32;
 
-/// Checks that CPUs rise, that domains nest and hold their CPU, and that all CPUs of a domain are there and
-/// have domains themselves.
+/// Checks that CPUs ascend, that domains nest and contain their CPU, and that all CPUs of a domain exist and have
+/// domains themselves.
 ///
 /// # Errors
 /// The first rule that does not hold.
@@ -51,8 +51,7 @@ pub(super) fn is_name(word: &str) -> bool {
     (1..=MAX_NAME).contains(&word.len()) && word.bytes().all(letter)
 }
 
-/// Finds a file that was cut between two lines: it lacks CPUs, or domains of its last CPU, that other CPUs'
-/// domains imply.
+/// Recognises a file that was cut between two lines: other CPUs' domains name CPUs or domains that it lacks.
 fn whole(cpus: &[CpuStat]) -> Result<()> {
     let top = |c: &CpuStat| c.domains.last().map(|d| d.span.clone());
     let in_domains: CpuSet = cpus.iter().filter(|c| !c.domains.is_empty()).map(|c| c.id).collect();

@@ -1,8 +1,8 @@
-//! The counters of /proc/schedstat: one table per place, from which fields, reader, printer, metrics and docs derive.
+//! The counters of /proc/schedstat: one table per place. Fields, reader, printer, metrics and docs derive from it.
 //!
 //! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from
 //! D001. Rows stand in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter
-//! when a counter wraps ([`Row::bits`]).
+//! when a counter wraps ([`CounterRow::bits`]).
 
 /// The layouts in which a row has a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +17,8 @@ pub enum Since {
     SgScan,
 }
 
-/// One counter of a place: its name, its column, its meaning, and the way to its field.
-pub struct Row<S: 'static> {
+/// One counter: name, column, meaning, and access to its field.
+pub struct CounterRow<S: 'static> {
     /// The kernel's name.
     pub name: &'static str,
     /// Width in the kernel, 32 or 64 bits; the counter wraps there.
@@ -29,10 +29,8 @@ pub struct Row<S: 'static> {
     pub unit: &'static str,
     /// Meaning.
     pub about: &'static str,
-    /// Its value. For `lb_imbalance` this is the sum over all kinds; its field holds the same if kinds are
-    /// mixed.
+    /// Its value. For `lb_imbalance` it is the sum over all kinds; the field has the same if kinds are mixed.
     pub get: fn(&S) -> u64,
-    /// Its field.
     pub field: fn(&mut S) -> &mut u64,
 }
 
@@ -45,7 +43,7 @@ macro_rules! counters {
             $(#[doc = $about] pub $field: u64,)*
         }
         $(#[$table_doc])*
-        pub const $TABLE: &[Row<$Name>] = &[$(Row {
+        pub const $TABLE: &[CounterRow<$Name>] = &[$(CounterRow {
             name: $name,
             bits: $bits,
             since: Since::$since,
@@ -78,7 +76,6 @@ counters! {
 counters! {
     /// Counters of `load_balance()` on one domain, for one idle type of the balancing CPU.
     Balance,
-    /// The rows of [`Balance`].
     BALANCE_ROWS:
     lb_count "lb_count" 32 Always "" "attempts: each entry of load_balance()";
     lb_balanced "lb_balanced" 32 Always ""

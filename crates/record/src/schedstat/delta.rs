@@ -1,17 +1,17 @@
-//! Differences between two snapshots of the same machine.
+//! Differences between two snapshots of one machine.
 //!
-//! The kernel's counters only rise, and wrap at their width. A counter that went back has wrapped if it then
-//! grew by less than half its range; else it was set to 0, because domains were rebuilt or the machine
-//! booted. Sums of imbalances grow in large steps and always count as wrapped.
+//! The kernel's counters only rise, and wrap at their width. If a counter went back, it wrapped if it then grew by less
+//! than half its range. Else it was reset, by a rebuild of domains or a boot. Sums of imbalances grow in large steps
+//! and always count as wrapped.
 
-use super::{BALANCE_ROWS, CPU_ROWS, CpuStat, DOMAIN_ROWS, Row, Schedstat};
+use super::{BALANCE_ROWS, CPU_ROWS, CounterRow, CpuStat, DOMAIN_ROWS, Schedstat};
 use schedlab_base::{Error, Result, Warning};
 
 /// The counts between two snapshots. A counter that wrapped is corrected, with a warning.
 ///
 /// # Errors
-/// Snapshots of different layouts, CPUs or domains, or counters that went back: another boot, domains
-/// rebuilt, or the two in the wrong order.
+/// Snapshots of different layouts, CPUs or domains, and counters that went back: another boot, rebuilt domains, or the
+/// wrong order.
 pub fn delta(before: &Schedstat, after: &Schedstat) -> Result<(Schedstat, Vec<Warning>)> {
     if before.layout != after.layout {
         return Err(Error::input("the two snapshots have different layouts: they are of two kernels"));
@@ -48,7 +48,7 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
         return Err(Error::input(format!("the domains of {id} differ: they were rebuilt in between"))
             .help("take both snapshots while no CPU, cpuset or partition changes"));
     }
-    let mut place = Place { prefix: id.to_string(), wrapped };
+    let mut place = CounterPlace { prefix: id.to_string(), wrapped };
     place.subtract(&mut cpu.counters, &old.counters, CPU_ROWS)?;
     for (level, (domain, old)) in cpu.domains.iter_mut().zip(&old.domains).enumerate() {
         place.prefix = format!("{id}.domain{level}");
@@ -61,14 +61,14 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
     Ok(())
 }
 
-/// The place of the counters, for messages.
-struct Place<'a> {
+/// Where the counters are, for messages.
+struct CounterPlace<'a> {
     prefix: String,
     wrapped: &'a mut Vec<String>,
 }
 
-impl Place<'_> {
-    fn subtract<S: Copy>(&mut self, new: &mut S, old: &S, rows: &[Row<S>]) -> Result<()> {
+impl CounterPlace<'_> {
+    fn subtract<S: Copy>(&mut self, new: &mut S, old: &S, rows: &[CounterRow<S>]) -> Result<()> {
         let mut old = *old;
         for row in rows {
             let (field, old) = ((row.field)(new), *(row.field)(&mut old));
@@ -78,7 +78,7 @@ impl Place<'_> {
             }
             let corrected = field.wrapping_sub(old) & u64::from(u32::MAX);
             let is_sum = row.name.starts_with("lb_imbalance");
-            // A wrap at 32 bits needs two 32-bit values: a simulator's counters are wider.
+            // Only two 32-bit values can have wrapped at 32 bits: a simulator's counters are wider.
             let fits = row.bits == 32 && old <= u64::from(u32::MAX);
             if !fits || !(is_sum || corrected < 1 << 31) {
                 return Err(Error::input(format!(

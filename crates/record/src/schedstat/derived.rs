@@ -12,7 +12,7 @@ pub struct Derived {
     pub unit: &'static str,
     /// The layouts that have its counters.
     pub since: Since,
-    /// Whether lower is better; if not, no direction is.
+    /// Whether lower is better; else no direction is.
     pub lower_is_better: bool,
     /// Meaning.
     pub about: &'static str,

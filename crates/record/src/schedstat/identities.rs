@@ -1,24 +1,22 @@
-//! Identities among the counters of one CPU, which hold over any interval and for any workload.
+//! Identities among the counters of one CPU. They hold over any interval and for any workload.
 //!
-//! They are derived from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways,
-//! two of which have a counter), failed, or with tasks moved. Attempts that moved something have no counter:
-//! they are the rest of lb_count. Two things are not checked, because counters alone can't tell: the split of
-//! the rest of lb_balanced (not our turn, all pinned), and lb_hot_gained, which these kernels count before
-//! they know that the task will move.
+//! They follow from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways, two of which have
+//! a counter), failed, or with tasks moved. Attempts that moved something have no counter: they are the rest of
+//! lb_count. Counters can't show two things, which are not checked: how the rest of lb_balanced splits (not our turn,
+//! all pinned), and lb_hot_gained, which these kernels count before they know that the task will move.
 
 use super::{Balance, CpuStat, DomainStat, IdleType, Layout, Schedstat};
 
-/// Violations of the identities, each a sentence with its place; none when all hold. The counters must be of
-/// whole attempts. A pass that is under way at either end breaks identities; [`identities_within`] allows for
-/// it.
+/// Violations of the identities, each a sentence with its place. The counters must cover whole attempts: a pass under
+/// way at either end breaks identities, for which [`identities_within`] allows.
 pub fn identities(stat: &Schedstat) -> Vec<String> {
     identities_within(stat, 0)
 }
 
-/// As [`identities`], but each sum may be off by `slack`. A live file is read while CPUs count, which is 1 at
-/// each end.
+/// As [`identities`], but each sum may be off by `slack`. CPUs count while a live file is read, which is 1 at each end.
 pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
-    let mut found = Found { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
+    let mut found =
+        BrokenIdentities { slack, wraps: fits_32_bits(stat), place: String::new(), all: Vec::new() };
     let every = stat.cpus.iter().map(|c| c.id).collect();
     for cpu in &stat.cpus {
         let sees_all = cpu.domains.last().is_some_and(|d| d.span == every);
@@ -29,7 +27,7 @@ pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
             active(domain, &mut found);
             for idle in IdleType::ALL {
                 found.place = format!("{}.domain{level}.{}", cpu.id, idle.kernel_name());
-                // Active balance counts its moves as gained by an idle CPU, whatever the CPU was.
+                // Active balance counts its moves as gained by an idle CPU, whatever the CPU was doing.
                 let pushed = if idle == IdleType::Idle { domain.alb_pushed } else { 0 };
                 attempts(&domain.lb[idle as usize], pushed, stat.layout, &mut found);
             }
@@ -38,7 +36,7 @@ pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
     found.all
 }
 
-/// Whether no counter is larger than a kernel's, so that each may have wrapped. A simulator's counters are wider.
+/// Whether every counter fits the kernel's width, so that each may have wrapped. A simulator's counters are wider.
 fn fits_32_bits(stat: &Schedstat) -> bool {
     let fits = |n: u64| n <= u64::from(u32::MAX);
     stat.cpus.iter().all(|cpu| {
@@ -54,18 +52,17 @@ fn fits_32_bits(stat: &Schedstat) -> bool {
 const MASK: u64 = u32::MAX as u64;
 const HALF: u64 = 1 << 31;
 
-struct Found {
+struct BrokenIdentities {
     slack: u64,
-    /// The counters are 32 bits wide and begin anew behind the largest number. So a sum of them is known modulo 2^32
-    /// only, and what is smaller by more than half of that range may be larger.
+    /// Whether the counters are 32 bits wide and may have wrapped. A sum is then known modulo 2^32 only, and a value
+    /// that is smaller by more than half that range may be larger.
     wraps: bool,
     place: String,
     all: Vec<String>,
 }
 
-impl Found {
-    /// How much more `a` is than `b`; 0 if it is less. Where `a` may have begun anew, a small difference modulo 2^32 is
-    /// taken for it.
+impl BrokenIdentities {
+    /// By how much `a` exceeds `b`; 0 if it does not. If `a` may have wrapped, a small difference modulo 2^32 counts.
     fn more(&self, a: u64, b: u64) -> u64 {
         let wrapped = u64::from(a.wrapping_sub(b) as u32);
         match a.checked_sub(b) {
@@ -76,7 +73,7 @@ impl Found {
     }
     fn at_most(&mut self, what: &str, small: u64, large: u64) {
         let by = small.saturating_sub(large);
-        // Where `large` may have begun anew, it is as much larger as it is smaller.
+        // If `large` may have wrapped, it is larger by as much as it seems smaller.
         let by = if self.wraps && by & MASK >= HALF {
             0
         } else if self.wraps {
@@ -97,7 +94,7 @@ impl Found {
     }
 }
 
-fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
+fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut BrokenIdentities) {
     let ended = b.lb_balanced.saturating_add(b.lb_failed);
     found.at_most("lb_balanced + lb_failed <= lb_count", ended, b.lb_count);
     let named = b.lb_nobusyg.saturating_add(b.lb_nobusyq);
@@ -109,7 +106,7 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     if moved == 0 {
         found.equal("no attempt moved anything, so none gained", gained, 0);
     }
-    // Besides these two, all attempts leave before any statistics are read, or find a queue.
+    // All other attempts leave before they read statistics, or find a queue.
     let unnamed = found.more(b.lb_balanced, named);
     let searched = found.more(b.lb_count, unnamed);
     if layout.sg_scan {
@@ -118,7 +115,7 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
             found.equal("no attempt, no group read", b.lb_sg_scan, 0);
         }
     }
-    // Where counters begin anew, a count below these two says only that it has.
+    // Where counters may have wrapped, a count below these two shows only that.
     let none_found = if found.wraps { b.lb_count == named } else { b.lb_count <= named };
     if none_found {
         let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");
@@ -126,12 +123,12 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     }
 }
 
-fn active(d: &DomainStat, found: &mut Found) {
+fn active(d: &DomainStat, found: &mut BrokenIdentities) {
     let ended = d.alb_failed.saturating_add(d.alb_pushed);
     found.equal("alb_count = alb_failed + alb_pushed", d.alb_count, ended);
 }
 
-fn wakeups(cpu: &CpuStat, sees_all: bool, found: &mut Found) {
+fn wakeups(cpu: &CpuStat, sees_all: bool, found: &mut BrokenIdentities) {
     let sum = |field: fn(&DomainStat) -> u64| cpu.domains.iter().map(field).fold(0, u64::saturating_add);
     let placed = cpu.ttwu_local.saturating_add(sum(|d| d.ttwu_wake_remote));
     if sees_all {

@@ -13,7 +13,7 @@ const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
 /// Reads a saved file.
 ///
 /// # Errors
-/// When it can't be read, is longer than an input may be, or is no whole /proc/schedstat.
+/// When it can't be read, is longer than the limit of inputs, or is not a complete /proc/schedstat.
 pub fn load(file: &Path) -> Result<Schedstat> {
     parse(file, &input::bytes(file)?)
 }
@@ -21,7 +21,7 @@ pub fn load(file: &Path) -> Result<Schedstat> {
 /// Reads the running kernel's counters.
 ///
 /// # Errors
-/// When the kernel has none, or has them switched off; the remedy is named.
+/// When the kernel has none, or has them switched off. The error names the remedy.
 pub fn read_live() -> Result<Schedstat> {
     read_from(Path::new(PROC_FILE), Path::new(SWITCH))
 }

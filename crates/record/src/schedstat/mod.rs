@@ -1,9 +1,8 @@
 //! The scheduler's own statistics, /proc/schedstat: data, reader, printer, differences, derived figures.
 //!
-//! The simulator keeps the same counters and bumps them where the kernel does, so one type serves a live
-//! file, a saved file and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12
-//! (16), 7.3 (17) and D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in
-//! jiffies.
+//! The simulator has the same counters and bumps them where the kernel does, so one type serves live files, saved files
+//! and simulated runs. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and D001's
+//! `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
 
 mod check;
 mod counters;
@@ -20,7 +19,9 @@ mod stored;
 pub(crate) mod tests;
 mod totals;
 
-pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};
+pub use counters::{
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Since,
+};
 pub use delta::delta;
 pub use derived::{DERIVED, Derived};
 pub use identities::{identities, identities_within};

@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 /// The layouts that are read and printed.
 pub const VERSIONS: [u32; 3] = [15, 16, 17];
 
-/// The state of the balancing CPU: the index into [`DomainStat::lb`]. The order is this crate's own; in files
-/// it depends on the version.
+/// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; in files it
+/// depends on the version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum IdleType {
@@ -72,7 +72,7 @@ impl Layout {
     }
 }
 
-/// One domain of one CPU. Counters of the domain itself are fields by deref: `domain.ttwu_wake_remote`.
+/// One domain of one CPU. Its own counters are fields by deref: `domain.ttwu_wake_remote`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DomainStat {
     /// Balancing, by [`IdleType`].
@@ -81,14 +81,13 @@ pub struct DomainStat {
     pub counters: DomainCounters,
     /// The level's name ("MC"); empty where the file gives none (15 and 16).
     pub name: String,
-    /// CPUs it spans.
     pub span: CpuSet,
 }
 
-/// One CPU. Counters of its runqueue are fields by deref: `cpu.ttwu_count`.
+/// One CPU. Its runqueue's counters are fields by deref: `cpu.ttwu_count`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuStat {
-    /// Its number; CPUs that are offline are not in the file.
+    /// Its number. Offline CPUs are not in the file.
     pub id: CpuId,
     /// The `cpu` line.
     pub counters: CpuCounters,

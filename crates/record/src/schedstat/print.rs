@@ -2,7 +2,7 @@
 
 use super::model::VERSIONS;
 use super::read::{CPU_ZERO, balance_rows, idle_order};
-use super::{CPU_ROWS, DOMAIN_ROWS, DomainStat, Layout, Row, Schedstat};
+use super::{CPU_ROWS, CounterRow, DOMAIN_ROWS, DomainStat, Layout, Schedstat};
 use schedlab_base::{CpuSet, Error, Result};
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ impl Schedstat {
     /// The file as a kernel of that layout prints it. Counters that are 32 bits wide there are printed modulo 2^32.
     ///
     /// # Errors
-    /// When the version is unknown, or these counters do not have a column: imbalances by kind, `lb_sg_scan`.
+    /// When the version is unknown, or a column of the layout is missing here: imbalances by kind, `lb_sg_scan`.
     pub fn print(&self, layout: Layout) -> Result<String> {
         if !VERSIONS.contains(&layout.version) {
             return Err(Error::input(format!("no layout {} of schedstat is known", layout.version))
@@ -18,7 +18,7 @@ impl Schedstat {
         }
         if layout.version >= 17 && self.layout.version < 17 {
             return Err(Error::input(format!(
-                "layout {} does not tell names of domains and kinds of imbalance, which 17 prints",
+                "layout {} has no names of domains and kinds of imbalance, which 17 prints",
                 self.layout.version
             ))
             .help("print it in layout 15 or 16"));
@@ -50,7 +50,7 @@ fn domain_numbers(domain: &DomainStat, layout: Layout) -> Vec<u64> {
     balances.chain(DOMAIN_ROWS.iter().map(|r| column(r, &domain.counters))).collect()
 }
 
-fn column<S>(row: &Row<S>, of: &S) -> u64 {
+fn column<S>(row: &CounterRow<S>, of: &S) -> u64 {
     let value = (row.get)(of);
     if row.bits == 32 { value & u64::from(u32::MAX) } else { value }
 }
@@ -62,8 +62,7 @@ fn line(out: &mut String, head: &str, numbers: &[u64]) {
     out.push('\n');
 }
 
-/// The mask of `bits` CPUs: 32-bit words, the highest first; the first word has only the digits its bits
-/// need.
+/// The mask of `bits` CPUs: 32-bit words, the highest first. The first word has only the digits that its bits need.
 fn mask(span: &CpuSet, bits: usize) -> String {
     let mut words = vec![0u32; bits.div_ceil(32)];
     for cpu in span.iter() {

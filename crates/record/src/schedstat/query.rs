@@ -1,8 +1,8 @@
 //! Counters as metrics: names like `domain1.newidle.lb_count`, `cpu8.domain1.ttwu_wake_remote`, `sched.ttwu_count`.
 
 use super::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, CpuStat, DERIVED, DOMAIN_ROWS, Derived, DomainCounters,
-    DomainStat, IdleType, Layout, Row, Schedstat, Since,
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, CpuStat, DERIVED, DOMAIN_ROWS, Derived,
+    DomainCounters, DomainStat, IdleType, Layout, Schedstat, Since,
 };
 use schedlab_base::{CpuId, Error, Result};
 
@@ -16,9 +16,9 @@ pub struct Query {
 
 #[derive(Clone, Copy)]
 enum At {
-    Cpu(&'static Row<CpuCounters>),
-    Domain(usize, &'static Row<DomainCounters>),
-    Balance(usize, IdleType, &'static Row<Balance>),
+    Cpu(&'static CounterRow<CpuCounters>),
+    Domain(usize, &'static CounterRow<DomainCounters>),
+    Balance(usize, IdleType, &'static CounterRow<Balance>),
     Derived(usize, IdleType, &'static Derived),
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Query {
 }
 
 impl Query {
-    /// Reads a metric's name; `None` if it is no name of this family.
+    /// Parses a metric's name; `None` if it does not belong to this family.
     ///
     /// # Errors
     /// When it begins like such a name but has an unknown counter or idle type; the nearest is offered.
@@ -79,15 +79,14 @@ impl Query {
             At::Derived(_, _, figure) => figure.about,
         }
     }
-    /// Whether lower is better; if not, no direction is.
+    /// Whether lower is better; else no direction is.
     pub fn lower_is_better(&self) -> bool {
         matches!(self.at, At::Derived(_, _, figure) if figure.lower_is_better)
     }
 
-    /// Its value.
     ///
     /// # Errors
-    /// In words: these counters lack the CPU, the level or the column, or there was no attempt to divide by.
+    /// Says in words what is missing: the CPU, the level or the column, or an attempt to divide by.
     pub fn value(&self, stat: &Schedstat) -> std::result::Result<f64, String> {
         self.has_column(stat.layout)?;
         let cpus: Vec<&CpuStat> = stat.cpus.iter().filter(|c| self.cpu.is_none_or(|id| c.id == id)).collect();
@@ -151,7 +150,7 @@ fn numbered(name: &str, word: &str) -> Option<usize> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten().filter(|n| *n < 4096)
 }
 
-fn find<S>(rows: &'static [Row<S>], name: &str) -> Result<&'static Row<S>> {
+fn find<S>(rows: &'static [CounterRow<S>], name: &str) -> Result<&'static CounterRow<S>> {
     let known = rows.iter().map(|r| r.name);
     rows.iter().find(|r| r.name == name).ok_or_else(|| Error::unknown("schedstat counter", name, known))
 }

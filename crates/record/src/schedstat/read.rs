@@ -1,11 +1,10 @@
 //! Reader of /proc/schedstat, layouts 15, 16 and 17, each with or without D001's `lb_sg_scan`.
 //!
-//! The number of columns of a domain tells whether `lb_sg_scan` is there. A file must be whole and
-//! consistent: a part that is missing, doubled, too large or foreign is an error with its line. Memory use is
-//! bounded by the text's length.
+//! The number of a domain's columns shows whether `lb_sg_scan` is there. A file must be complete and consistent: a part
+//! that is missing, repeated, too large or foreign is an error with its line. The text's length bounds the memory.
 
 use super::check::{self, MAX_DOMAINS};
-use super::counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, Row};
+use super::counters::{BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS};
 use super::model::{CpuStat, DomainStat, IdleType, Layout, Schedstat, VERSIONS};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result, Spot};
@@ -25,7 +24,7 @@ pub(super) fn idle_order(version: u32) -> [IdleType; 3] {
 }
 
 /// Columns of one idle type.
-pub(super) fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static Row<Balance>> {
+pub(super) fn balance_rows(layout: Layout) -> impl Iterator<Item = &'static CounterRow<Balance>> {
     BALANCE_ROWS.iter().filter(move |r| layout.has(r.since))
 }
 
@@ -37,9 +36,9 @@ fn domain_columns(layout: Layout) -> usize {
 /// Reads a file's bytes. `file` is only for messages.
 ///
 /// # Errors
-/// When no kernel of these layouts prints such a file, with the line.
+/// When no kernel of these layouts prints such a file; with the line.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Schedstat> {
-    let text = std::str::from_utf8(bytes).map_err(|_| foreign("it is no text").at(Spot::file(file)))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| foreign("it is not text").at(Spot::file(file)))?;
     let mut reader = Reader { file, lines: Vec::new(), next: 0 };
     if let Some(at) = text.find('\r') {
         return Err(Error::input("lines end in CR LF, as no kernel writes them")

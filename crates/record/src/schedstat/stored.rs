@@ -1,10 +1,10 @@
-//! A schedstat inside a record: short JSON, numbers in the order of the tables of counters, zeros at the end left out.
+//! A schedstat in a record: short JSON. Numbers are in the order of the tables of counters, without zeros at the end.
 //!
-//! 224 CPUs with three domains each take about 100 kB. Tables of counters may grow at their ends only: an
-//! older record lacks the new number, which is then 0.
+//! 224 CPUs with three domains each take about 100 kB. Tables of counters may only grow at their ends: an older record
+//! lacks the new number, which is then 0.
 
 use super::check::check;
-use super::counters::{BALANCE_ROWS, CPU_ROWS, DOMAIN_ROWS, Row};
+use super::counters::{BALANCE_ROWS, CPU_ROWS, CounterRow, DOMAIN_ROWS};
 use super::model::{CpuStat, DomainStat, Layout, Schedstat, VERSIONS};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -69,8 +69,8 @@ fn domain((name, span, [a, b, c], rest): StoredDomain) -> Result<DomainStat> {
     Ok(DomainStat { lb, counters: counters(&rest, DOMAIN_ROWS)?, name, span })
 }
 
-/// The fields themselves. For `lb_imbalance` this is the mixed part only, not the sum that its column prints.
-fn numbers<S: Copy>(of: &S, rows: &[Row<S>]) -> Vec<u64> {
+/// The fields' values. For `lb_imbalance` that is the mixed part only, not the sum that its column prints.
+fn numbers<S: Copy>(of: &S, rows: &[CounterRow<S>]) -> Vec<u64> {
     let mut copy = *of;
     let mut all: Vec<u64> = rows.iter().map(|row| *(row.field)(&mut copy)).collect();
     while all.last() == Some(&0) {
@@ -79,7 +79,7 @@ fn numbers<S: Copy>(of: &S, rows: &[Row<S>]) -> Vec<u64> {
     all
 }
 
-fn counters<S: Default>(numbers: &[u64], rows: &[Row<S>]) -> Result<S> {
+fn counters<S: Default>(numbers: &[u64], rows: &[CounterRow<S>]) -> Result<S> {
     if numbers.len() > rows.len() {
         return Err(Error::input(format!("{} counters where {} are known", numbers.len(), rows.len())));
     }

@@ -1,12 +1,13 @@
 //! Sums over CPUs, level by level.
 
-use super::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Schedstat};
+use super::{
+    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS, DomainCounters, Schedstat,
+};
 use schedlab_base::{CpuSet, Error, Result};
 
 /// Counters summed over CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// The CPUs.
     pub cpus: CpuSet,
     /// Their `cpu` lines.
     pub counters: CpuCounters,
@@ -28,7 +29,7 @@ pub struct DomainTotal {
 }
 
 impl Schedstat {
-    /// Only these CPUs.
+    /// The counters of these CPUs only.
     ///
     /// # Errors
     /// When a CPU is not there.
@@ -67,12 +68,12 @@ impl Schedstat {
         all
     }
 
-    /// Whether the kernel was counting at all. With `kernel.sched_schedstats` at 0 only the three counters of
-    /// `sched_info` are kept.
+    /// Whether the kernel was counting. With `kernel.sched_schedstats` at 0 only the three counters of `sched_info` are
+    /// kept.
     pub fn is_counting(&self) -> bool {
         let all = self.totals();
         let always = ["rq_cpu_time", "run_delay", "pcount"];
-        let any = |rows: &[Row<CpuCounters>]| {
+        let any = |rows: &[CounterRow<CpuCounters>]| {
             rows.iter().any(|r| !always.contains(&r.name) && (r.get)(&all.counters) > 0)
         };
         any(CPU_ROWS)
@@ -83,7 +84,7 @@ impl Schedstat {
     }
 }
 
-fn add<S: Copy>(sum: &mut S, own: &S, rows: &[Row<S>]) {
+fn add<S: Copy>(sum: &mut S, own: &S, rows: &[CounterRow<S>]) {
     let mut own = *own;
     for row in rows {
         let more = *(row.field)(&mut own);

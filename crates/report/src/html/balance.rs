@@ -1,13 +1,13 @@
-//! Counters of load balancing as `/proc/schedstat` has them, summed over CPUs, for each variant.
+//! Counters of load balancing from `/proc/schedstat`, summed over CPUs, for each variant.
 
-use super::Group;
+use super::LoadGroup;
 use super::escape::escape;
 use crate::number::count;
 use schedlab_record::Record;
 use schedlab_record::schedstat::{BALANCE_ROWS, DomainTotal, IdleType, Totals};
 
 /// The table; empty when no run has the counters.
-pub fn table(group: &Group<'_>) -> String {
+pub fn table(group: &LoadGroup<'_>) -> String {
     let totals: Vec<Vec<Totals>> = group.runs.iter().map(|runs| totals(runs)).collect();
     let mut body = String::new();
     for name in names(&totals) {
@@ -44,16 +44,17 @@ fn totals(runs: &[Record]) -> Vec<Totals> {
     runs.iter().filter_map(|r| Some(r.found.schedstat.as_ref()?.totals())).collect()
 }
 
-/// A domain's name; kernels without names have levels.
+/// A domain's name, or its level in kernels without names.
 fn name_of(level: usize, domain: &DomainTotal) -> String {
     if domain.name.is_empty() { format!("domain{level}") } else { domain.name.clone() }
 }
 
-/// The domains of all runs, smaller ones first. Kernels may build others of the same machine, so a level says little.
+/// The domains of all runs, smaller ones first. Kernels may build different domains of one machine, so levels don't
+/// compare.
 fn names(totals: &[Vec<Totals>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for run in totals.iter().flatten() {
-        // A name that is new here goes behind the one that is below it.
+        // A name that is new follows the one below it.
         let mut at = 0;
         for (level, domain) in run.domains.iter().enumerate() {
             let name = name_of(level, domain);
@@ -72,7 +73,7 @@ fn domain<'t>(totals: &'t Totals, name: &str) -> Option<&'t DomainTotal> {
     found.map(|(_, domain)| domain)
 }
 
-/// The mean over the runs that have the value; `None`: no run has it.
+/// The mean over the runs that have the value; `None` if no run has it.
 fn mean(totals: &[Totals], of: impl Fn(&Totals) -> Option<u64>) -> Option<f64> {
     let values: Vec<f64> = totals.iter().filter_map(|t| Some(of(t)? as f64)).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,16 +1,15 @@
-//! Reasons as bars: how often each was given, for each variant beside the others.
+//! Reasons as bars: how often each was given, for each variant.
 
 use super::escape::escape;
-use super::{Group, colour};
+use super::{LoadGroup, colour};
 use crate::number::{count, three};
 use schedlab_record::Record;
 use schedlab_trace::{BalanceReason, MoveReason, PlaceReason, SwitchReason};
 
-/// A kind of reasons.
-struct Kind {
+struct ReasonKind {
     title: &'static str,
     about: &'static str,
-    /// What stands before a reason's name in the name of its counter.
+    /// The part of a counter's name before the reason.
     prefix: &'static str,
     /// Names and sentences.
     rows: fn() -> Vec<(&'static str, &'static str)>,
@@ -24,26 +23,26 @@ fn rows<R: Copy>(
     all.iter().map(|r| (name(*r), about(*r))).collect()
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[ReasonKind] = &[
+    ReasonKind {
         title: "Why this CPU",
         about: "the reason for the CPU of each woken or new task",
         prefix: "placement.",
         rows: || rows(PlaceReason::ALL, PlaceReason::name, PlaceReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "Why it left",
         about: "the reason for the end of each stay on a CPU",
         prefix: "slice.end.",
         rows: || rows(SwitchReason::ALL, SwitchReason::name, SwitchReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "Why it moved",
         about: "the reason for each change of a task's CPU",
         prefix: "migrations.",
         rows: || rows(MoveReason::ALL, MoveReason::name, MoveReason::about),
     },
-    Kind {
+    ReasonKind {
         title: "How balance passes ended",
         about: "they took tasks, or why not",
         prefix: "balance.",
@@ -51,22 +50,22 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Rows that are shown: reasons beyond these are given less often.
+/// Rows shown; rarer reasons are left out.
 const MOST: usize = 14;
 
 /// All kinds that a run of the group reports.
-pub fn all(group: &Group<'_>) -> String {
+pub fn all(group: &LoadGroup<'_>) -> String {
     KINDS.iter().map(|kind| of_kind(kind, group)).collect()
 }
 
-/// The counter's mean over the runs of a cell; `None`: no run has it.
+/// The counter's mean over the runs of a cell; `None` if no run has it.
 fn mean(runs: &[Record], counter: &str) -> Option<f64> {
     let all: Vec<f64> =
         runs.iter().filter_map(|r| r.found.counters.get(counter)).map(|n| *n as f64).collect();
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
 }
 
-fn of_kind(kind: &Kind, group: &Group<'_>) -> String {
+fn of_kind(kind: &ReasonKind, group: &LoadGroup<'_>) -> String {
     let value = |name: &str| -> Vec<f64> {
         group.runs.iter().map(|runs| mean(runs, &format!("{}{name}", kind.prefix)).unwrap_or(0.0)).collect()
     };
@@ -102,10 +101,10 @@ fn of_kind(kind: &Kind, group: &Group<'_>) -> String {
     )
 }
 
-/// A bar of that part of the longest, with its number.
+/// A bar: its part of the longest bar, and its number.
 fn bar(at: usize, value: f64, part: f64, share: f64) -> String {
     let share = if share.is_finite() { format!(" ({}%)", three(100.0 * share)) } else { String::new() };
-    // The longest leaves room for its number.
+    // The longest bar leaves space for its number.
     format!(
         "<div class=\"of {}\"><div class=\"bar\" style=\"width:{:.1}%\"></div><span>{}{share}</span></div>",
         colour(at),

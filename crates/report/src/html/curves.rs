@@ -1,9 +1,9 @@
-//! A curve for each variant: the value at each percentile, both scales logarithmic, so that the tail has room.
+//! A curve for each variant: the value at each percentile. Both scales are logarithmic, so that the tail has space.
 
 use super::escape::escape;
-use super::points::{Point, curve, nines};
+use super::points::{CurvePoint, curve, nines};
 use super::scale::{Log, label};
-use super::{Group, colour};
+use super::{LoadGroup, colour};
 use crate::number::value;
 use schedlab_record::Series;
 use serde_json::json;
@@ -22,10 +22,10 @@ const LABEL: f64 = 22.0;
 /// Percentiles with a tick.
 const TICKS: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// The figure of a series, whose values in each cell of the group are given; empty when there is nothing to draw.
-pub fn figure(group: &Group<'_>, name: &str, series: &[Option<Series>]) -> String {
+/// The figure of a series, given for each cell of the group; empty if there is nothing to draw.
+pub fn figure(group: &LoadGroup<'_>, name: &str, series: &[Option<Series>]) -> String {
     let unit = series.iter().flatten().next().map_or("", Series::unit);
-    let lines: Vec<(usize, Vec<Point>)> =
+    let lines: Vec<(usize, Vec<CurvePoint>)> =
         series.iter().enumerate().filter_map(|(at, s)| Some((at, curve(s.as_ref()?)))).collect();
     let values = lines.iter().flat_map(|(_, points)| points.iter().map(|p| p.value));
     let Some(y) = Log::of(values, (HEIGHT - BOTTOM, TOP)) else { return String::new() };
@@ -52,7 +52,7 @@ pub fn figure(group: &Group<'_>, name: &str, series: &[Option<Series>]) -> Strin
     let _ = write!(svg, "<line class=\"hair\" x1=\"0\" x2=\"0\" y1=\"{TOP}\" y2=\"{}\"/>", HEIGHT - BOTTOM);
     format!(
         "<figure data-points=\"{}\"><figcaption>{} by percentile</figcaption>\n{}\n<div class=\"told\">{}</div></figure>\n",
-        escape(&told(group, &lines, unit, x).to_string()),
+        escape(&points_json(group, &lines, unit, x).to_string()),
         escape(name),
         drawing(&format!("{name} by percentile"), &svg),
         "point at the chart for values"
@@ -60,9 +60,9 @@ pub fn figure(group: &Group<'_>, name: &str, series: &[Option<Series>]) -> Strin
 }
 
 /// The values at each percentile, for the text under the pointer.
-fn told(
-    group: &Group<'_>,
-    lines: &[(usize, Vec<Point>)],
+fn points_json(
+    group: &LoadGroup<'_>,
+    lines: &[(usize, Vec<CurvePoint>)],
     unit: &str,
     x: impl Fn(f64) -> f64,
 ) -> serde_json::Value {
@@ -70,11 +70,11 @@ fn told(
         lines.iter().flat_map(|(_, points)| points.iter().map(|p| p.percentile)).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    let line = |(at, points): &(usize, Vec<Point>)| {
+    let line = |(at, points): &(usize, Vec<CurvePoint>)| {
         let at_each = all.iter().map(|p| points.iter().find(|o| o.percentile == *p));
-        let told: Vec<String> =
+        let texts: Vec<String> =
             at_each.map(|p| p.map_or_else(String::new, |p| value(p.value, unit))).collect();
-        json!({ "name": group.cells[*at].variant, "told": told })
+        json!({ "name": group.cells[*at].variant, "told": texts })
     };
     json!({
         "x": all.iter().map(|p| (x(*p) * 10.0).round() / 10.0).collect::<Vec<_>>(),

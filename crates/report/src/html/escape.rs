@@ -1,8 +1,8 @@
-//! Text within HTML. Names may come from anyone's files, so every text passes here.
+//! Text in HTML. Names may come from anyone's files, so every text is escaped here.
 
 use schedlab_base::printable;
 
-/// The text as HTML shows it, in elements and in quoted attributes alike.
+/// Escapes text for elements and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable::lines(text).chars() {
@@ -18,7 +18,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// JSON as a script element may hold it: nothing in it ends the element or begins a comment.
+/// JSON for a script element: nothing in it ends the element or begins a comment.
 pub fn json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,4 +1,4 @@
-//! A histogram for each variant, over each other: the share of all values in bars of equal width on a logarithmic
+//! Histograms of all variants, drawn over each other: the share of values in bars of equal width on a logarithmic
 //! scale.
 
 use super::colour;
@@ -9,7 +9,7 @@ use super::scale::{Log, label};
 use schedlab_record::Series;
 use std::fmt::Write;
 
-/// The figure of a series, whose values in each cell of the group are given; empty when there is nothing to draw.
+/// The figure of a series, given for each cell of the group; empty if there is nothing to draw.
 pub fn figure(name: &str, series: &[Option<Series>]) -> String {
     let unit = series.iter().flatten().next().map_or("", Series::unit);
     let all: Vec<(usize, Vec<(f64, f64)>)> =
@@ -52,7 +52,7 @@ pub fn figure(name: &str, series: &[Option<Series>]) -> String {
     )
 }
 
-/// The way around the bars, from the base line back to it.
+/// The outline of the bars, from the base line back to it.
 fn outline(bars: &[(f64, f64)], x: &Log, y: impl Fn(f64) -> f64, base: f64) -> String {
     let mut path = String::new();
     let mut right = f64::NEG_INFINITY;

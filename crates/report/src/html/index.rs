@@ -1,18 +1,18 @@
-//! The page that leads to several reports.
+//! The page that links several reports.
 
 use super::escape::escape;
 use super::page::head;
 use std::fmt::Write;
 
-/// A line of the index.
+/// A report in the index.
 pub struct Entry {
     /// The report's title.
     pub title: String,
-    /// What it is about.
+    /// The question that it answers.
     pub about: String,
-    /// Its file, beside the index.
+    /// Its file, in the index's folder.
     pub file: String,
-    /// What came of it, in a sentence.
+    /// Its result, in a sentence.
     pub outcome: String,
 }
 

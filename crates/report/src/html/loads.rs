@@ -1,19 +1,19 @@
-//! Each load by itself: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
+//! Load by load: curves and histograms, stays on a CPU, reasons, balance counters, tasks.
 
 use super::escape::escape;
 use super::points::{FEWEST, pooled};
-use super::{Group, Report, balance, bars, curves, histogram, key, tasks};
+use super::{HtmlReport, LoadGroup, balance, bars, curves, histogram, key, tasks};
 use schedlab_base::counted;
 use schedlab_record::metric::of_program;
 use schedlab_record::{Record, Series};
 
-/// The series of stays on a CPU; those of the stays that ended for one reason begin so, too.
+/// The series of stays on a CPU. Names of stays that ended for one reason begin with it.
 const STAYS: &str = "slice";
 /// Series of a load that are drawn.
 const MOST: usize = 6;
 
 /// The sections of all loads.
-pub fn section(report: &Report<'_>) -> String {
+pub fn section(report: &HtmlReport<'_>) -> String {
     let groups = report.groups();
     let parts = groups.iter().enumerate().map(|(at, group)| {
         let open = if at == 0 { " open" } else { "" };
@@ -29,7 +29,7 @@ pub fn section(report: &Report<'_>) -> String {
     )
 }
 
-pub(super) fn load(group: &Group<'_>) -> String {
+pub(super) fn load(group: &LoadGroup<'_>) -> String {
     let names = names(group);
     let (stays, mut others): (Vec<&str>, Vec<&str>) = names.iter().copied().partition(|n| *n == STAYS);
     others.retain(|n| !n.starts_with("slice."));
@@ -59,8 +59,8 @@ pub(super) fn load(group: &Group<'_>) -> String {
     out
 }
 
-/// The series that some run of the group has, the program's own first.
-fn names<'a>(group: &Group<'a>) -> Vec<&'a str> {
+/// The series that some run of the group has; the program's own come first.
+fn names<'a>(group: &LoadGroup<'a>) -> Vec<&'a str> {
     let series = group.runs.iter().flatten().flat_map(|r| &r.found.series);
     let mut names: Vec<&str> = series.filter(|(_, s)| s.count() > 0).map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
@@ -69,14 +69,14 @@ fn names<'a>(group: &Group<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The most values of a series that a variant has in all of its runs.
-fn values(group: &Group<'_>, name: &str) -> u64 {
+/// The most values of a series that one variant has in all its runs.
+fn values(group: &LoadGroup<'_>, name: &str) -> u64 {
     let of =
         |runs: &Vec<Record>| runs.iter().filter_map(|r| r.found.series.get(name)).map(Series::count).sum();
     group.runs.iter().map(of).max().unwrap_or(0)
 }
 
-fn charts(group: &Group<'_>, names: &[&str]) -> String {
+fn charts(group: &LoadGroup<'_>, names: &[&str]) -> String {
     let of = |name: &&str| {
         let series: Vec<Option<Series>> = group.runs.iter().map(|runs| pooled(runs, name)).collect();
         curves::figure(group, name, &series) + &histogram::figure(name, &series)

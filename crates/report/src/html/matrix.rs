@@ -1,19 +1,18 @@
-//! The comparison: for each load a table with the metrics down and the variants across, the baseline first. Values,
-//! changes and verdicts are those of the form `table`.
+//! The comparison: for each load a table with metrics down and variants across, the baseline first. Values, changes and
+//! verdicts are the same as in the form `table`.
 
 use super::escape::escape;
-use super::{Group, Report, colour};
+use super::{HtmlReport, LoadGroup, colour};
 use crate::heading::{against, kernels, place};
 use crate::legend;
 use crate::number::{change, percent, signed, spread, value};
 use crate::table::matrix::{baseline, metrics};
 use crate::{published, row, short};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use std::fmt::Write;
 
-/// The section.
-pub fn section(report: &Report<'_>) -> String {
+pub fn section(report: &HtmlReport<'_>) -> String {
     let c = report.comparison;
     let mut out = String::from("<section id=\"comparison\"><h2>Comparison</h2>\n");
     if let Some(text) = crate::table::summary::of(c) {
@@ -47,7 +46,7 @@ fn text(c: &Comparison) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn table(c: &Comparison, group: &Group<'_>) -> String {
+fn table(c: &Comparison, group: &LoadGroup<'_>) -> String {
     let at = baseline(c, group.cells);
     let Some(base) = group.cells.get(at) else { return String::new() };
     let order: Vec<usize> = std::iter::once(at).chain((0..group.cells.len()).filter(|i| *i != at)).collect();
@@ -76,7 +75,7 @@ fn table(c: &Comparison, group: &Group<'_>) -> String {
 }
 
 /// "simulated v4.5, 10 runs".
-fn how(group: &Group<'_>) -> String {
+fn how(group: &LoadGroup<'_>) -> String {
     let Some(first) = group.cells.first() else { return String::new() };
     let mut runs: Vec<usize> = group.cells.iter().map(|c| c.runs).collect();
     runs.dedup();
@@ -89,16 +88,16 @@ fn how(group: &Group<'_>) -> String {
     format!("{} {kernels}, {} {word} of each variant{params}", first.how(), runs.join(" or "))
 }
 
-/// As [`Group::name`], with the computers where live runs were made on several.
-fn name(c: &Comparison, group: &Group<'_>) -> String {
+/// As [`LoadGroup::name`], with the computers of live runs if there were several.
+fn name(c: &Comparison, group: &LoadGroup<'_>) -> String {
     let first = group.cells.first().map(|cell| format!("{} {}", cell.workload, cell.load));
     format!("{} on {}", first.unwrap_or_default(), place(c, group.cells))
 }
 
 fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
     let measured = match cell.metrics.get(metric) {
-        Some(Stat::Measured(m)) => m,
-        Some(Stat::Missing { missing }) => {
+        Some(CellStat::Measured(m)) => m,
+        Some(CellStat::Missing { missing }) => {
             return format!("<td class=\"num\" title=\"{}\">-</td>", escape(missing));
         }
         None => return "<td class=\"num\">-</td>".to_owned(),
@@ -113,15 +112,15 @@ fn cell(c: &Comparison, cell: &Cell, metric: &str) -> String {
         "<td class=\"num {}\">{}{}{spread}{}{published}</td>",
         row.map_or("", |r| r.verdict.word()),
         escape(&value(measured.mean, &measured.unit)),
-        row.map_or("", Row::flag),
+        row.map_or("", ComparisonRow::flag),
         row.map_or_else(String::new, verdict)
     )
 }
 
-/// An interval says nothing if its ends are farther apart than this factor. Intervals of two or three runs often are.
+/// An interval says nothing if its ends differ by more than this factor, as with two or three runs.
 const WIDEST: f64 = 100.0;
 
-/// The interval under a change, per cent; one that tells nothing has its ends under the pointer only.
+/// The interval below a change, per cent. If it says nothing, its ends are shown under the pointer only.
 fn interval([low, high]: [f64; 2]) -> String {
     let ends = format!("{} to {}%", signed(low), signed(high));
     if 100.0 + high > WIDEST * (100.0 + low) {
@@ -130,8 +129,8 @@ fn interval([low, high]: [f64; 2]) -> String {
     format!("<small>{ends}</small>")
 }
 
-/// A change with its mark; its interval and p-value under it.
-fn verdict(row: &Row) -> String {
+/// A change with its mark; its interval and p-value are below it.
+fn verdict(row: &ComparisonRow) -> String {
     let change = row.change_pct.map_or_else(|| "new".to_owned(), change);
     let interval = row.ci95_pct.map_or_else(String::new, interval);
     let power =

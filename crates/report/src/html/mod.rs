@@ -1,8 +1,8 @@
-//! The report: one HTML file without network, for a browser, a phone or paper.
+//! The report: one HTML file that needs no network, for a browser, a phone or paper.
 //!
 //! [`page`] writes it from a comparison, the records of its cells and, where runs could be made again, their strips.
-//! Tables and charts are HTML and SVG from here; the strips are data that `strips.js` draws. The same input gives the
-//! same bytes: the page has no date of its own, only those of the runs.
+//! Tables and charts are HTML and SVG; the strips are data that `strips.js` draws. The same input gives the same bytes:
+//! the page's only dates are those of the runs.
 
 mod balance;
 mod bars;
@@ -29,8 +29,7 @@ use schedlab_compare::strips::Strips;
 use schedlab_record::Record;
 
 /// What a report is made of.
-pub struct Report<'a> {
-    /// Its title.
+pub struct HtmlReport<'a> {
     pub title: &'a str,
     /// What was asked, in a sentence or more; may be empty.
     pub about: &'a str,
@@ -38,41 +37,39 @@ pub struct Report<'a> {
     pub command: &'a str,
     /// The version of schedlab that made it.
     pub version: &'a str,
-    /// When the first and the last of the runs were stored, UTC; empty: not known.
+    /// When the first and the last of the runs were stored, UTC; empty if unknown.
     pub made: (String, String),
-    /// The comparison.
     pub comparison: &'a Comparison,
     /// The runs of each of its cells.
     pub runs: &'a [Vec<Record>],
-    /// The command line that makes each cell's runs anew, where one does.
+    /// The command line that makes each cell's runs again, if there is one.
     pub again: &'a [Option<String>],
     /// The runs whose CPUs are shown over time: none, one or two.
-    pub shown: &'a [Shown<'a>],
-    /// Why no strips, or no others, are shown.
+    pub shown: &'a [ShownRun<'a>],
+    /// Why no strips, or no more strips, are shown.
     pub strip_notes: &'a [String],
 }
 
 /// A run whose CPUs are shown over time.
-pub struct Shown<'a> {
-    /// Its cell, as a place in the comparison's list.
+pub struct ShownRun<'a> {
+    /// Index of its cell in the comparison.
     pub cell: usize,
-    /// Its record.
     pub record: &'a Record,
     /// Its CPUs over time.
     pub strips: &'a Strips,
 }
 
 /// A group of cells: the variants of one load, with their runs.
-struct Group<'a> {
+struct LoadGroup<'a> {
     cells: &'a [Cell],
     runs: &'a [Vec<Record>],
 }
 
-impl<'a> Report<'a> {
-    fn groups(&self) -> Vec<Group<'a>> {
+impl<'a> HtmlReport<'a> {
+    fn groups(&self) -> Vec<LoadGroup<'a>> {
         let mut first = 0;
         let groups = self.comparison.cells.chunk_by(Cell::same_group).map(|cells| {
-            let group = Group { cells, runs: &self.runs[first..first + cells.len()] };
+            let group = LoadGroup { cells, runs: &self.runs[first..first + cells.len()] };
             first += cells.len();
             group
         });
@@ -80,7 +77,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Group<'_> {
+impl LoadGroup<'_> {
     /// "schbench 2x24 on fb-2x12-smt".
     fn name(&self) -> String {
         self.cells.first().map_or_else(String::new, |c| format!("{} {} on {}", c.workload, c.load, c.machine))
@@ -98,7 +95,7 @@ fn colour(at: usize) -> String {
     }
 }
 
-/// The colours of a group's variants, by name.
+/// The key of a group's colours.
 fn key(cells: &[Cell]) -> String {
     let one = |(at, cell): (usize, &Cell)| {
         format!("<span class=\"{}\"><i></i>{}</span>", colour(at), escape::escape(&cell.variant))

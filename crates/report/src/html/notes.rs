@@ -1,12 +1,12 @@
-//! What the runs were made on, what to beware of, and how to make them again.
+//! What the runs were made on, what to beware of, and how to make the runs again.
 
-use super::Report;
+use super::HtmlReport;
 use super::escape::escape;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Environment and warnings.
-pub fn environment(report: &Report<'_>) -> String {
+pub fn environment(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"environment\"><h2>Environment and warnings</h2>\n");
     let warnings = &report.comparison.warnings;
     if warnings.is_empty() {
@@ -30,8 +30,8 @@ pub fn environment(report: &Report<'_>) -> String {
     out + "</tbody></table></div>\n</section>\n"
 }
 
-/// Facts about machines and surroundings, each with its different values.
-fn facts(report: &Report<'_>) -> Vec<(String, Vec<String>)> {
+/// Facts about machines and environments, each with its different values.
+fn facts(report: &HtmlReport<'_>) -> Vec<(String, Vec<String>)> {
     let runs = || report.runs.iter().flatten();
     let mut facts: Vec<(String, Vec<String>)> = Vec::new();
     let mut add = |name: &str, values: Vec<String>| {
@@ -59,7 +59,7 @@ fn facts(report: &Report<'_>) -> Vec<(String, Vec<String>)> {
 }
 
 /// How to make it again.
-pub fn again(report: &Report<'_>) -> String {
+pub fn again(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"again\"><h2>How to make it again</h2>\n");
     let _ = writeln!(
         out,

@@ -1,7 +1,7 @@
 //! The page around the sections: head, title, navigation, scripts.
 
 use super::escape::escape;
-use super::{Report, loads, matrix, notes, strips, waits};
+use super::{HtmlReport, loads, matrix, notes, strips, waits};
 use schedlab_base::counted;
 use std::fmt::Write;
 
@@ -11,8 +11,7 @@ const CURVES: &str = include_str!("curves.js");
 const PIXELS: &str = include_str!("pixels.js");
 const STRIPS: &str = include_str!("strips.js");
 
-/// The whole file.
-pub fn page(report: &Report<'_>) -> String {
+pub fn page(report: &HtmlReport<'_>) -> String {
     let mut out = head(report.title);
     out += &top(report);
     out += &matrix::section(report);
@@ -27,7 +26,7 @@ pub fn page(report: &Report<'_>) -> String {
     out + "</body></html>\n"
 }
 
-/// The file up to the begin of its content. Nothing may be loaded, from anywhere.
+/// The file up to its content. Nothing may be loaded from anywhere.
 pub fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -39,7 +38,7 @@ pub fn head(title: &str) -> String {
     )
 }
 
-fn top(report: &Report<'_>) -> String {
+fn top(report: &HtmlReport<'_>) -> String {
     let c = report.comparison;
     let mut out = format!("<header><h1>{}</h1>\n", escape(report.title));
     if !report.about.is_empty() {

@@ -1,4 +1,4 @@
-//! The points of a curve of percentiles, and the bars of a histogram: numbers before they are drawn.
+//! The points of a curve of percentiles and the bars of a histogram, as numbers.
 
 use schedlab_record::{Record, Series};
 
@@ -7,21 +7,19 @@ const PERCENTILES: [u32; 17] = [
     1_000, 5_000, 10_000, 25_000, 50_000, 75_000, 90_000, 95_000, 98_000, 99_000, 99_500, 99_800, 99_900,
     99_950, 99_980, 99_990, 99_999,
 ];
-/// A histogram of fewer values would show the values, not how they are distributed.
+/// A histogram of fewer values would show the values, not their distribution.
 pub const FEWEST: u64 = 20;
 /// Bars of a histogram in each decade.
 const A_DECADE: f64 = 8.0;
 
-/// A point of a curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
-    /// The percentile.
+pub struct CurvePoint {
     pub percentile: f64,
     /// The value there, in the series' unit.
     pub value: f64,
 }
 
-/// The series of all runs of a cell as one; `None`: none of them has it.
+/// The series of all runs of a cell, merged; `None` if no run has it.
 pub fn pooled(runs: &[Record], name: &str) -> Option<Series> {
     let mut all = runs.iter().filter_map(|r| r.found.series.get(name)).filter(|s| s.count() > 0);
     let mut sum = all.next()?.clone();
@@ -29,16 +27,16 @@ pub fn pooled(runs: &[Record], name: &str) -> Option<Series> {
     Some(sum)
 }
 
-/// The points of a series, as far as its tail has samples: a point with fewer than 10 samples above it is left out.
-pub fn curve(series: &Series) -> Vec<Point> {
+/// The points of a series. Points with fewer than 10 samples above them are left out.
+pub fn curve(series: &Series) -> Vec<CurvePoint> {
     let at = |milli: &u32| {
         let percentile = f64::from(*milli) / 1000.0;
-        series.percentile(percentile).number().map(|value| Point { percentile, value })
+        series.percentile(percentile).number().map(|value| CurvePoint { percentile, value })
     };
     PERCENTILES.iter().filter_map(at).collect()
 }
 
-/// How far right a percentile stands: the number of nines, 0 for 0 %, 2 for 99 %.
+/// The horizontal position of a percentile: the number of nines, 0 for 0 %, 2 for 99 %.
 pub fn nines(percentile: f64) -> f64 {
     -(1.0 - percentile / 100.0).max(1e-9).log10()
 }
@@ -58,7 +56,7 @@ pub fn bars(series: &Series) -> Vec<(f64, f64)> {
     bars.into_iter().map(|(at, n)| (bound(at), n as f64 / count)).collect()
 }
 
-/// The lower bound of the bar above the one with that lower bound.
+/// The lower bound of the next bar.
 pub fn next(lower: f64) -> f64 {
     bound((A_DECADE * lower.log10()).round() as i32 + 1)
 }

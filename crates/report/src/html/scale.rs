@@ -1,8 +1,8 @@
-//! From values to places on a chart: logarithmic, for times that span decades.
+//! From values to positions on a chart: logarithmic, for times that span decades.
 
 use crate::number::duration;
 
-/// Places on the way from `ends.0` to `ends.1`.
+/// Positions from `ends.0` to `ends.1`.
 #[derive(Clone, Debug)]
 pub struct Log {
     low: f64,
@@ -11,8 +11,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A scale that has room for all values; those that are not positive stand at its low end. `None`: there is none
-    /// that is positive.
+    /// A scale that holds all values. Values that are not positive are at its low end; `None` if none is positive.
     pub fn of(values: impl Iterator<Item = f64> + Clone, ends: (f64, f64)) -> Option<Log> {
         let positive = values.filter(|v| *v > 0.0);
         let low = positive.clone().reduce(f64::min)?.log10();
@@ -20,12 +19,12 @@ impl Log {
         let margin = ((high - low) * 0.04).max(0.05);
         Some(Log { low: low - margin, high: high + margin, ends })
     }
-    /// The place of a value.
+    /// The position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let log = value.max(f64::MIN_POSITIVE).log10().clamp(self.low, self.high);
         self.ends.0 + (log - self.low) / (self.high - self.low) * (self.ends.1 - self.ends.0)
     }
-    /// Values for ticks: powers of ten, and 2 and 5 times these where they are few.
+    /// Values for ticks: powers of ten and, if these are few, 2 and 5 times them.
     pub fn ticks(&self) -> Vec<f64> {
         let steps: &[f64] = match self.high - self.low {
             span if span < 1.2 => &[1.0, 2.0, 3.0, 5.0, 7.0],

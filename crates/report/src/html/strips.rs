@@ -1,7 +1,7 @@
 //! Cores x time: the section's frame, and the data that `strips.js` draws.
 
 use super::escape::{escape, json};
-use super::{Report, Shown};
+use super::{HtmlReport, ShownRun};
 use crate::number::duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,11 +14,10 @@ use serde_json::{Value, json as object};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Waits that can be clicked, of each run.
+/// How many waits of each run can be clicked.
 pub const WAITS: usize = 20;
 
-/// The section.
-pub fn section(report: &Report<'_>) -> String {
+pub fn section(report: &HtmlReport<'_>) -> String {
     let mut out = String::from("<section id=\"cores\"><h2>Cores x time</h2>\n");
     for note in report.strip_notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
@@ -71,18 +70,18 @@ const IDLE_KEY: &str = "<span><i style=\"background:var(--mark)\"></i>share of t
     may use was idle</span>";
 
 const READOUT: &str = "</div>\n\
-    <div class=\"readout\" id=\"strips-readout\">Point at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
+    <div class=\"readout\" id=\"strips-readout\">CurvePoint at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
     click or with Ctrl zoom; arrows, 0 and a double click work, too.</div>\n\
     <noscript><p>The strips are drawn by a script in this file.</p></noscript>\n";
 
 /// "first-idle, 2x24, seed 1".
-fn name(report: &Report<'_>, shown: &Shown<'_>) -> String {
+fn name(report: &HtmlReport<'_>, shown: &ShownRun<'_>) -> String {
     let cell = &report.comparison.cells[shown.cell];
     format!("{}, {} {}, seed {}", cell.variant, cell.workload, cell.load, shown.record.seed)
 }
 
-/// How much of the run is there, and how long it was not work-conserving.
-fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
+/// How exactly the run is shown, and how long it was not work-conserving.
+fn shown_as(report: &HtmlReport<'_>, shown: &ShownRun<'_>) -> String {
     let s = shown.strips;
     let data = match s.bin {
         None => format!("every one of its {} pieces is here", s.pieces),
@@ -124,7 +123,7 @@ fn shown_as(report: &Report<'_>, shown: &Shown<'_>) -> String {
     format!("{}: {data}. {beside_idle}{lost}{warm}", name(report, shown))
 }
 
-fn data(report: &Report<'_>) -> Value {
+fn data(report: &HtmlReport<'_>) -> Value {
     let mut hues = Hues::default();
     object!({
         "why": SwitchReason::ALL.iter().map(|why| why.about()).collect::<Vec<_>>(),
@@ -132,11 +131,11 @@ fn data(report: &Report<'_>) -> Value {
     })
 }
 
-/// Numbers of colours: a group or a task has the same in every run, wherever it stands there.
+/// Numbers of colours: a group or a task has the same in every run, whatever its position.
 #[derive(Default)]
 struct Hues<'a> {
     groups: BTreeMap<&'a str, usize>,
-    /// By name, and how many tasks of the run before it have the same.
+    /// By name, and by the number of earlier tasks in the run with that name.
     tasks: BTreeMap<(&'a str, usize), usize>,
 }
 
@@ -145,7 +144,7 @@ impl<'a> Hues<'a> {
         let next = self.groups.len();
         *self.groups.entry(name).or_insert(next)
     }
-    /// The numbers of a run's tasks.
+    /// The colour numbers of a run's tasks.
     fn of_tasks(&mut self, names: &'a [TaskName]) -> Vec<usize> {
         let mut before: BTreeMap<&str, usize> = BTreeMap::new();
         let mut number = |name: &'a TaskName| {
@@ -158,7 +157,7 @@ impl<'a> Hues<'a> {
     }
 }
 
-fn run<'a>(report: &Report<'a>, shown: &Shown<'a>, hues: &mut Hues<'a>) -> Value {
+fn run<'a>(report: &HtmlReport<'a>, shown: &ShownRun<'a>, hues: &mut Hues<'a>) -> Value {
     let (s, record) = (shown.strips, shown.record);
     let mut groups: Vec<(&str, bool)> = Vec::new();
     let of: Vec<usize> = s
@@ -198,7 +197,7 @@ fn run<'a>(report: &Report<'a>, shown: &Shown<'a>, hues: &mut Hues<'a>) -> Value
     })
 }
 
-/// A group; the machine's own tasks have one colour.
+/// A group as JSON; all tasks of the machine have one colour.
 fn of_group<'a>((name, background): (&'a str, bool), hues: &mut Hues<'a>) -> Value {
     let hue = (!background).then(|| hues.group(name));
     object!({ "name": name, "background": background, "hue": hue })

@@ -1,12 +1,12 @@
-//! Tasks: what each group of tasks, and each single one, got in the first run of each variant.
+//! Tasks: what each group of tasks, and each task, got in the first run of each variant.
 
-use super::Group;
+use super::LoadGroup;
 use super::escape::escape;
 use crate::number::{count, duration};
 use schedlab_record::TaskAccount;
 use schedlab_record::accounts::{groups, of_group};
 
-/// Single tasks that are listed.
+/// How many tasks are listed.
 const MOST: usize = 100;
 
 /// Sums over tasks.
@@ -48,8 +48,8 @@ impl Sum {
 const HEADS: &str = "<th class=\"num\">CPU time</th><th class=\"num\">mean slice</th><th class=\"num\">voluntary</th>\
                      <th class=\"num\">involuntary</th><th class=\"num\">migrations</th>";
 
-/// The tables; empty when no run has accounts.
-pub fn tables(group: &Group<'_>) -> String {
+/// The tables; empty if no run has accounts.
+pub fn tables(group: &LoadGroup<'_>) -> String {
     let firsts: Vec<(String, u64, &[TaskAccount])> = group
         .cells
         .iter()
@@ -61,17 +61,16 @@ pub fn tables(group: &Group<'_>) -> String {
         .collect();
     let Some((_, seed, _)) = firsts.first() else { return String::new() };
     let common = firsts.iter().all(|(_, other, _)| other == seed);
-    let told = if common { format!(" (seed {seed})") } else { String::new() };
-    let named = |variant: &str, seed: u64| match common {
-        true => variant.to_owned(),
-        false => format!("{variant}, seed {seed}"),
+    let note = if common { format!(" (seed {seed})") } else { String::new() };
+    let named = |variant: &str, seed: u64| {
+        if common { variant.to_owned() } else { format!("{variant}, seed {seed}") }
     };
     let sums: String =
         firsts.iter().map(|(variant, seed, tasks)| by_group(&named(variant, *seed), tasks)).collect();
     let single: String =
         firsts.iter().map(|(variant, seed, tasks)| each(&named(variant, *seed), tasks)).collect();
     format!(
-        "<h4>Tasks</h4><p class=\"note\">The first run of each variant{told}, over the measured time. A group is all \
+        "<h4>Tasks</h4><p class=\"note\">The first run of each variant{note}, over the measured time. A group is all \
          tasks whose names differ by their number only.</p>\n\
          <div class=\"wide\"><table><thead><tr><th>variant</th><th>group</th><th class=\"num\">tasks</th>{HEADS}</tr></thead>\
          <tbody>\n{sums}</tbody></table></div>\n\

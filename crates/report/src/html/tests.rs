@@ -113,8 +113,8 @@ fn html_of(bin: Option<Ns>, evil: &str, first: u64) -> String {
     let all = [runs("v4.5", 10, 1), runs(evil, 5, first)];
     let comparison = compare(&all.concat(), &Question::default(), &[]).unwrap();
     let strips = strips(bin);
-    let shown = [Shown { cell: 0, record: &all[0][0], strips: &strips }];
-    page(&Report {
+    let shown = [ShownRun { cell: 0, record: &all[0][0], strips: &strips }];
+    page(&HtmlReport {
         title: "small",
         about: "does it help?",
         command: "schedlab report runs",
@@ -201,7 +201,7 @@ fn a_series_of_a_few_values_is_not_drawn() {
     }
     let comparison = compare(&all, &Question::default(), &[]).unwrap();
     let runs: Vec<Vec<Record>> = all.into_iter().map(|r| vec![r]).collect();
-    let group = Group { cells: &comparison.cells, runs: &runs };
+    let group = LoadGroup { cells: &comparison.cells, runs: &runs };
     let text = loads::load(&group);
     assert!(
         text.contains("Not drawn: hackbench.elapsed, of which no variant has more than 1 value."),

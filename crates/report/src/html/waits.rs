@@ -1,15 +1,15 @@
-//! The longest waits of the runs whose CPUs are shown, each with a button that goes to its place there.
+//! The longest waits of the runs whose CPUs are shown, each with a button that shows its place there.
 
 use super::escape::escape;
 use super::strips::WAITS;
-use super::{Report, Shown};
+use super::{HtmlReport, ShownRun};
 use crate::number::{duration, three};
-use schedlab_record::explain::{Explained, Share, beyond, of_kept};
+use schedlab_record::explain::{Explained, TailCause, beyond, of_kept};
 use schedlab_record::{Explanation, explain};
 use std::fmt::Write;
 
 /// The section; empty without shown runs.
-pub fn section(report: &Report<'_>) -> String {
+pub fn section(report: &HtmlReport<'_>) -> String {
     if report.shown.is_empty() {
         return String::new();
     }
@@ -20,7 +20,7 @@ pub fn section(report: &Report<'_>) -> String {
     out + "</section>\n"
 }
 
-fn of_run(report: &Report<'_>, at: usize, shown: &Shown<'_>) -> String {
+fn of_run(report: &HtmlReport<'_>, at: usize, shown: &ShownRun<'_>) -> String {
     let e = explain(shown.record, WAITS);
     let cell = &report.comparison.cells[shown.cell];
     let mut out = format!("<h3>{}, seed {}</h3>\n", escape(&cell.variant), shown.record.seed);
@@ -40,7 +40,7 @@ fn of_run(report: &Report<'_>, at: usize, shown: &Shown<'_>) -> String {
 /// The tail by cause.
 fn causes(e: &Explanation) -> String {
     let pct = |part: u64, whole: u64| three(100.0 * part as f64 / whole.max(1) as f64);
-    let one = |s: &Share| {
+    let one = |s: &TailCause| {
         format!(
             "<tr><td class=\"num\">{}%</td><td class=\"num\">{}%</td><th>{}</th><td>{}</td></tr>\n",
             pct(s.waits, e.tail.waits),

@@ -1,4 +1,5 @@
-//! An axis: linear, or logarithmic where values span more than two decades; its ticks; and units that fit its values.
+//! An axis, linear or (for values that span more than two decades) logarithmic; its ticks; and units that fit its
+//! values.
 
 /// A span longer than this ratio is shown logarithmically.
 const LOG_FROM: f64 = 100.0;
@@ -33,7 +34,7 @@ impl Axis {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.ends.0 + share * (self.ends.1 - self.ends.0)
     }
-    /// Values that are labelled.
+    /// The values with a label.
     pub fn ticks(&self) -> Vec<f64> {
         if self.log {
             let decades = self.low.ceil() as i32..=self.high.floor() as i32;
@@ -60,7 +61,7 @@ pub fn label(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The unit in which values of `unit` up to `most` are shown, and the factor between the two.
+/// The unit in which values of `unit` up to `most` are shown, and the factor to it.
 pub fn unit(unit: &str, most: f64) -> (&str, f64) {
     match unit {
         "ns" if most >= 1e9 => ("s", 1e-9),

@@ -1,7 +1,7 @@
 //! The data of a plot, taken from a comparison: the swept number, the lines, and their points.
 //!
-//! Sweeps are recognised by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs
-//! can be plotted like an experiment.
+//! The names of cells show the sweeps ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs can be
+//! plotted like an experiment.
 
 use crate::number::value;
 use crate::{published, short};
@@ -12,7 +12,7 @@ use schedlab_compare::stats::special::t_quantile;
 
 /// A mean with half the width of its 95 % interval (0 for a single run).
 #[derive(Clone, PartialEq, Debug)]
-pub struct Point {
+pub struct PlotPoint {
     /// The swept number; `None` for a cell that is not swept.
     pub x: Option<f64>,
     pub mean: f64,
@@ -27,7 +27,7 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     pub name: String,
-    pub points: Vec<Point>,
+    pub points: Vec<PlotPoint>,
 }
 
 /// One metric.
@@ -38,24 +38,23 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// The whole plot.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Data {
-    /// The swept parameter and its unit; `None` for bars, whose places are `groups`.
+pub struct PlotData {
+    /// The swept parameter and its unit; `None` for bars, which are at `groups`.
     pub swept: Option<(String, &'static str)>,
     pub groups: Vec<String>,
     pub panels: Vec<Panel>,
 }
 
-/// A cell's names, taken apart into fixed and swept parts.
-struct Parts {
+/// A cell's names, split into fixed and swept parts.
+struct CellNames {
     /// Workload, machine, load, variant, and how its runs were made.
     fixed: Vec<String>,
     swept: Vec<(String, String)>,
 }
 
-fn parts(cell: &Cell) -> Parts {
-    let mut all = Parts { fixed: vec![cell.workload.clone()], swept: Vec::new() };
+fn parts(cell: &Cell) -> CellNames {
+    let mut all = CellNames { fixed: vec![cell.workload.clone()], swept: Vec::new() };
     for name in [&cell.machine, &cell.load, &cell.variant] {
         let mut fixed = Vec::new();
         for (i, word) in name.split(',').enumerate() {
@@ -72,7 +71,7 @@ fn parts(cell: &Cell) -> Parts {
     all
 }
 
-/// A swept value as a number: in ns when it is a time.
+/// A swept value as a number; times in ns.
 fn number(text: &str) -> Option<(f64, &'static str)> {
     match text.parse::<f64>() {
         Ok(n) => Some((n, "")).filter(|(n, _)| n.is_finite()),
@@ -81,7 +80,7 @@ fn number(text: &str) -> Option<(f64, &'static str)> {
 }
 
 /// The key with the most different numbers among the cells; the first of several.
-fn axis(all: &[Parts]) -> Option<(String, &'static str)> {
+fn axis(all: &[CellNames]) -> Option<(String, &'static str)> {
     let mut keys: Vec<(&str, &'static str, Vec<f64>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|p| &p.swept) {
         let Some((n, unit)) = number(value) else { continue };
@@ -121,8 +120,8 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// The data to plot of a comparison, workload by workload: a parameter of one workload is not an axis for another one.
-pub fn by_workload(c: &Comparison) -> Vec<Data> {
+/// The data to plot, by workload: a parameter of one workload is not an axis for another one.
+pub fn by_workload(c: &Comparison) -> Vec<PlotData> {
     let mut workloads: Vec<&str> = Vec::new();
     for cell in &c.cells {
         if !workloads.contains(&cell.workload.as_str()) {
@@ -144,18 +143,18 @@ pub fn by_workload(c: &Comparison) -> Vec<Data> {
 }
 
 /// The data to plot of a comparison of one workload.
-pub fn of(c: &Comparison) -> Data {
-    let all: Vec<Parts> = c.cells.iter().map(parts).collect();
+pub fn of(c: &Comparison) -> PlotData {
+    let all: Vec<CellNames> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);
     let telling: Vec<bool> =
         (0..5).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
-    // With a sweep, everything but the swept number names the line. Without one, the variant gives a bar's colour, and
-    // the rest its place.
-    let words = |p: &Parts, of: &[usize]| {
+    // With a sweep, everything except the swept number names the line. Without one, the variant sets a bar's colour
+    // and the rest its group.
+    let words = |p: &CellNames, of: &[usize]| {
         let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
         fixed.collect::<Vec<String>>()
     };
-    let line = |p: &Parts, cell: &Cell| match &swept {
+    let line = |p: &CellNames, cell: &Cell| match &swept {
         Some((key, _)) => {
             let mut name = words(p, &[0, 1, 2, 3, 4]);
             name.extend(p.swept.iter().filter(|(k, _)| k != key).map(|(k, v)| format!("{k}={v}")));
@@ -163,7 +162,7 @@ pub fn of(c: &Comparison) -> Data {
         }
         None => cell.variant.clone(),
     };
-    let place = |p: &Parts, cell: &Cell| {
+    let place = |p: &CellNames, cell: &Cell| {
         let mut name = words(p, &[0, 1]);
         name.push(cell.load.clone());
         name.extend(words(p, &[4]));
@@ -178,7 +177,7 @@ pub fn of(c: &Comparison) -> Data {
             }
         }
     }
-    let x_of = |p: &Parts, cell: &Cell| match &swept {
+    let x_of = |p: &CellNames, cell: &Cell| match &swept {
         Some((key, _)) => p.swept.iter().find(|(k, _)| k == key).and_then(|(_, v)| number(v)).map(|(n, _)| n),
         None => groups.iter().position(|g| *g == place(p, cell)).map(|at| at as f64),
     };
@@ -189,7 +188,7 @@ pub fn of(c: &Comparison) -> Data {
             panel.unit.clone_from(&m.unit);
             let published = published(c, cell, metric).filter(|p| p.unit == m.unit).map(|p| p.value);
             let (half, tip) = (half(&m.values), tip(cell, m, published));
-            let point = Point { x: x_of(p, cell), mean: m.mean, half, published, tip };
+            let point = PlotPoint { x: x_of(p, cell), mean: m.mean, half, published, tip };
             let name = line(p, cell);
             match panel.lines.iter_mut().find(|l| l.name == name) {
                 Some(line) => line.points.push(point),
@@ -202,5 +201,5 @@ pub fn of(c: &Comparison) -> Data {
         panel
     };
     let panels: Vec<Panel> = c.metrics.iter().map(panel).filter(|p| !p.lines.is_empty()).collect();
-    Data { swept, groups, panels }
+    PlotData { swept, groups, panels }
 }

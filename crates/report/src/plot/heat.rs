@@ -1,18 +1,18 @@
-//! A heat map of pairs of CPUs: rows are where a task comes from, columns where it goes, both in the order of the
-//! topology. Darker is dearer; a legend tells the times.
+//! A heat map of pairs of CPUs. Rows are where a task comes from, columns where it goes, both in the topology's order.
+//! Darker costs more; a legend has the times.
 
 use super::scene::{Anchor, Mark, Scene};
-use super::{GREY, Kind, LEFT, SMALL, WHITE, text};
+use super::{GREY, LEFT, PlotFile, SMALL, WHITE, text};
 use schedlab_base::{Error, Result};
 
-/// Side of a cell: at least, at most; and of the whole map, if its cells allow.
+/// Side of a cell (least, most), and of the whole map if its cells allow it.
 const CELL: (f64, f64) = (6.0, 64.0);
 const SIDE: f64 = 560.0;
-/// Cells of at least this side hold their figure, and a label for each CPU.
+/// Cells with at least this side show their figure, and get a label for each CPU.
 const FIGURES: f64 = 34.0;
 const LABELS: f64 = 13.0;
 const TOP: f64 = 92.0;
-/// The legend: steps, height, and its width with the figures.
+/// The legend: steps, height, and width with its figures.
 const STEPS: usize = 32;
 const LEGEND: (f64, f64) = (200.0, 12.0);
 /// The colours of the least and the greatest time.
@@ -20,33 +20,31 @@ const PALE: u32 = 0xeef4fa;
 const DEEP: u32 = 0x08306b;
 const MAX_CPUS: usize = 1024;
 
-/// What is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
-    /// The title.
     pub title: String,
     /// A line below it.
     pub about: String,
-    /// The CPUs in the order in which they stand.
+    /// The CPUs in their order on the map.
     pub cpus: Vec<u32>,
-    /// The time of each pair, ms, by places of that order; `None`: no figure.
+    /// The time of each pair, ms, by indices into `cpus`; `None`: no figure.
     pub ms: Vec<Vec<Option<f64>>>,
 }
 
 impl Heat {
-    /// The bytes of the drawing.
+    /// Draws the map.
     ///
     /// # Errors
     /// For more CPUs than can be drawn, or none.
-    pub fn plot(&self, kind: Kind) -> Result<Vec<u8>> {
+    pub fn plot(&self, kind: PlotFile) -> Result<Vec<u8>> {
         if self.cpus.is_empty() || self.cpus.len() > MAX_CPUS {
             let what = format!("a map of {} can't be drawn", schedlab_base::counted(self.cpus.len(), "CPU"));
             return Err(Error::input(what).help(format!("it takes 1 to {MAX_CPUS}")));
         }
         let scene = self.scene();
         match kind {
-            Kind::Svg => Ok(scene.svg().into_bytes()),
-            Kind::Png => scene.png(),
+            PlotFile::Svg => Ok(scene.svg().into_bytes()),
+            PlotFile::Png => scene.png(),
         }
     }
     /// The least and the greatest time.
@@ -96,7 +94,7 @@ impl Heat {
         if side >= FIGURES {
             let middle = (at.0 + side / 2.0, at.1 + side / 2.0 + 4.0);
             if self.share(ms) > 0.5 {
-                // Texts are black; a pale ground keeps them legible on a dark cell.
+                // Texts are black; a pale background keeps them legible on a dark cell.
                 let size = (side * 0.7, SMALL + 4.0);
                 let corner = (middle.0 - size.0 / 2.0, middle.1 - SMALL);
                 marks.push(Mark::Rect { at: corner, size, color: WHITE });
@@ -104,7 +102,7 @@ impl Heat {
             marks.push(text(middle, short(ms), Anchor::Middle));
         }
     }
-    /// The place of a time between the least and the greatest, 0 to 1.
+    /// A time's position between the least and the greatest, 0 to 1.
     fn share(&self, ms: f64) -> f64 {
         let (least, most) = self.range();
         if most > least { (ms - least) / (most - least) } else { 0.3 }
@@ -126,7 +124,7 @@ impl Heat {
     }
 }
 
-/// A time with as many decimals as tell something.
+/// A time with as many decimals as are useful.
 fn short(ms: f64) -> String {
     match ms {
         ms if ms >= 10.0 => format!("{ms:.1}"),
@@ -155,22 +153,22 @@ mod tests {
 
     #[test]
     fn a_cell_has_its_figure_and_its_tip_and_the_legend_both_ends() {
-        let svg = String::from_utf8(heat().plot(Kind::Svg).unwrap()).unwrap();
+        let svg = String::from_utf8(heat().plot(PlotFile::Svg).unwrap()).unwrap();
         assert!(svg.contains("what a move costs") && svg.contains("0.50 to 2.00 ms"));
         assert!(svg.contains("CPU 0 to 2: 0.500 ms") && svg.contains("CPU 2 to 1: 2.000 ms"));
         assert!(svg.contains(&format!("#{PALE:06x}")) && svg.contains(&format!("#{DEEP:06x}")));
-        assert!(heat().plot(Kind::Png).unwrap().starts_with(b"\x89PNG"));
+        assert!(heat().plot(PlotFile::Png).unwrap().starts_with(b"\x89PNG"));
     }
 
     #[test]
     fn a_large_machine_has_small_cells_without_figures() {
         let cpus: Vec<u32> = (0..256).collect();
         let ms = vec![vec![Some(1.0); 256]; 256];
-        let svg = Heat { cpus, ms, ..heat() }.plot(Kind::Svg).unwrap();
+        let svg = Heat { cpus, ms, ..heat() }.plot(PlotFile::Svg).unwrap();
         let svg = String::from_utf8(svg).unwrap();
         assert!(!svg.contains(">1.00</text>"));
         let none = Heat { cpus: Vec::new(), ms: Vec::new(), ..heat() };
-        assert!(none.plot(Kind::Svg).is_err());
+        assert!(none.plot(PlotFile::Svg).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Plots of comparisons: one panel for each metric, which shows it against the swept number. Each combination of
-//! variant and all else that differs is a line, with 95 % intervals of the mean over runs. Without a sweep there are
-//! bars for loads and variants.
+//! Plots of comparisons: one panel for each metric, which shows it over the swept number. Each combination of variant
+//! and other differences is a line, with 95 % intervals of the mean over runs. Without a sweep, there are bars for
+//! loads and variants.
 
 mod axis;
 mod data;
@@ -9,7 +9,7 @@ mod pane;
 mod scene;
 
 use crate::text::stack;
-use data::Data;
+use data::PlotData;
 use pane::Pane;
 use scene::{Anchor, Mark, Scene};
 use schedlab_base::{Error, Result};
@@ -31,7 +31,7 @@ const LABEL: f64 = 13.0;
 /// Least width of a bar, and of a group with its labels.
 const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
-/// Colours that people with colour blindness can tell apart, too (after Okabe and Ito).
+/// Colours that people with colour blindness can distinguish, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
 /// Rounds of [`COLORS`] that are easy to distinguish: as they are, lighter, darker.
 const ROUNDS: usize = 3;
@@ -44,33 +44,33 @@ const MAX_PANELS: usize = 40;
 
 /// The form of a plot, by its file's extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum PlotFile {
     /// Scalable; text stays text.
     Svg,
     /// Pixels.
     Png,
 }
 
-impl Kind {
+impl PlotFile {
     /// The form for a file's name.
     ///
     /// # Errors
-    /// When the name ends in neither.
-    pub fn of(file: &Path) -> Result<Kind> {
+    /// When the name has another extension.
+    pub fn of(file: &Path) -> Result<PlotFile> {
         match file.extension().and_then(|e| e.to_str()) {
-            Some("svg") => Ok(Kind::Svg),
-            Some("png") => Ok(Kind::Png),
+            Some("svg") => Ok(PlotFile::Svg),
+            Some("png") => Ok(PlotFile::Png),
             _ => Err(Error::input(format!("--plot {}: a plot is .svg or .png", file.display()))
                 .help("write --plot FILE.svg")),
         }
     }
 }
 
-/// The bytes of a plot.
+/// Draws a plot.
 ///
 /// # Errors
 /// When the comparison has no measured metric, or too many metrics.
-pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
+pub fn plot(comparison: &Comparison, kind: PlotFile) -> Result<Vec<u8>> {
     let data = data::by_workload(comparison);
     let panels: usize = data.iter().map(|d| d.panels.len()).sum();
     if panels == 0 {
@@ -82,13 +82,13 @@ pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
     }
     let scene = drawn(&comparison.experiment, &data);
     match kind {
-        Kind::Svg => Ok(scene.svg().into_bytes()),
-        Kind::Png => scene.png(),
+        PlotFile::Svg => Ok(scene.svg().into_bytes()),
+        PlotFile::Png => scene.png(),
     }
 }
 
-/// The names of lines, in the order of their first appearance. The place of a name decides its colour.
-fn names(data: &[Data]) -> Vec<&str> {
+/// The names of lines, in order of first appearance. A name's index sets its colour.
+fn names(data: &[PlotData]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for line in data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines) {
         if !all.contains(&line.name.as_str()) {
@@ -98,7 +98,7 @@ fn names(data: &[Data]) -> Vec<&str> {
     all
 }
 
-/// The colour of the line or bar of that number. No two of the first 24 are equal.
+/// The colour of a line or bar by its index. The first 24 are all different.
 fn color(at: usize) -> u32 {
     let base = COLORS[at % COLORS.len()];
     let mixed = |with: u32, share: u32| {
@@ -132,8 +132,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// Makes the drawing wide enough for all groups of bars, and high enough for their whole labels.
-    fn of(data: &Data, bars: usize) -> Frame {
+    /// Makes the drawing wide enough for all groups of bars, and tall enough for their labels.
+    fn of(data: &PlotData, bars: usize) -> Frame {
         let groups = data.groups.len();
         let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;
         let room = if groups == 0 { room } else { room.max(GROUP).max(bars as f64 * BAR / 0.8) };
@@ -147,13 +147,13 @@ impl Frame {
     fn panel(&self) -> f64 {
         TOP + INNER + self.bottom
     }
-    /// Where the axes end at the right.
+    /// Where the axes end on the right.
     fn right(&self) -> f64 {
         self.width - RIGHT
     }
 }
 
-fn drawn(title: &str, data: &[Data]) -> Scene {
+fn drawn(title: &str, data: &[PlotData]) -> Scene {
     let names = names(data);
     let shown = if names.len() > 1 { names.len() } else { 0 };
     let points = data.iter().flat_map(|d| &d.panels).flat_map(|p| &p.lines).flat_map(|l| &l.points);

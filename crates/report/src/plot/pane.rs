@@ -1,13 +1,13 @@
-//! One panel: its axes, its lines or bars with their intervals, and the published figures as marks.
+//! One panel: its axes, lines or bars with intervals, and published figures as marks.
 
 use super::axis::{Axis, label, unit};
-use super::data::{Data, Line, Panel};
+use super::data::{Line, Panel, PlotData};
 use super::scene::{Anchor, Mark};
 use super::{DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, WHITE, color, line, text};
 
-/// One panel with its place.
+/// A panel and its position.
 pub struct Pane<'a> {
-    pub data: &'a Data,
+    pub data: &'a PlotData,
     pub panel: &'a Panel,
     pub names: &'a [&'a str],
     pub frame: &'a Frame,
@@ -21,7 +21,7 @@ impl Pane<'_> {
         let bounds: Vec<f64> = own.chain(points().filter_map(|p| p.published)).collect();
         let most = bounds.iter().copied().fold(0.0, f64::max);
         let (unit, factor) = unit(&self.panel.unit, most);
-        // A logarithmic axis has no 0: where all means are above 0, the parts of intervals at or below 0 are left out.
+        // A logarithmic axis has no 0: if all means are above 0, parts of intervals at or below 0 are left out.
         let positive = points().all(|p| p.mean > 0.0);
         let bounds: Vec<f64> =
             bounds.into_iter().filter(|v| !positive || *v > 0.0).map(|v| v * factor).collect();
@@ -85,7 +85,7 @@ impl Pane<'_> {
                     Some(value) => {
                         whisker(marks, y, x.at(value * scale), p.mean * factor, p.half * factor, color)
                     }
-                    // A cell that is not swept has the same value along the whole axis.
+                    // A cell that is not swept has one value along the whole axis.
                     None => {
                         let at = y.at(p.mean * factor);
                         let points = vec![(LEFT, at), (self.frame.right(), at)];
@@ -131,7 +131,7 @@ impl Pane<'_> {
     }
 }
 
-/// The mark of a published figure: dark within a light edge, so that it is seen on any bar.
+/// The mark of a published figure: dark with a light edge, so that it shows on any bar.
 pub fn diamond((x, y): (f64, f64)) -> [Mark; 2] {
     let points = vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y), (x, y - 5.0)];
     [line(points.clone(), WHITE, 4.0), line(points, DARK, 1.6)]

@@ -1,5 +1,5 @@
-//! A drawing as a list of marks, and its two forms: SVG text, and PNG pixels. The PNG uses a font that is built in, so
-//! that no font of the system is needed and the same marks give the same bytes everywhere.
+//! A drawing as a list of marks, and its two forms: SVG text and PNG pixels. The PNG uses a built-in font: it needs
+//! none of the system's, and the same marks give the same bytes everywhere.
 
 use schedlab_base::{Error, Result, printable};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use ttf_parser::{Face, GlyphId, OutlineBuilder};
 /// Pixels of a PNG for each unit of a drawing.
 const SCALE: f32 = 2.0;
 
-/// Where a text stands relative to its place.
+/// Where a text is relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anchor {
     Start,
@@ -24,9 +24,9 @@ pub enum Mark {
     Line { points: Vec<(f64, f64)>, color: u32, width: f64, dashed: bool },
     /// A filled rectangle: left, top, width, height.
     Rect { at: (f64, f64), size: (f64, f64), color: u32 },
-    /// A text whose baseline goes through a place.
+    /// A text whose baseline goes through a point.
     Text { at: (f64, f64), text: String, size: f64, anchor: Anchor },
-    /// A mark with a text that SVG viewers show when it is pointed at.
+    /// A mark with a text that SVG viewers show under the pointer.
     Tipped { mark: Box<Mark>, tip: String },
 }
 
@@ -35,12 +35,11 @@ pub enum Mark {
 pub struct Scene {
     /// Width and height.
     pub size: (f64, f64),
-    /// Marks, those in front last.
+    /// Marks; later ones cover earlier ones.
     pub marks: Vec<Mark>,
 }
 
 impl Scene {
-    /// As SVG.
     pub fn svg(&self) -> String {
         let (w, h) = self.size;
         let mut out = format!(
@@ -55,7 +54,7 @@ impl Scene {
         out
     }
 
-    /// As PNG.
+    /// Draws it as PNG.
     ///
     /// # Errors
     /// When the drawing is too large for memory.
@@ -71,7 +70,7 @@ impl Scene {
     }
 }
 
-/// Text for XML. XML can't hold most control characters, nor two other characters of Unicode.
+/// Escapes text for XML, which can't hold most control characters and two other characters.
 fn escaped(text: &str) -> String {
     let text = printable::name(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
@@ -112,7 +111,7 @@ fn element(mark: &Mark) -> String {
     }
 }
 
-/// An element with a title, which viewers show when it is pointed at.
+/// An element with a title, which viewers show under the pointer.
 fn titled(element: &str, tip: &str) -> String {
     match (element.strip_suffix("/>"), element.split_once([' ', '/', '>'])) {
         (Some(open), Some((name, _))) => {
@@ -150,7 +149,7 @@ fn paint(pixmap: &mut Pixmap, font: &Face<'_>, mark: &Mark) {
     }
 }
 
-/// Fills the outlines of a text's glyphs; `place` maps its baseline's origin and a font size of 1.
+/// Fills the outlines of a text's glyphs. `place` maps its baseline's origin and a font size of 1.
 fn write(pixmap: &mut Pixmap, font: &Face<'_>, text: &str, anchor: Anchor, place: Transform) {
     let em = 1.0 / f32::from(font.units_per_em());
     let glyphs: Vec<GlyphId> = text.chars().map(|c| font.glyph_index(c).unwrap_or(GlyphId(0))).collect();
@@ -179,7 +178,7 @@ fn ink(color: u32) -> Paint<'static> {
     paint
 }
 
-/// A glyph's outline as a path, in the font's units, y going up.
+/// A glyph's outline as a path, in the font's units; y goes up.
 struct Outline(PathBuilder);
 
 impl OutlineBuilder for Outline {

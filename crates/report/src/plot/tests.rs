@@ -2,14 +2,14 @@
 
 use super::*;
 use schedlab_base::Backend;
-use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_compare::comparison::{COMPARISON_SCHEMA, Cell, CellStat, Measured};
 use schedlab_record::Better;
 use std::collections::BTreeMap;
 
 fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let measured = |factor: f64, unit: &str| {
-        Stat::Measured(Measured {
+        CellStat::Measured(Measured {
             unit: unit.to_owned(),
             better: Better::Lower,
             mean: mean * factor,
@@ -112,7 +112,7 @@ fn labels_of_many_groups_are_whole_and_different() {
         ["v4.5", "first-idle"].map(|v| Cell { machine: (*m).to_owned(), ..cell("2x24", v, &[1.0, 2.0]) })
     });
     let c = comparison(cells.chain([cell("30x1000 and a long name", "v4.5", &[1.0])]).collect());
-    let svg = String::from_utf8(plot(&c, Kind::Svg).unwrap()).unwrap();
+    let svg = String::from_utf8(plot(&c, PlotFile::Svg).unwrap()).unwrap();
     let pieces = words(&svg);
     for m in machines {
         let whole = (0..pieces.len()).any(|i| {
@@ -125,7 +125,7 @@ fn labels_of_many_groups_are_whole_and_different() {
     let room =
         |svg: &str| svg.split("width=\"").nth(1).and_then(|w| w.split('"').next()?.parse::<f64>().ok());
     let many: Vec<Cell> = (0..30).map(|i| cell(&format!("load number {i}"), "v4.5", &[1.0])).collect();
-    let wide = String::from_utf8(plot(&comparison(many), Kind::Svg).unwrap()).unwrap();
+    let wide = String::from_utf8(plot(&comparison(many), PlotFile::Svg).unwrap()).unwrap();
     assert!(
         room(&wide) > Some(30.0 * GROUP) && room(&svg) == Some(WIDTH),
         "{:?} {:?}",
@@ -145,7 +145,7 @@ fn published_figures_are_marks_and_values_are_tips() {
         source: String::new(),
     };
     let mut c = comparison(vec![cell("1x2", "v4.5", &[1.0, 2.0]), cell("1x4", "v4.5", &[2.0])]);
-    let svg = |c: &Comparison| String::from_utf8(plot(c, Kind::Svg).unwrap()).unwrap();
+    let svg = |c: &Comparison| String::from_utf8(plot(c, PlotFile::Svg).unwrap()).unwrap();
     let marks = |svg: &str| svg.matches("stroke=\"#222222\"").count();
     let plain = svg(&c);
     assert_eq!((marks(&plain), plain.contains(">published<")), (0, false));
@@ -168,7 +168,7 @@ fn published_figures_are_marks_and_values_are_tips() {
 
 #[test]
 fn the_svg_is_as_it_was() {
-    let svg = String::from_utf8(plot(&swept(), Kind::Svg).unwrap()).unwrap();
+    let svg = String::from_utf8(plot(&swept(), PlotFile::Svg).unwrap()).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plot.svg");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &svg).unwrap();
@@ -179,8 +179,8 @@ fn the_svg_is_as_it_was() {
 
 #[test]
 fn the_png_has_lines_and_words_without_a_font_of_the_system() {
-    let png = plot(&swept(), Kind::Png).unwrap();
-    assert_eq!(png, plot(&swept(), Kind::Png).unwrap(), "the same bytes");
+    let png = plot(&swept(), PlotFile::Png).unwrap();
+    assert_eq!(png, plot(&swept(), PlotFile::Png).unwrap(), "the same bytes");
     let pixels = tiny_skia::Pixmap::decode_png(&png).unwrap();
     assert_eq!(
         (pixels.width(), f64::from(pixels.height())),
@@ -225,8 +225,8 @@ fn each_workload_has_its_own_axis_and_every_line_its_colour() {
 
 #[test]
 fn what_can_t_be_plotted_is_said() {
-    assert!(Kind::of(Path::new("a.pdf")).unwrap_err().to_string().contains(".svg or .png"));
+    assert!(PlotFile::of(Path::new("a.pdf")).unwrap_err().to_string().contains(".svg or .png"));
     let mut none = swept();
     none.metrics = vec!["rps".into()];
-    assert!(plot(&none, Kind::Svg).unwrap_err().to_string().contains("nothing to plot"));
+    assert!(plot(&none, PlotFile::Svg).unwrap_err().to_string().contains("nothing to plot"));
 }

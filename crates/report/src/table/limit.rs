@@ -5,11 +5,11 @@ use schedlab_compare::comparison::Cell;
 use schedlab_compare::stats::Verdict;
 use std::collections::BTreeSet;
 
-/// A load has at most this many rows on a terminal: two screens.
+/// The most rows of a load on a terminal: two screens.
 pub const ROWS: usize = 50;
 
-/// Takes metrics out of cells that have more than [`ROWS`], and returns how many different ones. Metrics that changed
-/// anywhere stay, then those that come first.
+/// Removes metrics from cells that have more than [`ROWS`], and returns how many different ones. Metrics that changed
+/// anywhere stay, then the first ones.
 pub fn shorten(c: &mut Comparison) -> usize {
     let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
     let changed: BTreeSet<&String> =

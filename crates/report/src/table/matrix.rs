@@ -1,43 +1,43 @@
 //! A matrix: metrics down, variants across, the baseline first. All matrices of a comparison have the same columns, so
-//! that the eye can go down from load to load. Where the variants don't fit beside each other they go on in another
-//! matrix, which repeats the baseline.
+//! that loads can be compared down the page. Variants that don't fit continue in another matrix, which repeats the
+//! baseline.
 
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
 use crate::{groups, published, row, short};
-use schedlab_compare::comparison::{Cell, Row, Stat};
+use schedlab_compare::comparison::{Cell, CellStat, ComparisonRow};
 use schedlab_compare::{Comparison, Published};
 use std::io::{self, Write};
 
-/// The row below a metric with the published figures.
+/// The label of the row with published figures, below a metric.
 const PUBLISHED: &str = "  published";
-/// The name of a metric with a longer name stands on a line of its own.
+/// A metric with a longer name gets a line of its own.
 const LONGEST_LABEL: usize = 28;
 /// A baseline's column is widened for its name up to this many characters.
 const LONGEST_ALONE: usize = 14;
-/// Least width of changes, that of "+0.4%", so that none touches a flag before it.
+/// Least width of changes: that of "+0.4%". Narrower columns would touch a flag before them.
 const CHANGE: usize = 5;
 /// Fewest and most spaces between columns.
 const GAP: (usize, usize) = (2, 4);
 
-/// Widths that all matrices of a comparison have in common, in characters.
-pub struct Layout {
+/// Widths that all matrices of a comparison share, in characters.
+pub struct MatrixLayout {
     label: usize,
     value: usize,
-    /// 0: no cell has several runs.
+    /// 0 if no cell has several runs.
     spread: usize,
-    /// Least width of the baseline's column, so that its name is not broken within a word where no spread makes room.
+    /// Least width of the baseline's column: without a spread its name would be broken within a word.
     name: usize,
     change: usize,
-    /// Width of a variant's column: that of its cells, or of its name where there is room for all names.
+    /// Width of a variant's column: that of its cells, or of its name if all names fit.
     column: usize,
     gap: usize,
-    /// Variants that fit beside the baseline.
+    /// How many variants fit beside the baseline.
     beside: usize,
 }
 
-/// The texts of a cell of a matrix.
-struct Shown {
+/// The texts of a matrix's cell.
+struct MatrixCell {
     value: String,
     spread: String,
     change: String,
@@ -46,33 +46,33 @@ struct Shown {
     flag: &'static str,
 }
 
-fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
-    let measured = cell.metrics.get(metric).and_then(Stat::measured);
+fn shown(c: &Comparison, cell: &Cell, metric: &str) -> MatrixCell {
+    let measured = cell.metrics.get(metric).and_then(CellStat::measured);
     let row = row(c, cell, metric);
-    Shown {
+    MatrixCell {
         value: measured.map_or_else(|| "-".to_owned(), |m| value(m.mean, &m.unit)),
         spread: measured.and_then(|m| m.std_pct).map_or_else(String::new, |s| format!("({})", spread(s))),
         change: row.map_or_else(String::new, |r| r.change_pct.map_or_else(|| "new".to_owned(), change)),
         mark: row.map_or("", |r| r.verdict.mark()),
-        flag: row.map_or("", Row::flag),
+        flag: row.map_or("", ComparisonRow::flag),
     }
 }
 
-/// Where the baseline stands in a group: the variant that the others' rows name, else the first.
+/// The baseline's index in a group: the variant that the others' rows name, else the first.
 pub fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     let named = group.iter().find_map(|cell| c.metrics.iter().find_map(|m| row(c, cell, m)));
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
-/// The metrics of a group: those asked of its load.
+/// A group's metrics: those asked of its load.
 pub fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
     c.metrics.iter().map(String::as_str).filter(move |m| cell.metrics.contains_key(*m))
 }
 
-impl Layout {
+impl MatrixLayout {
     /// The widths that a comparison needs.
-    pub fn of(c: &Comparison) -> Layout {
-        let mut l = Layout {
+    pub fn of(c: &Comparison) -> MatrixLayout {
+        let mut l = MatrixLayout {
             label: 0,
             value: 1,
             spread: 0,
@@ -126,15 +126,12 @@ impl Layout {
         (self.value + self.behind()).max(self.name)
     }
 
-    /// Width of the spread behind the baseline's values, with its space.
+    /// Width of the spread after the baseline's values, with its space.
     fn behind(&self) -> usize {
         if self.spread > 0 { 1 + self.spread } else { 0 }
     }
 
     /// Writes a group's matrix, or several.
-    ///
-    /// # Errors
-    /// When the writer fails.
     pub fn write(&self, c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
         let at = baseline(c, group);
         let Some(base) = group.get(at) else { return Ok(()) };
@@ -173,7 +170,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The names of the columns, in several lines where one is longer than its column.
+    /// The names of the columns, in several lines if one is longer than its column.
     fn names(&self, base: &Cell, others: &[&Cell], out: &mut dyn Write) -> io::Result<()> {
         let std = if self.spread > 0 { " (std)" } else { "" };
         let first = stack(&format!("{}{std}", base.variant), self.first());
@@ -192,7 +189,7 @@ impl Layout {
         format!("{value:>v$}{flag:1}{change:>w$} {mark:1}", v = self.value, w = self.change)
     }
 
-    /// The published figures, each below its value, with their change from the baseline's.
+    /// The published figures, each below its value, with the change from the baseline's.
     fn published(
         &self,
         c: &Comparison,

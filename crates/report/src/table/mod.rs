@@ -1,33 +1,32 @@
-//! The default: plain text of at most 78 columns that pastes into mail, a matrix for each load with a row for each
-//! metric and a column for each variant.
+//! The default form: plain text of at most 78 columns, fit for mail. A matrix for each load has a row for each metric
+//! and a column for each variant.
 //!
-//! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
-//! `detail`; the legend says so.
+//! A cell has the value, the change and its verdict. The form `detail` adds spread, interval and power, as the legend
+//! says.
 
-pub mod few;
 pub mod limit;
 pub(crate) mod matrix;
 mod notes;
 pub(crate) mod summary;
+pub mod too_few_runs;
 
 use crate::heading::{kernels, place};
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings_but, wrap};
 use crate::{Exporter, groups, uncertainty};
-use matrix::Layout;
+use matrix::MatrixLayout;
 use schedlab_base::counted;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::{Cell, Fit};
+use schedlab_compare::comparison::{BaselineFit, Cell};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
-/// The exporter.
 pub struct Table;
 
 impl Exporter for Table {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        let layout = Layout::of(c);
-        if let Some(text) = few::said(c) {
+        let layout = MatrixLayout::of(c);
+        if let Some(text) = too_few_runs::note(c) {
             writeln!(out, "{}", wrap("", &text))?;
         }
         top(c, out)?;
@@ -50,11 +49,11 @@ impl Exporter for Table {
         sources(c, out)?;
         notes::missing(c, out)?;
         notes::kept(c, out)?;
-        warnings_but(c, |code| few::is_said(c, code), out)
+        warnings_but(c, |code| too_few_runs::is_said(c, code), out)
     }
 }
 
-/// The paragraph on the model's own uncertainty.
+/// Writes the paragraph on the model's own uncertainty.
 fn uncertain(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     uncertainty::summary(c).map_or(Ok(()), |text| writeln!(out, "{}", wrap("", &text)))
 }
@@ -79,7 +78,7 @@ fn top(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if lines.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
-/// A cell's parameters: only those that all cells of its workload share, or only the others.
+/// A cell's parameters: those that all cells of its workload share (`shared`), or the others.
 fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     let everywhere = |name: &String, v: &Value| {
         c.cells.iter().filter(|o| o.workload == cell.workload).all(|o| o.params.get(name) == Some(v))
@@ -90,8 +89,7 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     Value::Object(some)
 }
 
-/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where it does not fit in
-/// one.
+/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines if it is too long for one.
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = match (fewest, most) {
@@ -110,7 +108,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
 }
 
 /// How near the baseline comes to the figures published for it.
-fn nearness(c: &Comparison, fit: &Fit) -> String {
+fn nearness(c: &Comparison, fit: &BaselineFit) -> String {
     let missing = match fit.missing {
         0 => String::new(),
         n => format!(", {n} of {} missing", counted(n + fit.metrics, "figure")),
@@ -126,9 +124,9 @@ fn nearness(c: &Comparison, fit: &Fit) -> String {
     )
 }
 
-/// The load that fits best, where there is a choice, and how far the next one is behind.
+/// The load that fits best, if there is a choice, and how far behind the next one is.
 fn best(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let mut fits: Vec<&Fit> = c.fits.iter().collect();
+    let mut fits: Vec<&BaselineFit> = c.fits.iter().collect();
     fits.sort_by(|a, b| a.order(b));
     let [best, next, ..] = fits[..] else { return Ok(()) };
     let text = format!(

@@ -1,4 +1,4 @@
-//! The notes below the matrices: why metrics are missing, where the runs lie, and the legend.
+//! The notes below the matrices: why metrics are missing, where the runs are, and the legend.
 
 use crate::heading::against;
 use crate::legend;
@@ -6,7 +6,7 @@ use crate::number::FACTOR_FROM_PCT;
 use crate::text::wrap;
 use schedlab_base::{counted, one_or};
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::Stat;
+use schedlab_compare::comparison::CellStat;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -16,8 +16,8 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let stats = || c.cells.iter().filter_map(|cell| cell.metrics.get(metric));
         let why: Vec<&str> = stats()
             .filter_map(|s| match s {
-                Stat::Missing { missing } => Some(missing.as_str()),
-                Stat::Measured(_) => None,
+                CellStat::Missing { missing } => Some(missing.as_str()),
+                CellStat::Measured(_) => None,
             })
             .collect();
         if let Some(first) = why.first() {
@@ -26,7 +26,7 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             write!(out, "{}", wrap("-  ", &text))?;
         }
         let partly: Vec<usize> =
-            stats().filter_map(Stat::measured).map(|m| m.missing_runs).filter(|n| *n > 0).collect();
+            stats().filter_map(CellStat::measured).map(|m| m.missing_runs).filter(|n| *n > 0).collect();
         if !partly.is_empty() {
             let (runs, cells) = (partly.iter().sum::<usize>(), counted(partly.len(), "cell"));
             let text = format!(
@@ -41,7 +41,7 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the runs lie: the store, and the command that lists each cell's folder.
+/// Where the runs are: the store, and the command that lists each cell's folder.
 pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut stores: Vec<String> = Vec::new();
     for folder in c.cells.iter().flat_map(|cell| &cell.folders) {

@@ -3,7 +3,7 @@
 use crate::number::change;
 use crate::short;
 use schedlab_compare::Comparison;
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 
 /// A table of at most this many rows needs no summary.
@@ -11,15 +11,16 @@ const FEW: usize = 8;
 /// The most rows that are named.
 const NAMED: usize = 8;
 
-/// "3 of 24 rows changed: ...", with the rows' names; `None` where there are few rows, or no row could be judged.
+/// "3 of 24 rows changed: ...", with the rows' names; `None` if there are few rows, or none could be judged.
 pub fn of(c: &Comparison) -> Option<String> {
     let rows = &c.comparisons;
     if rows.len() <= FEW || c.cells.iter().all(|cell| cell.runs == 1) {
         return None;
     }
     let is = |v: Verdict| rows.iter().filter(|r| r.verdict == v).count();
-    let decided = |r: &&Row| matches!(r.verdict, Verdict::Better | Verdict::Worse | Verdict::Changed);
-    let changed: Vec<&Row> = rows.iter().filter(decided).collect();
+    let decided =
+        |r: &&ComparisonRow| matches!(r.verdict, Verdict::Better | Verdict::Worse | Verdict::Changed);
+    let changed: Vec<&ComparisonRow> = rows.iter().filter(decided).collect();
     let rest = match (is(Verdict::Same), is(Verdict::Unclear)) {
         (0, 0) => String::new(),
         (same, 0) => format!("; {same} the same"),
@@ -35,10 +36,12 @@ pub fn of(c: &Comparison) -> Option<String> {
     Some(format!("{} of {} changed{names}{rest}.", changed.len(), schedlab_base::counted(rows.len(), "row")))
 }
 
-/// "2x24 first-idle latency.p99 -99% (better)": of backend, machine, workload and load only those in which rows differ.
-fn name(c: &Comparison, row: &Row) -> String {
-    let differs = |of: fn(&Row) -> &str| c.comparisons.iter().any(|r| of(r) != of(row));
-    let places: [fn(&Row) -> &str; 4] = [|r| r.backend.name(), |r| &r.machine, |r| &r.workload, |r| &r.load];
+/// "2x24 first-idle latency.p99 -99% (better)". Backend, machine, workload and load are named only if rows differ in
+/// them.
+fn name(c: &Comparison, row: &ComparisonRow) -> String {
+    let differs = |of: fn(&ComparisonRow) -> &str| c.comparisons.iter().any(|r| of(r) != of(row));
+    let places: [fn(&ComparisonRow) -> &str; 4] =
+        [|r| r.backend.name(), |r| &r.machine, |r| &r.workload, |r| &r.load];
     let mut words: Vec<&str> = places.into_iter().filter(|p| differs(*p)).map(|p| p(row)).collect();
     words.push(&row.variant);
     words.push(if differs(|r| &r.workload) { &row.metric } else { short(&row.metric, &row.workload) });

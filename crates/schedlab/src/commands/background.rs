@@ -5,7 +5,7 @@ use crate::{common, interrupt, output};
 use clap::{Args, Command, FromArgMatches};
 use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_native::tracepoints::background::{Watched, watch};
-use schedlab_record::background::{Group, Kind, file, groups};
+use schedlab_record::background::{Group, ThreadKind, file, groups};
 use schedlab_record::environment;
 use serde_json::json;
 use std::io::{self, Write};
@@ -155,7 +155,8 @@ impl Measured {
             let time =
                 |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| Ns(ns.round() as u64).to_string());
             let per = if g.per_cpu { "CPU" } else { "one" };
-            let name = if g.kind == Kind::User { format!("process {}", g.name) } else { g.name.clone() };
+            let name =
+                if g.kind == ThreadKind::User { format!("process {}", g.name) } else { g.name.clone() };
             writeln!(
                 out,
                 "{:<20} {per:<4} {:>7} {:>9.2} {:>8} {:>8}  {:<8} {:>6}",

@@ -11,7 +11,7 @@ use schedlab_base::{Error, Result};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::{Named, compare_named};
 use schedlab_compare::runs::is_title;
-use schedlab_compare::tools::{self, Reader, TEXT, metric_option};
+use schedlab_compare::tools::{self, OutputReader, TEXT, metric_option};
 use schedlab_lab::named::{self, experiment_of};
 use schedlab_lab::request::planned_of;
 use schedlab_workload::command::{Extract, Place};
@@ -80,7 +80,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let from = match (&args.from, args.wanted()?) {
         (Some(name), _) => Some(tools::reader(name)?),
         (None, wanted) if wanted.is_empty() => None,
-        (None, wanted) => Some(Reader::Text(wanted)),
+        (None, wanted) => Some(OutputReader::Text(wanted)),
     };
     let (runs, rest, question) = sources(&args)?;
     let (_, saved) =

@@ -27,7 +27,7 @@ pub fn add_idle_cpus(record: &Record, explanation: &mut Explanation) -> Result<(
     let bar = bar(&again);
     let chances = again.chances(explanation.worst.len(), interrupt::stop_flag()?)?;
     drop(bar);
-    explanation.tell(chances.ok_or_else(interrupted)?);
+    explanation.add_chances(chances.ok_or_else(interrupted)?);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
-use schedlab_compare::comparison::Row;
+use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
@@ -95,7 +95,7 @@ struct HuntFinding {
     shrunk_to_the_end: bool,
     experiment: PathBuf,
     workload: Vec<String>,
-    confirmed: Vec<Row>,
+    confirmed: Vec<ComparisonRow>,
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -228,7 +228,12 @@ fn finding(found: &LosingWorkload, judge: &Judge, folder: &Path) -> HuntFinding 
 }
 
 /// Runs a found workload with other seeds; returns the row of its metric on the backend.
-fn confirm(found: &LosingWorkload, judge: &Judge, args: &HuntArgs, backend: Backend) -> Result<Option<Row>> {
+fn confirm(
+    found: &LosingWorkload,
+    judge: &Judge,
+    args: &HuntArgs,
+    backend: Backend,
+) -> Result<Option<ComparisonRow>> {
     let request = RunRequest {
         backend,
         jobs: args.jobs,
@@ -238,7 +243,7 @@ fn confirm(found: &LosingWorkload, judge: &Judge, args: &HuntArgs, backend: Back
     };
     let made = common::compared(&request, found.experiment(judge, &args.out)?, args.quiet)?;
     // Beside guests there are simulations, which are confirmed by themselves.
-    let is_it = |r: &Row| r.metric == found.loss.metric && r.backend == backend;
+    let is_it = |r: &ComparisonRow| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 

@@ -5,7 +5,7 @@ use crate::common::WindowOptions;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or};
 use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
@@ -98,7 +98,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let recording = Recording { hashed: true, kernel: args.kernel.clone(), ..args.source.recording()? };
     let chosen = args.source.chosen();
     let place = args.kept.out.join(EVENTS_FILE);
-    let kept = Beside::create(&place)?;
+    let kept = TempFile::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {

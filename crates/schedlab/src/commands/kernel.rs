@@ -134,13 +134,13 @@ fn chronology(args: &Chronology) -> Result<()> {
             if args.json {
                 output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": found }))
             } else {
-                output::result(|out| chronicle::found(&printable::name(words), &found, out))
+                output::result(|out| chronicle::matching(&printable::name(words), &found, out))
             }
         }
         Some(name) => {
             let one = history::find(name)?;
             if !args.json {
-                return output::result(|out| chronicle::one(one, out));
+                return output::result(|out| chronicle::page(one, out));
             }
             output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": [one] }))
         }
@@ -186,7 +186,7 @@ fn features(args: &Features) -> Result<()> {
         return output::json_as(SCHEMA, &serde_json::json!({ "entries": entries }));
     }
     match (name, &entries[..]) {
-        (Some(_), [entry]) => output::result(|out| report::one(entry, out)),
+        (Some(_), [entry]) => output::result(|out| report::page(entry, out)),
         _ => output::result(|out| report::all(&entries, out)),
     }
 }

@@ -180,7 +180,7 @@ pub fn search_and_print(
         output::result(|out| schedlab_report::knee::export(&found, out))?;
     }
     if let Some(file) = &wanted.plot {
-        let drawn = plot::plot(&schedlab_report::knee::curve(&found), plot::Kind::of(file)?)?;
+        let drawn = plot::plot(&schedlab_report::knee::curve(&found), plot::PlotFile::of(file)?)?;
         temp::write_whole(file, &drawn)?;
     }
     if found.interrupted {

@@ -14,7 +14,7 @@ use schedlab_machine::{Distance, Machine};
 use schedlab_native::probe::migration::{Ahead, Ask, Step, calibrate, host_distances};
 use schedlab_native::settings::{Access, Plan, System, survey};
 use schedlab_report::migration as show;
-use schedlab_report::plot::{Kind, heat::Heat};
+use schedlab_report::plot::{PlotFile, heat::Heat};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -132,7 +132,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (host, distances) = host_distances(args.kernel()?)?;
     let found = measured(&args, &ask, &host, &distances)?;
     if let Some(file) = &args.plot {
-        let drawn = heat(&found, &distances).plot(Kind::of(file)?)?;
+        let drawn = heat(&found, &distances).plot(PlotFile::of(file)?)?;
         temp::write_whole(file, &drawn)?;
     }
     let proposal = args.apply.then(|| Proposal::of(&found, &host, &distances)).transpose()?;
@@ -164,7 +164,7 @@ fn simulate(args: &MigrationCostArgs, name: &str) -> Result<()> {
     if let Some(file) = &args.plot {
         let (cpus, ms) = found.ms();
         let about = format!("{name}, simulated");
-        let drawn = Heat { title: TITLE.into(), about, cpus, ms }.plot(Kind::of(file)?)?;
+        let drawn = Heat { title: TITLE.into(), about, cpus, ms }.plot(PlotFile::of(file)?)?;
         temp::write_whole(file, &drawn)?;
     }
     if args.json { found.json() } else { found.print() }

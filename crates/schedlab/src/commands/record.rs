@@ -5,7 +5,7 @@ use crate::cli::Entry;
 use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_import::to_run::{ChosenTasks, RunBuilder, record};
 use schedlab_machine::Machine;
@@ -68,7 +68,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         (chosen.pids, chosen.descendants) = (vec![process], true);
     }
     let place = args.kept.out.join(EVENTS_FILE);
-    let kept = Beside::create(&place)?;
+    let kept = TempFile::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
     let mut hears = Hears {

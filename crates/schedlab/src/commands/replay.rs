@@ -8,7 +8,7 @@ use crate::progress::Bar;
 use crate::{cells, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
-use schedlab_base::{Backend, CpuId, Error, ErrorKind, Ns, Result, TaskId, Version, Warning};
+use schedlab_base::{Backend, CpuId, Error, ErrorKind, GuestMode, Ns, Result, TaskId, Version, Warning};
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
 use schedlab_lab::Lab;
@@ -174,7 +174,7 @@ fn recorded_machine(record: &Record, events: &mut Events<'_>) -> Result<Machine>
             Ok(if here.topology == record.machine.topology { here } else { record.machine.clone() })
         }
         // A deterministic guest's CPUs take turns.
-        Some(guest) if guest.mode == Mode::Deterministic.name() => {
+        Some(guest) if guest.mode == GuestMode::Deterministic => {
             guests::twin_machine(&record.machine, Mode::Deterministic)
         }
         Some(_) | None => Ok(record.machine.clone()),

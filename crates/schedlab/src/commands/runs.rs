@@ -10,7 +10,7 @@ use schedlab_compare::comparison::stored::{self, Checked};
 use schedlab_compare::comparison::{Comparison, overview, params_of_run};
 use schedlab_compare::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_compare::{Question, compare};
-use schedlab_record::holdings::{Head, HeldRun, holdings, remove_run, remove_unfinished};
+use schedlab_record::store_listing::{HeldRun, RunHead, holdings, remove_run, remove_unfinished};
 use schedlab_record::{Record, RunDir};
 use schedlab_report::number::parameters;
 use schedlab_report::runs::{list, size, title};
@@ -212,8 +212,8 @@ struct Shown {
     changes: Vec<String>,
     again: Option<String>,
     environment: std::collections::BTreeMap<String, String>,
-    warnings: Vec<schedlab_compare::comparison::Counted>,
-    metrics: std::collections::BTreeMap<String, schedlab_compare::comparison::Stat>,
+    warnings: Vec<schedlab_compare::comparison::CountedWarning>,
+    metrics: std::collections::BTreeMap<String, schedlab_compare::comparison::CellStat>,
 }
 
 fn show(args: &RunsArgs, name: Option<&str>) -> Result<()> {
@@ -391,7 +391,7 @@ fn gc(args: &RunsArgs, live: bool, yes: bool) -> Result<()> {
     for cell in args.choice.cells()? {
         for run in &cell.held.runs {
             // A run with an unreadable record stays: it may be of any version.
-            let Ok(head) = Head::of(&run.run) else { continue };
+            let Ok(head) = RunHead::of(&run.run) else { continue };
             let cells = cell.outdated.as_ref().filter(|_| head.is_live());
             let Some(why) = head.outdated().or_else(|| cells.cloned()) else { continue };
             if head.is_newer() {

@@ -10,7 +10,7 @@ use schedlab_compare::tools::one_word_or_line;
 use schedlab_compare::{Question, compare};
 use schedlab_lab::stat::{self, Commands, Output, WatchOptions, Watched};
 use schedlab_record::Record;
-use schedlab_report::stat::Stat;
+use schedlab_report::stat::CountedCommand;
 use schedlab_workload::command::one_line;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -121,7 +121,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let cut = interrupted.then(|| Warning::new("run.interrupted", cut));
         common::print(&compare(&records, &question, cut.as_slice())?, &args.form, &GateOptions::default())?;
     } else {
-        print(&Stat::of(&records, &one_line(&args.command), args.all_cpus), json)?;
+        print(&CountedCommand::of(&records, &one_line(&args.command), args.all_cpus), json)?;
     }
     if interrupted {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: not all runs were made"));
@@ -170,15 +170,15 @@ fn whole_system(args: &StatArgs, json: bool, stop: &AtomicBool) -> Result<()> {
             break;
         }
     }
-    print(&Stat::of(&records, "", true), json)
+    print(&CountedCommand::of(&records, "", true), json)
 }
 
 /// The metrics that at least one run has, so that a table of two commands does not list each counter that is missing.
 fn counted(records: &[Record]) -> Vec<String> {
     let has = |name: &String| records.iter().any(|r| schedlab_record::evaluate(r, name).number().is_some());
-    schedlab_compare::counted::metrics().into_iter().filter(has).collect()
+    schedlab_compare::command_counters::metrics().into_iter().filter(has).collect()
 }
 
-fn print(stat: &Stat, json: bool) -> Result<()> {
+fn print(stat: &CountedCommand, json: bool) -> Result<()> {
     if json { output::json(stat) } else { output::result(|out| stat.export(out)) }
 }

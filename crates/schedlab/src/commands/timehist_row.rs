@@ -1,6 +1,6 @@
 //! Cells of timehist's rows, of which a recording has millions: times, and names that are made once.
 
-use schedlab_base::{Ns, Row};
+use schedlab_base::{Ns, TextRow};
 use std::collections::BTreeMap;
 
 /// Columns of the task's name.
@@ -18,7 +18,7 @@ struct TaskCell {
 /// The row that is being written, and the names by thread.
 #[derive(Default)]
 pub struct RowText {
-    pub row: Row,
+    pub row: TextRow,
     known: BTreeMap<u32, TaskCell>,
 }
 

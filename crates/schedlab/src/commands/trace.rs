@@ -10,7 +10,7 @@ use crate::common::WindowOptions;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use schedlab_base::temp::{Beside, Folder};
+use schedlab_base::temp::{TempFile, TempFolder};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::events::Events;
 use schedlab_lab::named::beside;
@@ -129,7 +129,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if args.format == Form::Ctf {
         of.write_folder(&path, &mut first)?;
     } else {
-        let file = Beside::create(&path)?;
+        let file = TempFile::create(&path)?;
         let clone = file.file.try_clone().map_err(|e| Error::io(&path, "write", &e))?;
         of.write(clone, &mut first, second.as_mut())?;
         file.put()?;
@@ -259,7 +259,7 @@ impl Of<'_> {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        let folder = Folder::create(parent, ".schedlab-ctf-", 0o777)?;
+        let folder = TempFolder::create(parent, ".schedlab-ctf-", 0o777)?;
         let cast = events.cast().clone();
         let mut ctf = Ctf::new(&folder.path, &cast);
         if self.args.plain {

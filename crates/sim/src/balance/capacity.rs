@@ -9,8 +9,7 @@ use super::fits::{Asymmetry, Kinds};
 use crate::o1::busiest::core_power;
 use schedlab_kernel::History;
 
-/// Capacity of one undisturbed CPU, and the fixed point of every ratio here (`SCHED_CAPACITY_SCALE`).
-pub const SCALE: u64 = 1024;
+pub use schedlab_world::speed::SCALE;
 
 /// Capacity of a core's threads together, before 5.0 (`smt_gain`).
 const SMT_GAIN: u64 = 1178;

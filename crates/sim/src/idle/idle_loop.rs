@@ -6,7 +6,6 @@
 
 use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::costs::enqueue_ns;
-use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::idle::haltpoll::HaltChoice;
 use crate::idle::nap::{Nap, keeps_tick, stayed};
@@ -14,6 +13,7 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
+use schedlab_world::engine::NEVER;
 
 /// The state of a CPU that polls under the haltpoll governor.
 const POLLING: u8 = 0;

@@ -1,12 +1,12 @@
 //! The host's side of a virtual machine: entering a vCPU, its steps, its halts, and signals to sleeping threads.
 
-use crate::engine::NEVER;
 use crate::frame::{Step, Sys};
-use crate::speed::Speed;
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_world::engine::NEVER;
+use schedlab_world::speed::Speed;
 
 impl System<'_> {
     /// The vCPU's thread begins a stretch of user mode on `cpu`; returns when the stretch ends, ns. A thread that has

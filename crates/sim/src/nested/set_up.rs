@@ -1,13 +1,13 @@
 //! Virtual machines before a run: the workload's tasks go to their places, and the guests boot.
 
 use super::{Hosted, Nested, Relay};
-use crate::net::Nic;
 use crate::run::{load_workload, start_all};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Stream};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
+use schedlab_world::net::Nic;
 
 /// The working set of a vCPU's thread, KB: the guest's part of a core's private cache.
 const VCPU_FOOTPRINT_KB: u32 = 256;

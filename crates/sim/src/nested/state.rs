@@ -1,12 +1,12 @@
 //! State: a virtual machine, its vCPUs, and the thread that moves its messages. Times are ns.
 
-use crate::engine::NEVER;
 use crate::frame::Step;
-use crate::net::Packet;
-use crate::speed::Speed;
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, Sink};
+use schedlab_world::engine::NEVER;
+use schedlab_world::net::Packet;
+use schedlab_world::speed::Speed;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -5,10 +5,10 @@
 //! belongs to its machine's task group (`cgroup_attach_task_all`, 2.6.35). Times are ns.
 
 use super::state::Direction;
-use crate::net::Packet;
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_world::net::Packet;
 
 /// The vCPU that takes the interface's interrupts.
 const IRQ_VCPU: CpuId = CpuId(0);

@@ -1,10 +1,10 @@
 //! Messages through time: sending, the interface's interrupt, and what it does with each message.
 
-use super::{Packet, queue_cpu};
-use crate::engine::NEVER;
 use crate::system::{Context, System};
 use schedlab_base::CpuId;
 use schedlab_workload::Place;
+use schedlab_world::engine::NEVER;
+use schedlab_world::net::{Packet, queue_cpu};
 
 impl System<'_> {
     /// A message will arrive at `cpu` at `at`, ns.

@@ -3,11 +3,11 @@
 //! It is driven by the same clock as the host. All its CPUs share one slot of the host's tree; within, its own tree
 //! says which of them acts.
 
-use super::Packet;
-use crate::engine::{NEVER, WinnerTree};
 use crate::nested::Relay;
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_world::engine::{NEVER, WinnerTree};
+use schedlab_world::net::{Packet, queue_cpu};
 
 /// A machine behind a link.
 pub struct Remote<'s> {
@@ -30,7 +30,7 @@ impl<'s> Remote<'s> {
     }
     /// A message was sent to it at `now`.
     pub fn hears(&mut self, now: u64, packet: Packet) {
-        let cpu = super::queue_cpu(packet.to, u32::MAX, self.sys.nr_cpus());
+        let cpu = queue_cpu(packet.to, u32::MAX, self.sys.nr_cpus());
         self.sys.arrives(cpu, now.saturating_add(self.delay_ns), packet);
         self.rearm();
     }

@@ -1,7 +1,6 @@
 //! Machines behind a link before a run.
 
 use super::remote::Remote;
-use crate::engine::WinnerTree;
 use crate::nested::machine::bare;
 use crate::nested::set_up::prepare;
 use crate::nested::{Hosted, Relay};
@@ -10,6 +9,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, Result, Stream};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Place, RemoteDecl};
+use schedlab_world::engine::WinnerTree;
 
 /// The machine with a CPU for each task: the host's costs, and no idle states.
 ///

@@ -3,10 +3,10 @@
 //! A class arms it (`hrtick_at`); [`crate::fair::eevdf`] does. It fires in the timer interrupt and always
 //! asks for a switch.
 
-use crate::engine::NEVER;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
+use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Handles the timer of `cpu` if it has fired.

@@ -1,8 +1,7 @@
-//! CPUs that share one processor's time. `ring`: the rule whose turn it is. `sharing`: the state. `drive`: a run in
-//! turns.
+//! CPUs that share one processor's time. `sharing`: the state. `drive`: a run in
+//! turns. The rule whose turn it is: `schedlab_world::ring`.
 
 pub(crate) mod drive;
-pub mod ring;
 pub mod sharing;
 
 #[cfg(test)]

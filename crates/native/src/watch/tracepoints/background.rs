@@ -12,7 +12,7 @@ use super::{SETTLED, instance, is_news, note_name, refused, tracefs};
 use crate::sys;
 use crate::watch::counters::watch::online;
 use schedlab_base::{CpuSet, Error, ErrorKind, Ns, Result};
-use schedlab_record::background::{Activity, Facts, Thread};
+use schedlab_record::background::{Activity, Thread, ThreadFacts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ const REAL_TIME: [u64; 3] = [1, 2, 6];
 /// A recording of an idle machine.
 pub struct Watched {
     /// All threads that ran, except for the recorder's, with what the system says of those that are still there.
-    pub threads: Vec<(Thread, Option<Facts>)>,
+    pub threads: Vec<(Thread, Option<ThreadFacts>)>,
     pub cpus: usize,
     /// The length of the recording.
     pub window: Ns,
@@ -174,7 +174,7 @@ impl Reduction {
 enum ProcThread {
     /// It is the recorder's.
     Ours,
-    Of(Facts),
+    Of(ThreadFacts),
 }
 
 /// What /proc says of the threads that are still there, by their number in the [`Activity`]. Nothing is known where
@@ -199,11 +199,11 @@ fn known(thread: u32) -> Option<ProcThread> {
 }
 
 /// The facts in a thread's `stat`; its name, in parentheses, may hold anything.
-fn facts_of(stat: &str, process: &str, cpus: CpuSet) -> Option<Facts> {
+fn facts_of(stat: &str, process: &str, cpus: CpuSet) -> Option<ThreadFacts> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     // Fields are numbered from 1 in proc(5), and the third is the first after the name.
     let field = |number: usize| fields.get(number - 3).copied();
-    Some(Facts {
+    Some(ThreadFacts {
         kernel: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
         process: process.to_owned(),
         cpus,

@@ -38,8 +38,11 @@ fn recorded_events_become_rates() {
     reduction.take(&mut held, 1_500_000_000);
     assert_eq!((held.len(), last), (1, 82), "what is later stays");
     let threads = reduction.activity.finish(Ns::secs(1));
-    let facts =
-        |cpu: u32| Facts { kernel: true, cpus: [CpuId(cpu)].into_iter().collect(), ..Facts::default() };
+    let facts = |cpu: u32| ThreadFacts {
+        kernel: true,
+        cpus: [CpuId(cpu)].into_iter().collect(),
+        ..ThreadFacts::default()
+    };
     let known: Vec<_> = threads.into_iter().zip([Some(facts(0)), Some(facts(1))]).collect();
     let found = groups(&known, 2, Ns::secs(1));
     assert_eq!(found.len(), 1);

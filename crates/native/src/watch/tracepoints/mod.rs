@@ -265,7 +265,7 @@ fn is_news_of(running: &mut BTreeMap<u32, u32>, cpu: u32, prev: u32, next: u32) 
 /// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
 /// their loss to the end.
 fn supported_findings(mut seen: Findings, lost: Option<(u64, Ns)>) -> ObserverFindings {
-    seen.keep_what_tracepoints_tell();
+    seen.keep_what_tracepoints_show();
     if let Some((n, before)) = lost {
         let why = format!(
             "{} {} lost {before} before the end, so that nothing was counted since",

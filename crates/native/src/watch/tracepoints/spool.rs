@@ -6,7 +6,7 @@
 //! A record is its time (64 bits), its CPU and the length of its bytes (32 bits each), and these bytes: a tracepoint's
 //! own, or as [`ARRIVED`] and [`LOST`] say. Numbers have the machine's byte order.
 
-use schedlab_base::temp::Beside;
+use schedlab_base::temp::TempFile;
 use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -44,7 +44,7 @@ impl Spool {
     /// # Errors
     /// When it can't be made there.
     pub fn create(folder: &Path) -> Result<Spool> {
-        let named = Beside::create(&folder.join("recording"))?;
+        let named = TempFile::create(&folder.join("recording"))?;
         let file = named.file.try_clone().map_err(|e| Error::io(folder, "write", &e))?;
         Ok(Spool { out: BufWriter::with_capacity(BUFFER, file), failed: None })
     }

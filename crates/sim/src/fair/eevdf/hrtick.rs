@@ -11,12 +11,12 @@
 //!
 //! Not modelled: the interrupt that arms it on another CPU.
 
-use crate::engine::NEVER;
 use crate::fair::entity::Entity;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
+use schedlab_world::engine::NEVER;
 
 /// A slice may end this far from the armed time without moving the timer, ns.
 const NEAR_NS: u64 = 5_000;

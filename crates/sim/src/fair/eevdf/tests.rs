@@ -129,7 +129,7 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
             let e = entity(sys, tasks[0]);
             sys.fair.entities[e].deadline += by;
         };
-        assert_eq!(armed(sys), crate::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
         sys.hrtick_update(CPU, true);
         assert_eq!(armed(sys), SLICE as u64, "an entity that comes arms it");
         longer(sys, 9_000);
@@ -144,7 +144,7 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
         sys.hrtick_picked(CPU, other, curr);
         assert_eq!(armed(sys), SLICE as u64 + 9_000, "near enough");
         sys.hrtick_picked(CPU, curr, None);
-        assert_eq!(armed(sys), crate::engine::NEVER);
+        assert_eq!(armed(sys), schedlab_world::engine::NEVER);
     });
 }
 

@@ -8,13 +8,13 @@
 use super::bandwidth::Bandwidth;
 use crate::affinity::QueueState;
 use crate::class::Enqueue;
-use crate::engine::NEVER;
 use crate::system::System;
 use crate::task::{Class, TaskState};
 use schedlab_base::{GroupId, TaskId};
 use schedlab_kernel::Limit;
 use schedlab_trace::SwitchReason;
 use schedlab_workload::{GroupDecl, Later};
+use schedlab_world::engine::NEVER;
 
 impl System<'_> {
     /// Makes a change. Returns false if it has to wait for the task.

@@ -1,0 +1,148 @@
+//! Links objects into one shared object whose names are local, but those of its interface.
+//!
+//! A name that no object has gets a *stub*: a page of its own, which the loader makes inaccessible. Whether it is a
+//! function or data, the first touch faults there, and the loader reports the name.
+
+use super::{Overlay, objects, overlay};
+use crate::make::Make;
+use schedlab_base::{Error, Result, temp};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Symbols that the stubs' file and the linker's options define.
+const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub_names"];
+
+pub(super) struct Linked {
+    pub object: PathBuf,
+    /// Names that have stubs, sorted.
+    pub stubs: Vec<String>,
+}
+
+/// Links what [`objects`] lists.
+///
+/// # Errors
+/// When the compiler or the linker refuses.
+pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
+    let archives: Vec<String> = objects::archives().collect();
+    let files = objects::of(overlay, make.tree)?;
+    let script = script(make)?;
+    let symbols = run(make, "nm", ["-g"].into_iter().chain(names(&archives)).chain(names(&files)))?;
+    let host: BTreeSet<&str> = host_names(overlay.text("image/host.h")?).collect();
+    let own = OWN.into_iter().chain(script_symbols(&script));
+    let stubs = undefined(&symbols, &host, &own.collect());
+    temp::write_whole(&make.objects.join("image.lds"), script.as_bytes())?;
+    temp::write_whole(&make.objects.join("stubs.S"), assembly(&stubs).as_bytes())?;
+    run(make, "gcc", ["-c", "stubs.S", "-o", "stubs.o"])?;
+    let options = ["-shared", "-o", "image.so", "-Wl,-Bsymbolic", "-Wl,--build-id=none", "-Wl,-T,image.lds"];
+    let more = ["-Wl,--defsym=jiffies=jiffies_64", "-Wl,-z,noexecstack", "-Wl,-z,now", "stubs.o"];
+    let whole = ["-Wl,--whole-archive"].into_iter().chain(names(&archives)).chain(["-Wl,--no-whole-archive"]);
+    run(make, "gcc", options.into_iter().chain(more).chain(whole).chain(names(&files)))?;
+    Ok(Linked { object: make.objects.join("image.so"), stubs })
+}
+
+fn names(of: &[String]) -> impl Iterator<Item = &str> {
+    of.iter().map(String::as_str)
+}
+
+/// The linker's script through the preprocessor, with the tree's macros.
+fn script(make: &Make<'_>) -> Result<String> {
+    let tree = make.tree.display();
+    let include = [
+        format!("-I{tree}/{}/include", overlay::PLACE),
+        format!("-I{}/include/generated", overlay::PLACE),
+        format!("-I{tree}/include"),
+        "-Iinclude".to_owned(),
+        format!("-include{tree}/include/linux/kconfig.h"),
+        format!("{tree}/{}/image.lds", overlay::PLACE),
+    ];
+    let options = ["-E", "-P", "-xc", "-nostdinc", "-D__KERNEL__", "-D__ASSEMBLY__", "-DLINKER_SCRIPT"];
+    run(make, "gcc", options.into_iter().chain(names(&include)))
+}
+
+/// Symbols that the script defines: "NAME = .;".
+fn script_symbols(script: &str) -> impl Iterator<Item = &str> {
+    script.lines().flat_map(|line| line.split(';')).filter_map(|statement| {
+        let (name, value) = statement.rsplit_once('=')?;
+        let name = name.trim().rsplit([' ', '{', '(']).next()?;
+        (value.trim() == "." && name != ".").then_some(name)
+    })
+}
+
+/// Names that the image takes from the C library.
+fn host_names(header: &str) -> impl Iterator<Item = &str> {
+    header.split("__asm__(\"").skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// Names without a definition, in nm's output.
+fn undefined(symbols: &str, host: &BTreeSet<&str>, own: &BTreeSet<&str>) -> Vec<String> {
+    let (mut wanted, mut defined) = (BTreeSet::new(), BTreeSet::new());
+    for line in symbols.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["U", name] => _ = wanted.insert(name),
+            [_, _, name] => _ = defined.insert(name),
+            _ => {}
+        }
+    }
+    // The linker makes the ends of sections, and the table of addresses.
+    let made =
+        |n: &str| n.starts_with("__start_") || n.starts_with("__stop_") || n == "_GLOBAL_OFFSET_TABLE_";
+    let is_lacking =
+        |n: &&&str| !defined.contains(**n) && !host.contains(**n) && !own.contains(**n) && !made(n);
+    wanted.iter().filter(is_lacking).map(|n| (*n).to_owned()).collect()
+}
+
+/// A page for each name, and the names in that order, each with a zero behind it.
+fn assembly(stubs: &[String]) -> String {
+    let mut text = ".section .img_stubs,\"aw\",@nobits\n.balign 4096\n".to_owned();
+    text += ".hidden img_stubs_start\n.globl img_stubs_start\nimg_stubs_start:\n";
+    for name in stubs {
+        let _ = writeln!(text, ".hidden {name}\n.globl {name}\n{name}: .skip 4096");
+    }
+    text += ".hidden img_stubs_end\n.globl img_stubs_end\nimg_stubs_end: .skip 4096\n.section .rodata\n";
+    text += ".hidden img_stub_names\n.globl img_stub_names\nimg_stub_names:\n";
+    stubs.iter().for_each(|name| _ = writeln!(text, ".asciz \"{name}\""));
+    text + ".byte 0\n.section .note.GNU-stack,\"\",@progbits\n"
+}
+
+/// Runs a tool in the folder of objects and gives its output.
+fn run<'a>(make: &Make<'_>, tool: &str, words: impl IntoIterator<Item = &'a str>) -> Result<String> {
+    let mut command = Command::new(tool);
+    command.current_dir(make.objects).args(words).env("LC_ALL", "C").stdin(Stdio::null());
+    let said = command.output().map_err(|e| Error::machine(format!("{tool} can't be started: {e}")))?;
+    if said.status.success() {
+        return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
+    }
+    let words = String::from_utf8_lossy(&said.stderr);
+    let shown: Vec<&str> = words.lines().filter(|l| !l.is_empty()).take(12).collect();
+    Err(Error::input(format!("{tool} failed for the image:\n    {}", shown.join("\n    ")))
+        .help(format!("its objects are in {}", make.objects.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_object_has_is_a_stub() {
+        let symbols = "\na.o:\n                 U memdup\n                 U mmap\n0000 T schedule\n\nb.o:\n                 \
+                       U schedule\n                 U __start_x\n                 U begin\n";
+        let stubs = undefined(symbols, &BTreeSet::from(["mmap"]), &BTreeSet::from(["begin"]));
+        assert_eq!(stubs, ["memdup"]);
+        let text = assembly(&stubs);
+        assert!(
+            text.contains("\nmemdup: .skip 4096\n") && text.contains(".asciz \"memdup\"\n.byte 0\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_script_and_the_header_name_what_is_not_a_stub() {
+        let script = ".x : { __begin_x = .; *(.x) . = ALIGN(8); __end_x = .; }\ninit_stack = .;";
+        assert_eq!(script_symbols(script).collect::<Vec<_>>(), ["__begin_x", "__end_x", "init_stack"]);
+        let header =
+            "extern void *host_mmap(long n) __asm__(\"mmap\");\nextern void x(void) __asm__(\"abort\");";
+        assert_eq!(host_names(header).collect::<Vec<_>>(), ["mmap", "abort"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! The scheduler's own code as a shared object: `kernel/sched` of any tree, with patches, compiled unchanged.
+//!
+//! The caller gives an *overlay*: the files of an architecture of its own, `arch/sim`, with all that stands for the
+//! rest of the kernel. It is laid into the site's copy of the tree, and kbuild does the rest. By name the overlay has
+//! `config` (a configuration's fragment), `objects` (files of the tree that the image has beside kernel/sched),
+//! `image/probes.c` (`probes` asks what the tree has), `image/` (shims), `image.lds` and `image/host.h` (`link`).
+//!
+//! ```text
+//! CACHE/images/NAME-KEY/{image.so, config, image.json}
+//! CACHE/sources/SOURCE/obj-code-CONFIG/      objects, which the next image of this source takes
+//! ```
+
+mod kept;
+mod link;
+mod objects;
+mod overlay;
+mod probes;
+
+pub use kept::{Image, Note, all, find};
+pub use overlay::Overlay;
+
+use crate::catalog::Applied;
+use crate::diff::{self, Patch, Placement};
+use crate::make::Make;
+use crate::site::Site;
+use crate::{Listener, Source, source, tools};
+use schedlab_base::{Error, Result, content_hash, temp};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Space that a first image takes beside its source, MB.
+const BUILD_MB: u64 = 200;
+/// What every make of an image is given.
+const ARCH: &str = "ARCH=sim";
+
+/// An image to build.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodeRecipe {
+    pub source: Source,
+    pub patches: Vec<Patch>,
+    /// A fragment of configuration on top of the overlay's, with its name.
+    pub fragment: Option<(String, String)>,
+}
+
+/// An image that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MadeImage {
+    pub image: Image,
+    /// Whether it was built now; else it was there.
+    pub new: bool,
+    /// Hunks that went in elsewhere than they said.
+    pub moved: Vec<Placement>,
+    /// The compiler's warnings about files that the patches change.
+    pub warnings: Vec<String>,
+}
+
+impl MadeImage {
+    fn found(image: Image) -> MadeImage {
+        MadeImage { image, new: false, moved: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+/// Builds an image, or finds it in the cache.
+///
+/// # Errors
+/// Missing tools, a source that can't be had, rejected hunks, a failed build, an interruption.
+pub fn build(
+    recipe: &CodeRecipe,
+    overlay: Overlay<'_>,
+    cache: &Path,
+    stop: &AtomicBool,
+    on: &mut dyn Listener,
+) -> Result<MadeImage> {
+    tools::check()?;
+    let compiler = tools::compiler()?;
+    // make runs in the tree, where a relative path would mean another folder.
+    let cache = &std::path::absolute(cache).map_err(|e| Error::io(cache, "find", &e))?;
+    if !source::is_there(&recipe.source, cache) {
+        tools::check_room(cache, crate::BUILD_MB, "the first build of a source")?;
+    }
+    let said = |e: Error| match stop.load(Ordering::Relaxed) {
+        true => crate::interrupted("its source was fetched"),
+        false => e,
+    };
+    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t)).map_err(said)?;
+    let note = note(recipe, overlay, &source, compiler)?;
+    if let Some(image) = kept::find(&note.key, cache) {
+        return Ok(MadeImage::found(image));
+    }
+    crate::site::check(&source, &recipe.patches)?;
+    let site = Site::enter(&source, stop, &mut |t| on.say(t))?;
+    // The build that was waited for may have been of this image.
+    if let Some(image) = kept::find(&note.key, cache) {
+        return Ok(MadeImage::found(image));
+    }
+    let patched = site.patch(&recipe.patches)?;
+    let config = configuration(recipe, overlay)?;
+    let folder = site.objects(&format!("code-{}", &content_hash(config.as_bytes())[..12]));
+    tools::check_room(&folder, BUILD_MB, "an image of the scheduler's code")?;
+    fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, "make", &e))?;
+    let tree = site.tree();
+    overlay.lay(&tree)?;
+    let make = Make { tree: &tree, objects: &folder, log: site.log(), expected: 0, stop };
+    on.say("configuring");
+    configure(&make, &config)?;
+    on.say(&format!("building the scheduler's code of {}", note.source));
+    let warnings = compile(&make, overlay, on)?;
+    let linked = link::link(&make, overlay)?;
+    let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
+    let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
+    let warnings = warnings.into_iter().filter(concerns).collect();
+    let note = Note { stubs: linked.stubs, ..note };
+    let image = kept::keep(&note, &linked.object, &folder.join(".config"), cache)?;
+    Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
+}
+
+/// Compiles all objects and gives the compiler's warnings.
+fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Result<Vec<String>> {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    probes::ask(make, overlay, &mut |step| on.step(&step))?;
+    let files = objects::of(overlay, make.tree)?;
+    let targets = objects::FOLDERS.iter().copied().chain(files.iter().map(String::as_str));
+    let words: Vec<&str> = [ARCH].into_iter().chain(targets).collect();
+    Ok(make.run(&words, jobs, &mut |step| on.step(&step))?.warnings)
+}
+
+/// Writes .config: the defaults of all options, but those of the fragments. kconfig leaves equal bytes as they are.
+fn configure(make: &Make<'_>, config: &str) -> Result<()> {
+    let all = make.objects.join("all.config");
+    temp::write_whole(&all, config.as_bytes())?;
+    let all = format!("KCONFIG_ALLCONFIG={}", all.display());
+    make.run(&[ARCH, &all, "alldefconfig"], 1, &mut |_| ()).map(drop)
+}
+
+fn configuration(recipe: &CodeRecipe, overlay: Overlay<'_>) -> Result<String> {
+    let own = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
+    Ok(format!("{}\n{own}\n", overlay.text("config")?))
+}
+
+fn note(
+    recipe: &CodeRecipe,
+    overlay: Overlay<'_>,
+    source: &source::Obtained,
+    compiler: String,
+) -> Result<Note> {
+    let applied = |p: &Patch| Applied { name: p.name.clone(), subject: p.subject.clone(), hash: p.hash() };
+    let patches: Vec<Applied> = recipe.patches.iter().map(applied).collect();
+    let (features, counters) = diff::adds(&recipe.patches);
+    let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
+    let shims = overlay.hash();
+    let configuration = configuration(recipe, overlay)?;
+    let parts = [source.identity.as_str(), &hashes.join(" "), &configuration, &compiler, &shims];
+    Ok(Note {
+        key: content_hash(parts.join("\n").as_bytes()),
+        source: source.name.clone(),
+        identity: source.identity.clone(),
+        patches,
+        fragment: recipe.fragment.as_ref().map(|(name, _)| name.clone()),
+        compiler,
+        shims,
+        features,
+        counters: counters.into_iter().map(|c| c.0).collect(),
+        stubs: Vec::new(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Which files of a tree are in the image.
+
+use super::Overlay;
+use schedlab_base::Result;
+use std::path::Path;
+
+/// Folders that are built by their own Makefiles, with what a patch adds to them.
+pub(super) const FOLDERS: [&str; 2] = ["kernel/sched/", "arch/sim/image/"];
+
+/// The archives of these folders.
+pub(super) fn archives() -> impl Iterator<Item = String> {
+    FOLDERS.iter().map(|folder| format!("{folder}built-in.a"))
+}
+
+/// Objects of the overlay's list whose source the tree has.
+///
+/// # Errors
+/// When the overlay has no list.
+pub(super) fn of(overlay: Overlay<'_>, tree: &Path) -> Result<Vec<String>> {
+    let there = |stem: &&str| tree.join(format!("{stem}.c")).is_file();
+    Ok(overlay.list("objects")?.filter(there).map(|stem| format!("{stem}.o")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_those_that_the_tree_has() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("lib")).unwrap();
+        std::fs::write(tree.path().join("lib/sort.c"), "").unwrap();
+        let overlay = Overlay(&[("objects", "# why\nlib/sort\n\nlib/newer\n")]);
+        assert_eq!(of(overlay, tree.path()).unwrap(), ["lib/sort.o"]);
+    }
+}

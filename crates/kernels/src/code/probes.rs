@@ -1,0 +1,98 @@
+//! What a tree has, found by compiling: never by its version, since stable series take changes of signatures, too.
+//!
+//! `image/probes.c` is compiled for its errors. Behind a line `/* PROBE(NAME) */` stands a function that uses a
+//! signature or a name. A probe in whose lines there is no error becomes `HAVE_NAME` in a header for the shims.
+
+use super::{ARCH, Overlay};
+use crate::make::{Make, Step};
+use schedlab_base::{Error, Result, temp};
+use std::fs;
+use std::sync::atomic::Ordering;
+
+const FILE: &str = "image/probes.c";
+const OBJECT: &str = "arch/sim/image/probes.o";
+/// The header with the answers, in the folder of objects.
+const HEADER: &str = "include/generated/img_have.h";
+
+/// Compiles the probes and writes the header. Equal answers leave it as it is, so that nothing is compiled again.
+///
+/// # Errors
+/// When something else than a probe can't be compiled.
+pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(Step)) -> Result<()> {
+    let probes = Probes::of(overlay.text(FILE)?);
+    let made = make.run(&[ARCH, OBJECT], 1, step);
+    let failed = match made {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            let log = fs::read_to_string(&make.log).map_err(|e| Error::io(&make.log, "read", &e))?;
+            match probes.failed(&log) {
+                Some(failed) if !make.stop.load(Ordering::Relaxed) => failed,
+                _ => return Err(error),
+            }
+        }
+    };
+    // Answers of a compile that failed say nothing of the next tree: the object must not be taken for new.
+    let _ = fs::remove_file(make.objects.join(OBJECT));
+    let header = probes.header(&failed);
+    let place = make.objects.join(HEADER);
+    if fs::read(&place).is_ok_and(|old| old == header.as_bytes()) {
+        return Ok(());
+    }
+    temp::write_whole(&place, header.as_bytes())
+}
+
+/// The probes of a file: name, and the line of its mark.
+struct Probes<'a>(Vec<(&'a str, usize)>);
+
+impl<'a> Probes<'a> {
+    fn of(text: &'a str) -> Probes<'a> {
+        let name = |line: &'a str| line.strip_prefix("/* PROBE(")?.strip_suffix(") */");
+        Probes(text.lines().enumerate().filter_map(|(i, line)| Some((name(line)?, i + 1))).collect())
+    }
+    /// The probes with errors; `None` if an error is elsewhere.
+    fn failed(&self, log: &str) -> Option<Vec<&'a str>> {
+        let errors = log.lines().filter(|l| l.contains(" error: "));
+        let mut failed = errors.map(|line| self.at(line)).collect::<Option<Vec<_>>>()?;
+        failed.dedup();
+        (!failed.is_empty()).then_some(failed)
+    }
+    /// The probe in which the error of a compiler's line is: "../arch/sim/image/probes.c:31:59: error: ...".
+    fn at(&self, line: &str) -> Option<&'a str> {
+        let (_, rest) = line.split_once("image/probes.c:")?;
+        let number: usize = rest.split(':').next()?.parse().ok()?;
+        self.0.iter().rev().find(|(_, from)| *from < number).map(|(name, _)| *name)
+    }
+    fn header(&self, failed: &[&str]) -> String {
+        let has = self.0.iter().filter(|(name, _)| !failed.contains(name));
+        has.map(|(name, _)| format!("#define HAVE_{name} 1\n")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "#include <x.h>\n/* PROBE(A) */\nint a(void) { }\n/* PROBE(B) */\nint b(void) { }\n";
+
+    #[test]
+    fn a_probe_with_an_error_is_not_there() {
+        let probes = Probes::of(TEXT);
+        let log =
+            "t/arch/sim/image/probes.c:5:3: error: no\n  CC x\nt/arch/sim/image/probes.c:5:9: error: no\n";
+        let failed = probes.failed(log).unwrap();
+        assert_eq!(
+            (failed.as_slice(), probes.header(&failed)),
+            (["B"].as_slice(), "#define HAVE_A 1\n".into())
+        );
+    }
+
+    #[test]
+    fn an_error_elsewhere_is_an_error() {
+        let probes = Probes::of(TEXT);
+        for log in
+            ["t/include/x.h:5:3: error: no", "t/arch/sim/image/probes.c:1:3: error: no", "make: *** [x]"]
+        {
+            assert_eq!(probes.failed(log), None, "{log}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Reads a record from JSON in one pass.
+//!
+//! [`Record`] flattens its findings, for which the derived reader first copies everything. Here all fields are in one
+//! struct. This reader can also skip the longest lists. It does not locate errors: the derived reader does that.
+
+use crate::{
+    Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays, TaskAccount,
+    Wait,
+};
+use schedlab_base::{Ns, Origin, Warning};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::{Drawn, Machine};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+
+/// A record, with `L` in place of its waits and `I` in place of its intervals.
+#[derive(Deserialize)]
+struct Parts<L, I> {
+    schema: String,
+    model: u32,
+    backend: Origin,
+    machine: Machine,
+    #[serde(default)]
+    drawn: Vec<Drawn>,
+    kernel: String,
+    resolved: Option<Kernel>,
+    #[serde(default)]
+    guest: Option<GuestSetup>,
+    variant: Variant,
+    workload: String,
+    spec: serde_json::Value,
+    load: String,
+    #[serde(default)]
+    observe: Option<Observe>,
+    seed: u64,
+    duration: Ns,
+    series: BTreeMap<String, Series>,
+    counters: BTreeMap<String, u64>,
+    #[serde(default)]
+    schedstat: Option<Schedstat>,
+    #[serde(default)]
+    figures: BTreeMap<String, Figure>,
+    #[serde(default)]
+    tasks: Vec<TaskAccount>,
+    #[serde(default)]
+    stays: Vec<Stays>,
+    #[serde(default)]
+    delays: Vec<Delays>,
+    #[serde(default)]
+    intervals: I,
+    waits: L,
+    environment: BTreeMap<String, String>,
+    warnings: Vec<Warning>,
+}
+
+impl<L, I> Parts<L, I> {
+    fn record(self, waits: fn(L) -> Vec<Wait>, intervals: fn(I) -> Vec<Interval>) -> Record {
+        Record {
+            schema: self.schema,
+            model: self.model,
+            backend: self.backend,
+            machine: self.machine,
+            drawn: self.drawn,
+            kernel: self.kernel,
+            resolved: self.resolved,
+            guest: self.guest,
+            variant: self.variant,
+            workload: self.workload,
+            spec: self.spec,
+            load: self.load,
+            observe: self.observe,
+            seed: self.seed,
+            found: Findings {
+                duration: self.duration,
+                series: self.series,
+                counters: self.counters,
+                schedstat: self.schedstat,
+                figures: self.figures,
+                tasks: self.tasks,
+                stays: self.stays,
+                delays: self.delays,
+                intervals: intervals(self.intervals),
+                waits: waits(self.waits),
+                environment: self.environment,
+                warnings: self.warnings,
+            },
+        }
+    }
+}
+
+pub fn whole(text: &str) -> Option<Record> {
+    let parts: Parts<Vec<Wait>, Vec<Interval>> = serde_json::from_str(text).ok()?;
+    Some(parts.record(|waits| waits, |intervals| intervals))
+}
+
+/// The record without waits and intervals; `None` if something is wrong with the rest.
+pub fn outline(text: &str) -> Option<Record> {
+    let parts: Parts<IgnoredAny, Option<IgnoredAny>> = serde_json::from_str(text).ok()?;
+    Some(parts.record(|_| Vec::new(), |_| Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::record;
+    use crate::{Better, Interval};
+
+    /// A record with something in every field.
+    fn full() -> Record {
+        let mut r = record(7);
+        r.guest = serde_json::from_value(serde_json::json!({
+            "image": "i", "mode": "deterministic", "qemu": "10", "accelerator": "tcg", "memory_mb": 1, "boot_options": [],
+        }))
+        .unwrap();
+        r.resolved = Some(Kernel::profile("v6.5").unwrap());
+        r.drawn = Machine::load("smp-2").unwrap().draw(1);
+        r.observe = Some(Observe::Stays);
+        let found = &mut r.found;
+        found.counters.insert("migrations".into(), 3);
+        found.schedstat = Some(Schedstat::new([Vec::new()]));
+        let figure = Figure { value: 1.0 / 3.0, unit: "ns".into(), better: Better::Lower };
+        found.figures.insert("a.time".into(), figure);
+        found.tasks = serde_json::from_value(serde_json::json!([
+            { "name": "t", "cpu_time": 5, "voluntary": 1, "involuntary": 2 },
+        ]))
+        .unwrap();
+        let series = |values: [u64; 2]| {
+            let mut series = crate::Series::new("ns", Better::Lower);
+            values.into_iter().for_each(|value| series.record(value));
+            series
+        };
+        found.delays =
+            vec![Delays { group: "t".into(), wakeup_delay: series([5, 70_000]), run_delay: series([9, 1]) }];
+        found.intervals = vec![Interval { start: Ns(1), length: Ns(2), values: BTreeMap::new() }];
+        found.warnings = vec![Warning::new("w", "text")];
+        r
+    }
+
+    #[test]
+    fn one_pass_reads_what_the_derived_reader_reads() {
+        let text = serde_json::to_string(&full()).unwrap();
+        assert_eq!(whole(&text).unwrap(), serde_json::from_str::<Record>(&text).unwrap());
+        assert_eq!(whole(&text).unwrap(), full());
+        let mut without = full();
+        without.found.waits.clear();
+        without.found.intervals.clear();
+        assert_eq!(outline(&text).unwrap(), without);
+        let mut made = full();
+        made.found.outline();
+        assert_eq!(made, without, "an outline of a record is the one read of it");
+        let old = serde_json::to_string(&record(1)).unwrap();
+        assert_eq!(whole(&old), Some(record(1)), "fields that may be missing");
+    }
+
+    #[test]
+    fn what_is_damaged_is_left_to_the_derived_reader() {
+        let text = serde_json::to_string(&full()).unwrap();
+        for (from, to) in
+            [("\"seed\":7", "\"seed\":-7"), ("\"counters\":{", "\"counters\":{}, \"counters\":{")]
+        {
+            let damaged = text.replacen(from, to, 1);
+            assert!(damaged != text && whole(&damaged).is_none() && outline(&damaged).is_none(), "{from}");
+        }
+    }
+}

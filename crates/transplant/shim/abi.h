@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the engine and the image agree on. src/abi.rs has the same layouts; tests/it/abi.rs compares their sizes.
+ *
+ * The engine enters a CPU, sets the clock, calls one verb, and reads the notes that the verb left. The image never
+ * calls the engine, so no state of the engine is borrowed while kernel code runs. Times are ns of the kernel's clock,
+ * which the engine keeps. A pid names a task; 0 is the idle task of whichever CPU.
+ */
+#ifndef IMG_ABI_H
+#define IMG_ABI_H
+
+#define IMG_ABI 1		/* raised with every change of this file */
+#define IMG_NEVER (~0ULL)
+
+/* The machine. All arrays are by CPU, but `distance`, which is by node and node. */
+struct img_machine {
+	unsigned int nr_cpus, nr_nodes;
+	const unsigned int *node, *package, *core, *cluster, *llc;	/* ids; siblings share package and core */
+	const unsigned int *capacity;		/* 1024: a fastest CPU */
+	const unsigned char *distance;		/* 10: the same node */
+	unsigned long long llc_bytes;
+	unsigned long long seed;		/* of the kernel's own random draws */
+	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */
+};
+
+/* A note of what kernel code did, in the order in which it was done. Unused fields are 0. */
+struct img_note {
+	unsigned short kind;
+	unsigned short flags;
+	unsigned int cpu;		/* the CPU that it concerns, not always the one that was entered */
+	int pid, other;			/* tasks */
+	unsigned long long at, value;
+};
+enum img_note_kind {
+	IMG_TIMER = 1,		/* cpu's clock event device is to fire at `at`; IMG_NEVER: it is off */
+	IMG_IPI_RESCHED,	/* a reschedule interrupt was sent to cpu */
+	IMG_IPI_CALL,		/* a call-function interrupt was sent to cpu */
+	IMG_SWITCH,		/* sched_switch on cpu: pid left for other; value: prev_state as the tracepoint has it;
+				   flags & 1: preempted */
+	IMG_WAKING,		/* sched_waking of pid; other: the waker (0 in an interrupt), flags & 1: in an interrupt */
+	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new */
+	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value` */
+	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
+	IMG_EXIT,		/* pid is gone */
+	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain level;
+				   at: passes; pid: tasks gained; other: groups looked at by one pass */
+	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
+	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
+	IMG_PRINTK = 13,		/* a message: value is a pointer to text that lasts until the next verb; flags: 1 WARN */
+	IMG_TICK,		/* a tick was handled on cpu */
+};
+
+/* The entered CPU after a verb. */
+struct img_view {
+	int current;			/* pid; 0: idle */
+	unsigned int flags;
+	unsigned long long nr_notes;
+	const struct img_note *notes;	/* since img_clear() */
+};
+enum img_view_flags {
+	IMG_V_IDLE = 1,		/* the idle task is current */
+	IMG_V_STOPPER = 2,	/* the stopper is current: call img_kthread() */
+	IMG_V_KSOFTIRQD = 4,	/* ksoftirqd is current: call img_kthread() */
+	IMG_V_RESCHED = 8,	/* TIF_NEED_RESCHED: call img_schedule() where the kernel may be preempted */
+	IMG_V_LAZY = 16,	/* TIF_NEED_RESCHED_LAZY: the same, before user mode */
+	IMG_V_USER_WORK = 32,	/* task work waits for the return to user mode: call img_user_work() */
+	IMG_V_PARKED = 64,	/* current left a call in the middle: call img_resume() */
+};
+
+/* A new task. */
+struct img_attr {
+	unsigned int policy;		/* SCHED_* of uapi */
+	int nice;
+	unsigned int rt_priority;
+	unsigned int flags;		/* SCHED_FLAG_* */
+	unsigned long long runtime_ns, deadline_ns, period_ns;	/* runtime: a fair task's slice, too (6.12) */
+};
+struct img_new_task {
+	const char *name;
+	struct img_attr attr;
+	const unsigned long *allowed;	/* bits by CPU; NULL: all */
+	unsigned long long slack_ns;	/* timer slack */
+	int group;			/* of img_group_new(); 0: the root */
+	unsigned int mm;		/* tasks of the same number share an address space; 0: a kernel thread */
+	int tgid;			/* 0: a thread group of its own */
+	unsigned int inherits;		/* 1: attr, allowed and group are current's, as fork() has it */
+};
+
+/* What the engine writes before a verb. */
+extern unsigned long long img_now;	/* the time, ns */
+
+/* Set-up, once. 0 or a negative errno. */
+int img_abi(void);			/* IMG_ABI of the image */
+int img_boot(const struct img_machine *machine);
+const struct img_view *img_enter(int cpu);	/* every verb below is of this CPU, and refreshes the view */
+void img_clear(void);			/* forgets the notes */
+
+/* Interrupts, on the entered CPU. */
+void img_irq_timer(int user);		/* user: it interrupted user mode */
+void img_irq_resched(void);
+void img_irq_call(void);
+
+/* The idle loop, cut where a CPU may halt. */
+void img_idle_enter(void);		/* before it halts: idle balance for others, the tick may stop, a state is chosen */
+void img_idle_leave(void);		/* after an interrupt, or where it polls and its flag is set; ends in schedule_idle() */
+
+/* The current task. */
+void img_schedule(void);		/* preemption */
+void img_block(int uninterruptible);	/* sleeps until it is woken */
+void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible);	/* or until a time */
+void img_prepare_sleep(int uninterruptible);	/* marked as asleep; img_schedule() takes it off its CPU, unless it is woken before */
+void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* it is to wake the current task */
+int img_timed_out(int pid);		/* 1: the timer of its last img_sleep() has fired; else the timer is cancelled */
+void img_yield(void);
+void img_exit(void);
+void img_exec(void);			/* sched_exec() */
+void img_user_work(void);
+void img_kthread(void);			/* the stopper or ksoftirqd does its work and sleeps */
+void img_resume(void);			/* a call that was left in the middle continues */
+
+/* Tasks; the entered CPU is the caller's. */
+int img_task_new(const struct img_new_task *task);	/* pid, or a negative errno; not yet woken */
+void img_task_start(int pid);		/* wake_up_new_task() */
+int img_wake(int pid, int sync);	/* 1: it was asleep */
+int img_set_attr(int pid, const struct img_attr *attr);
+int img_set_affinity(int pid, const unsigned long *allowed);
+struct img_usage {
+	unsigned long long runtime_ns, wait_ns, utime_ns, stime_ns, nr_migrations, nvcsw, nivcsw, vruntime;
+	int cpu, state;
+};
+int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ksoftirqd */
+void img_usage(int pid, struct img_usage *usage);
+
+/* Task groups. */
+int img_group_new(int parent);		/* its number, or a negative errno */
+int img_group_write(int group, const char *file, const char *value);	/* a file of cgroup v2 or v1, by name */
+int img_group_move(int pid, int group);
+
+/* The tree's own tables, those of a patch included. 0, or a negative errno. */
+int img_feature(const char *name, int on);
+const char *img_feature_name(int index, int *on);	/* NULL after the last one */
+int img_tunable(const char *name, const char *value);
+const char *img_tunable_name(int index, char *value, int size);
+int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or what it would need */
+int img_domains(int cpu, char *text, int size);	/* a line for each sched domain: name span flags groups imbalance_pct */
+
+
+/* For the loader. */
+struct img_stubs {
+	const void *start, *end;	/* pages that are to be inaccessible, one a name */
+	const char *names;		/* each ends with a zero, the list with another */
+};
+void img_stubs(struct img_stubs *stubs);
+int img_sizes(unsigned int *sizes, int count);	/* of machine, note, view, attr, new_task, usage; how many there are */
+const char *img_last_words(void);	/* why abort() was called; NULL: it was not by the image */
+
+#endif

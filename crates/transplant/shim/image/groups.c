@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * Task groups. Stands for kernel/cgroup: the scheduler's controller is called as cgroup.c calls it, and its files are
+ * found by name, with the names of cgroup v2 before those of v1.
+ */
+#include "image.h"
+#include <linux/cgroup.h>
+#include <linux/kernfs.h>
+
+#ifdef CONFIG_CGROUP_SCHED
+struct group {
+	struct cgroup_subsys_state *css;
+	struct css_set set;
+	struct cgroup cgroup;
+};
+#define MOST_GROUPS 65536
+static struct group *groups[MOST_GROUPS];
+static int number;
+static struct cgroup_subsys_state *written;	/* whose file is being written */
+
+struct static_key_true cpu_cgrp_subsys_on_dfl_key = STATIC_KEY_TRUE_INIT;
+
+static struct group *group_of(int n)
+{
+	if (n < 0 || n >= number || !groups[n])
+		img_fatal("a verb names a task group that is not there");
+	return groups[n];
+}
+
+struct css_set *img_css_set(int n)
+{
+	return &group_of(n)->set;
+}
+
+static struct group *group_new(struct cgroup_subsys_state *parent)
+{
+	struct cgroup_subsys_state *css = cpu_cgrp_subsys.css_alloc(parent);
+	struct group *group = img_alloc(sizeof(*group));
+
+	if (IS_ERR(css))
+		return NULL;
+	group->css = css;
+	css->cgroup = &group->cgroup;
+	css->ss = &cpu_cgrp_subsys;
+	css->parent = parent;
+	css->id = number + 1;
+	group->cgroup.self.cgroup = &group->cgroup;
+	RCU_INIT_POINTER(group->cgroup.subsys[cpu_cgrp_id], css);
+	group->set.subsys[cpu_cgrp_id] = css;
+	group->set.dfl_cgrp = &group->cgroup;		/* without a parent: nothing is accounted */
+	groups[number++] = group;
+	return group;
+}
+
+/* Before sched_init(). */
+void img_groups_init(void)
+{
+	cpu_cgrp_subsys.id = cpu_cgrp_id;
+	if (!group_new(NULL))
+		img_fatal("the root group can't be made");
+	rcu_assign_pointer(init_task.cgroups, img_css_set(0));
+}
+
+int img_group_new(int parent)
+{
+	struct group *group;
+
+	if (number == MOST_GROUPS)
+		return -ENOSPC;
+	group = group_new(group_of(parent)->css);
+	if (!group)
+		return -ENOMEM;
+	if (cpu_cgrp_subsys.css_online && cpu_cgrp_subsys.css_online(group->css))
+		return -EINVAL;
+	group->css->flags |= CSS_ONLINE;
+	img_settle();
+	return number - 1;
+}
+
+struct cgroup_subsys_state *of_css(struct kernfs_open_file *of)
+{
+	return written;
+}
+
+static struct cftype *file_named(struct cftype *files, const char *name)
+{
+	for (; files && files->name[0]; files++)
+		if (!strcmp(files->name, name))
+			return files;
+	return NULL;
+}
+
+static int write(struct group *group, struct cftype *file, const char *value)
+{
+	struct kernfs_open_file of = { };
+	char text[64];
+	u64 number;
+	s64 integer;
+	ssize_t done;
+
+	strscpy(text, value, sizeof(text));
+	written = group->css;
+	if (file->write) {
+		done = file->write(&of, text, strlen(text), 0);
+		return done < 0 ? done : 0;
+	}
+	if (file->write_u64)
+		return kstrtou64(text, 0, &number) ?: file->write_u64(group->css, file, number);
+	if (file->write_s64)
+		return kstrtos64(text, 0, &integer) ?: file->write_s64(group->css, file, integer);
+	return -EPERM;
+}
+
+int img_group_write(int n, const char *name, const char *value)
+{
+	struct group *group = group_of(n);
+	struct cftype *file;
+	int failed;
+
+	if (!strncmp(name, "cpu.", 4))
+		name += 4;
+	file = file_named(cpu_cgrp_subsys.dfl_cftypes, name) ?: file_named(cpu_cgrp_subsys.legacy_cftypes, name);
+	if (!file)
+		return -ENOENT;
+	failed = write(group, file, value);
+	img_settle();
+	return failed;
+}
+
+/* A set of one task for the controller's attach(). */
+struct cgroup_taskset {
+	struct task_struct *task;
+	bool given;
+	struct cgroup_subsys_state *css;
+};
+struct task_struct *cgroup_taskset_first(struct cgroup_taskset *set, struct cgroup_subsys_state **css)
+{
+	*css = set->css;
+	return set->task;
+}
+struct task_struct *cgroup_taskset_next(struct cgroup_taskset *set, struct cgroup_subsys_state **css)
+{
+	return NULL;
+}
+
+int img_group_move(int pid, int n)
+{
+	struct group *group = group_of(n);
+	struct cgroup_taskset set = { .task = img_task_by_pid(pid), .css = group->css };
+	int failed = cpu_cgrp_subsys.can_attach ? cpu_cgrp_subsys.can_attach(&set) : 0;
+
+	if (failed)
+		return failed;
+	rcu_assign_pointer(set.task->cgroups, &group->set);
+	cpu_cgrp_subsys.attach(&set);
+	img_settle();
+	return 0;
+}
+#else
+#error "an image needs CONFIG_CGROUP_SCHED"
+#endif

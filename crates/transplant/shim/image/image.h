@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+
+/* What the image's files share. Each says at its head which of the kernel's files it stands for. */
+#ifndef IMG_IMAGE_H
+#define IMG_IMAGE_H
+#include <generated/img_have.h>
+#include <linux/hrtimer.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/cputime.h>
+#include <linux/kthread.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include "kernel/sched/sched.h"
+#pragma GCC visibility push(default)
+#include "../abi.h"
+#pragma GCC visibility pop
+
+/* A task of the image's: the kernel's, and what system calls would keep on its stack. */
+struct img_task {
+	struct task_struct task;
+	struct hrtimer_sleeper sleeper;
+	struct smp_hotplug_thread *thread;	/* what a kernel thread of a CPU runs */
+	bool set_up;				/* it ran ->setup() */
+};
+#define img_task_of(p) container_of(p, struct img_task, task)
+
+/* boot.c */
+extern struct img_machine img_machine;
+/* percpu.c */
+extern struct task_struct *img_currents[NR_CPUS];
+extern int img_cpu;
+void img_go(int cpu);
+void img_percpu_init(int cpu);
+/* topology.c */
+int img_topology_init(const struct img_machine *machine);
+/* hotplug.c */
+void img_bring_up(int cpu);
+/* time.c */
+void img_clock_init(void);
+/* tasks.c */
+struct task_struct *img_task_template(void);
+struct task_struct *img_kthread_new(const char *name, int cpu);
+struct task_struct *img_idle_new(int cpu);
+struct task_struct *img_task_by_pid(int pid);
+int img_pid_new(struct task_struct *p);
+void img_tasks_init(void);
+void img_tasks_weigh(void);
+/* kthreads.c */
+int img_threads_create(unsigned int cpu);
+/* groups.c */
+void img_groups_init(void);
+struct css_set *img_css_set(int group);
+/* stacks.c */
+void img_on_stack(void (*call)(void *argument), void *argument);
+void img_halt(void);
+void img_idle_run(void (*loop)(void *argument));
+/* notes.c */
+struct img_note *img_note(int kind, unsigned int cpu);
+void img_say(const char *text, int is_warning);
+void img_notes_init(void);
+void img_balance_notes(void);
+/* memory.c */
+void *img_alloc(unsigned long size);
+void img_memory_init(void);
+/* shims.c */
+void img_rcu_run(void);
+/* lib.c */
+void img_fatal(const char *what) __attribute__((noreturn));
+/* verbs.c: after each verb. */
+void img_settle(void);
+
+/* Whether an address is in a stub's page: the image lacks what it stands for. */
+extern char img_stubs_start[], img_stubs_end[], img_stub_names[];
+static inline bool img_is_stub(const void *at)
+{
+	return (const char *)at >= img_stubs_start && (const char *)at < img_stubs_end;
+}
+#endif

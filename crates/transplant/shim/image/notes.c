@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * Notes: what kernel code did since the engine asked last. The tree's own tracepoints write most of them.
+ */
+#include "image.h"
+#include <linux/interrupt.h>
+#include <linux/tracepoint.h>
+#include <trace/events/sched.h>
+
+#define FIRST_NOTES 1024
+
+static struct img_note *notes;
+static unsigned long long count, room;
+
+const struct img_note *img_notes(unsigned long long *number)
+{
+	*number = count;
+	return notes;
+}
+
+void img_clear(void)
+{
+	count = 0;
+}
+
+struct img_note *img_note(int kind, unsigned int cpu)
+{
+	struct img_note *note;
+
+	if (count == room) {
+		struct img_note *larger = img_alloc((room ? 2 * room : FIRST_NOTES) * sizeof(*larger));
+
+		memcpy(larger, notes, count * sizeof(*larger));
+		notes = larger;
+		room = room ? 2 * room : FIRST_NOTES;
+	}
+	note = &notes[count++];
+	*note = (struct img_note){ .kind = kind, .cpu = cpu };
+	return note;
+}
+
+/* Text lasts until the next verb in the engine's eyes, and forever here: messages are few. */
+void img_say(const char *text, int is_warning)
+{
+	struct img_note *note = img_note(IMG_PRINTK, img_cpu);
+	unsigned long size = strlen(text) + 1;
+	char *copy = img_alloc(size);
+
+	memcpy(copy, text, size);
+	note->flags = is_warning;
+	note->value = (unsigned long)copy;
+}
+
+/* prev_state as the tracepoint prints it: bits of TASK_REPORT, 0 for a task that stays runnable. */
+static void switched(bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct img_note *note = img_note(IMG_SWITCH, img_cpu);
+
+	note->pid = prev->pid;
+	note->other = next->pid;
+	note->flags = preempt;
+	note->value = preempt ? 0 : (READ_ONCE(prev->__state) | prev->exit_state) & TASK_REPORT;
+}
+#if defined(HAVE_SWITCH_STATE_LAST)
+static void on_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+#elif defined(HAVE_SWITCH_STATE_FIRST)
+static void on_switch(void *data, bool preempt, unsigned int state, struct task_struct *prev, struct task_struct *next)
+#else
+static void on_switch(void *data, bool preempt, struct task_struct *prev, struct task_struct *next)
+#endif
+{
+	switched(preempt, prev, next);
+}
+
+static void on_waking(void *data, struct task_struct *p)
+{
+	struct img_note *note = img_note(IMG_WAKING, task_cpu(p));
+	bool interrupt = !in_task();
+
+	note->pid = p->pid;
+	note->flags = interrupt;
+	note->other = interrupt ? 0 : current->pid;
+}
+
+static void queued(struct task_struct *p, int is_new)
+{
+	struct img_note *note = img_note(IMG_WAKEUP, task_cpu(p));
+
+	note->pid = p->pid;
+	note->flags = is_new;
+	note->value = task_rq(p)->nr_running;
+}
+static void on_wakeup(void *data, struct task_struct *p)
+{
+	queued(p, 0);
+}
+static void on_wakeup_new(void *data, struct task_struct *p)
+{
+	queued(p, 1);
+}
+
+static void on_migrate(void *data, struct task_struct *p, int cpu)
+{
+	struct img_note *note = img_note(IMG_MIGRATE, cpu);
+
+	note->pid = p->pid;
+	note->value = task_cpu(p);
+}
+
+static void on_no_ipi(void *data, int cpu)
+{
+	img_note(IMG_NO_IPI, cpu);
+}
+
+void img_notes_init(void)
+{
+	if (register_trace_sched_switch(on_switch, NULL) || register_trace_sched_waking(on_waking, NULL) ||
+	    register_trace_sched_wakeup(on_wakeup, NULL) || register_trace_sched_wakeup_new(on_wakeup_new, NULL) ||
+	    register_trace_sched_migrate_task(on_migrate, NULL) ||
+	    register_trace_sched_wake_idle_without_ipi(on_no_ipi, NULL))
+		img_fatal("a tracepoint of the scheduler takes no probe");
+}
+
+/* Signals between CPUs. */
+void arch_smp_send_reschedule(int cpu)
+{
+	img_note(IMG_IPI_RESCHED, cpu);
+}
+#ifndef smp_send_reschedule
+void smp_send_reschedule(int cpu)
+{
+	img_note(IMG_IPI_RESCHED, cpu);
+}
+#endif
+void arch_send_call_function_single_ipi(int cpu)
+{
+	img_note(IMG_IPI_CALL, cpu);
+}
+void arch_send_call_function_ipi_mask(const struct cpumask *mask)
+{
+	int cpu;
+
+	for_each_cpu(cpu, mask)
+		img_note(IMG_IPI_CALL, cpu);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * What this tree has. schedlab compiles this file for its errors: a probe without an error becomes HAVE_NAME in
+ * generated/img_have.h. A probe is a function behind a line PROBE(NAME); an error in it is found by its line.
+ */
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/cputime.h>
+#include <linux/percpu.h>
+#include <linux/sched/task.h>
+#include <linux/smp.h>
+#include <linux/timer.h>
+#include <linux/tracepoint.h>
+#include <trace/events/sched.h>
+#include "kernel/sched/sched.h"
+#include "kernel/sched/smp.h"
+#include <linux/debugfs.h>
+#include <linux/sysctl.h>
+
+/* PROBE(PCPU_ALLOC_NOPROF) */
+void *probe_pcpu(void) { return pcpu_alloc_noprof(8, 8, false, 0); }
+/* PROBE(SWITCH_STATE_LAST) */
+static void last(void *d, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state) { }
+void probe_switch_last(void) { register_trace_sched_switch(last, NULL); }
+/* PROBE(SWITCH_STATE_FIRST) */
+static void first(void *d, bool preempt, unsigned int state, struct task_struct *prev, struct task_struct *next) { }
+void probe_switch_first(void) { register_trace_sched_switch(first, NULL); }
+/* PROBE(RQ_LOCK) */
+void probe_rq_lock(struct rq *rq) { raw_spin_rq_lock(rq); }
+/* PROBE(HRTIMER_SETUP) */
+void probe_hrtimer_setup(struct hrtimer_sleeper *s) { hrtimer_setup_sleeper_on_stack(s, 0, HRTIMER_MODE_ABS); }
+/* PROBE(CGROUP_FORK_INT) */
+int probe_cgroup_fork_int(struct task_struct *p) { return sched_cgroup_fork(p, NULL); }
+/* PROBE(CGROUP_FORK) */
+void probe_cgroup_fork(struct task_struct *p) { sched_cgroup_fork(p, NULL); }
+/* PROBE(TIMERS_INIT) */
+void probe_timers_init(void) { timers_init(); }
+/* PROBE(SET_NR_CPU_IDS) */
+void probe_nr_cpu_ids(void) { set_nr_cpu_ids(2); }
+/* PROBE(NOT_IDLE_RENAMED) */
+int probe_not_idle(void) { return __CPU_NOT_IDLE; }
+/* PROBE(DEBUGFS_FULL) */
+void probe_debugfs_full(void) { debugfs_create_file_full("", 0, NULL, NULL, NULL, NULL); }
+/* PROBE(SYSCTL_SZ) */
+void probe_sysctl_sz(void) { register_sysctl_sz("", NULL, 1); }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * What is left: calls that do nothing on such a machine, work that is deferred, random draws. Each group says which
+ * file it stands for. What the image lacks beside these is a stub that names itself when it is touched.
+ */
+#include "image.h"
+#include <linux/cpu.h>
+#include <linux/cred.h>
+#include <linux/random.h>
+#include <linux/ratelimit.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/srcu.h>
+#include <linux/workqueue.h>
+#include "kernel/smpboot.h"
+
+/* init/main.c, mm/init-mm.c, kernel/printk */
+bool static_key_initialized;
+enum system_states system_state;
+struct page *img_zero_page;
+struct mm_struct init_mm = { .mm_users = ATOMIC_INIT(2), .mm_count = ATOMIC_INIT(1) };
+int oops_in_progress;
+
+/* lib/once.c, drivers/char/random.c: draws follow from the machine's seed. */
+bool __do_once_start(bool *done, unsigned long *flags)
+{
+	return !*done;
+}
+void __do_once_done(bool *done, struct static_key_true *key, unsigned long *flags, struct module *module)
+{
+	*done = true;
+}
+static u64 draws;
+static u64 draw(void)
+{
+	u64 x = img_machine.seed + ++draws * 0x9e3779b97f4a7c15ULL;
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+void get_random_bytes(void *to, size_t size)
+{
+	while (size) {
+		u64 bytes = draw();
+		size_t some = min(size, sizeof(bytes));
+
+		memcpy(to, &bytes, some);
+		to += some;
+		size -= some;
+	}
+}
+
+/* kernel/rcu: callbacks run behind the verb, when no CPU is inside. */
+static struct rcu_head *callbacks;
+
+void call_rcu(struct rcu_head *head, rcu_callback_t call)
+{
+	head->func = call;
+	head->next = callbacks;
+	callbacks = head;
+}
+void img_rcu_run(void)
+{
+	struct rcu_head *head;
+
+	while ((head = callbacks)) {
+		callbacks = head->next;
+		head->func(head);
+	}
+}
+void synchronize_rcu(void)
+{
+}
+void rcu_note_context_switch(bool preempt)
+{
+}
+void rcu_sched_clock_irq(int user)
+{
+	img_note(IMG_TICK, img_cpu);
+}
+void rcu_softirq_qs(void)
+{
+}
+void rcu_all_qs(void)
+{
+}
+int rcu_needs_cpu(void)
+{
+	return 0;
+}
+
+/* kernel/workqueue.c: done at once, whichever queue is named. */
+struct workqueue_struct *system_wq, *system_unbound_wq, *system_percpu_wq, *system_dfl_wq;
+bool queue_work_on(int cpu, struct workqueue_struct *queue, struct work_struct *work)
+{
+	work->func(work);
+	return true;
+}
+void wq_worker_running(struct task_struct *p)
+{
+}
+void wq_worker_sleeping(struct task_struct *p)
+{
+}
+
+/* lib/ratelimit.c: messages of a simulation are few. */
+int ___ratelimit(struct ratelimit_state *state, const char *who)
+{
+	return 1;
+}
+int __printk_ratelimit(const char *who)
+{
+	return 1;
+}
+
+/* kernel/fork.c, kernel/exit.c: memory is never freed. */
+void __mmdrop(struct mm_struct *mm)
+{
+}
+void put_task_struct_rcu_user(struct task_struct *p)
+{
+}
+void __put_task_struct(struct task_struct *p)
+{
+}
+#ifdef CONFIG_THREAD_INFO_IN_TASK
+void put_task_stack(struct task_struct *p)
+{
+}
+#endif
+void calculate_sigpending(void)
+{
+}
+
+/* Accounting that nobody reads: kernel/cgroup/rstat.c, kernel/time/posix-cpu-timers.c, mm/vmstat.c. */
+void __cgroup_account_cputime(struct cgroup *cgroup, u64 ns)
+{
+}
+void __cgroup_account_cputime_field(struct cgroup *cgroup, enum cpu_usage_stat index, u64 ns)
+{
+}
+void run_posix_cpu_timers(void)
+{
+}
+void quiet_vmstat(void)
+{
+}
+
+/* kernel/context_tracking.c and kernel/rcu/tree.c: no CPU is watched. */
+#define NOTHING(name) void name(void) { }
+NOTHING(ct_irq_enter)
+NOTHING(ct_irq_exit)
+NOTHING(ct_idle_enter)
+NOTHING(ct_idle_exit)
+void rcu_cpu_starting(unsigned int cpu)
+{
+}
+void rcu_momentary_eqs(void)
+{
+}
+
+/* lib/refcount.c */
+void refcount_warn_saturate(refcount_t *count, enum refcount_saturation_type type)
+{
+	img_say("WARNING: a reference counter ran over", 1);
+}
+
+/* lib/kasprintf.c, mm/util.c */
+char *kstrdup(const char *text, gfp_t flags)
+{
+	size_t size = strlen(text) + 1;
+
+	return memcpy(img_alloc(size), text, size);
+}
+char *kasprintf(gfp_t flags, const char *format, ...)
+{
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	return kstrdup(text, flags);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * Switches between tasks, and stacks for calls that are left in the middle. Stands for an architecture's switch_to().
+ *
+ * A task has no kernel stack. The CPU's stack, which is the engine's, runs schedule() for prev and continues as next;
+ * finish_task_switch() and the loops around it are right for that as they stand. A verb ends with schedule(), so
+ * nothing is lost.
+ *
+ * Few calls sleep in the middle (set_cpus_allowed_ptr() of a task that runs, sched_exec()), and the idle loop never
+ * returns. Such a call begins on a stack of its own. When it sleeps, the switch is left there, next continues on the CPU's stack, and schedule_tail()
+ * finishes the switch, as for a new task. When the sleeper is picked again, the switch to it is an ordinary one on the
+ * CPU's stack and ends there; the view shows IMG_V_PARKED. img_resume() then goes back to the sleeper's stack, where
+ * the second half of its own switch is still to come. It must not finish twice, so it is given a task that never ran,
+ * and the lock that it is about to drop.
+ *
+ * The idle task halts in the middle, too: img_halt() leaves its stack without a switch.
+ */
+#include "image.h"
+
+#define SIZE (256UL << 10)	/* memory is touched as far as it is used */
+
+struct img_stack {
+	void *top;		/* where it was left */
+	char *memory;
+	void (*call)(void *argument);
+	void *argument;
+	struct img_stack *next;
+};
+static struct img_stack *unused, *running;
+static void *cpu_top;		/* where the CPU's stack was left */
+static struct task_struct *left;	/* whose switch is to be finished */
+static struct task_struct nobody;
+
+/* Saves what a call preserves on this stack, and takes it from the other one. */
+void img_swap(void **save, void *load);
+#if defined(__x86_64__)
+__asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
+	"push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+	"mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+	"pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+	".size img_swap, .-img_swap\n");
+#define SAVED 6			/* words, and the address behind them */
+#define RETURN_AT SAVED
+#define FRAME (SAVED + 2)	/* a function begins with its return address on the stack */
+#elif defined(__aarch64__)
+__asm__(".text\n.hidden img_swap\n.globl img_swap\n.type img_swap, @function\nimg_swap:\n"
+	"sub sp, sp, #160\n"
+	"stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+	"stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
+	"stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+	"mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+	"ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+	"ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
+	"ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+	"add sp, sp, #160\nret\n"
+	".size img_swap, .-img_swap\n");
+#define RETURN_AT 11
+#define FRAME 20
+#else
+#error "stacks.c has no change of stacks for this processor"
+#endif
+
+struct task_struct *img_switch_to(struct task_struct *prev, struct task_struct *next)
+{
+	struct img_stack *mine = running;
+
+	img_currents[img_cpu] = next;
+	img_current = next;
+	if (!mine)
+		return prev;
+	prev->thread.parked = mine;
+	running = NULL;
+	left = prev;
+	img_swap(&mine->top, cpu_top);
+	/* img_resume(): the switch to this task was finished on the CPU's stack. */
+	local_irq_disable();
+	preempt_count_set(PREEMPT_DISABLED);
+#ifdef HAVE_RQ_LOCK
+	raw_spin_rq_lock(this_rq());
+#else
+	raw_spin_lock(&this_rq()->lock);
+#endif
+	return &nobody;
+}
+
+/* The CPU's stack continues: the other one has ended, or its task sleeps. */
+static void came_back(void)
+{
+	struct task_struct *prev = left;
+
+	left = NULL;
+	if (prev)
+		schedule_tail(prev);
+}
+
+static void first(void)
+{
+	struct img_stack *mine = running;
+
+	mine->call(mine->argument);
+	running = NULL;
+	mine->next = unused;
+	unused = mine;
+	img_swap(&mine->top, cpu_top);
+}
+
+void img_on_stack(void (*call)(void *argument), void *argument)
+{
+	struct img_stack *mine = unused;
+	void **frame;
+
+	if (mine) {
+		unused = mine->next;
+	} else {
+		mine = img_alloc(sizeof(*mine));
+		mine->memory = img_alloc(SIZE);
+	}
+	mine->call = call;
+	mine->argument = argument;
+	frame = (void **)(mine->memory + SIZE) - FRAME;
+	memset(frame, 0, FRAME * sizeof(*frame));
+	frame[RETURN_AT] = first;
+	running = mine;
+	img_swap(&cpu_top, frame);
+	came_back();
+}
+
+/* Goes back to the stack of the current task. */
+static void resume(void)
+{
+	struct img_stack *parked = current->thread.parked;
+
+	current->thread.parked = NULL;
+	running = parked;
+	img_swap(&cpu_top, parked->top);
+	came_back();
+}
+
+void img_resume(void)
+{
+	if (!current->thread.parked)
+		img_fatal("img_resume(): the current task has left no call");
+	resume();
+	img_settle();
+}
+
+void img_halt(void)
+{
+	struct img_stack *mine = running;
+
+	current->thread.parked = mine;
+	running = NULL;
+	local_irq_enable();
+	img_swap(&mine->top, cpu_top);
+}
+
+void img_idle_run(void (*loop)(void *argument))
+{
+	if (current->thread.parked)
+		resume();
+	else
+		img_on_stack(loop, NULL);
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+/*
+ * What the current task does, and the view of its CPU. Stands for the ends of system calls, kernel/time/hrtimer.c's
+ * nanosleep and kernel/exit.c.
+ *
+ * A verb does its part of kernel code to the end, which is mostly schedule(). What comes behind each of them in a
+ * kernel is in img_settle().
+ */
+#include "image.h"
+#include <linux/interrupt.h>
+#include <linux/task_work.h>
+
+const struct img_note *img_notes(unsigned long long *number);
+static struct img_view view;
+
+static unsigned int flags_of(struct task_struct *p)
+{
+	struct smp_hotplug_thread *thread = img_task_of(p)->thread;
+	unsigned int flags = 0;
+
+	if (need_resched())
+		flags |= IMG_V_RESCHED;
+	if (test_thread_flag(TIF_NEED_RESCHED_LAZY))
+		flags |= IMG_V_LAZY;
+	if (is_idle_task(p))
+		return flags | IMG_V_IDLE;
+	if (thread)
+		flags |= p->sched_class == &stop_sched_class ? IMG_V_STOPPER : IMG_V_KSOFTIRQD;
+	if (p->task_works)
+		flags |= IMG_V_USER_WORK;
+	if (p->thread.parked)
+		flags |= IMG_V_PARKED;
+	return flags;
+}
+
+void img_settle(void)
+{
+	img_rcu_run();
+	img_balance_notes();
+	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
+	view.current = current->pid;
+	view.flags = flags_of(current);
+	view.notes = img_notes(&view.nr_notes);
+}
+
+const struct img_view *img_enter(int cpu)
+{
+	img_go(cpu);
+	view.current = current->pid;
+	view.flags = flags_of(current);
+	view.notes = img_notes(&view.nr_notes);
+	return &view;
+}
+
+/* The way out of an interrupt, where kernel code may be preempted; else that to user mode. */
+static void preempted(void)
+{
+#ifdef CONFIG_PREEMPTION
+	if (need_resched()) {
+		local_irq_disable();
+		preempt_schedule_irq();
+		local_irq_enable();
+		return;
+	}
+#endif
+	schedule();
+}
+
+void img_schedule(void)
+{
+	preempted();
+	img_settle();
+}
+
+static void sleep_as(int uninterruptible)
+{
+	set_current_state(uninterruptible ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
+}
+
+void img_block(int uninterruptible)
+{
+	sleep_as(uninterruptible);
+	schedule();
+	img_settle();
+}
+
+void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible)
+{
+	struct hrtimer_sleeper *sleeper = &img_task_of(current)->sleeper;
+
+#ifdef HAVE_HRTIMER_SETUP
+	hrtimer_setup_sleeper_on_stack(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init_sleeper(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#endif
+	sleeper->task = current;
+	hrtimer_set_expires_range_ns(&sleeper->timer, until, slack_ns);
+	sleep_as(uninterruptible);
+	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
+	schedule();
+	img_settle();
+}
+
+/* The two halves of a sleep before schedule(): the engine lets time pass in between. */
+void img_prepare_sleep(int uninterruptible)
+{
+	sleep_as(uninterruptible);
+	img_settle();
+}
+
+void img_start_timer(unsigned long long until, unsigned long long slack_ns)
+{
+	struct hrtimer_sleeper *sleeper = &img_task_of(current)->sleeper;
+
+#ifdef HAVE_HRTIMER_SETUP
+	hrtimer_setup_sleeper_on_stack(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init_sleeper(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#endif
+	sleeper->task = current;
+	hrtimer_set_expires_range_ns(&sleeper->timer, until, slack_ns);
+	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
+	img_settle();
+}
+
+int img_timed_out(int pid)
+{
+	struct task_struct *p = img_task_by_pid(pid);
+	struct hrtimer_sleeper *sleeper = &img_task_of(p)->sleeper;
+	int fired = !sleeper->task;
+
+	if (!fired && sleeper->timer.base)
+		hrtimer_cancel(&sleeper->timer);
+	sleeper->task = NULL;
+	img_settle();
+	return fired;
+}
+
+void img_yield(void)
+{
+	yield();
+	img_settle();
+}
+
+void img_exit(void)
+{
+	struct task_struct *p = current;
+
+	if (img_task_of(p)->sleeper.task)
+		hrtimer_cancel(&img_task_of(p)->sleeper.timer);
+	p->flags |= PF_EXITING;
+	p->exit_state = EXIT_DEAD;
+	img_note(IMG_EXIT, img_cpu)->pid = p->pid;
+	set_special_state(TASK_DEAD);
+	p->flags |= PF_NOFREEZE;
+	schedule();
+	img_settle();
+}
+
+static void exec(void *unused)
+{
+	sched_exec();
+}
+void img_exec(void)
+{
+	img_on_stack(exec, NULL);
+	img_settle();
+}
+
+void img_user_work(void)
+{
+	struct callback_head *work = current->task_works;
+
+	while (work) {
+		current->task_works = work->next;
+		work->func(work);
+		work = current->task_works;
+	}
+	img_settle();
+}
+/* Work that a task does on its way to user mode. */
+int task_work_add(struct task_struct *task, struct callback_head *work, enum task_work_notify_mode mode)
+{
+	work->next = task->task_works;
+	task->task_works = work;
+	return 0;
+}
+
+int img_wake(int pid, int sync)
+{
+	wait_queue_entry_t entry = { .private = img_task_by_pid(pid) };
+	int woken = default_wake_function(&entry, TASK_NORMAL, sync ? WF_SYNC : 0, NULL);
+
+	img_settle();
+	return woken;
+}

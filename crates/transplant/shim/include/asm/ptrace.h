@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _SIM_PTRACE_H
+#define _SIM_PTRACE_H
+#include <uapi/asm/ptrace.h>
+struct pt_regs {
+	unsigned long pc, sp, ret, syscall;
+	unsigned long user;		/* what was interrupted: 1 is user mode */
+};
+#define user_mode(r) ((r)->user)
+#define instruction_pointer(r) ((r)->pc)
+#define profile_pc(r) ((r)->pc)
+#define user_stack_pointer(r) ((r)->sp)
+#define arch_has_single_step() 0
+static inline unsigned long regs_return_value(struct pt_regs *r)
+{
+	return r->ret;
+}
+#endif

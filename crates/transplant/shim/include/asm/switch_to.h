@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _SIM_SWITCH_TO_H
+#define _SIM_SWITCH_TO_H
+/* A task has no stack of its own, but one that left a call in the middle: see image/stacks.c. */
+extern struct task_struct *img_switch_to(struct task_struct *prev, struct task_struct *next);
+#define switch_to(prev, next, last) ((last) = img_switch_to((prev), (next)))
+#endif

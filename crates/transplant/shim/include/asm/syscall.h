@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _SIM_SYSCALL_H
+#define _SIM_SYSCALL_H
+/* Nothing: system calls are the engine's. */
+#endif

@@ -1,0 +1,141 @@
+//! What the engine and the image agree on: the layouts of `shim/abi.h`, field by field.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+
+/// The interface that this loader knows (`IMG_ABI`).
+pub const ABI: c_int = 1;
+/// A time that never comes (`IMG_NEVER`).
+pub const NEVER: u64 = u64::MAX;
+
+/// `struct img_machine`. The image keeps the pointers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawMachine {
+    pub nr_cpus: c_uint,
+    pub nr_nodes: c_uint,
+    pub node: *const c_uint,
+    pub package: *const c_uint,
+    pub core: *const c_uint,
+    pub cluster: *const c_uint,
+    pub llc: *const c_uint,
+    pub capacity: *const c_uint,
+    pub distance: *const u8,
+    pub llc_bytes: u64,
+    pub seed: u64,
+    pub hz: c_uint,
+}
+
+/// `struct img_note`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Note {
+    pub kind: u16,
+    pub flags: u16,
+    /// The CPU that it concerns, not always the one that was entered.
+    pub cpu: u32,
+    pub pid: i32,
+    pub other: i32,
+    pub at: u64,
+    pub value: u64,
+}
+
+/// `enum img_note_kind`.
+pub mod kind {
+    pub const TIMER: u16 = 1;
+    pub const IPI_RESCHED: u16 = 2;
+    pub const IPI_CALL: u16 = 3;
+    pub const SWITCH: u16 = 4;
+    pub const WAKING: u16 = 5;
+    pub const WAKEUP: u16 = 6;
+    pub const MIGRATE: u16 = 7;
+    pub const FORK: u16 = 8;
+    pub const EXIT: u16 = 9;
+    pub const BALANCE: u16 = 10;
+    pub const IDLE: u16 = 11;
+    pub const NO_IPI: u16 = 12;
+    pub const PRINTK: u16 = 13;
+    pub const TICK: u16 = 14;
+}
+
+/// `struct img_view`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawView {
+    pub current: c_int,
+    pub flags: c_uint,
+    pub nr_notes: u64,
+    pub notes: *const Note,
+}
+
+/// `enum img_view_flags`.
+pub mod view {
+    pub const IDLE: u32 = 1;
+    pub const STOPPER: u32 = 2;
+    pub const KSOFTIRQD: u32 = 4;
+    pub const RESCHED: u32 = 8;
+    pub const LAZY: u32 = 16;
+    pub const USER_WORK: u32 = 32;
+    pub const PARKED: u32 = 64;
+}
+
+/// `struct img_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attr {
+    pub policy: c_uint,
+    pub nice: c_int,
+    pub rt_priority: c_uint,
+    pub flags: c_uint,
+    pub runtime_ns: u64,
+    pub deadline_ns: u64,
+    pub period_ns: u64,
+}
+
+/// `struct img_new_task`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawNewTask {
+    pub name: *const c_char,
+    pub attr: Attr,
+    pub allowed: *const c_ulong,
+    pub slack_ns: u64,
+    pub group: c_int,
+    pub mm: c_uint,
+    pub tgid: c_int,
+    pub inherits: c_uint,
+}
+
+/// `struct img_usage`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    pub runtime_ns: u64,
+    pub wait_ns: u64,
+    pub utime_ns: u64,
+    pub stime_ns: u64,
+    pub nr_migrations: u64,
+    pub nvcsw: u64,
+    pub nivcsw: u64,
+    pub vruntime: u64,
+    pub cpu: c_int,
+    pub state: c_int,
+}
+
+/// `struct img_stubs`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawStubs {
+    pub start: *const c_void,
+    pub end: *const c_void,
+    pub names: *const c_char,
+}
+
+/// Sizes in the order of `img_sizes()`.
+pub const SIZES: [usize; 6] = [
+    size_of::<RawMachine>(),
+    size_of::<Note>(),
+    size_of::<RawView>(),
+    size_of::<Attr>(),
+    size_of::<RawNewTask>(),
+    size_of::<Usage>(),
+];

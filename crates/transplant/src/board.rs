@@ -1,0 +1,288 @@
+//! The board: one simulated machine that runs the image. Its state, and the dispatch of a CPU's next event.
+//!
+//! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
+//! are in `touched`. Times are ns since the run began; the kernel's clock is [`EPOCH_NS`] ahead.
+
+use crate::cpu::{Activity, Cpu, Interrupt, Next};
+use crate::kernel::Kernel;
+use crate::task::Task;
+use crate::turns::Sharing;
+use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
+use schedlab_kernel::History;
+use schedlab_machine::{Distance, Machine};
+use schedlab_trace::Sink;
+use schedlab_world::cache_by_core::Caches;
+use schedlab_world::channel::state::Channels;
+use schedlab_world::engine::NEVER;
+use schedlab_world::env::Intervals;
+use schedlab_world::words::UserMemory;
+
+/// The kernel's clock when the run begins, ns: a machine that was booted long enough for its timers to have settled.
+pub const EPOCH_NS: u64 = 10_000_000_000;
+
+/// What is counted and recorded, and since when.
+#[derive(Default)]
+pub struct Accounts {
+    pub intervals: Intervals,
+    /// Values before this time are not recorded.
+    pub measure_from: u64,
+    /// Waits and work that began earlier count from here.
+    pub counted_from: u64,
+    pub wakeups: u64,
+    pub refill_ns: u64,
+    pub smt_shared_ns: u64,
+    pub idle_exit_ns: u64,
+    pub newidle_ns: u64,
+    pub periodic_ns: u64,
+    pub datagrams_lost: u64,
+}
+
+/// One machine.
+pub struct Board<'s> {
+    pub now: u64,
+    pub machine: &'s Machine,
+    pub kernel: Kernel,
+    /// The rules of channels in the image's release.
+    pub history: History,
+    pub cpus: Arena<CpuId, Cpu>,
+    pub tasks: Arena<TaskId, Task>,
+    /// Tasks by pid.
+    pub by_pid: Vec<Option<TaskId>>,
+    /// The image's number of each task group.
+    pub groups: Arena<GroupId, i32>,
+    /// The workload's CPU masks.
+    pub masks: Vec<CpuSet>,
+    pub siblings: Arena<CpuId, Vec<CpuId>>,
+    /// CPUs that are not halted; they slow their siblings down.
+    pub active: Arena<CpuId, bool>,
+    distance: Vec<Distance>,
+    pub user: UserMemory,
+    pub channels: Channels,
+    pub caches: Caches,
+    pub accounts: Accounts,
+    /// State of turns, if the CPUs take turns.
+    pub turns: Option<Sharing>,
+    /// Workload tasks that have not left yet.
+    pub alive: usize,
+    /// CPUs whose next event changed, beside the one that stepped.
+    pub touched: Vec<CpuId>,
+    pub steps: u64,
+    /// What ends the run.
+    pub fault: Option<Error>,
+    pub sink: &'s mut dyn Sink,
+}
+
+impl<'s> Board<'s> {
+    /// A machine whose kernel has booted: all CPUs are idle, no task is there.
+    pub fn new(machine: &'s Machine, kernel: Kernel, history: History, sink: &'s mut dyn Sink) -> Board<'s> {
+        let topology = &machine.topology;
+        let n = topology.nr_cpus();
+        let cpus = || (0..n).map(CpuId::from);
+        let siblings = |c: CpuId| {
+            let core = topology.cpus[c.index()].core;
+            cpus().filter(|o| *o != c && topology.cpus[o.index()].core == core).collect()
+        };
+        Board {
+            now: 0,
+            machine,
+            kernel,
+            history,
+            cpus: cpus().map(|_| Cpu::halted()).collect(),
+            tasks: Arena::new(),
+            by_pid: Vec::new(),
+            groups: Arena::new(),
+            masks: Vec::new(),
+            siblings: cpus().map(siblings).collect(),
+            active: Arena::filled(false, n),
+            distance: cpus().flat_map(|a| cpus().map(move |b| topology.distance(a, b))).collect(),
+            user: UserMemory::default(),
+            channels: Channels::default(),
+            caches: Caches::new(topology, &machine.costs),
+            accounts: Accounts::default(),
+            turns: machine.turns.map(|spec| Sharing::new(spec, n)),
+            alive: 0,
+            touched: Vec::with_capacity(16),
+            steps: 0,
+            fault: None,
+            sink,
+        }
+    }
+    #[inline]
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+    #[inline]
+    pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
+        self.distance[a.index() * self.cpus.len() + b.index()]
+    }
+    /// The task of a pid; `None` for idle and the kernel's own.
+    #[inline]
+    pub fn task_of(&self, pid: i32) -> Option<TaskId> {
+        self.by_pid.get(pid as usize).copied().flatten()
+    }
+    /// Ends the run with this error, unless it ends with another one already.
+    pub fn fail(&mut self, error: Error) {
+        self.fault.get_or_insert(error);
+    }
+
+    /// When a CPU acts next; [`NEVER`] if it waits for others.
+    #[inline]
+    pub fn next_event(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu].next_event(self.now)
+    }
+
+    /// Lets a CPU handle the events that are due at `now`.
+    pub fn step(&mut self, cpu: CpuId, now: u64) {
+        debug_assert!(now >= self.now, "{cpu} steps at {now}, and it is {} already", self.now);
+        self.now = now;
+        let c = &self.cpus[cpu];
+        if c.takes_irqs() && c.irq_due() <= now {
+            return self.begin_interrupt(cpu);
+        }
+        match c.activity {
+            Activity::User => self.user_done(cpu),
+            Activity::Path { next, .. } => self.act(cpu, next),
+            Activity::Halted { .. } => debug_assert!(false, "{cpu} acts while it is halted"),
+        }
+    }
+
+    /// A path of `cost_ns` begins, in which interrupts are off.
+    #[inline]
+    pub fn begin(&mut self, cpu: CpuId, next: Next, cost_ns: u64) {
+        let c = &mut self.cpus[cpu];
+        c.activity = Activity::Path { next, irqs: false };
+        c.ends = self.now + cost_ns;
+    }
+    /// The same with interrupts on.
+    #[inline]
+    pub fn begin_open(&mut self, cpu: CpuId, next: Next, cost_ns: u64) {
+        let c = &mut self.cpus[cpu];
+        c.activity = Activity::Path { next, irqs: true };
+        c.ends = self.now + cost_ns;
+    }
+
+    /// Kernel code runs on this CPU from here on, at this instant.
+    #[inline]
+    pub fn enter(&mut self, cpu: CpuId) {
+        self.kernel.enter(cpu, EPOCH_NS + self.now);
+    }
+
+    /// An interrupt is due, and the CPU takes it.
+    fn begin_interrupt(&mut self, cpu: CpuId) {
+        let costs = &self.machine.costs;
+        let which = self.cpus[cpu].first_irq();
+        let mut cost_ns = match which {
+            Interrupt::Timer => costs.timer_irq_ns,
+            Interrupt::Resched | Interrupt::Call => costs.ipi_irq_ns,
+        };
+        match self.cpus[cpu].activity {
+            Activity::Halted { state } => cost_ns += self.wakes_up(cpu, state),
+            Activity::User => self.account_user(cpu),
+            Activity::Path { next, .. } => {
+                let left_ns = self.cpus[cpu].ends.saturating_sub(self.now);
+                self.cpus[cpu].left = Some((next, left_ns));
+            }
+        }
+        self.begin(cpu, Next::Interrupt(which), cost_ns);
+    }
+
+    /// What follows at the end of a path.
+    fn act(&mut self, cpu: CpuId, next: Next) {
+        match next {
+            Next::Settle => self.settle(cpu),
+            Next::Interrupt(which) => self.interrupt(cpu, which),
+            Next::Schedule => {
+                self.enter(cpu);
+                self.kernel.image().schedule();
+                self.settle_after(cpu);
+            }
+            Next::IdleLeave => {
+                self.enter(cpu);
+                self.kernel.image().idle_leave();
+                self.settle_after(cpu);
+            }
+            Next::Halt => self.halt(cpu),
+            Next::Kthread => {
+                self.enter(cpu);
+                self.kernel.image().kthread();
+                self.settle_after(cpu);
+            }
+            Next::Call(call) => self.call(cpu, call),
+            Next::Wake => self.wake_next(cpu),
+        }
+    }
+
+    fn interrupt(&mut self, cpu: CpuId, which: Interrupt) {
+        let in_user = self.cpus[cpu].left.is_none() && self.cpus[cpu].current.program().is_some();
+        let c = &mut self.cpus[cpu];
+        match which {
+            Interrupt::Timer => c.timer_at = NEVER,
+            Interrupt::Resched => c.resched_at = NEVER,
+            Interrupt::Call => c.call_at = NEVER,
+        }
+        self.enter(cpu);
+        match which {
+            Interrupt::Timer => self.kernel.image().irq_timer(in_user),
+            Interrupt::Resched => self.kernel.image().irq_resched(),
+            Interrupt::Call => self.kernel.image().irq_call(),
+        }
+        self.settle_after(cpu);
+    }
+
+    /// Takes up what kernel code has left, and looks at the current task once the price of it has passed.
+    pub fn settle_after(&mut self, cpu: CpuId) {
+        let spent_ns = self.take_notes(cpu);
+        self.begin(cpu, Next::Settle, spent_ns);
+        if spent_ns == 0 {
+            self.settle(cpu);
+        }
+    }
+
+    /// The CPU continues with what is current on it.
+    fn settle(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].irq_due() <= self.now {
+            // It came while interrupts were off.
+            if let Some((next, left_ns)) = self.cpus[cpu].left.take() {
+                self.begin_open(cpu, next, left_ns);
+            } else {
+                self.begin_open(cpu, Next::Settle, 0);
+            }
+            return;
+        }
+        if let Some((next, left_ns)) = self.cpus[cpu].left.take() {
+            return self.begin_open(cpu, next, left_ns);
+        }
+        self.enter(cpu);
+        let view = self.kernel.view();
+        let costs = &self.machine.costs;
+        if view.is_idle() {
+            let (next, cost_ns) = match view.needs_resched() {
+                true => (Next::IdleLeave, costs.schedule_idle_ns),
+                false => (Next::Halt, costs.idle_enter_ns),
+            };
+            return self.begin(cpu, next, cost_ns);
+        }
+        if view.is_kthread() {
+            return self.begin(cpu, Next::Kthread, 0);
+        }
+        self.return_to_user(cpu);
+    }
+
+    /// The idle loop: the CPU halts, unless it is to switch.
+    fn halt(&mut self, cpu: CpuId) {
+        self.enter(cpu);
+        self.kernel.image().idle_enter();
+        self.cpus[cpu].halts = None;
+        let spent_ns = self.take_notes(cpu);
+        match self.cpus[cpu].halts.take() {
+            Some(state) => self.halts_in(cpu, state),
+            None => self.begin(cpu, Next::Settle, spent_ns),
+        }
+    }
+
+    /// Notes that something is due on another CPU.
+    #[inline]
+    pub fn touch(&mut self, cpu: CpuId) {
+        self.touched.push(cpu);
+    }
+}

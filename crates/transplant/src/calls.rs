@@ -1,0 +1,236 @@
+//! System calls: their effect on the image, once their time has passed.
+
+use crate::board::Board;
+use crate::cpu::{Call, Next};
+use crate::kernel::NewTask;
+use crate::task::{Declared, Life, UserOp};
+use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_trace::{Event, EventKind};
+use schedlab_workload::{Outcome, SetId, Usage};
+use schedlab_world::engine::NEVER;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Board<'_> {
+    /// The call's time has passed: it has its effect now.
+    pub fn call(&mut self, cpu: CpuId, call: Call) {
+        let Some(curr) = self.cpus[cpu].current.program() else { return };
+        match call {
+            Call::Compute { work_ns } => {
+                self.tasks[curr].user = UserOp::Run { left_ns: work_ns };
+                self.settle_now(cpu);
+            }
+            Call::Sleep { until } => self.sleep(cpu, curr, until, None),
+            Call::SleepFor { length_ns } => self.sleep(cpu, curr, self.now.saturating_add(length_ns), None),
+            Call::Wait { word, value, until } => self.futex_wait(cpu, curr, word, value, until),
+            Call::Wake { word, count } => self.futex_wake(cpu, curr, word, count),
+            Call::Lock => self.lock_buffer(cpu, curr),
+            Call::Copied => self.copied(cpu, curr),
+            Call::Poll { set } => self.poll(cpu, curr, SetId(set)),
+            Call::End => self.end_call(cpu, curr),
+            Call::Yield => {
+                self.enter(cpu);
+                self.kernel.image().yield_now();
+                self.settle_after(cpu);
+            }
+            Call::Spawn { task } => self.spawn(cpu, curr, task),
+            Call::Exec => {
+                self.enter(cpu);
+                self.kernel.image().exec();
+                self.settle_after(cpu);
+            }
+            Call::SetAttr { attr } => {
+                self.tasks[curr].attr = attr;
+                self.set_attr(cpu, curr, attr);
+                self.settle_after(cpu);
+            }
+            Call::SetAffinity { mask } => {
+                let allowed = self.masks[mask as usize].clone();
+                self.set_affinity(cpu, curr, Some(&allowed));
+                self.settle_after(cpu);
+            }
+            Call::Usage { task } => self.usage(cpu, curr, task),
+            Call::SetUp => self.set_up_next(cpu, curr),
+            Call::Exit => self.exit(cpu, curr),
+        }
+    }
+
+    /// The current call returns.
+    pub fn settle_now(&mut self, cpu: CpuId) {
+        self.begin_open(cpu, Next::Settle, 0);
+    }
+
+    /// The current task sleeps until it is woken: it is marked now, and leaves its CPU when the way to `schedule()` is
+    /// over. A wakeup in between keeps it running, as in the kernel.
+    pub fn block(&mut self, cpu: CpuId) {
+        self.enter(cpu);
+        self.kernel.image().prepare_sleep(false);
+        self.take_notes(cpu);
+        self.begin_open(cpu, Next::Schedule, self.machine.costs.schedule_sleep_ns);
+    }
+
+    fn sleep(&mut self, cpu: CpuId, curr: TaskId, until: u64, word: Option<u32>) {
+        let slack_ns = if self.tasks[curr].attr.policy.is_fair() { self.tasks[curr].slack_ns } else { 0 };
+        self.tasks[curr].user = UserOp::Timed { word };
+        self.enter(cpu);
+        self.kernel.image().prepare_sleep(false);
+        self.kernel.image().start_timer(Self::kernel_time(until), slack_ns);
+        let spent_ns = self.take_notes(cpu);
+        self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
+    }
+
+    /// A task is back from a timed sleep.
+    pub fn back_from_timer(&mut self, cpu: CpuId, curr: TaskId, word: Option<u32>) {
+        let timed_out = self.kernel.image().timed_out(self.tasks[curr].pid);
+        let spent_ns = self.take_notes(cpu);
+        self.tasks[curr].user = UserOp::Ask;
+        // Whoever was taken off the word's queue was woken, even if the time has run out since.
+        if let Some(word) = word
+            && let Some(place) = self.user.waiters[word as usize].iter().position(|t| *t == curr)
+        {
+            self.user.waiters[word as usize].remove(place);
+            self.tasks[curr].outcome = Outcome::TimedOut;
+        }
+        let return_ns =
+            if timed_out { self.machine.costs.timer_return_ns } else { self.machine.costs.idle_return_ns };
+        self.begin_open(cpu, Next::Settle, spent_ns + return_ns);
+    }
+
+    fn futex_wait(&mut self, cpu: CpuId, curr: TaskId, word: u32, value: u32, until: u64) {
+        if self.user.words[word as usize].load(SeqCst) != value {
+            self.tasks[curr].outcome = Outcome::WouldNotWait;
+            return self.settle_now(cpu);
+        }
+        if until <= self.now {
+            self.tasks[curr].outcome = Outcome::TimedOut;
+            return self.settle_now(cpu);
+        }
+        self.user.waiters[word as usize].push_back(curr);
+        if until == NEVER {
+            self.tasks[curr].user = UserOp::Waits { word };
+            return self.block(cpu);
+        }
+        self.sleep(cpu, curr, until, Some(word));
+    }
+
+    /// Waiters leave the queue together, then are woken one after another (as by a wake queue).
+    fn futex_wake(&mut self, cpu: CpuId, curr: TaskId, word: u32, count: u32) {
+        let mut woken = 0;
+        while woken < count
+            && let Some(waiter) = self.user.waiters[word as usize].pop_front()
+        {
+            self.cpus[cpu].to_wake.push(waiter);
+            woken += 1;
+        }
+        self.tasks[curr].outcome = Outcome::Count(woken);
+        self.wake_next(cpu);
+    }
+
+    /// The next task of the list is woken; with none left the call ends.
+    pub fn wake_next(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].to_wake.is_empty() {
+            let c = &mut self.cpus[cpu];
+            c.sync_wakes = false;
+            let left_ns = std::mem::take(&mut c.call_left_ns);
+            return self.begin_open(cpu, Next::Call(Call::End), left_ns);
+        }
+        let c = &mut self.cpus[cpu];
+        let (task, sync) = (c.to_wake.remove(0), c.sync_wakes);
+        self.enter(cpu);
+        self.kernel.image().wake(self.tasks[task].pid, sync);
+        let spent_ns = self.take_notes(cpu);
+        self.begin_open(cpu, Next::Wake, spent_ns);
+    }
+
+    /// The current task's call continues or returns.
+    fn end_call(&mut self, cpu: CpuId, curr: TaskId) {
+        match self.tasks[curr].user {
+            UserOp::Transfer(t) if !t.returned => self.transfer_continues(cpu, curr, t),
+            _ => self.settle_now(cpu),
+        }
+    }
+
+    fn usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
+        if let Some(pid) = self.tasks.get(of.index()).map(|t| t.pid).filter(|pid| *pid != 0) {
+            self.enter(cpu);
+            let used = self.kernel.usage(pid);
+            let usage = Usage {
+                cpu: Ns(used.runtime_ns),
+                ticked: Ns(used.utime_ns),
+                voluntary: used.nvcsw as u32,
+                involuntary: used.nivcsw as u32,
+            };
+            self.tasks[curr].outcome = Outcome::Used(usage);
+        }
+        self.settle_now(cpu);
+    }
+
+    fn exit(&mut self, cpu: CpuId, curr: TaskId) {
+        let task = &mut self.tasks[curr];
+        task.ended = self.now;
+        task.life = Life::Dead;
+        self.alive -= usize::from(task.counts);
+        let waits = task.waits_at_end;
+        self.sink.event(&Event { at: Ns(self.now), cpu, kind: EventKind::Exited { task: curr } });
+        if waits {
+            return self.block(cpu);
+        }
+        self.enter(cpu);
+        self.kernel.image().exit();
+        self.settle_after(cpu);
+    }
+
+    /// The current task makes a new one, which has what its parent has until it has set itself up.
+    fn spawn(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
+        if self.tasks[task].life != Life::Unborn {
+            return self.settle_now(cpu);
+        }
+        let (p, t) = (&self.tasks[parent], &self.tasks[task]);
+        let own = Declared {
+            attr: (t.attr != p.attr).then_some(t.attr),
+            allowed: (t.allowed != p.allowed).then(|| t.allowed.clone()),
+            group: (t.group != p.group).then_some(t.group),
+        };
+        self.tasks[task].own = (!own.is_empty()).then(|| Box::new(own));
+        self.enter(cpu);
+        self.make_task(cpu, task, Some(parent));
+        self.kernel.image().task_start(self.tasks[task].pid);
+        self.settle_after(cpu);
+        self.tasks[task].life = Life::Alive;
+    }
+
+    /// A task of the workload is made in the image, as a child of the entered CPU's current task.
+    pub fn make_task(&mut self, cpu: CpuId, task: TaskId, parent: Option<TaskId>) {
+        let t = &self.tasks[task];
+        let new = NewTask {
+            name: &t.name,
+            attr: parent.map_or(t.attr, |p| self.tasks[p].attr),
+            allowed: if parent.is_some() { None } else { t.allowed.as_ref() },
+            slack_ns: t.slack_ns,
+            mm: t.mm,
+            inherits: parent.is_some(),
+        };
+        match self.kernel.task_new(&new) {
+            Ok(pid) => {
+                let at = pid as usize;
+                if self.by_pid.len() <= at {
+                    self.by_pid.resize(at + 1, None);
+                }
+                self.by_pid[at] = Some(task);
+                self.tasks[task].pid = pid;
+            }
+            Err(errno) => {
+                let text = format!("the kernel makes no task '{}': error {errno}", self.tasks[task].name);
+                self.fail(Error::input(text));
+            }
+        }
+        self.tasks[task].ran_on = cpu;
+        self.sink.event(&Event { at: Ns(self.now), cpu, kind: EventKind::Forked { task, parent } });
+    }
+}
+
+impl Declared {
+    /// Whether nothing is left to do.
+    pub fn is_empty(&self) -> bool {
+        self.attr.is_none() && self.allowed.is_none() && self.group.is_none()
+    }
+}

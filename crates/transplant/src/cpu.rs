@@ -1,0 +1,225 @@
+//! A simulated CPU between two calls of kernel code: halted, in user mode, or on a kernel path that takes time.
+//!
+//! Kernel code takes no time while it runs. A path's price passes before it (a system call, an interrupt's entry, the
+//! way to `schedule()`), what follows from it (a switch, a wakeup) after it. Times are ns since the run began.
+
+use schedlab_base::TaskId;
+use schedlab_world::channel::exchange::Wakes;
+use schedlab_world::engine::NEVER;
+
+/// An interrupt, by its source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interrupt {
+    /// The clock event device.
+    Timer,
+    /// A reschedule IPI.
+    Resched,
+    /// A call-function IPI.
+    Call,
+}
+
+/// The effect of a system call, at the end of its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// Computing begins; it is not a call, but the clock was read.
+    Compute {
+        work_ns: u64,
+    },
+    /// Sleep until a time.
+    Sleep {
+        until: u64,
+    },
+    /// Sleep for a time, counted from the effect.
+    SleepFor {
+        length_ns: u64,
+    },
+    /// futex wait.
+    Wait {
+        word: u32,
+        value: u32,
+        until: u64,
+    },
+    /// futex wake.
+    Wake {
+        word: u32,
+        count: u32,
+    },
+    /// A transfer is about to touch its buffer.
+    Lock,
+    /// A transfer's copy is over.
+    Copied,
+    /// epoll_wait.
+    Poll {
+        set: u32,
+    },
+    /// The rest of a call after its wakeups.
+    End,
+    Yield,
+    Spawn {
+        task: TaskId,
+    },
+    Exec,
+    SetAttr {
+        attr: schedlab_kernel::Attr,
+    },
+    SetAffinity {
+        mask: u32,
+    },
+    Usage {
+        task: TaskId,
+    },
+    /// A new task gives itself the next of its own properties.
+    SetUp,
+    Exit,
+}
+
+/// What a CPU does when its path's time is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It looks at its current task, and continues with that.
+    Settle,
+    Schedule,
+    Interrupt(Interrupt),
+    IdleLeave,
+    Halt,
+    /// The stopper or ksoftirqd does its work.
+    Kthread,
+    Call(Call),
+    /// The next of the tasks that the current call wakes.
+    Wake,
+}
+
+/// What occupies a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// It waits for an interrupt. `state` is the idle state, `None` before the first one.
+    Halted {
+        state: Option<u8>,
+    },
+    User,
+    /// A kernel path; with `irqs` an interrupt may come in between.
+    Path {
+        next: Next,
+        irqs: bool,
+    },
+}
+
+/// The current task of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Current {
+    Idle,
+    Task(TaskId),
+    /// One of the kernel's own, which the image runs.
+    Kthread(TaskId),
+}
+
+impl Current {
+    /// The task whose program runs.
+    pub fn program(self) -> Option<TaskId> {
+        match self {
+            Current::Task(id) => Some(id),
+            Current::Idle | Current::Kthread(_) => None,
+        }
+    }
+}
+
+/// A CPU.
+pub struct Cpu {
+    pub activity: Activity,
+    /// The end of user mode or of the path.
+    pub ends: u64,
+    pub current: Current,
+    /// Since when it is current.
+    pub since: u64,
+    /// The stretch of user mode was accounted up to here.
+    pub user_since: u64,
+    /// Time with a task, up to `since`.
+    pub busy_ns: u64,
+    /// When each interrupt is due; [`NEVER`]: not.
+    pub timer_at: u64,
+    pub resched_at: u64,
+    pub call_at: u64,
+    /// The path that an interrupt has stopped, with the time that it still takes.
+    pub left: Option<(Next, u64)>,
+    /// Tasks that the current call is to wake, the last one first.
+    pub to_wake: Vec<TaskId>,
+    pub sync_wakes: bool,
+    /// The idle state in which the last verb left it.
+    pub halts: Option<u8>,
+    /// What the current call still takes after its wakeups.
+    pub call_left_ns: u64,
+}
+
+impl Cpu {
+    /// A CPU that is halted, with no interrupt due.
+    pub fn halted() -> Cpu {
+        Cpu {
+            activity: Activity::Halted { state: None },
+            ends: NEVER,
+            current: Current::Idle,
+            since: 0,
+            user_since: 0,
+            busy_ns: 0,
+            timer_at: NEVER,
+            resched_at: NEVER,
+            call_at: NEVER,
+            left: None,
+            to_wake: Vec::with_capacity(16),
+            sync_wakes: false,
+            halts: None,
+            call_left_ns: 0,
+        }
+    }
+    /// When the next interrupt is due.
+    #[inline]
+    pub fn irq_due(&self) -> u64 {
+        self.timer_at.min(self.resched_at).min(self.call_at)
+    }
+    /// The interrupt that is due first; at the same time the timer's, then calls.
+    pub fn first_irq(&self) -> Interrupt {
+        match self.irq_due() {
+            at if at == self.timer_at => Interrupt::Timer,
+            at if at == self.call_at => Interrupt::Call,
+            _ => Interrupt::Resched,
+        }
+    }
+    /// Whether an interrupt may come in.
+    #[inline]
+    pub fn takes_irqs(&self) -> bool {
+        !matches!(self.activity, Activity::Path { irqs: false, .. })
+    }
+    /// When it acts next; `now` is the present.
+    #[inline]
+    pub fn next_event(&self, now: u64) -> u64 {
+        if self.takes_irqs() { self.ends.min(self.irq_due().max(now)) } else { self.ends }
+    }
+    #[inline]
+    pub fn in_user(&self) -> bool {
+        self.activity == Activity::User
+    }
+    /// The list of tasks that the current call is to wake.
+    pub fn wakes(&mut self) -> Wakes<'_> {
+        Wakes { tasks: &mut self.to_wake, sync: &mut self.sync_wakes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_waits_for_the_end_of_a_path_that_has_them_off() {
+        let mut cpu = Cpu::halted();
+        assert_eq!(cpu.next_event(5), NEVER);
+        cpu.timer_at = 10;
+        cpu.call_at = 10;
+        assert_eq!((cpu.next_event(5), cpu.next_event(20), cpu.first_irq()), (10, 20, Interrupt::Timer));
+        cpu.activity = Activity::Path { next: Next::Settle, irqs: false };
+        cpu.ends = 30;
+        assert_eq!(cpu.next_event(5), 30);
+        cpu.activity = Activity::Path { next: Next::Schedule, irqs: true };
+        assert_eq!(cpu.next_event(5), 10);
+        cpu.timer_at = NEVER;
+        assert_eq!(cpu.first_irq(), Interrupt::Call);
+    }
+}

@@ -1,0 +1,234 @@
+//! The image's kernel, as the engine sees it: machines, masks and errors in schedlab's terms over the verbs of `load`.
+
+use crate::abi::{Attr, Note, Usage, view};
+use crate::load::{Image, Machine as Topology, NewTask as RawTask};
+use schedlab_base::{CpuId, CpuSet, Error, Result, Warning};
+use schedlab_kernel::{Attr as TaskAttr, Policy};
+use schedlab_machine::Machine;
+use std::path::Path;
+
+/// CPUs for which an image has room (CONFIG_NR_CPUS).
+pub const MAX_CPUS: usize = 1024;
+
+/// What the entered CPU is to do, after a verb.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View(u32);
+
+impl View {
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        self.0 & view::IDLE != 0
+    }
+    /// The stopper or ksoftirqd is current.
+    #[inline]
+    pub fn is_kthread(self) -> bool {
+        self.0 & (view::STOPPER | view::KSOFTIRQD) != 0
+    }
+    #[inline]
+    pub fn needs_resched(self) -> bool {
+        self.0 & view::RESCHED != 0
+    }
+    /// On the way to user mode the lazy flag counts, too.
+    #[inline]
+    pub fn gives_way(self) -> bool {
+        self.0 & (view::RESCHED | view::LAZY) != 0
+    }
+    #[inline]
+    pub fn has_user_work(self) -> bool {
+        self.0 & view::USER_WORK != 0
+    }
+    #[inline]
+    pub fn is_parked(self) -> bool {
+        self.0 & view::PARKED != 0
+    }
+}
+
+/// A new task.
+pub struct NewTask<'a> {
+    pub name: &'a str,
+    pub attr: TaskAttr,
+    /// `None`: all CPUs.
+    pub allowed: Option<&'a CpuSet>,
+    pub slack_ns: u64,
+    pub mm: u32,
+    /// It has the attributes, CPUs and group of the entered CPU's current task.
+    pub inherits: bool,
+}
+
+/// A booted kernel.
+pub struct Kernel {
+    image: Image,
+    /// The kernel's own tasks by CPU: stopper and ksoftirqd.
+    kthreads: Vec<[i32; 2]>,
+    /// Its warnings, each once.
+    messages: Vec<String>,
+}
+
+/// A task's attributes in the kernel's words (SCHED_* of `uapi/linux/sched.h`).
+pub fn attr_of(attr: TaskAttr) -> Attr {
+    let policy = match attr.policy {
+        Policy::Other => 0,
+        Policy::Fifo => 1,
+        Policy::Rr => 2,
+        Policy::Batch => 3,
+        Policy::Idle => 5,
+    };
+    Attr {
+        policy,
+        nice: attr.nice.into(),
+        rt_priority: attr.rt_priority.into(),
+        runtime_ns: attr.slice.0,
+        ..Attr::default()
+    }
+}
+
+/// Bits by CPU, with room for every CPU of an image.
+fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
+    let mut words = vec![0; MAX_CPUS / 64];
+    for cpu in cpus.iter() {
+        words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
+    }
+    words
+}
+
+fn topology(machine: &Machine, seed: u64) -> Topology {
+    let topology = &machine.topology;
+    let by = |unit: fn(&schedlab_machine::Cpu) -> u32| topology.cpus.iter().map(unit).collect();
+    let nr_nodes = topology.cpus.iter().map(|c| c.node + 1).max().unwrap_or(1);
+    let far = |a: u32, b: u32| {
+        let stated = topology.node_distance.get(a as usize).and_then(|row| row.get(b as usize)).copied();
+        stated.unwrap_or(if a == b { 10 } else { 20 }).min(255) as u8
+    };
+    let capacity = |c: usize| topology.capacity.get(c).map_or(1024, |c| *c as u32);
+    Topology {
+        nr_nodes,
+        node: by(|c| c.node),
+        package: by(|c| c.package),
+        core: by(|c| c.core),
+        cluster: by(|c| c.cluster),
+        llc: by(|c| c.llc),
+        capacity: (0..topology.nr_cpus()).map(capacity).collect(),
+        distance: (0..nr_nodes).flat_map(|a| (0..nr_nodes).map(move |b| far(a, b))).collect(),
+        llc_bytes: machine.caches.last().map_or(32 << 20, |c| c.size_kb << 10),
+        seed,
+        hz: 0,
+    }
+}
+
+impl Kernel {
+    /// Loads an image and boots it for a machine, at that time of its clock.
+    ///
+    /// # Errors
+    /// A machine that is too large, and what the kernel refuses.
+    pub fn boot(object: &Path, machine: &Machine, seed: u64, now: u64) -> Result<Kernel> {
+        let n = machine.topology.nr_cpus();
+        if n > MAX_CPUS {
+            let text = format!("{} has {n} CPUs: backend 'code' simulates {MAX_CPUS} at most", machine.name);
+            return Err(Error::input(text).help("take backend 'sim', or a smaller machine"));
+        }
+        let mut image = Image::load(object)?;
+        image.set_now(now);
+        image.boot(topology(machine, seed))?;
+        let kthreads = (0..n).map(|c| [image.kthread_pid(c, false), image.kthread_pid(c, true)]).collect();
+        Ok(Kernel { image, kthreads, messages: Vec::new() })
+    }
+
+    /// The kernel's clock from now on, ns; verbs are this CPU's.
+    #[inline]
+    pub fn enter(&mut self, cpu: CpuId, now: u64) {
+        self.image.set_now(now);
+        self.image.enter(cpu.index());
+    }
+    #[inline]
+    pub fn view(&self) -> View {
+        View(self.image.flags())
+    }
+    /// The verbs.
+    #[inline]
+    pub fn image(&mut self) -> &mut Image {
+        &mut self.image
+    }
+    #[inline]
+    pub fn nr_notes(&self) -> usize {
+        self.image.notes().len()
+    }
+    #[inline]
+    pub fn note(&self, i: usize) -> Note {
+        self.image.notes()[i]
+    }
+    #[inline]
+    pub fn clear(&mut self) {
+        self.image.clear();
+    }
+    /// What a pid of the kernel's own is: whether ksoftirqd, and of which CPU.
+    pub fn kthread_of(&self, pid: i32) -> Option<(bool, CpuId)> {
+        let at = |which: usize| self.kthreads.iter().position(|pids| pids[which] == pid).map(CpuId::from);
+        at(0).map(|cpu| (false, cpu)).or_else(|| at(1).map(|cpu| (true, cpu)))
+    }
+
+    /// Makes a task; its pid, or the error's number.
+    pub fn task_new(&mut self, new: &NewTask<'_>) -> std::result::Result<i32, i32> {
+        let name = new.name.replace('\0', "");
+        let allowed = new.allowed.map(mask);
+        self.image.task_new(&RawTask {
+            name: &name,
+            attr: attr_of(new.attr),
+            allowed: allowed.as_deref(),
+            slack_ns: new.slack_ns,
+            group: 0,
+            mm: new.mm,
+            tgid: 0,
+            inherits: new.inherits,
+        })
+    }
+    pub fn set_attr(&mut self, pid: i32, attr: TaskAttr) -> std::result::Result<(), i32> {
+        self.image.set_attr(pid, &attr_of(attr))
+    }
+    pub fn set_affinity(&mut self, pid: i32, allowed: &CpuSet) -> std::result::Result<(), i32> {
+        self.image.set_affinity(pid, &mask(allowed))
+    }
+    /// A task's usage up to now.
+    pub fn usage(&mut self, pid: i32) -> Usage {
+        self.image.usage(pid)
+    }
+
+    /// Switches a feature of the tree's own table.
+    ///
+    /// # Errors
+    /// When the tree has no such feature; the nearest name is the remedy.
+    pub fn set_feature(&mut self, name: &str, on: bool) -> Result<()> {
+        if self.image.set_feature(name, on) {
+            return Ok(());
+        }
+        let known: Vec<String> = self.image.features().into_iter().map(|(name, _)| name).collect();
+        Err(Error::unknown("feature", name, known.iter().map(String::as_str)))
+    }
+    /// Sets a tunable of the tree's own table.
+    ///
+    /// # Errors
+    /// When the tree has no such tunable, or refuses the value.
+    pub fn set_tunable(&mut self, name: &str, value: &str) -> Result<()> {
+        match self.image.set_tunable(name, value) {
+            Ok(()) => Ok(()),
+            Err(libc::ENOENT) => {
+                let known: Vec<String> = self.image.tunables().into_iter().map(|(name, _)| name).collect();
+                Err(Error::unknown("tunable", name, known.iter().map(String::as_str)))
+            }
+            Err(errno) => Err(Error::input(format!("the kernel refuses {name} = {value}: error {errno}"))),
+        }
+    }
+
+    /// Keeps the text of a message, if it is a warning.
+    #[cold]
+    pub fn keep_message(&mut self, note: &Note) {
+        let text = self.image.text(note);
+        if note.flags & 1 != 0 && !self.messages.contains(&text) {
+            self.messages.push(text);
+        }
+    }
+    /// The kernel's own warnings so far.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let one = |text: &String| Warning::new("kernel.warn", format!("the kernel's code warns: {text}"));
+        self.messages.iter().map(one).collect()
+    }
+}

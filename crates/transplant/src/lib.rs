@@ -1,0 +1,22 @@
+//! The kernel's own scheduler code on simulated machines.
+
+#![allow(missing_docs)]
+
+pub mod abi;
+mod board;
+mod calls;
+mod channels;
+mod cpu;
+pub mod fault;
+mod kernel;
+pub mod load;
+mod notes;
+mod properties;
+mod run;
+pub mod shim;
+mod task;
+mod turns;
+mod user;
+
+pub use kernel::Kernel;
+pub use run::{Setting, Setup, simulate};

@@ -1,0 +1,497 @@
+//! Opens an image and calls it.
+//!
+//! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. Only this
+//! file is unsafe. A fault within the image ends the process (`fault`).
+
+use crate::abi::{ABI, Attr, Note, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
+use crate::fault;
+use schedlab_base::{Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One image a process.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The image's functions by name, with the types of `abi.h`.
+macro_rules! verbs {
+    ($($name:ident($($type:ty),*) $(-> $result:ty)?;)*) => {
+        struct Verbs {
+            $($name: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
+        }
+        impl Verbs {
+            fn of(handle: Handle) -> Result<Verbs> {
+                // SAFETY: a symbol of that name is a function of that type, which abi.h declares and img_abi() checks.
+                $(let $name = unsafe { std::mem::transmute::<
+                    *mut c_void, unsafe extern "C" fn($($type),*) $(-> $result)?,
+                >(handle.symbol(stringify!($name))?) };)*
+                Ok(Verbs { $($name,)* })
+            }
+        }
+    };
+}
+
+verbs! {
+    img_abi() -> c_int;
+    img_sizes(*mut c_uint, c_int) -> c_int;
+    img_stubs(*mut RawStubs);
+    img_last_words() -> *const c_char;
+    img_boot(*const RawMachine) -> c_int;
+    img_enter(c_int) -> *const RawView;
+    img_clear();
+    img_irq_timer(c_int);
+    img_irq_resched();
+    img_irq_call();
+    img_idle_enter();
+    img_idle_leave();
+    img_schedule();
+    img_block(c_int);
+    img_sleep(c_ulonglong, c_ulonglong, c_int);
+    img_prepare_sleep(c_int);
+    img_start_timer(c_ulonglong, c_ulonglong);
+    img_timed_out(c_int) -> c_int;
+    img_kthread_pid(c_int, c_int) -> c_int;
+    img_yield();
+    img_exit();
+    img_exec();
+    img_user_work();
+    img_kthread();
+    img_resume();
+    img_task_new(*const RawNewTask) -> c_int;
+    img_task_start(c_int);
+    img_wake(c_int, c_int) -> c_int;
+    img_set_attr(c_int, *const Attr) -> c_int;
+    img_set_affinity(c_int, *const c_ulong) -> c_int;
+    img_usage(c_int, *mut Usage);
+    img_group_new(c_int) -> c_int;
+    img_group_write(c_int, *const c_char, *const c_char) -> c_int;
+    img_group_move(c_int, c_int) -> c_int;
+    img_feature(*const c_char, c_int) -> c_int;
+    img_feature_name(c_int, *mut c_int) -> *const c_char;
+    img_tunable(*const c_char, *const c_char) -> c_int;
+    img_tunable_name(c_int, *mut c_char, c_int) -> *const c_char;
+    img_schedstat(*mut c_char, c_int) -> c_int;
+    img_domains(c_int, *mut c_char, c_int) -> c_int;
+}
+
+/// An open shared object.
+#[derive(Clone, Copy)]
+struct Handle(*mut c_void);
+
+impl Handle {
+    fn open(path: &Path) -> Result<Handle> {
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| Error::input(format!("{} is not a path", path.display())))?;
+        // SAFETY: the name ends with a zero. The object has no constructors; its text is what schedlab built.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(Error::input(format!(
+                "the image {} can't be loaded: {}",
+                path.display(),
+                last_error()
+            ))
+            .help("remove its folder; it is built again"));
+        }
+        Ok(Handle(handle))
+    }
+    fn symbol(self, name: &str) -> Result<*mut c_void> {
+        let text = CString::new(name).map_err(|e| Error::internal(e.to_string()))?;
+        // SAFETY: the handle is open, for good, and the name ends with a zero.
+        let at = unsafe { libc::dlsym(self.0, text.as_ptr()) };
+        if at.is_null() {
+            return Err(Error::internal(format!("the image has no {name}")));
+        }
+        Ok(at)
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: dlerror gives a text of its own or nothing; this thread asks right after the failed call.
+    let said = unsafe { libc::dlerror() };
+    if said.is_null() {
+        return "no reason was given".to_owned();
+    }
+    // SAFETY: the text ends with a zero and lives until the next call of dl*.
+    unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
+}
+
+/// A machine for the boot; arrays are by CPU, `distance` by node and node.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Machine {
+    pub nr_nodes: u32,
+    pub node: Vec<u32>,
+    pub package: Vec<u32>,
+    pub core: Vec<u32>,
+    pub cluster: Vec<u32>,
+    pub llc: Vec<u32>,
+    /// 1024: a fastest CPU.
+    pub capacity: Vec<u32>,
+    pub distance: Vec<u8>,
+    pub llc_bytes: u64,
+    /// Of the kernel's own random draws.
+    pub seed: u64,
+    /// What the image was built with is an error if it differs; 0: any.
+    pub hz: u32,
+}
+
+/// A new task.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewTask<'a> {
+    pub name: &'a str,
+    pub attr: Attr,
+    /// Bits by CPU; `None`: all.
+    pub allowed: Option<&'a [c_ulong]>,
+    pub slack_ns: u64,
+    pub group: i32,
+    /// Tasks of the same number share an address space; 0: a kernel thread.
+    pub mm: u32,
+    /// 0: a thread group of its own.
+    pub tgid: i32,
+    /// Attributes, CPUs and group are those of the current task.
+    pub inherits: bool,
+}
+
+/// A booted image, or one that is to be booted.
+pub struct Image {
+    verbs: Verbs,
+    now: *mut u64,
+    view: *const RawView,
+    cpus: usize,
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Image of {} CPUs", self.cpus)
+    }
+}
+
+/// A verb's error: a negative errno.
+pub type Errno = c_int;
+
+fn checked(result: c_int) -> std::result::Result<c_int, Errno> {
+    if result < 0 { Err(-result) } else { Ok(result) }
+}
+
+impl Image {
+    /// Loads an image. From then on a fault in it ends the process with a report.
+    ///
+    /// # Errors
+    /// When the process has one, or the file is not an image of this interface.
+    pub fn load(path: &Path) -> Result<Image> {
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(Error::internal("a process holds one image, and this one has it"));
+        }
+        let handle = Handle::open(path)?;
+        let verbs = Verbs::of(handle)?;
+        // SAFETY: img_abi() takes nothing and touches nothing.
+        let abi = unsafe { (verbs.img_abi)() };
+        let mut sizes: [c_uint; SIZES.len()] = [0; SIZES.len()];
+        // SAFETY: the array has room for as many sizes as the call is told.
+        let count = unsafe { (verbs.img_sizes)(sizes.as_mut_ptr(), SIZES.len() as c_int) };
+        let agree = count as usize == SIZES.len() && sizes.iter().zip(SIZES).all(|(a, b)| *a as usize == b);
+        if abi != ABI || !agree {
+            return Err(Error::internal(format!("{} has another interface ({abi})", path.display())));
+        }
+        let mut stubs = RawStubs { start: std::ptr::null(), end: std::ptr::null(), names: std::ptr::null() };
+        // SAFETY: the call fills the structure, whose size was compared by the compiler of both sides.
+        unsafe { (verbs.img_stubs)(&raw mut stubs) };
+        fault::watch(path, &stubs, handle.symbol("img_abi")?, verbs.img_last_words)?;
+        let now = handle.symbol("img_now")?.cast::<u64>();
+        Ok(Image { verbs, now, view: std::ptr::null(), cpus: 0 })
+    }
+
+    /// Boots the image on a machine, and enters CPU 0.
+    ///
+    /// # Errors
+    /// When the machine has more CPUs or nodes than the image was built for, or is booted already.
+    pub fn boot(&mut self, machine: Machine) -> Result<()> {
+        let cpus = machine.node.len();
+        let by_cpu = [&machine.package, &machine.core, &machine.cluster, &machine.llc, &machine.capacity];
+        let nodes = machine.nr_nodes as usize;
+        let whole = by_cpu.iter().all(|array| array.len() == cpus) && machine.distance.len() == nodes * nodes;
+        if cpus == 0 || !whole || self.cpus > 0 || machine.node.iter().any(|n| *n >= machine.nr_nodes) {
+            return Err(Error::internal("the machine of an image's boot is not whole"));
+        }
+        // The image keeps the pointers as long as the process lives.
+        let kept: &'static Machine = Box::leak(Box::new(machine));
+        let raw = RawMachine {
+            nr_cpus: cpus as c_uint,
+            nr_nodes: kept.nr_nodes,
+            node: kept.node.as_ptr(),
+            package: kept.package.as_ptr(),
+            core: kept.core.as_ptr(),
+            cluster: kept.cluster.as_ptr(),
+            llc: kept.llc.as_ptr(),
+            capacity: kept.capacity.as_ptr(),
+            distance: kept.distance.as_ptr(),
+            llc_bytes: kept.llc_bytes,
+            seed: kept.seed,
+            hz: kept.hz,
+        };
+        // SAFETY: all arrays have the length that the structure says, and are never freed.
+        let failed = unsafe { (self.verbs.img_boot)(&raw const raw) };
+        checked(failed).map_err(|errno| {
+            let text =
+                format!("the image can't boot a machine of {cpus} CPUs and {nodes} nodes (error {errno})");
+            Error::input(text)
+                .help("CONFIG_NR_CPUS, CONFIG_NODES_SHIFT and CONFIG_HZ of its configuration bound it")
+        })?;
+        self.cpus = cpus;
+        self.enter(0);
+        Ok(())
+    }
+
+    /// Sets the kernel's clock, ns.
+    pub fn set_now(&mut self, now: u64) {
+        // SAFETY: `img_now` is an aligned u64 of the image, which lives as long as the process, and one thread uses it.
+        unsafe { *self.now = now }
+    }
+    /// Enters a CPU: every verb is of this one.
+    pub fn enter(&mut self, cpu: usize) {
+        assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
+        // SAFETY: the image is booted and has the CPU.
+        self.view = unsafe { (self.verbs.img_enter)(cpu as c_int) };
+    }
+    fn raw_view(&self) -> &RawView {
+        assert!(!self.view.is_null(), "no CPU was entered");
+        // SAFETY: the view is one structure of the image's, there for good; verbs, which change it, take `&mut self`.
+        unsafe { &*self.view }
+    }
+    /// The current task of the entered CPU; 0: the idle task.
+    pub fn current(&self) -> i32 {
+        self.raw_view().current
+    }
+    /// `abi::view`.
+    pub fn flags(&self) -> u32 {
+        self.raw_view().flags
+    }
+    /// Notes since [`Image::clear`].
+    pub fn notes(&self) -> &[Note] {
+        let view = self.raw_view();
+        if view.nr_notes == 0 {
+            return &[];
+        }
+        // SAFETY: the image says where so many notes are; verbs, which move them, take `&mut self`.
+        unsafe { std::slice::from_raw_parts(view.notes, view.nr_notes as usize) }
+    }
+    /// The text of a message's note; empty for other notes.
+    pub fn text(&self, note: &Note) -> String {
+        if note.kind != crate::abi::kind::PRINTK || note.value == 0 {
+            return String::new();
+        }
+        // SAFETY: the value of such a note points to text that ends with a zero and is not freed.
+        unsafe { CStr::from_ptr(note.value as *const c_char) }.to_string_lossy().into_owned()
+    }
+    /// Forgets the notes.
+    pub fn clear(&mut self) {
+        // SAFETY: the image is loaded.
+        unsafe { (self.verbs.img_clear)() };
+        if self.cpus > 0 {
+            // SAFETY: the view is the image's only one; it is written here through its own pointer.
+            unsafe { (*self.view.cast_mut()).nr_notes = 0 };
+        }
+    }
+}
+
+/// Verbs of plain numbers: the image checks them, and ends the process where one names nothing.
+macro_rules! plain {
+    ($($(#[$doc:meta])* $name:ident = $verb:ident($($argument:ident: $type:ty as $raw:ty),*);)*) => {
+        impl Image {
+            $($(#[$doc])*
+            pub fn $name(&mut self, $($argument: $type),*) {
+                assert!(self.cpus > 0, "the image is not booted");
+                // SAFETY: a CPU is entered, and the verb takes numbers alone.
+                unsafe { (self.verbs.$verb)($($argument as $raw),*) }
+            })*
+        }
+    };
+}
+
+plain! {
+    /// The clock event device fires; `user`: it interrupted user mode.
+    irq_timer = img_irq_timer(user: bool as c_int);
+    irq_resched = img_irq_resched();
+    irq_call = img_irq_call();
+    /// Before the CPU halts.
+    idle_enter = img_idle_enter();
+    /// After an interrupt, or where it polls and its flag is set.
+    idle_leave = img_idle_leave();
+    /// Preemption.
+    schedule = img_schedule();
+    /// Sleeps until it is woken.
+    block = img_block(uninterruptible: bool as c_int);
+    /// Sleeps until it is woken, or until a time.
+    sleep = img_sleep(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong, uninterruptible: bool as c_int);
+    /// Marked as asleep; [`Image::schedule`] takes it off its CPU unless it is woken before.
+    prepare_sleep = img_prepare_sleep(uninterruptible: bool as c_int);
+    /// A timer is to wake the current task.
+    start_timer = img_start_timer(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong);
+    yield_now = img_yield();
+    exit = img_exit();
+    exec = img_exec();
+    /// Work on the way to user mode.
+    user_work = img_user_work();
+    /// The stopper or ksoftirqd does its work, or sleeps.
+    kthread = img_kthread();
+    /// A call that was left in the middle continues.
+    resume = img_resume();
+    task_start = img_task_start(pid: i32 as c_int);
+}
+
+impl Image {
+    /// Whether the timer of a task's last sleep has fired; else the timer is cancelled.
+    pub fn timed_out(&mut self, pid: i32) -> bool {
+        // SAFETY: the verb takes a number, and ends the process if it names no task.
+        unsafe { (self.verbs.img_timed_out)(pid) != 0 }
+    }
+    /// The pid of a CPU's stopper, or of its ksoftirqd.
+    pub fn kthread_pid(&mut self, cpu: usize, ksoftirqd: bool) -> i32 {
+        assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
+        // SAFETY: the CPU is there.
+        unsafe { (self.verbs.img_kthread_pid)(cpu as c_int, c_int::from(ksoftirqd)) }
+    }
+    /// Wakes a task; whether it was asleep.
+    pub fn wake(&mut self, pid: i32, sync: bool) -> bool {
+        // SAFETY: as in `timed_out`.
+        unsafe { (self.verbs.img_wake)(pid, c_int::from(sync)) != 0 }
+    }
+    /// Makes a task, not yet woken.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn task_new(&mut self, task: &NewTask<'_>) -> std::result::Result<i32, Errno> {
+        let name = CString::new(task.name).map_err(|_| libc::EINVAL)?;
+        let raw = RawNewTask {
+            name: name.as_ptr(),
+            attr: task.attr,
+            allowed: task.allowed.map_or(std::ptr::null(), |bits| self.mask(bits)),
+            slack_ns: task.slack_ns,
+            group: task.group,
+            mm: task.mm,
+            tgid: task.tgid,
+            inherits: c_uint::from(task.inherits),
+        };
+        // SAFETY: the name ends with a zero, and the mask has a bit for each CPU.
+        checked(unsafe { (self.verbs.img_task_new)(&raw const raw) })
+    }
+    fn mask(&self, bits: &[c_ulong]) -> *const c_ulong {
+        assert!(bits.len() * c_ulong::BITS as usize >= self.cpus, "a mask has a bit for each CPU");
+        bits.as_ptr()
+    }
+    /// # Errors
+    /// The kernel's.
+    pub fn set_attr(&mut self, pid: i32, attr: &Attr) -> std::result::Result<(), Errno> {
+        // SAFETY: the structure lives through the call.
+        checked(unsafe { (self.verbs.img_set_attr)(pid, attr) }).map(drop)
+    }
+    /// Changes a task's CPUs. The caller may sleep in the middle: then it is not current afterwards.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_affinity(&mut self, pid: i32, allowed: &[c_ulong]) -> std::result::Result<(), Errno> {
+        let mask = self.mask(allowed);
+        // SAFETY: the mask has a bit for each CPU.
+        checked(unsafe { (self.verbs.img_set_affinity)(pid, mask) }).map(drop)
+    }
+    pub fn usage(&mut self, pid: i32) -> Usage {
+        let mut usage = Usage::default();
+        // SAFETY: the call fills the structure.
+        unsafe { (self.verbs.img_usage)(pid, &raw mut usage) };
+        usage
+    }
+    /// Makes a task group.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn group_new(&mut self, parent: i32) -> std::result::Result<i32, Errno> {
+        // SAFETY: the verb takes a number, and ends the process if it names no group.
+        checked(unsafe { (self.verbs.img_group_new)(parent) })
+    }
+    /// Writes a file of a group, by its name in cgroup v2 or v1.
+    ///
+    /// # Errors
+    /// The kernel's; ENOENT: the tree has no such file.
+    pub fn group_write(&mut self, group: i32, file: &str, value: &str) -> std::result::Result<(), Errno> {
+        let (file, value) = (text(file)?, text(value)?);
+        // SAFETY: both texts end with a zero.
+        checked(unsafe { (self.verbs.img_group_write)(group, file.as_ptr(), value.as_ptr()) }).map(drop)
+    }
+    /// # Errors
+    /// The kernel's.
+    pub fn group_move(&mut self, pid: i32, group: i32) -> std::result::Result<(), Errno> {
+        // SAFETY: as in `group_new`.
+        checked(unsafe { (self.verbs.img_group_move)(pid, group) }).map(drop)
+    }
+    /// Switches a feature; `false`: the tree has none of that name.
+    pub fn set_feature(&mut self, name: &str, on: bool) -> bool {
+        let Ok(name) = text(name) else { return false };
+        // SAFETY: the name ends with a zero.
+        unsafe { (self.verbs.img_feature)(name.as_ptr(), c_int::from(on)) == 0 }
+    }
+    /// All features of the tree.
+    pub fn features(&self) -> Vec<(String, bool)> {
+        let one = |index: c_int| {
+            let mut on = 0;
+            // SAFETY: the call writes the number, and gives a name of the image's, or nothing.
+            let name = unsafe { (self.verbs.img_feature_name)(index, &raw mut on) };
+            // SAFETY: the name ends with a zero and is not freed.
+            (!name.is_null())
+                .then(|| (unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(), on != 0))
+        };
+        (0..).map_while(one).collect()
+    }
+    /// Sets a tunable, by the name of its file.
+    ///
+    /// # Errors
+    /// The kernel's; ENOENT: the tree has none of that name.
+    pub fn set_tunable(&mut self, name: &str, value: &str) -> std::result::Result<(), Errno> {
+        let (name, value) = (text(name)?, text(value)?);
+        // SAFETY: both texts end with a zero.
+        checked(unsafe { (self.verbs.img_tunable)(name.as_ptr(), value.as_ptr()) }).map(drop)
+    }
+    /// All tunables of the tree with their values.
+    pub fn tunables(&self) -> Vec<(String, String)> {
+        let one = |index: c_int| {
+            let mut value = [0u8; 256];
+            // SAFETY: the call writes at most so many bytes, the last of them a zero.
+            let name = unsafe {
+                (self.verbs.img_tunable_name)(index, value.as_mut_ptr().cast(), value.len() as c_int)
+            };
+            if name.is_null() {
+                return None;
+            }
+            // SAFETY: the name ends with a zero and is not freed.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+            let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
+            Some((name, String::from_utf8_lossy(&value[..end]).into_owned()))
+        };
+        (0..).map_while(one).collect()
+    }
+    /// `/proc/schedstat`.
+    pub fn schedstat(&self) -> String {
+        // SAFETY: the call writes at most so many bytes.
+        self.written(|at, size| unsafe { (self.verbs.img_schedstat)(at, size) })
+    }
+    /// A line for each sched domain of a CPU.
+    pub fn domains(&self, cpu: usize) -> String {
+        assert!(cpu < self.cpus, "CPU {cpu} of {}", self.cpus);
+        // SAFETY: the call writes at most so many bytes, and the CPU is there.
+        self.written(|at, size| unsafe { (self.verbs.img_domains)(cpu as c_int, at, size) })
+    }
+    fn written(&self, write: impl Fn(*mut c_char, c_int) -> c_int) -> String {
+        let mut bytes = vec![0u8; 1 << 16];
+        loop {
+            let length = write(bytes.as_mut_ptr().cast(), bytes.len() as c_int);
+            match usize::try_from(length) {
+                Ok(length) if length > bytes.len() => bytes.resize(length, 0),
+                Ok(length) => return String::from_utf8_lossy(&bytes[..length]).into_owned(),
+                Err(_) => return String::new(),
+            }
+        }
+    }
+}
+
+fn text(text: &str) -> std::result::Result<CString, Errno> {
+    CString::new(text).map_err(|_| libc::EINVAL)
+}

@@ -1,0 +1,187 @@
+//! What kernel code did, as the image noted it: events for the sink, interrupts that it asked for, and the price.
+//!
+//! The price is by verb, from the machine's costs: the code itself takes no time (level `free`). A wakeup costs the
+//! enqueue and the lock of a runqueue elsewhere, a switch what the machine's file says, a pass of a balancer the CPUs
+//! that it looked at. The search for a CPU is not priced: its probes leave no trace. Events of one verb have its time.
+
+use crate::abi::{Note, kind};
+use crate::board::{Board, EPOCH_NS};
+use crate::cpu::{Current, Interrupt};
+use crate::task::{Life, kthread_id};
+use schedlab_base::{CpuId, Error, Ns, TaskId};
+use schedlab_machine::Distance;
+use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
+use schedlab_world::engine::NEVER;
+
+/// TASK_DEAD of all modelled releases, as `prev_state` shows it beside the flags below it.
+const EXITED_STATES: u64 = 0x30;
+
+impl Board<'_> {
+    /// Takes the notes of the last verb on `cpu`. Returns their price, ns.
+    pub fn take_notes(&mut self, cpu: CpuId) -> u64 {
+        let mut spent_ns = 0;
+        for i in 0..self.kernel.nr_notes() {
+            let note = self.kernel.note(i);
+            spent_ns += self.take_note(cpu, note, spent_ns);
+        }
+        self.kernel.clear();
+        spent_ns
+    }
+
+    fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
+        self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+        self.machine.costs.trace_event_ns
+    }
+
+    fn take_note(&mut self, by: CpuId, note: Note, spent_ns: u64) -> u64 {
+        let on = CpuId(note.cpu);
+        let costs = &self.machine.costs;
+        match note.kind {
+            kind::TIMER => {
+                let at =
+                    if note.at == NEVER { NEVER } else { note.at.saturating_sub(EPOCH_NS).max(self.now) };
+                self.cpus[on].timer_at = at;
+                if on != by {
+                    self.touch(on);
+                }
+                0
+            }
+            kind::IPI_RESCHED => self.send(by, on, Interrupt::Resched, spent_ns),
+            kind::IPI_CALL => self.send(by, on, Interrupt::Call, spent_ns),
+            kind::SWITCH => self.switched(on, note),
+            kind::WAKING => {
+                let Some(task) = self.any_task(note.pid) else { return 0 };
+                if let Some(own) = self.tasks.get_mut(task.index()) {
+                    own.waking = true;
+                }
+                let waker = if note.flags & 1 == 0 { self.any_task(note.other) } else { None };
+                self.accounts.wakeups += 1;
+                self.emit(by, EventKind::Waking { task, waker })
+            }
+            kind::WAKEUP => {
+                let Some(task) = self.any_task(note.pid) else { return 0 };
+                if let Some(own) = self.tasks.get_mut(task.index()) {
+                    own.waking = false;
+                }
+                let lock_ns = match self.distance(by, on) {
+                    Distance::Own => 0,
+                    Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
+                    Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
+                };
+                let enqueue_ns = costs.enqueue_ns;
+                let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
+                let event = EventKind::Enqueued { task, nr_running, new: note.flags & 1 != 0 };
+                enqueue_ns + lock_ns + self.emit(on, event)
+            }
+            kind::MIGRATE => {
+                let Some(task) = self.any_task(note.pid) else { return 0 };
+                let own = self.tasks.get(task.index());
+                let why = match own {
+                    Some(t) if t.waking => MoveReason::Wakeup,
+                    Some(t) if t.life == Life::Unborn => MoveReason::Fork,
+                    _ => MoveReason::Moved,
+                };
+                self.emit(on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
+            }
+            kind::BALANCE => {
+                let looked_ns = note.at * (costs.update_blocked_ns + note.other as u64 * costs.visit_hit_ns);
+                let took_ns = looked_ns + note.pid as u64 * costs.move_task_ns;
+                match note.flags {
+                    2 => self.accounts.newidle_ns += took_ns,
+                    _ => self.accounts.periodic_ns += took_ns,
+                }
+                took_ns
+            }
+            kind::TICK => costs.tick_ns.saturating_sub(costs.timer_irq_ns),
+            kind::NO_IPI => {
+                let at = self.now + spent_ns;
+                let c = &mut self.cpus[on];
+                c.resched_at = c.resched_at.min(at);
+                self.touch(on);
+                0
+            }
+            kind::IDLE => {
+                self.cpus[on].halts = Some(note.value.min(255) as u8);
+                0
+            }
+            kind::FORK | kind::EXIT => 0,
+            kind::PRINTK => {
+                self.kernel.keep_message(&note);
+                0
+            }
+            other => {
+                self.fail(Error::internal(format!(
+                    "the image wrote a note of kind {other}, which is not known"
+                )));
+                0
+            }
+        }
+    }
+
+    /// An interrupt was sent to `to`, `spent_ns` after this instant.
+    fn send(&mut self, by: CpuId, to: CpuId, which: Interrupt, spent_ns: u64) -> u64 {
+        let costs = &self.machine.costs;
+        let way_ns = match self.distance(by, to) {
+            Distance::Own => 0,
+            Distance::Smt | Distance::Llc | Distance::Node => costs.ipi_near_ns,
+            Distance::Remote => costs.ipi_far_ns,
+        };
+        let at = self.now + spent_ns + costs.ipi_send_ns + way_ns;
+        let c = &mut self.cpus[to];
+        let due = if which == Interrupt::Call { &mut c.call_at } else { &mut c.resched_at };
+        *due = (*due).min(at);
+        self.touch(to);
+        costs.ipi_send_ns
+    }
+
+    /// The task of a pid, the kernel's own included; `None` for idle.
+    fn any_task(&self, pid: i32) -> Option<TaskId> {
+        if pid == 0 {
+            return None;
+        }
+        self.task_of(pid).or_else(|| {
+            let (ksoftirqd, cpu) = self.kernel.kthread_of(pid)?;
+            Some(kthread_id(self.tasks.len(), self.nr_cpus(), ksoftirqd, cpu))
+        })
+    }
+
+    /// `sched_switch`: the CPU has another current task.
+    fn switched(&mut self, cpu: CpuId, note: Note) -> u64 {
+        let (prev, next) = (self.any_task(note.pid), self.any_task(note.other));
+        let why = match (note.value, note.flags & 1 != 0) {
+            _ if prev.is_none() => SwitchReason::FromIdle,
+            (_, true) | (0, _) => SwitchReason::Preempted,
+            (state, _) if state & EXITED_STATES != 0 => SwitchReason::Exited,
+            _ => SwitchReason::Blocked,
+        };
+        let event_ns = self.emit(cpu, EventKind::Switch { prev, next, why });
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        let stayed_ns = now - std::mem::replace(&mut c.since, now);
+        if c.current != Current::Idle {
+            c.busy_ns += stayed_ns;
+        }
+        let leaves = c.current.program();
+        c.current = match next {
+            None => Current::Idle,
+            Some(id) if id.index() < self.tasks.len() => Current::Task(id),
+            Some(id) => Current::Kthread(id),
+        };
+        let costs = &self.machine.costs;
+        if let Some(prev) = leaves {
+            let t = &mut self.tasks[prev];
+            self.caches.leave((cpu, prev), &mut t.reuse, t.footprint_kb, stayed_ns, costs);
+        }
+        let mm = |id: Option<TaskId>| id.and_then(|t| self.tasks.get(t.index())).map_or(0, |t| t.mm);
+        let switches_mm = mm(next) != 0 && mm(prev) != 0 && mm(next) != mm(prev);
+        let mm_ns = if switches_mm { costs.mm_switch_ns } else { 0 };
+        let switch_ns = match prev.is_none() || next.is_none() {
+            true => costs.idle_switch_ns,
+            false => costs.context_switch_ns,
+        };
+        if let Current::Task(id) = self.cpus[cpu].current {
+            self.pay_move(cpu, id);
+        }
+        event_ns + switch_ns + mm_ns
+    }
+}

@@ -1,0 +1,179 @@
+//! Properties of tasks and groups: how they are given at the start, by a new task to itself, and from outside within the
+//! run.
+//!
+//! A live run is the model: a new task has its parent's properties, joins its group, takes its CPUs and sets its
+//! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
+
+use crate::board::Board;
+use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
+use schedlab_kernel::{Attr, Limit};
+use schedlab_workload::group::GroupDecl;
+use schedlab_workload::{Later, ROOT_GROUP};
+
+impl Board<'_> {
+    /// Makes the workload's groups, parents first.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn make_groups(&mut self, groups: &[GroupDecl]) -> Result<()> {
+        for decl in groups {
+            let Some(parent) = decl.parent else {
+                self.groups.push(0);
+                continue;
+            };
+            let wrong = |what: &str, errno: i32| {
+                Error::input(format!("the kernel takes no {what} of group {}: error {errno}", decl.path))
+            };
+            let number =
+                self.kernel.image().group_new(self.groups[parent]).map_err(|e| wrong("making", e))?;
+            let id = self.groups.push(number);
+            if decl.idle {
+                self.kernel
+                    .image()
+                    .group_write(number, "cpu.idle", "1")
+                    .map_err(|e| wrong("idle = true", e))?;
+            } else {
+                self.set_shares(id, decl.shares).map_err(|e| wrong("shares", e))?;
+            }
+            if decl.quota.is_some() {
+                let limit = Limit { quota: decl.quota, period: decl.period, burst: decl.burst };
+                self.set_limit(id, &limit).map_err(|e| wrong("quota", e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_shares(&mut self, group: GroupId, shares: u64) -> std::result::Result<(), i32> {
+        self.kernel.image().group_write(self.groups[group], "cpu.shares", &shares.to_string())
+    }
+
+    fn set_limit(&mut self, group: GroupId, limit: &Limit) -> std::result::Result<(), i32> {
+        let number = self.groups[group];
+        let quota_us = limit.quota.map_or(-1, |q| (q.0 / 1000) as i64);
+        // A burst is at most the quota of the moment, so it is taken back first.
+        let _ = self.kernel.image().group_write(number, "cpu.cfs_burst_us", "0");
+        self.kernel.image().group_write(number, "cpu.cfs_period_us", &(limit.period.0 / 1000).to_string())?;
+        self.kernel.image().group_write(number, "cpu.cfs_quota_us", &quota_us.to_string())?;
+        if limit.burst.0 > 0 {
+            self.kernel.image().group_write(
+                number,
+                "cpu.cfs_burst_us",
+                &(limit.burst.0 / 1000).to_string(),
+            )?;
+        }
+        Ok(())
+    }
+
+    pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
+        self.enter(cpu);
+        if let Err(errno) = self.kernel.set_attr(self.tasks[task].pid, attr) {
+            let text = format!(
+                "the kernel refuses the attributes of task '{}': error {errno}",
+                self.tasks[task].name
+            );
+            self.fail(Error::input(text));
+        }
+    }
+
+    /// `None`: all CPUs.
+    pub fn set_affinity(&mut self, cpu: CpuId, task: TaskId, allowed: Option<&CpuSet>) {
+        self.enter(cpu);
+        let all = CpuSet::first(self.nr_cpus());
+        if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
+            let text =
+                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
+            self.fail(Error::input(text));
+        }
+    }
+
+    fn join_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
+        self.enter(cpu);
+        let (pid, number) = (self.tasks[task].pid, self.groups[group]);
+        if let Err(errno) = self.kernel.image().group_move(pid, number) {
+            let text = format!("task '{}' can't join its group: error {errno}", self.tasks[task].name);
+            self.fail(Error::input(text));
+        }
+    }
+
+    /// The current task gives itself the next of its own properties.
+    pub fn set_up_next(&mut self, cpu: CpuId, curr: TaskId) {
+        let Some(mut own) = self.tasks[curr].own.take() else { return self.settle_now(cpu) };
+        if let Some(group) = own.group.take() {
+            self.join_group(cpu, curr, group);
+        } else if let Some(allowed) = own.allowed.take() {
+            self.set_affinity(cpu, curr, allowed.as_ref());
+        } else if let Some(attr) = own.attr.take() {
+            self.set_attr(cpu, curr, attr);
+        }
+        self.tasks[curr].own = (!own.is_empty()).then_some(own);
+        self.settle_after(cpu);
+    }
+
+    /// A task that is there from the start appears on a CPU that a fork by CPU 0 would choose, and has set itself up.
+    pub fn start_task(&mut self, task: TaskId) {
+        let first = CpuId(0);
+        self.enter(first);
+        self.make_task(first, task, None);
+        let (attr, group, pid) = (self.tasks[task].attr, self.tasks[task].group, self.tasks[task].pid);
+        if self.fault.is_some() {
+            return;
+        }
+        self.kernel.image().task_start(pid);
+        if group != ROOT_GROUP {
+            self.join_group(first, task, group);
+        }
+        if attr != Attr::default() {
+            self.set_attr(first, task, attr);
+        }
+        self.tasks[task].life = crate::task::Life::Alive;
+        self.take_outside_notes(first);
+    }
+
+    /// A change from outside is made, as a writer on CPU 0 would make it.
+    pub fn change(&mut self, later: Later) {
+        let first = CpuId(0);
+        let refused = match later {
+            Later::Shares(group, shares) => self.set_shares_now(first, group, shares),
+            Later::Limited(group, limit) => {
+                self.enter(first);
+                self.set_limit(group, &limit).err()
+            }
+            Later::Confined(group, mask) => {
+                let allowed = self.masks[mask as usize].clone();
+                for task in self.tasks.ids().filter(|t| self.tasks[*t].group == group).collect::<Vec<_>>() {
+                    self.set_affinity(first, task, Some(&allowed));
+                }
+                None
+            }
+            Later::Moved(task, group) => {
+                self.join_group(first, task, group);
+                self.tasks[task].group = group;
+                None
+            }
+            Later::Allowed(task, mask) => {
+                let allowed = self.masks[mask as usize].clone();
+                self.set_affinity(first, task, Some(&allowed));
+                None
+            }
+        };
+        if let Some(errno) = refused {
+            self.fail(Error::input(format!("the kernel refuses a change of a group: error {errno}")));
+        }
+        self.take_outside_notes(first);
+    }
+
+    fn set_shares_now(&mut self, cpu: CpuId, group: GroupId, shares: u64) -> Option<i32> {
+        self.enter(cpu);
+        self.set_shares(group, shares).err()
+    }
+
+    /// Notes of something that was done from outside. A CPU that is to switch is signalled.
+    fn take_outside_notes(&mut self, cpu: CpuId) {
+        self.take_notes(cpu);
+        if self.kernel.view().gives_way() {
+            let c = &mut self.cpus[cpu];
+            c.resched_at = c.resched_at.min(self.now);
+            self.touch(cpu);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
+
+use crate::board::{Accounts, Board, EPOCH_NS};
+use crate::cpu::{Current, Next};
+use crate::kernel::Kernel;
+use crate::task::{Life, Task, UserOp};
+use crate::turns;
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::{Attr, History};
+use schedlab_machine::Machine;
+use schedlab_record::{Schedstat, schedstat};
+use schedlab_trace::Sink;
+use schedlab_workload::build::TaskDecl;
+use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
+use schedlab_world::arrivals::Arrivals;
+use schedlab_world::channel::state::Channels;
+use schedlab_world::engine::{NEVER, WinnerTree};
+use schedlab_world::report::{SimReport, TaskAccount};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Steps between two looks at the flags from outside.
+const LOOK_EVERY: u64 = 4096;
+/// A CPU that makes so many steps at one instant has an endless loop, in its program or in the kernel's code.
+const STEPS_AT_ONCE: u64 = 1_000_000;
+
+/// A setting of the running kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// A word of `sched/features`.
+    Feature(String, bool),
+    /// A tunable by its name, and its value as text.
+    Tunable(String, String),
+}
+
+/// The full input of a run.
+pub struct Setup<'a> {
+    pub machine: &'a Machine,
+    /// The image's shared object.
+    pub object: &'a Path,
+    /// The release that the tree is of: channels and policies have its rules.
+    pub history: History,
+    /// Settings from the start.
+    pub settings: Vec<Setting>,
+    /// Settings in the middle of the run, each from its time on, ns since the run began.
+    pub changes: Vec<(Ns, Vec<Setting>)>,
+    /// The workload, built with the same seed.
+    pub workload: Built,
+    pub seed: u64,
+    /// Whether the machine's background tasks run.
+    pub background: bool,
+    /// Ends the run early when it becomes true.
+    pub stop: Option<&'a AtomicBool>,
+    /// The run stores its progress here from time to time, simulated ns.
+    pub clock: Option<&'a AtomicU64>,
+}
+
+/// Runs a workload on the image's kernel, to the workload's end. A process makes one run.
+///
+/// # Errors
+/// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
+pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
+    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } =
+        setup;
+    if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
+        return Err(Error::input(
+            "backend 'code' simulates one machine: no virtual ones, and none behind a link",
+        )
+        .help("take backend 'sim' for these"));
+    }
+    confine(&mut workload, machine)?;
+    let mut kernel = Kernel::boot(object, machine, seed, EPOCH_NS)?;
+    settings.iter().try_for_each(|s| set(&mut kernel, s))?;
+    let end = (workload.warmup + workload.duration).0;
+    let mut outside = Outside {
+        measure_from: workload.warmup.0,
+        changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
+        later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
+    };
+    let mut board = Board::new(machine, kernel, history, sink);
+    board.accounts.measure_from = workload.warmup.0;
+    let starters = load(&mut board, workload)?;
+    if background {
+        load_background(&mut board, seed);
+    }
+    for cpu in board.cpus.ids() {
+        board.begin(cpu, Next::Settle, 0);
+    }
+    for task in starters {
+        board.start_task(task);
+    }
+    let clock = Clock { end, stop, progress: clock };
+    let ended = match board.turns {
+        Some(_) => turns::drive(&mut board, seed, &clock, &mut outside)?,
+        None => drive(&mut board, seed, &clock, &mut outside)?,
+    };
+    board.now = ended.at;
+    report(board, ended, &outside)
+}
+
+/// A setting of the kernel takes effect.
+fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
+    match setting {
+        Setting::Feature(name, on) => kernel.set_feature(name, *on),
+        Setting::Tunable(name, value) => kernel.set_tunable(name, value),
+    }
+}
+
+/// Masks shrink to the machine's CPUs.
+fn confine(workload: &mut Built, machine: &Machine) -> Result<()> {
+    let all = CpuSet::first(machine.topology.nr_cpus());
+    workload.confine(|mask| {
+        let both = mask.and(&all);
+        if both.is_empty() {
+            let text = format!("may run on CPUs {mask} only, but {} has {all}", machine.name);
+            return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
+        }
+        Ok(both)
+    })
+}
+
+/// Declares the workload's tasks; returns those that start by themselves.
+fn load(board: &mut Board<'_>, workload: Built) -> Result<Vec<TaskId>> {
+    board.user.lay_out(workload.words, workload.slots);
+    board.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
+    board.masks = workload.masks;
+    board.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    board.make_groups(&workload.groups)?;
+    board.alive = workload.tasks.iter().filter(|t| t.counts()).count();
+    let mut starters = Vec::new();
+    for decl in workload.tasks {
+        debug_assert!(decl.place == Place::Host, "other places were refused");
+        let id = TaskId::from(board.tasks.len());
+        if decl.spawned_by.is_none() {
+            starters.push(id);
+        }
+        // Threads share an address space; a process has its own.
+        let mm = if workload.processes { id.0 + 2 } else { 1 };
+        let (counts, waits_at_end, group) = (decl.counts(), decl.waits_at_end, decl.group);
+        let TaskDecl { name, program, attr, affinity, footprint_kb, timer_slack, background, .. } = decl;
+        let task = declared(name, program, attr);
+        board.tasks.push(Task {
+            background,
+            counts,
+            waits_at_end,
+            group,
+            allowed: affinity,
+            footprint_kb,
+            mm,
+            slack_ns: timer_slack.map_or(task.slack_ns, |s| s.0),
+            ..task
+        });
+    }
+    // Background tasks come first: they serve the others.
+    starters.sort_by_key(|id| !board.tasks[*id].background);
+    Ok(starters)
+}
+
+/// A task of the kernel's, or of the workload before the rest of its declaration.
+fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
+    Task {
+        name,
+        program,
+        life: Life::Unborn,
+        pid: 0,
+        user: UserOp::Ask,
+        outcome: Outcome::Done,
+        background: true,
+        counts: false,
+        waits_at_end: false,
+        attr,
+        allowed: None,
+        group: ROOT_GROUP,
+        own: None,
+        slack_ns: 50_000,
+        mm: 0,
+        footprint_kb: 4,
+        warm_kb: 0,
+        refill_ns: 0,
+        reuse: Default::default(),
+        ran_on: CpuId(0),
+        waking: false,
+        work_ns: 0,
+        ended: NEVER,
+        before: (0, 0),
+    }
+}
+
+/// The machine's own tasks: each is there from the start, and sleeps until its first arrival.
+fn load_background(board: &mut Board<'_>, seed: u64) {
+    let n = board.nr_cpus();
+    let machine = board.machine;
+    for (s, source) in machine.background.iter().enumerate() {
+        let stream = Stream::new(seed).purpose("background").number(s as u64);
+        let homes: Vec<usize> =
+            if source.per_cpu { (0..n).collect() } else { vec![stream.below(0, n as u64) as usize] };
+        for home in homes {
+            let cpu = CpuId::from(home);
+            let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
+            let program = Arrivals::new(source, stream.number(home as u64)).asleep();
+            let task = declared(name, Box::new(program), Attr::nice(source.nice));
+            let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
+            let id = board.tasks.push(Task { allowed, ran_on: cpu, ..task });
+            board.start_task(id);
+        }
+    }
+}
+
+/// What comes from outside at stated times.
+pub struct Outside {
+    measure_from: u64,
+    changes: VecDeque<(u64, Vec<Setting>)>,
+    later: VecDeque<(u64, Later)>,
+}
+
+impl Outside {
+    /// When the next of it is due.
+    pub fn next(&self) -> u64 {
+        let change = self.changes.front().map_or(NEVER, |c| c.0);
+        self.measure_from.min(change).min(self.later.front().map_or(NEVER, |l| l.0))
+    }
+    /// Handles what is due.
+    pub fn act(&mut self, board: &mut Board<'_>, ended: &mut Ended) -> Result<()> {
+        if self.measure_from <= board.now {
+            ended.before = Some(begin_measuring(board)?);
+            self.measure_from = NEVER;
+        }
+        while let Some((_, settings)) = self.changes.pop_front_if(|(at, _)| *at <= board.now) {
+            settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
+        }
+        while let Some((_, later)) = self.later.pop_front_if(|(at, _)| *at <= board.now) {
+            board.change(later);
+        }
+        Ok(())
+    }
+}
+
+/// When a run ends, and who may end it before.
+pub struct Clock<'a> {
+    pub end: u64,
+    stop: Option<&'a AtomicBool>,
+    progress: Option<&'a AtomicU64>,
+}
+
+impl Clock<'_> {
+    /// Whether the run is over after a step at `at`: a fault, no task left, a stop from outside.
+    pub fn is_over(&self, board: &mut Board<'_>, at: u64, ended: &mut Ended) -> Result<bool> {
+        if let Some(fault) = board.fault.take() {
+            return Err(fault);
+        }
+        if board.alive == 0 {
+            ended.at = at.max(board.accounts.measure_from);
+            return Ok(true);
+        }
+        if board.steps % LOOK_EVERY == 0 {
+            self.progress.inspect(|clock| clock.store(at, Relaxed));
+            if self.stop.is_some_and(|s| s.load(Relaxed)) {
+                (ended.at, ended.stopped) = (at, true);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// How a run ended.
+pub struct Ended {
+    at: u64,
+    stopped: bool,
+    /// The kernel's counters when measuring began.
+    before: Option<Schedstat>,
+}
+
+impl Ended {
+    /// A run that ends by the clock.
+    pub fn at(at: u64) -> Ended {
+        Ended { at, stopped: false, before: None }
+    }
+}
+
+/// Lets CPUs act in the order of their next events until the end.
+fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
+    let n = board.nr_cpus();
+    let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
+    (0..n).for_each(|c| tree.arm(c, board.next_event(CpuId::from(c))));
+    board.touched.clear();
+    tree.arm(n, outside.next());
+    let mut ended = Ended::at(clock.end);
+    let mut at_once = 0;
+    while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
+        at_once = if at == board.now { at_once + 1 } else { 0 };
+        if at_once > STEPS_AT_ONCE {
+            let text = format!("the run stands still at {}: its CPUs act and no time passes", Ns(at));
+            return Err(Error::input(text));
+        }
+        if slot == n {
+            board.now = at;
+            outside.act(board, &mut ended)?;
+            tree.arm(n, outside.next());
+        } else {
+            board.steps += 1;
+            board.step(CpuId::from(slot), at);
+            tree.arm(slot, board.next_event(CpuId::from(slot)));
+        }
+        while let Some(touched) = board.touched.pop() {
+            tree.arm(touched.index(), board.next_event(touched));
+        }
+        if clock.is_over(board, at, &mut ended)? {
+            break;
+        }
+    }
+    Ok(ended)
+}
+
+/// The kernel's own counters.
+fn counters(board: &mut Board<'_>) -> Result<Schedstat> {
+    let text = board.kernel.image().schedstat();
+    schedstat::parse(Path::new("the image's /proc/schedstat"), text.as_bytes())
+}
+
+/// Brings user work of every CPU up to this instant.
+fn settle_accounts(board: &mut Board<'_>) {
+    for cpu in board.cpus.ids() {
+        board.account_user(cpu);
+        let now = board.now;
+        let c = &mut board.cpus[cpu];
+        let stayed_ns = now - std::mem::replace(&mut c.since, now);
+        if c.current != Current::Idle {
+            c.busy_ns += stayed_ns;
+        }
+    }
+}
+
+/// CPU time of a task so far, ns.
+fn runtime_ns(board: &mut Board<'_>, task: TaskId) -> u64 {
+    match board.tasks[task].pid {
+        0 => 0,
+        pid => board.kernel.usage(pid).runtime_ns,
+    }
+}
+
+/// The warm-up is over: sums start again.
+fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
+    settle_accounts(board);
+    board.enter(CpuId(0));
+    for task in board.tasks.ids() {
+        board.tasks[task].before = (board.tasks[task].work_ns, runtime_ns(board, task));
+    }
+    let accounts = std::mem::take(&mut board.accounts);
+    board.accounts = Accounts {
+        intervals: accounts.intervals,
+        measure_from: accounts.measure_from,
+        counted_from: board.now,
+        ..Accounts::default()
+    };
+    counters(board)
+}
+
+fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<SimReport> {
+    if ended.before.is_none() {
+        // All tasks left, or the run was stopped, during the warm-up.
+        ended.before = Some(begin_measuring(&mut board)?);
+    }
+    settle_accounts(&mut board);
+    board.enter(CpuId(0));
+    let mut report =
+        SimReport { end: Ns(ended.at), events: board.steps, stopped: ended.stopped, ..SimReport::default() };
+    let change = outside.changes.front().map(|c| c.0);
+    let later = outside.later.front().map(|l| l.0);
+    let from = Ns(board.accounts.measure_from);
+    report.missed = change.into_iter().chain(later).min().map(|at| Ns(at).since(from));
+    for task in board.tasks.ids() {
+        let cpu_time_ns = runtime_ns(&mut board, task);
+        let t = &board.tasks[task];
+        report.tasks.push(TaskAccount {
+            name: t.name.clone(),
+            background: t.background,
+            ended: (t.life != Life::Unborn).then_some(Ns(t.ended)),
+            cpu_time_ns: cpu_time_ns.saturating_sub(t.before.1),
+            work_ns: t.work_ns - t.before.0,
+        });
+    }
+    report.wakeups = board.accounts.wakeups;
+    let after = counters(&mut board)?;
+    let found = &mut report.found;
+    found.duration = report.end.since(from);
+    found.intervals = std::mem::take(&mut board.accounts.intervals.kept);
+    found.intervals.sort_by_key(|i| i.start);
+    let lost = board.accounts.intervals.dropped;
+    found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
+    if let Some(before) = &ended.before {
+        let (counted, warnings) = schedstat::delta(before, &after)?;
+        found.schedstat = Some(counted);
+        found.warnings.extend(warnings);
+    }
+    found.warnings.extend(board.kernel.warnings());
+    let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
+    let accounts = &board.accounts;
+    let sums = [
+        ("work", work),
+        ("refill.time", accounts.refill_ns),
+        ("smt.shared_time", accounts.smt_shared_ns),
+        ("idle.exit_time", accounts.idle_exit_ns),
+        ("balance.newidle_time", accounts.newidle_ns),
+        ("balance.periodic_time", accounts.periodic_ns),
+    ];
+    found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
+    if board.channels.may_lose() {
+        found.counters.insert("udp.lost".to_owned(), accounts.datagrams_lost);
+    }
+    Ok(report)
+}

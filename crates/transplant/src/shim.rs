@@ -1,0 +1,122 @@
+//! The overlay: the files of `shim/`, which `kernels::code` lays into a tree as `arch/sim`.
+
+use schedlab_kernels::code::Overlay;
+
+macro_rules! overlay {
+    ($($path:literal)*) => {
+        /// Every file of the folder, with its path there.
+        pub const OVERLAY: Overlay<'static> = Overlay(&[$(($path, include_str!(concat!("../shim/", $path)))),*]);
+    };
+}
+
+overlay! {
+    "Kbuild"
+    "Kconfig"
+    "Kconfig.debug"
+    "Makefile"
+    "abi.h"
+    "config"
+    "image.lds"
+    "image/Makefile"
+    "image/balance.c"
+    "image/boot.c"
+    "image/groups.c"
+    "image/host.h"
+    "image/hotplug.c"
+    "image/idle.c"
+    "image/image.h"
+    "image/irq.c"
+    "image/kthreads.c"
+    "image/lib.c"
+    "image/memory.c"
+    "image/notes.c"
+    "image/percpu.c"
+    "image/probes.c"
+    "image/shims.c"
+    "image/stacks.c"
+    "image/tables.c"
+    "image/tasks.c"
+    "image/time.c"
+    "image/topology.c"
+    "image/verbs.c"
+    "include/asm/Kbuild"
+    "include/asm/atomic.h"
+    "include/asm/bitops.h"
+    "include/asm/cache.h"
+    "include/asm/cmpxchg.h"
+    "include/asm/current.h"
+    "include/asm/elf.h"
+    "include/asm/fixmap.h"
+    "include/asm/hidden.h"
+    "include/asm/hugetlb.h"
+    "include/asm/hw_breakpoint.h"
+    "include/asm/idle.h"
+    "include/asm/irqflags.h"
+    "include/asm/mmu.h"
+    "include/asm/mmu_context.h"
+    "include/asm/mmzone.h"
+    "include/asm/page.h"
+    "include/asm/percpu.h"
+    "include/asm/pgalloc.h"
+    "include/asm/pgtable.h"
+    "include/asm/preempt.h"
+    "include/asm/processor.h"
+    "include/asm/ptrace.h"
+    "include/asm/smp.h"
+    "include/asm/sparsemem.h"
+    "include/asm/spinlock.h"
+    "include/asm/spinlock_types.h"
+    "include/asm/string.h"
+    "include/asm/switch_to.h"
+    "include/asm/syscall.h"
+    "include/asm/thread_info.h"
+    "include/asm/timex.h"
+    "include/asm/tlb.h"
+    "include/asm/tlbflush.h"
+    "include/asm/topology.h"
+    "include/asm/uaccess.h"
+    "include/asm/vmalloc.h"
+    "include/uapi/asm/Kbuild"
+    "include/uapi/asm/bitsperlong.h"
+    "include/uapi/asm/byteorder.h"
+    "include/uapi/asm/ptrace.h"
+    "include/uapi/asm/sigcontext.h"
+    "include/uapi/asm/unistd.h"
+    "kernel/asm-offsets.c"
+    "objects"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn below(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            match entry.path().is_dir() {
+                true => below(&entry.path(), &format!("{name}/"), found),
+                false => found.push(name),
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_compiled_in() {
+        let mut found = Vec::new();
+        below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("shim"), "", &mut found);
+        found.sort();
+        let mut listed: Vec<String> = OVERLAY.0.iter().map(|(path, _)| (*path).to_owned()).collect();
+        listed.sort();
+        assert_eq!(listed, found);
+    }
+
+    #[test]
+    fn shims_are_short_and_say_what_they_stand_for() {
+        for (path, text) in OVERLAY.0.iter().filter(|(path, _)| path.ends_with(".c")) {
+            assert!(text.lines().count() < 300, "{path}");
+            assert!(text.starts_with("// SPDX-License-Identifier: GPL-2.0-only\n/*"), "{path}");
+            assert!(text.lines().all(|l| l.replace('\t', "        ").chars().count() <= 120), "{path}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A test that runs in a process of its own, since a process holds one image.
+
+use schedlab_base::testing::skipped;
+use schedlab_kernels::code::{self, CodeRecipe, MadeImage};
+use schedlab_kernels::diff::Patch;
+use schedlab_kernels::{Listener, Source, Step, cache};
+use schedlab_transplant::load::{Image, Machine};
+use schedlab_transplant::shim::OVERLAY;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// The variable by which a test knows that it is the second process.
+const AGAIN: &str = "SCHEDLAB_TEST_IMAGE";
+
+struct Quiet;
+impl Listener for Quiet {
+    fn say(&mut self, _: &str) {}
+    fn step(&mut self, _: &Step) {}
+}
+
+/// The newest series of which the cache has a source package.
+fn series() -> Option<String> {
+    if let Ok(named) = std::env::var("SCHEDLAB_TEST_SERIES") {
+        return Some(named);
+    }
+    let cache = cache::folder(None).ok()?;
+    let names = cache::entries(&cache::sources(&cache));
+    let of = |p: &std::path::PathBuf| {
+        let name = p.file_name()?.to_str()?.strip_prefix("linux-source-")?.split('_').next()?.to_owned();
+        Some(name)
+    };
+    let mut all: Vec<String> = names.iter().filter_map(of).collect();
+    all.sort();
+    all.into_iter().find(|s| s == "6.1")
+}
+
+/// Builds an image or finds it; `None`: no source is in the cache, and the test counts as skipped.
+pub fn image(patches: Vec<Patch>) -> Option<MadeImage> {
+    let Some(series) = series() else {
+        skipped("a kernel's source package in the cache (schedlab kernel build 6.1)");
+        return None;
+    };
+    let source = Source::parse(&series).unwrap();
+    let recipe = CodeRecipe { source, patches, fragment: None };
+    let cache = cache::folder(None).unwrap();
+    Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet).unwrap())
+}
+
+/// What a process printed, and how it ended.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs `inside` in a process of its own with the image; `test` is the path of the calling test.
+pub fn again(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Ended> {
+    if let Some(path) = std::env::var_os(AGAIN) {
+        // The harness leaves its line open.
+        println!();
+        inside(Image::load(path.as_ref()).unwrap());
+        return None;
+    }
+    let made = image(patches)?;
+    let said = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(AGAIN, made.image.object)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some(Ended { code: said.status.code(), out: text(&said.stdout), err: text(&said.stderr) })
+}
+
+/// The same, for what must work; gives the lines that begin with "= ".
+pub fn works(test: &str, patches: Vec<Patch>, inside: impl FnOnce(Image)) -> Option<Vec<String>> {
+    let ended = again(test, patches, inside)?;
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
+    Some(ended.out.lines().filter_map(|l| l.strip_prefix("= ")).map(str::to_owned).collect())
+}
+
+/// A machine of so many nodes, cores and threads; siblings are `cores` apart within a node.
+pub fn machine(nodes: u32, cores: u32, threads: u32) -> Machine {
+    let per_node = cores * threads;
+    let cpus: Vec<u32> = (0..nodes * per_node).collect();
+    let by = |f: &dyn Fn(u32) -> u32| cpus.iter().map(|c| f(*c)).collect::<Vec<u32>>();
+    let distance = (0..nodes * nodes).map(|i| if i / nodes == i % nodes { 10 } else { 21 }).collect();
+    Machine {
+        nr_nodes: nodes,
+        node: by(&|c| c / per_node),
+        package: by(&|c| c / per_node),
+        core: by(&|c| c % per_node % cores),
+        cluster: by(&|c| c % per_node % cores),
+        llc: by(&|c| c / per_node),
+        capacity: by(&|_| 1024),
+        distance,
+        llc_bytes: 32 << 20,
+        seed: 1,
+        hz: 0,
+    }
+}

@@ -1,0 +1,8 @@
+//! Images of a source package in the cache: built, booted, driven. Without a package these tests are skipped.
+//!
+//! One process holds one image, so each test starts itself again for what it does with one (`again`).
+
+mod again;
+mod boot;
+mod drive;
+mod engine;

@@ -1,0 +1,28 @@
+//! What surrounds the scheduler on a simulated machine: the clock's queue, what programs share and call, speed and caches.
+//!
+//! Two crates simulate kernels: `sim` by our rules, `transplant` by the kernel's own code. Programs, pipes, sockets,
+//! words of user space and private caches are not the scheduler's, and there is one model of each, here. Everything is
+//! state with pure rules. Nothing here takes time and nothing knows a runqueue: the drivers of both crates take these
+//! rules through time.
+//!
+//! Terms:
+//!
+//! - *Slot*: what can act next: a CPU, a machine behind a link, the writer from outside ([`engine`]).
+//! - *Word*, *cell*: user memory that tasks share ([`words`]).
+//! - *Channel*: a pipe or a pair of sockets. A *transfer* is a task's unfinished call on it ([`channel`]).
+//! - *Work*: time of a fastest CPU alone on its core; [`speed`] converts it to time and back.
+//!
+//! Times are ns since the run began, sizes bytes or KB as the names say. Draws are keyed, never taken in turn.
+
+#![allow(missing_docs)]
+
+pub mod arrivals;
+pub mod cache_by_core;
+pub mod channel;
+pub mod engine;
+pub mod env;
+pub mod net;
+pub mod report;
+pub mod ring;
+pub mod speed;
+pub mod words;
