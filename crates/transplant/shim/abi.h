@@ -12,7 +12,14 @@
 #define IMG_ABI 1		/* raised with every change of this file */
 #define IMG_NEVER (~0ULL)
 
-/* The machine. All arrays are by CPU, but `distance`, which is by node and node. */
+/* A way to halt. */
+struct img_idle_state {
+	const char *name;
+	unsigned int exit_ns, residency_ns;	/* time to leave it; the shortest stay that pays */
+	unsigned int polls;	/* 1: the CPU looks at the idle task's flag, so that no interrupt has to be sent */
+};
+
+/* The machine. All arrays are by CPU, but `distance`, which is by node and node, and `idle_states`. */
 struct img_machine {
 	unsigned int nr_cpus, nr_nodes;
 	const unsigned int *node, *package, *core, *cluster, *llc;	/* ids; siblings share package and core */
@@ -21,6 +28,9 @@ struct img_machine {
 	unsigned long long llc_bytes;
 	unsigned long long seed;		/* of the kernel's own random draws */
 	unsigned int hz;			/* what the image was built with is an error if it differs; 0: any */
+	unsigned int nr_idle_states;		/* 0: no cpuidle driver, the CPU halts at once */
+	const struct img_idle_state *idle_states;	/* the shallowest first */
+	const char *idle_governor;		/* "menu", "teo"; NULL: the tree's choice */
 };
 
 /* A note of what kernel code did, in the order in which it was done. Unused fields are 0. */
@@ -135,6 +145,7 @@ void img_usage(int pid, struct img_usage *usage);
 int img_group_new(int parent);		/* its number, or a negative errno */
 int img_group_write(int group, const char *file, const char *value);	/* a file of cgroup v2 or v1, by name */
 int img_group_move(int pid, int group);
+int img_session_new(int pid);		/* setsid() of its thread group: an autogroup of its own, if these are on */
 
 /* The tree's own tables, those of a patch included. 0, or a negative errno. */
 int img_feature(const char *name, int on);

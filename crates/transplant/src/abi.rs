@@ -23,6 +23,19 @@ pub struct RawMachine {
     pub llc_bytes: u64,
     pub seed: u64,
     pub hz: c_uint,
+    pub nr_idle_states: c_uint,
+    pub idle_states: *const RawIdleState,
+    pub idle_governor: *const c_char,
+}
+
+/// `struct img_idle_state`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawIdleState {
+    pub name: *const c_char,
+    pub exit_ns: c_uint,
+    pub residency_ns: c_uint,
+    pub polls: c_uint,
 }
 
 /// `struct img_note`.

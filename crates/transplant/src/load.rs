@@ -3,7 +3,7 @@
 //! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. Only this
 //! file is unsafe. A fault within the image ends the process (`fault`).
 
-use crate::abi::{ABI, Attr, Note, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
+use crate::abi::{ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
 use crate::fault;
 use schedlab_base::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_ulonglong, c_void};
@@ -67,6 +67,7 @@ verbs! {
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
     img_group_move(c_int, c_int) -> c_int;
+    img_session_new(c_int) -> c_int;
     img_feature(*const c_char, c_int) -> c_int;
     img_feature_name(c_int, *mut c_int) -> *const c_char;
     img_tunable(*const c_char, *const c_char) -> c_int;
@@ -133,6 +134,22 @@ pub struct Machine {
     pub seed: u64,
     /// What the image was built with is an error if it differs; 0: any.
     pub hz: u32,
+    /// The shallowest first; none: no cpuidle driver, a CPU halts at once.
+    pub idle_states: Vec<IdleState>,
+    /// "menu", "teo"; empty: the tree's choice.
+    pub idle_governor: String,
+}
+
+/// A way to halt.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct IdleState {
+    pub name: String,
+    /// Time to leave it.
+    pub exit_ns: u32,
+    /// The shortest stay that pays.
+    pub residency_ns: u32,
+    /// The CPU looks at the idle task's flag, so that no interrupt has to be sent.
+    pub polls: bool,
 }
 
 /// A new task.
@@ -215,6 +232,16 @@ impl Image {
         }
         // The image keeps the pointers as long as the process lives.
         let kept: &'static Machine = Box::leak(Box::new(machine));
+        let name =
+            |text: &str| CString::new(text).map_or(std::ptr::null(), |text| text.into_raw().cast_const());
+        let idle = |state: &IdleState| RawIdleState {
+            name: name(&state.name),
+            exit_ns: state.exit_ns,
+            residency_ns: state.residency_ns,
+            polls: c_uint::from(state.polls),
+        };
+        let idle_states: &'static [RawIdleState] =
+            kept.idle_states.iter().map(idle).collect::<Vec<_>>().leak();
         let raw = RawMachine {
             nr_cpus: cpus as c_uint,
             nr_nodes: kept.nr_nodes,
@@ -228,6 +255,12 @@ impl Image {
             llc_bytes: kept.llc_bytes,
             seed: kept.seed,
             hz: kept.hz,
+            nr_idle_states: idle_states.len() as c_uint,
+            idle_states: idle_states.as_ptr(),
+            idle_governor: match kept.idle_governor.as_str() {
+                "" => std::ptr::null(),
+                governor => name(governor),
+            },
         };
         // SAFETY: all arrays have the length that the structure says, and are never freed.
         let failed = unsafe { (self.verbs.img_boot)(&raw const raw) };
@@ -422,6 +455,14 @@ impl Image {
     pub fn group_move(&mut self, pid: i32, group: i32) -> std::result::Result<(), Errno> {
         // SAFETY: as in `group_new`.
         checked(unsafe { (self.verbs.img_group_move)(pid, group) }).map(drop)
+    }
+    /// Gives a task's thread group a session: an autogroup of its own, if these are on.
+    ///
+    /// # Errors
+    /// The kernel's; ENOSYS: the image has no autogroups.
+    pub fn session_new(&mut self, pid: i32) -> std::result::Result<(), Errno> {
+        // SAFETY: the verb takes a number, and ends the process if it names no task.
+        checked(unsafe { (self.verbs.img_session_new)(pid) }).map(drop)
     }
     /// Switches a feature; `false`: the tree has none of that name.
     pub fn set_feature(&mut self, name: &str, on: bool) -> bool {

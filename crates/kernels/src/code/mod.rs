@@ -21,7 +21,7 @@ pub use overlay::Overlay;
 
 use crate::catalog::Applied;
 use crate::diff::{self, Patch, Placement};
-use crate::make::Make;
+use crate::make::{Make, MakeOutput, Step};
 use crate::site::Site;
 use crate::{Listener, Source, source, tools};
 use schedlab_base::{Error, Result, content_hash, temp};
@@ -31,8 +31,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Space that a first image takes beside its source, MB.
 const BUILD_MB: u64 = 200;
-/// What every make of an image is given.
-const ARCH: &str = "ARCH=sim";
 
 /// An image to build.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,8 +119,21 @@ fn compile(make: &Make<'_>, overlay: Overlay<'_>, on: &mut dyn Listener) -> Resu
     probes::ask(make, overlay, &mut |step| on.step(&step))?;
     let files = objects::of(overlay, make.tree)?;
     let targets = objects::FOLDERS.iter().copied().chain(files.iter().map(String::as_str));
-    let words: Vec<&str> = [ARCH].into_iter().chain(targets).collect();
-    Ok(make.run(&words, jobs, &mut |step| on.step(&step))?.warnings)
+    Ok(run(make, targets, jobs, &mut |step| on.step(&step))?.warnings)
+}
+
+/// Makes targets of the image's architecture. Its Makefile takes the two folders out of what the compiler writes.
+fn run<'t>(
+    make: &Make<'_>,
+    targets: impl IntoIterator<Item = &'t str>,
+    jobs: usize,
+    step: &mut dyn FnMut(Step),
+) -> Result<MakeOutput> {
+    let tree = format!("IMG_TREE={}", make.tree.display());
+    let objects = format!("IMG_OBJECTS={}", make.objects.display());
+    let mut words: Vec<&str> = targets.into_iter().collect();
+    words.extend(["ARCH=sim", tree.as_str(), objects.as_str()]);
+    make.run(&words, jobs, step)
 }
 
 /// Writes .config: the defaults of all options, but those of the fragments. kconfig leaves equal bytes as they are.
@@ -130,7 +141,7 @@ fn configure(make: &Make<'_>, config: &str) -> Result<()> {
     let all = make.objects.join("all.config");
     temp::write_whole(&all, config.as_bytes())?;
     let all = format!("KCONFIG_ALLCONFIG={}", all.display());
-    make.run(&[ARCH, &all, "alldefconfig"], 1, &mut |_| ()).map(drop)
+    run(make, [all.as_str(), "alldefconfig"], 1, &mut |_| ()).map(drop)
 }
 
 fn configuration(recipe: &CodeRecipe, overlay: Overlay<'_>) -> Result<String> {

@@ -3,7 +3,7 @@
 //! `image/probes.c` is compiled for its errors. Behind a line `/* PROBE(NAME) */` stands a function that uses a
 //! signature or a name. A probe in whose lines there is no error becomes `HAVE_NAME` in a header for the shims.
 
-use super::{ARCH, Overlay};
+use super::Overlay;
 use crate::make::{Make, Step};
 use schedlab_base::{Error, Result, temp};
 use std::fs;
@@ -20,7 +20,7 @@ const HEADER: &str = "include/generated/img_have.h";
 /// When something else than a probe can't be compiled.
 pub(super) fn ask(make: &Make<'_>, overlay: Overlay<'_>, step: &mut dyn FnMut(Step)) -> Result<()> {
     let probes = Probes::of(overlay.text(FILE)?);
-    let made = make.run(&[ARCH, OBJECT], 1, step);
+    let made = super::run(make, [OBJECT], 1, step);
     let failed = match made {
         Ok(_) => Vec::new(),
         Err(error) => {

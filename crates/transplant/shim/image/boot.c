@@ -9,6 +9,7 @@
 #include <linux/interrupt.h>
 #include <linux/jump_label.h>
 #include <linux/sched/clock.h>
+#include <linux/seq_file.h>
 #include <linux/sched/init.h>
 #include <linux/tick.h>
 #include <linux/timer.h>
@@ -95,6 +96,7 @@ int img_boot(const struct img_machine *machine)
 	timers();
 	hrtimers_init();
 	softirq_init();
+	seq_file_init();
 	sched_clock_init();
 	call_function_init();
 	img_irqs = 1;
@@ -109,7 +111,9 @@ int img_boot(const struct img_machine *machine)
 	img_current = img_kthread_new("init", -1);
 	sched_init_smp();
 	img_go(0);
+	img_idle_governor();
 	initcalls(img_initcalls_late, img_initcalls_end);
+	img_idle_init();
 	static_branch_enable(&sched_schedstats);
 	init_task.flags |= PF_IDLE;
 	system_state = SYSTEM_RUNNING;

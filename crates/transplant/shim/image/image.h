@@ -51,6 +51,9 @@ int img_threads_create(unsigned int cpu);
 /* groups.c */
 void img_groups_init(void);
 struct css_set *img_css_set(int group);
+/* idle.c */
+void img_idle_governor(void);
+void img_idle_init(void);
 /* stacks.c */
 void img_on_stack(void (*call)(void *argument), void *argument);
 void img_halt(void);

@@ -11,7 +11,6 @@
 #define CHUNK (32UL << 20)
 #define READ_WRITE 3		/* PROT_READ | PROT_WRITE */
 #define PRIVATE 0x4022		/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
-#define KMALLOC_SIZES 32
 
 static char *next, *end;
 
@@ -41,15 +40,6 @@ struct kmem_cache {
 /* kmalloc() of a constant size names a cache, which only need be there. */
 __typeof__(kmalloc_caches) kmalloc_caches;
 
-#define GIVES(name, size, ...) void *name(__VA_ARGS__) { return img_alloc(size); }
-#undef kmem_cache_create
-#undef kmem_cache_alloc
-#undef kmem_cache_alloc_node
-#undef __kmalloc
-#undef __kmalloc_node
-#undef kmalloc_large
-#undef kvmalloc_node
-
 static struct kmem_cache *cache_new(unsigned int size)
 {
 	struct kmem_cache *cache = img_alloc(sizeof(*cache));
@@ -68,22 +58,51 @@ void img_memory_init(void)
 				cache_new(shift == 1 ? 96 : shift == 2 ? 192 : 1U << shift);
 }
 
-/* All names that trees have had for an allocation: the linker drops those that this tree does not call. */
-GIVES(__kmalloc, size, size_t size, gfp_t flags)
-GIVES(__kmalloc_node, size, size_t size, gfp_t flags, int node)
-GIVES(kmalloc_trace, size, struct kmem_cache *cache, gfp_t flags, size_t size)
-GIVES(kmalloc_node_trace, size, struct kmem_cache *cache, gfp_t flags, int node, size_t size)
-GIVES(kmalloc_large, size, size_t size, gfp_t flags)
-GIVES(kmalloc_large_node, size, size_t size, gfp_t flags, int node)
-GIVES(kmem_cache_alloc, cache->object_size, struct kmem_cache *cache, gfp_t flags)
-GIVES(kmem_cache_alloc_node, cache->object_size, struct kmem_cache *cache, gfp_t flags, int node)
-GIVES(kvmalloc_node, size, size_t size, gfp_t flags, int node)
+/*
+ * The names that trees have had for an allocation, by where the size stands among the parameters. They are given to the
+ * linker alone: headers declare them with further parameters, which differ and don't matter, or as macros.
+ */
+#define GIVES(id, symbol, size, ...)						\
+	void *img_give_##id(__VA_ARGS__) __asm__(symbol);			\
+	void *img_give_##id(__VA_ARGS__) { return img_alloc(size); }
+#define FIRST(id, symbol) GIVES(id, symbol, size, size_t size)
+#define THIRD(id, symbol) GIVES(id, symbol, size, void *cache, gfp_t flags, size_t size)
+#define FOURTH(id, symbol) GIVES(id, symbol, size, void *cache, gfp_t flags, int node, size_t size)
+#define CACHE(id, symbol) GIVES(id, symbol, cache->object_size, struct kmem_cache *cache)
+FIRST(1, "__kmalloc")
+FIRST(2, "__kmalloc_node")
+FIRST(3, "kmalloc_large")
+FIRST(4, "kmalloc_large_node")
+FIRST(5, "kvmalloc_node")
+FIRST(6, "__kmalloc_noprof")
+FIRST(7, "__kmalloc_node_noprof")
+FIRST(8, "__kmalloc_large_noprof")
+FIRST(9, "__kmalloc_large_node_noprof")
+FIRST(10, "__kvmalloc_node_noprof")
+FIRST(11, "kvmalloc_node_noprof")
+FIRST(12, "kmalloc_order")
+THIRD(13, "kmalloc_trace")
+THIRD(14, "kmem_cache_alloc_trace")
+THIRD(15, "__kmalloc_cache_noprof")
+FOURTH(16, "kmalloc_node_trace")
+FOURTH(17, "kmem_cache_alloc_node_trace")
+FOURTH(18, "__kmalloc_cache_node_noprof")
+CACHE(19, "kmem_cache_alloc")
+CACHE(20, "kmem_cache_alloc_node")
+CACHE(21, "kmem_cache_alloc_noprof")
+CACHE(22, "kmem_cache_alloc_node_noprof")
 
-struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, slab_flags_t flags,
-				     void (*constructor)(void *))
+struct kmem_cache *img_cache_create(const char *name, unsigned int size) __asm__("kmem_cache_create");
+struct kmem_cache *img_cache_create(const char *name, unsigned int size)
 {
 	return cache_new(size);
 }
+struct kmem_cache *img_cache_create_args(const char *name, unsigned int size) __asm__("__kmem_cache_create_args");
+struct kmem_cache *img_cache_create_args(const char *name, unsigned int size)
+{
+	return cache_new(size);
+}
+
 void kmem_cache_free(struct kmem_cache *cache, void *at)
 {
 }
@@ -91,5 +110,9 @@ void kfree(const void *at)
 {
 }
 void kvfree(const void *at)
+{
+}
+void img_kvfree_rcu(void) __asm__("kvfree_call_rcu");
+void img_kvfree_rcu(void)
 {
 }

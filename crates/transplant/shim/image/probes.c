@@ -16,6 +16,7 @@
 #include <trace/events/sched.h>
 #include "kernel/sched/sched.h"
 #include "kernel/sched/smp.h"
+#include <linux/cacheinfo.h>
 #include <linux/debugfs.h>
 #include <linux/sysctl.h>
 
@@ -45,3 +46,11 @@ int probe_not_idle(void) { return __CPU_NOT_IDLE; }
 void probe_debugfs_full(void) { debugfs_create_file_full("", 0, NULL, NULL, NULL, NULL); }
 /* PROBE(SYSCTL_SZ) */
 void probe_sysctl_sz(void) { register_sysctl_sz("", NULL, 1); }
+/* PROBE(LOCK_SIGHAND_INLINE) */
+void probe_lock_sighand(void) { __lock_task_sighand(NULL, NULL); }
+/* PROBE(MM_ALLOC_SCHED) */
+int probe_mm_alloc_sched(struct mm_struct *mm) { return mm_alloc_sched(mm); }
+/* PROBE(CACHEINFO_LLC) */
+void *probe_cacheinfo_llc(void) { return get_cpu_cacheinfo_llc(0); }
+/* PROBE(NUMA_NEAREST) */
+int probe_numa_nearest(void) { return numa_nearest_node(0, N_CPU); }

@@ -40,6 +40,14 @@ static u64 draw(void)
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
 	return x ^ (x >> 31);
 }
+u32 __get_random_u32_below(u32 ceiling)
+{
+	return ((draw() >> 32) * ceiling) >> 32;
+}
+int execute_with_initialized_rng(struct notifier_block *block)
+{
+	return 0;
+}
 void get_random_bytes(void *to, size_t size)
 {
 	while (size) {
@@ -104,6 +112,9 @@ void wq_worker_running(struct task_struct *p)
 void wq_worker_sleeping(struct task_struct *p)
 {
 }
+void wq_worker_tick(struct task_struct *p)
+{
+}
 
 /* lib/ratelimit.c: messages of a simulation are few. */
 int ___ratelimit(struct ratelimit_state *state, const char *who)
@@ -131,6 +142,12 @@ void put_task_stack(struct task_struct *p)
 }
 #endif
 void calculate_sigpending(void)
+{
+}
+void cgroup_task_dead(struct task_struct *p)
+{
+}
+void __put_task_struct_rcu_cb(struct rcu_head *head)
 {
 }
 

@@ -104,6 +104,18 @@ void debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent,
 void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value)
 {
 }
+/* Features have a table of their own. */
+static void debug_file(const char *name, umode_t mode, struct dentry *parent, const struct file_operations *ops)
+{
+	struct tunable *new;
+
+	if (!parent || parent->d_parent || !(mode & 0222) || !strcmp(name, "features"))
+		return;
+	new = tunable_new(name);
+	new->kind = DEBUG_FILE;
+	new->file = ops;
+}
+
 #ifdef HAVE_DEBUGFS_FULL
 #undef debugfs_create_file
 struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct dentry *parent, void *data,
@@ -113,12 +125,13 @@ struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry
 				   const struct file_operations *ops)
 #endif
 {
-	if (parent && !parent->d_parent && (mode & 0222) && strcmp(name, "features")) {
-		struct tunable *new = tunable_new(name);
-
-		new->kind = DEBUG_FILE;
-		new->file = ops;
-	}
+	debug_file(name, mode, parent, ops);
+	return NULL;
+}
+struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct dentry *parent, void *data,
+					  const struct file_operations *ops)
+{
+	debug_file(name, mode, parent, ops);
 	return NULL;
 }
 void debugfs_lookup_and_remove(const char *name, struct dentry *parent)
@@ -183,8 +196,11 @@ int img_tunable(const char *name, const char *value)
 	size = strlen(text);
 	if (tunable->kind == DEBUG_FILE) {
 		struct file file = { };
-		ssize_t done = tunable->file->write(&file, (char __user *)text, size, &at);
+		ssize_t done;
 
+		if (!tunable->file->write || img_is_stub(tunable->file->write))
+			return -EPERM;
+		done = tunable->file->write(&file, (char __user *)text, size, &at);
 		return done < 0 ? done : 0;
 	}
 	if (tunable->kind == SYSCTL)
@@ -206,6 +222,25 @@ int img_tunable(const char *name, const char *value)
 	}
 }
 
+/* A file's own text, up to the end of its line. */
+static void show(const struct file_operations *ops, char *value, int size)
+{
+	struct file file = { };
+	struct seq_file *text;
+
+	*value = 0;
+	if (!ops->open || img_is_stub(ops->open) || ops->open(NULL, &file))
+		return;
+	text = file.private_data;
+	if (!text || !text->op)
+		return;
+	text->buf = value;
+	text->size = size - 1;
+	text->op->show(text, NULL);
+	value[min_t(size_t, text->count, size - 1)] = 0;
+	value[strcspn(value, "\n")] = 0;
+}
+
 const char *img_tunable_name(int index, char *value, int size)
 {
 	struct tunable *tunable = &tunables[index];
@@ -225,7 +260,7 @@ const char *img_tunable_name(int index, char *value, int size)
 		snprintf(value, size, "%d", *(bool *)tunable->data);
 		break;
 	case DEBUG_FILE:
-		*value = 0;
+		show(tunable->file, value, size);
 		break;
 	case SYSCTL:
 		length = size - 1;

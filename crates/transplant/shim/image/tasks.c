@@ -129,10 +129,22 @@ static int attributes(struct task_struct *p, const struct img_attr *attr)
 }
 
 /* All tasks share init's handlers; kernel/signal.c. */
-struct sighand_struct *__lock_task_sighand(struct task_struct *p, unsigned long *flags)
+#ifdef HAVE_LOCK_SIGHAND_INLINE
+#define lock_task_sighand __lock_task_sighand
+#endif
+struct sighand_struct *lock_task_sighand(struct task_struct *p, unsigned long *flags)
 {
 	spin_lock_irqsave(&p->sighand->siglock, *flags);
 	return p->sighand;
+}
+
+/* What mm_init() gives the scheduler. */
+static void img_space_init(struct mm_struct *mm)
+{
+#ifdef HAVE_MM_ALLOC_SCHED
+	if (mm_alloc_sched(mm))
+		img_fatal("an address space can't be made");
+#endif
 }
 
 static struct signal_struct *signals_of(int tgid)
@@ -144,8 +156,46 @@ static struct signal_struct *signals_of(int tgid)
 	new = img_alloc(sizeof(*new));
 	sched_autogroup_fork(new);
 	seqlock_init(&new->stats_lock);
+	INIT_LIST_HEAD(&new->thread_head);
 	by_tgid[tgid] = new;
 	return new;
+}
+
+int img_session_new(int pid)
+{
+#ifdef CONFIG_SCHED_AUTOGROUP
+	sched_autogroup_create_attach(img_task_by_pid(pid));
+	img_settle();
+	return 0;
+#else
+	return -ENOSYS;
+#endif
+}
+
+/* Address spaces by number. Their pages are nobody's; kernel/sched compares and counts them. */
+static struct mm_struct **spaces;
+static unsigned int space_room;
+
+static struct mm_struct *space_of(unsigned int number)
+{
+	struct mm_struct *mm;
+
+	if (number >= space_room) {
+		unsigned int larger = max(2 * number, 1024U);
+
+		spaces = grown(spaces, space_room, larger);
+		space_room = larger;
+	}
+	if (spaces[number])
+		return spaces[number];
+	/* Behind the structure are bits by CPU. */
+	mm = img_alloc(sizeof(*mm) + 4 * cpumask_size());
+	atomic_set(&mm->mm_users, 1 << 30);
+	atomic_set(&mm->mm_count, 1 << 30);
+	spin_lock_init(&mm->page_table_lock);
+	img_space_init(mm);
+	spaces[number] = mm;
+	return mm;
 }
 
 static void named(struct task_struct *p, const char *name)
@@ -158,12 +208,15 @@ int img_task_new(const struct img_new_task *task)
 	bool inherits = task->inherits && !is_idle_task(current);
 	struct task_struct *p = copy_of(inherits ? current : &pristine);
 	int pid = img_pid_new(p), failed;
+	struct img_note *note;
 
 	if (task->tgid < 0 || task->tgid > pid)
 		return -EINVAL;
 	p->tgid = task->tgid ?: pid;
 	p->group_leader = task->tgid ? img_task_by_pid(task->tgid) : p;
 	p->signal = signals_of(p->tgid);
+	list_add_tail(&p->thread_node, &p->signal->thread_head);
+	p->mm = p->active_mm = task->mm ? space_of(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
 	p->timer_slack_ns = p->default_timer_slack_ns = task->slack_ns;
@@ -178,15 +231,13 @@ int img_task_new(const struct img_new_task *task)
 	if (!failed && !inherits)
 		failed = attributes(p, &task->attr);
 	if (failed) {
+		list_del(&p->thread_node);
 		by_pid[pid] = NULL;
 		return failed;
 	}
-	{
-		struct img_note *note = img_note(IMG_FORK, img_cpu);
-
-		note->pid = pid;
-		note->other = current->pid;
-	}
+	note = img_note(IMG_FORK, img_cpu);
+	note->pid = pid;
+	note->other = current->pid;
 	img_settle();
 	return pid;
 }

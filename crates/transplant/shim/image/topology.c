@@ -53,6 +53,33 @@ static bool same_cluster(int a, int b)
 	return same_core(a, b) || (same_package(a, b) && machine->cluster[a] == machine->cluster[b]);
 }
 
+#ifdef HAVE_CACHEINFO_LLC
+#include <linux/cacheinfo.h>
+
+struct cacheinfo *get_cpu_cacheinfo_llc(unsigned int cpu)
+{
+	static struct cacheinfo cache;
+
+	cache.level = 3;
+	cache.size = min_t(unsigned long long, machine->llc_bytes, UINT_MAX);
+	cpumask_copy(&cache.shared_cpu_map, llc[cpu]);
+	return &cache;
+}
+#endif
+#ifdef HAVE_NUMA_NEAREST
+int numa_nearest_node(int from, unsigned int state)
+{
+	int n, nearest = from;
+
+	if (from < 0 || node_state(from, state))
+		return from;
+	for_each_node_state(n, state)
+		if (nearest == from || node_distance(from, n) < node_distance(from, nearest))
+			nearest = n;
+	return nearest;
+}
+#endif
+
 static struct cpumask nobody;
 
 int img_topology_init(const struct img_machine *given)

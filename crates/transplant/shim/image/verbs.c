@@ -9,6 +9,7 @@
  */
 #include "image.h"
 #include <linux/interrupt.h>
+#include <linux/sched/autogroup.h>
 #include <linux/task_work.h>
 
 const struct img_note *img_notes(unsigned long long *number);
@@ -150,6 +151,8 @@ void img_exit(void)
 	if (img_task_of(p)->sleeper.task)
 		hrtimer_cancel(&img_task_of(p)->sleeper.timer);
 	p->flags |= PF_EXITING;
+	sched_autogroup_exit_task(p);
+	list_del(&p->thread_node);
 	p->exit_state = EXIT_DEAD;
 	img_note(IMG_EXIT, img_cpu)->pid = p->pid;
 	set_special_state(TASK_DEAD);

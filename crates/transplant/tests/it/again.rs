@@ -95,6 +95,6 @@ pub fn machine(nodes: u32, cores: u32, threads: u32) -> Machine {
         distance,
         llc_bytes: 32 << 20,
         seed: 1,
-        hz: 0,
+        ..Machine::default()
     }
 }

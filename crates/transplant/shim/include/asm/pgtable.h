@@ -72,6 +72,9 @@ static inline pte_t pte_modify(pte_t p, pgprot_t n) { return __pte((pte_val(p) &
 #define update_mmu_cache(v, a, p) do { } while (0)
 #define update_mmu_cache_range(f, v, a, p, n) do { } while (0)
 #define update_mmu_cache_pmd(v, a, p) do { } while (0)
+/* An architecture with several zero pages defines ZERO_PAGE() itself. */
+#define __HAVE_COLOR_ZERO_PAGE
+extern unsigned long zero_page_mask;
 extern struct page *img_zero_page;
 #define ZERO_PAGE(v) img_zero_page
 extern pgd_t swapper_pg_dir[];
