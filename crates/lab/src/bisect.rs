@@ -11,6 +11,10 @@
 //! A bisection keeps no state: builds and runs are in the cache and the store. So the same command continues where an
 //! earlier one was interrupted.
 
+mod commits;
+
+pub use commits::{CommitQuestion, CommitRuns};
+
 use schedlab_base::{Error, ErrorKind, Result, counted};
 use schedlab_compare::stats::describe::mean;
 use schedlab_compare::stats::{Decided, Direction, Limits, Looks, RunValue, Table, Verdict, decide_one};

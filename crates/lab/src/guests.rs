@@ -7,6 +7,7 @@ use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
+use schedlab_kernels::find_qemu;
 use schedlab_machine::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,6 +33,55 @@ pub struct Guests {
     pub images: Vec<(String, Image)>,
     /// Kernels that were built for variants, by the variant's name ([`crate::builds`]).
     pub built: BTreeMap<String, Image>,
+}
+
+/// How guests are asked for. What is not said is as usual.
+#[derive(Clone, Debug, Default)]
+pub struct GuestSetup {
+    pub mode: Option<Mode>,
+    pub accelerator: Option<Accelerator>,
+    /// Memory of each, MiB.
+    pub memory_mb: Option<u32>,
+    /// Words added to the kernel's command line.
+    pub boot_options: Vec<String>,
+}
+
+impl GuestSetup {
+    /// Deterministic guests, the rest as usual.
+    pub fn deterministic() -> GuestSetup {
+        GuestSetup { mode: Some(Mode::Deterministic), ..GuestSetup::default() }
+    }
+    /// Guests on this machine, only of these images if any are named. The default mode is `usual`; without that it is
+    /// deterministic where QEMU can do it.
+    ///
+    /// # Errors
+    /// When QEMU is missing or lacks the mode, or an image is missing.
+    pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
+        let qemu = find_qemu()?;
+        let mode = self.mode.or(usual).unwrap_or_else(|| usual_mode(&qemu));
+        qemu.can(mode)?;
+        let images = kernels.iter().map(|word| named_image(word)).collect::<Result<_>>()?;
+        Ok(Guests {
+            accelerator: self.accelerator.unwrap_or(Accelerator::Tcg),
+            qemu,
+            mode,
+            memory_mb: self.memory_mb.unwrap_or(DEFAULT_MEMORY_MB),
+            boot_options: self.boot_options.clone(),
+            images,
+            built: BTreeMap::new(),
+        })
+    }
+}
+
+/// An image with its name in tables: the word that named it, or for a path the image's version.
+///
+/// # Errors
+/// When the image is not there.
+pub fn named_image(word: &str) -> Result<(String, Image)> {
+    let image = Image::find(word)?;
+    let is_path = word.contains('/') || image.path == Path::new(word);
+    let version = image.version.to_string().trim_start_matches('v').to_owned();
+    Ok((if is_path { version } else { word.to_owned() }, image))
 }
 
 /// Whether a variant's kernel is the path of an image.

@@ -3,8 +3,8 @@
 //! A question about a scheduler is answered by runs: the same workload on the same machine under two kernels, several
 //! times, with everything else held. The lab reads such a question, plans its runs, has each made by a backend, and
 //! keeps the records. What records say is the business of `schedlab-compare`; this crate calls it where a decision
-//! about further runs needs a comparison (budget, bisection, knee, hunt). The lab does not print and does not parse a
-//! command line: progress goes through [`Progress`], and results are plain data.
+//! about further runs needs a comparison (budget, bisection, knee, hunt). The lab does not print and has no
+//! options: what it does is heard by a [`Listener`], and results are plain data.
 //!
 //! # Terms
 //!
@@ -18,6 +18,8 @@
 //! * [`Executor`]: makes the record of one cell and seed. [`Backends`] is the executor of all backends: the simulator,
 //!   the running kernel (`host`), and kernels in guests (`vm`).
 //! * *Store*: the folder that keeps records, by cell and seed (`schedlab_record::Store`).
+//! * [`RunRequest`]: what is asked of an experiment: backend, part, number of runs, budget. A [`Lab`] makes its runs,
+//!   and compares them.
 //! * [`Session`]: the settings with which a plan's runs are made: executor, store, threads, progress, the stop flag.
 //! * [`Engine`]: makes missing runs in other processes, and puts them into the store. The crate `cluster` has one.
 //!
@@ -26,8 +28,9 @@
 //! ```text
 //! experiment/read  TOML -> Experiment            every error with its place
 //! experiment/narrow                              the part that the command line asks for
-//! builds           variants -> kernels to build  built by `schedlab-kernels`
+//! builds           variants -> kernels to build  built by `schedlab-kernels`, images back
 //! plan             Experiment -> Plan            kernels resolved, cells hashed, runs ordered
+//! request          Lab::compared                 the steps above and below, look by look; the comparison
 //! exec             Session::work                 found in the store, or made and stored one by one
 //!   exec/sim, exec/host, exec/vm                 the backend of the cell -> Record
 //! ```
@@ -37,19 +40,21 @@
 //!
 //! # Layers
 //!
-//! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`]: what is to be run. They make no run.
+//! 1. [`cell`], [`experiment`], [`machines`], [`guests`], [`builds`], [`variant_words`]: what is to be run. They make
+//!    no run.
 //! 2. [`plan`], [`memory_estimate`], [`variant_checks`]: which runs, and whether they fit.
 //! 3. [`exec`]: makes them.
 //! 4. Searches and judgements that call an executor more than once: [`budget`] (more runs until rows are decided),
 //!    [`knee`] (the largest load that holds a limit), [`bisect`] (the commit that moved a metric), [`hunt`] (the
 //!    workload that loses most), [`validate`] (simulation beside the real kernel), [`replay`] (a recording under
 //!    another scheduler), [`noise_floor`] (A/A runs).
-//! 5. [`suite`] and [`trial`] make experiments of a variant or a patch, for layers 1 to 3.
+//! 5. [`request`] leads an experiment through layers 1 to 4. [`suite`] and [`trial`] make experiments of a variant or a
+//!    patch, and [`studies`] are experiments that ship. [`bisect::CommitRuns`] asks for runs, commit by commit.
 //!
-//! Beside these stand readers of single runs: [`events`] and [`rerun`] simulate a stored run again and refuse it if it
-//! is not the same to the nanosecond; [`strips`], [`instruction_counts`] and [`drift`] read what a run left. [`stat`]
-//! and [`profile`] make records and shares of what `native` counted and sampled; [`watch`] says how closely a live run
-//! is watched.
+//! [`named`] finds stored runs by the names that people give them. Readers of single runs: [`events`] and [`rerun`]
+//! simulate a stored run again and refuse it if it is not the same to the nanosecond; [`strips`],
+//! [`instruction_counts`] and [`drift`] read what a run left. [`stat`] and [`profile`] make records and shares of what
+//! `native` counted and sampled; [`watch`] says how closely a live run is watched.
 
 pub mod bisect;
 pub mod budget;
@@ -61,28 +66,38 @@ pub mod events;
 pub mod exec;
 pub mod experiment;
 pub mod guests;
+pub mod here;
 pub mod hunt;
 pub mod instruction_counts;
 pub mod knee;
+pub mod listener;
 pub mod machines;
 pub mod memory_estimate;
+pub mod named;
 pub mod noise_floor;
 pub mod plan;
 pub mod profile;
 pub mod replay;
+pub mod request;
 pub mod rerun;
 mod scx;
+mod simulated_events;
 pub mod stat;
+pub mod state;
 pub mod strips;
+pub mod studies;
 pub mod suite;
 pub mod trial;
 pub mod validate;
 pub mod variant_checks;
+pub mod variant_words;
 pub mod watch;
 
 pub use cell::Cell;
 pub use exec::{Backends, Done, Engine, Executor, Finished, Made, Progress, RunOptions, Session, Silent};
 pub use experiment::Experiment;
 pub use guests::Guests;
+pub use listener::Listener;
 pub use plan::{Options, Plan, plan, plan_in_guests};
+pub use request::{Compared, ComparedCells, Lab, RunRequest};
 pub use schedlab_base::Backend;

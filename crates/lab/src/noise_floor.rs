@@ -2,14 +2,17 @@
 
 use crate::cell::Cell;
 use crate::plan::{self, Plan};
+use crate::state;
 use schedlab_base::{Error, Result};
 use schedlab_compare::comparison::{Question, compare};
 use schedlab_compare::metrics;
-use schedlab_compare::noise::{Floor, host_of};
+use schedlab_compare::noise::{FILE, Floor, Floors, host_of};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
+use schedlab_native::settings::journal;
 use schedlab_record::{Record, WATCHING};
 use schedlab_workload::{Params, Spec, spec};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The two names of the same variant.
@@ -55,6 +58,26 @@ pub fn plan(workloads: &[String], runs: u64) -> Result<Plan> {
         }
     }
     Ok(Plan { runs: plan::order(cells.len(), runs, 1)?, cells, warnings: Vec::new() })
+}
+
+/// The file of the stored floors.
+///
+/// # Errors
+/// When the environment names no folder.
+pub fn file() -> Result<PathBuf> {
+    Ok(journal::state_folder()?.join(FILE))
+}
+
+/// The stored floors; empty without a state folder. `warn` gets the warning about a folder that can't be read.
+///
+/// # Errors
+/// When the file is torn or holds something else.
+pub fn stored(warn: &dyn Fn(&str)) -> Result<Floors> {
+    state::warn_if_unreadable(warn);
+    match file() {
+        Ok(path) if state::why_unreadable(&path).is_none() => Floors::load(&path),
+        _ => Ok(Floors::default()),
+    }
 }
 
 /// The floors of A/A runs; `at` is the time at which they were made.

@@ -4,8 +4,8 @@
 //! nanosecond. A record of another version of the model is refused, since this one would make another run.
 
 use crate::cell::Cell;
-use crate::events::{Both, cast, check_same};
 use crate::exec::sim::{Prepared, allowed, names, series};
+use crate::simulated_events::{Both, cast, check_same};
 use schedlab_base::{Backend, CpuSet, Error, Ns, Origin, Result, TaskId};
 use schedlab_machine::Domains;
 use schedlab_record::conserve::{

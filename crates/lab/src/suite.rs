@@ -4,10 +4,11 @@
 //! minute of two CPUs for two variants on the default machine. The result is an ordinary experiment: its text is
 //! complete, so that it is kept with every run, and `schedlab run` makes the same runs from it.
 
-use crate::experiment::{Experiment, parse, write};
+use crate::experiment::Experiment;
+use crate::experiment::template::Template;
+use crate::variant_words;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
-use std::path::Path;
 
 /// The loads.
 const LOADS: &str = include_str!("../../../suite/suite.toml");
@@ -41,18 +42,15 @@ pub fn experiment(wanted: &SuiteRequest<'_>) -> Result<Experiment> {
     variants.iter().try_for_each(|v| differs(v, baseline))?;
     let default = [DEFAULT_MACHINE.to_owned()];
     let machines = if machines.is_empty() { &default } else { *machines };
-    let machines: Vec<String> = machines.iter().map(|m| write::quoted(m)).collect();
-    let mut text = format!(
-        "name = \"suite\"\nabout = \"what a change to the scheduler breaks\"\nbaseline = {}\nmachines = [{}]\n",
-        write::quoted(&baseline.name),
-        machines.join(", ")
-    );
-    text += &loads(*quick);
-    for variant in std::iter::once(*baseline).chain(*variants) {
-        text += "\n";
-        text += &write::variant(variant);
-    }
-    parse(Path::new("suite.toml"), &text, *host_cpus)
+    let template = Template {
+        loads: &loads(*quick),
+        runs: None,
+        name: "suite",
+        about: "what a change to the scheduler breaks",
+        machines,
+        variants: &std::iter::once(*baseline).chain(*variants).collect::<Vec<_>>(),
+    };
+    template.experiment(*host_cpus)
 }
 
 /// Refuses a variant that is the baseline under another name.
@@ -68,6 +66,21 @@ pub fn differs(variant: &Variant, baseline: &Variant) -> Result<()> {
         .help("name a change, as in v6.5:SIS_FIRST_IDLE, or another --baseline KERNEL[:CHANGE,...]"))
 }
 
+/// The baseline and the variants that are compared with it, from their words.
+///
+/// # Errors
+/// When a word is not a variant, or a variant is its own baseline.
+pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
+    let others = wanted.iter().map(|text| variant_words::in_short(text)).collect::<Result<Vec<_>>>()?;
+    let first = others.first().ok_or_else(|| Error::internal("no variant"))?;
+    let baseline = match baseline {
+        Some(text) => variant_words::in_short(text).map_err(|e| e.context("--baseline"))?,
+        None => variant_words::without_changes(first),
+    };
+    others.iter().try_for_each(|v| differs(v, &baseline))?;
+    Ok((baseline, others))
+}
+
 /// The loads' text.
 fn loads(quick: bool) -> String {
     let line = |line: &str| match line.split_once(QUICK) {
@@ -81,8 +94,10 @@ fn loads(quick: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::parse;
     use schedlab_compare::metrics::KnownMetrics;
     use schedlab_workload::Spec;
+    use std::path::Path;
 
     fn first_idle() -> Variant {
         Variant { name: "first".into(), features: vec!["SIS_FIRST_IDLE".into()], ..Variant::plain("v6.5") }
@@ -120,7 +135,7 @@ mod tests {
         let (base, others) = (Variant::plain("v4.5"), [Variant { kernel: "v4.5".into(), ..first_idle() }]);
         let suite = experiment(&wanted(&base, &others, &[])).unwrap();
         let again = parse(Path::new("suite.toml"), &suite.text, 2).unwrap();
-        assert_eq!((again.variants, again.loads), (suite.variants, suite.loads));
+        assert_eq!(format!("{again:?}"), format!("{suite:?}"));
         assert_eq!(again.machines[0].name, DEFAULT_MACHINE);
     }
 

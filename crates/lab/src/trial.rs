@@ -5,8 +5,11 @@
 //! `suite/try.toml`.
 
 use crate::budget::Budget;
-use crate::experiment::{Experiment, parse, write};
-use crate::instruction_counts::{OPERATIONS, Operation};
+use crate::builds;
+use crate::experiment::Experiment;
+use crate::experiment::template::Template;
+use crate::instruction_counts::{self, OPERATIONS, Operation};
+use crate::plan::Plan;
 use schedlab_base::{Error, Result};
 use schedlab_compare::predicted::Predictions;
 use schedlab_compare::trial::{ALL, Cost, Moved, Subject};
@@ -14,7 +17,8 @@ use schedlab_guest::counter::{Counts, FunctionCount};
 use schedlab_kernel::Variant;
 use schedlab_kernels::Setting;
 use schedlab_kernels::diff::{Added, Patch, adds};
-use schedlab_record::Record;
+use schedlab_record::store_listing::INSTRUCTIONS_FILE;
+use schedlab_record::{Record, Store};
 use serde::Serialize;
 use std::path::Path;
 
@@ -97,15 +101,37 @@ impl Trial {
     pub fn experiment(&self, machines: &[String], host_cpus: u64) -> Result<Experiment> {
         let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let machines = if machines.is_empty() { &usual } else { machines };
-        let machines: Vec<String> = machines.iter().map(|m| write::quoted(m)).collect();
-        let text = format!(
-            "name = \"try\"\nabout = \"a patch against its base\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}\n{}",
-            write::quoted(&self.base.name),
-            machines.join(", "),
-            write::variant(&self.base),
-            write::variant(&self.patched)
-        );
-        parse(Path::new("try.toml"), &text, host_cpus)
+        let template = Template {
+            loads: LOADS,
+            runs: Some(RUNS),
+            name: "try",
+            about: "a patch against its base",
+            machines,
+            variants: &[&self.base, &self.patched],
+        };
+        template.experiment(host_cpus)
+    }
+    /// The options of the configuration that the patches bring or change, as the patched kernel of a plan has them.
+    pub fn options(&self, plan: &Plan) -> Vec<Setting> {
+        let patched = plan.cells.iter().filter(|c| c.variant.name == self.patched.name);
+        let images = patched.filter_map(|c| Some(&c.guest.as_ref()?.image));
+        images.map(builds::options).find(|options| !options.is_empty()).unwrap_or_default()
+    }
+    /// The instructions by function of all runs in guests that a store has of a plan: of the base, of the patched
+    /// kernel.
+    ///
+    /// # Errors
+    /// When a cell has no name.
+    pub fn functions(&self, plan: &Plan, store: &Store) -> Result<[Counts; 2]> {
+        let mut sums = [Counts::new(), Counts::new()];
+        for run in &plan.runs {
+            let cell = &plan.cells[run.cell];
+            let side = usize::from(cell.variant.name == self.patched.name);
+            let Some(dir) = store.get(&cell.hash()?, run.seed) else { continue };
+            let Ok(text) = std::fs::read_to_string(dir.path.join(INSTRUCTIONS_FILE)) else { continue };
+            add(&mut sums[side], &instruction_counts::of_text(&text));
+        }
+        Ok(sums)
     }
 }
 
@@ -115,13 +141,15 @@ impl Trial {
 /// For an unknown machine.
 pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result<Experiment> {
     let variant = Variant { name: name.to_owned(), ..Variant::plain(&kernel.to_string_lossy()) };
-    let text = format!(
-        "name = \"bisect\"\nabout = \"one commit\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}",
-        write::quoted(name),
-        write::quoted(machine),
-        write::variant(&variant)
-    );
-    parse(Path::new("bisect.toml"), &text, host_cpus)
+    let template = Template {
+        loads: LOADS,
+        runs: Some(RUNS),
+        name: "bisect",
+        about: "one commit",
+        machines: &[machine.to_owned()],
+        variants: &[&variant],
+    };
+    template.experiment(host_cpus)
 }
 
 /// The result of a trial, as its JSON: `schedlab/trial/1`. `C` is its comparison.
@@ -148,7 +176,7 @@ pub struct Tried<'a, C> {
 /// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
 pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
     let mut machines: Vec<&str> = Vec::new();
-    for record in records.iter().filter(|r| r.found.counters.contains_key(crate::instruction_counts::ALL)) {
+    for record in records.iter().filter(|r| r.found.counters.contains_key(instruction_counts::ALL)) {
         if !machines.contains(&record.machine.name.as_str()) {
             machines.push(&record.machine.name);
         }
@@ -173,7 +201,7 @@ pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
             machine: machine.to_owned(),
             operation: ALL.to_owned(),
             calls: [0, 0],
-            instructions: both(crate::instruction_counts::ALL),
+            instructions: both(instruction_counts::ALL),
         });
     }
     all
@@ -200,7 +228,7 @@ pub fn moved(base: &Counts, patched: &Counts) -> Vec<Moved> {
 }
 
 /// Adds the counts of a run.
-pub fn add(sum: &mut Counts, run: &Counts) {
+fn add(sum: &mut Counts, run: &Counts) {
     for (name, counted) in run {
         let of = sum.entry(name.clone()).or_default();
         of.calls += counted.calls;
@@ -237,6 +265,8 @@ mod tests {
         assert_eq!((experiment.variants.len(), experiment.machines.len()), (2, 2));
         assert_eq!((experiment.baseline.as_str(), experiment.runs), ("off", RUNS));
         assert!(experiment.loads.len() >= 2 * 8);
+        let again = crate::experiment::parse(Path::new("try.toml"), &experiment.text, 2).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{experiment:?}"), "its text is the whole experiment");
     }
 
     #[test]

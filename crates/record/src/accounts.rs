@@ -3,11 +3,14 @@
 //! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
 //! their number only ([`group_of`]).
 
-use crate::Series;
+use crate::series::Series;
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Number of groups of tasks that are distinguished, in the order of their first task.
+pub const MAX_GROUPS: usize = 64;
 
 /// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@
 //! ([`Series::digest`]) has no histogram, only the usual percentiles: comparisons of thousands of runs read those
 //! ([`crate::index`]).
 
-use crate::metric::{Better, Value};
+use crate::metric::value::{Better, Value};
 use crate::packed_histogram::Packed;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -21,9 +21,6 @@ pub struct ClusterOptions {
     slurm: Vec<String>,
 }
 
-/// Runs are made by this process.
-pub static HERE: ClusterOptions = ClusterOptions { engine: None, slurm: Vec::new() };
-
 impl ClusterOptions {
     /// Whether a cluster makes the runs.
     pub fn is_slurm(&self) -> bool {

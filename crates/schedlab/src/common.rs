@@ -1,12 +1,14 @@
 //! Options and helpers that several commands share.
 
 use crate::gate::{self, GateOptions};
+use crate::listener::Shown;
 use crate::outlets::{self, OutletOptions};
 use crate::{colour, output};
 use clap::Args;
-use schedlab_base::{Error, Ns, Result, Version, Warning, printable, temp};
+use schedlab_base::{Error, Ns, Result, Warning, printable, temp};
 use schedlab_compare::Comparison;
-use schedlab_lab::{Backend, Backends, RunOptions};
+pub use schedlab_lab::here::{cpus, running_kernel};
+use schedlab_lab::{Backend, Backends, Compared, Experiment, Lab, RunOptions, RunRequest};
 use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::plot::{self, PlotFile};
@@ -29,11 +31,6 @@ pub fn length_of_time(text: &str) -> Result<Ns> {
     Ok(length)
 }
 
-/// CPUs this process may use.
-pub fn cpus() -> u64 {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
-}
-
 /// The machine of that name, with the background of that name if one is given. Relative paths begin at the current
 /// folder.
 ///
@@ -45,12 +42,6 @@ pub fn machine(name: &str, background: Option<&str>) -> Result<Machine> {
         machine.set_background(word, Path::new(""), false).map_err(|e| e.context("--background"))?;
     }
     Ok(machine)
-}
-
-/// The version of the running kernel.
-pub fn running_kernel() -> Option<Version> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    Version::parse(&text).ok()
 }
 
 /// The clock of the current simulation, simulated ns; of use only where one run is made at a time.
@@ -81,6 +72,14 @@ pub fn run_options() -> Result<RunOptions> {
 /// The executor of a command; `keep_events_in` is the folder in which events are kept.
 pub fn backends(keep_events_in: Option<PathBuf>) -> Result<Backends> {
     Ok(Backends::new(RunOptions { keep_events_in, ..run_options()? }))
+}
+
+/// Makes the runs of a request in this process, shows their progress unless `quiet`, and compares them.
+///
+/// # Errors
+/// As [`Lab::compared`].
+pub fn compared(request: &RunRequest, experiment: Experiment, quiet: bool) -> Result<Compared> {
+    Lab::here(&backends(None)?, &Shown::new(quiet)).compared(request, experiment)
 }
 
 /// How closely live runs are watched.

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_guest::{Accelerator, Image, Mode};
-use schedlab_kernels::find_qemu;
+use schedlab_guest::{Accelerator, Mode};
 use schedlab_lab::Backend;
-use schedlab_lab::guests::{self, Guests};
+use schedlab_lab::guests::GuestSetup;
 
 /// The default machine of guests: small enough for any host, and more than one CPU.
 pub const DEFAULT_MACHINE: &str = "4cpu";
@@ -32,10 +31,6 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// Deterministic guests, the rest as usual.
-    pub fn deterministic() -> GuestOptions {
-        GuestOptions { guest_mode: Some(Mode::Deterministic.name().to_owned()), ..GuestOptions::default() }
-    }
     /// Refuses options of guests on other backends.
     ///
     /// # Errors
@@ -55,52 +50,30 @@ impl GuestOptions {
             None => Ok(()),
         }
     }
-    /// The mode, `usual` when none is named.
+    /// What these options ask for.
     ///
     /// # Errors
-    /// When the word is not a mode.
-    pub fn mode(&self, usual: Mode) -> Result<Mode> {
-        self.guest_mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--guest-mode"))
-    }
-    /// Guests on this machine, only of these images if any are named. The default mode is `usual`; without that it is
-    /// deterministic where QEMU can do it.
-    ///
-    /// # Errors
-    /// When QEMU is missing or lacks the mode, or an image is missing.
-    pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
-        let qemu = find_qemu()?;
-        let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
-        qemu.can(mode)?;
-        let images = kernels.iter().map(|word| GuestOptions::named(word)).collect::<Result<_>>()?;
-        Ok(Guests {
+    /// When a word is not a mode or an accelerator.
+    pub fn setup(&self) -> Result<GuestSetup> {
+        Ok(GuestSetup {
+            mode: self.mode()?,
             accelerator: self.accelerator()?,
-            qemu,
-            mode,
-            memory_mb: self.memory.unwrap_or(guests::DEFAULT_MEMORY_MB),
+            memory_mb: self.memory,
             boot_options: self.boot.clone(),
-            images,
-            built: std::collections::BTreeMap::new(),
         })
     }
-    fn accelerator(&self) -> Result<Accelerator> {
-        let all = [Accelerator::Tcg, Accelerator::Kvm];
-        let Some(name) = &self.accelerator else { return Ok(Accelerator::Tcg) };
-        let known = || all.iter().map(|a| a.name());
-        all.into_iter().find(|a| a.name() == name).ok_or_else(|| Error::unknown("accelerator", name, known()))
+    fn mode(&self) -> Result<Option<Mode>> {
+        self.guest_mode.as_deref().map(Mode::parse).transpose().map_err(|e| e.context("--guest-mode"))
     }
-    /// The name of an image in tables: the word that named it, or for a path the image's version.
-    ///
-    /// # Errors
-    /// When the image is not there.
-    pub fn named(word: &str) -> Result<(String, Image)> {
-        let image = Image::find(word)?;
-        let is_path = word.contains('/') || image.path == std::path::Path::new(word);
-        let version = image.version.to_string().trim_start_matches('v').to_owned();
-        Ok((if is_path { version } else { word.to_owned() }, image))
+    fn accelerator(&self) -> Result<Option<Accelerator>> {
+        let all = [Accelerator::Tcg, Accelerator::Kvm];
+        let Some(name) = &self.accelerator else { return Ok(None) };
+        let unknown = || Error::unknown("accelerator", name, all.iter().map(|a| a.name()));
+        all.into_iter().find(|a| a.name() == name).map(Some).ok_or_else(unknown)
     }
     /// The default runtime of programs without an end of their own.
     pub fn usual_runtime(&self, usual: Mode) -> Result<Option<Ns>> {
-        let mode = self.mode(usual)?;
+        let mode = self.mode()?.unwrap_or(usual);
         Ok(USUAL_RUNTIME.iter().find(|(m, _)| *m == mode).map(|(_, time)| *time))
     }
 }

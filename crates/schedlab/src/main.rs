@@ -3,11 +3,12 @@
 //! Each command has a file in `commands/`: its options (a struct `...Args`), a `run` that turns them into calls, and
 //! its row of the table in [`commands`]. [`cli`] finds the command by that table; help, completions and man pages are
 //! made of it. Options that several commands share are structs of their own: [`common`], [`outlets`], [`gate`],
-//! [`guests`], [`cluster`], [`workloads`], [`variants`].
+//! [`guests`], [`cluster`], [`workloads`], [`recordings`].
 //!
-//! `run`, `study`, `suite`, `try`, `hunt` and `bisect` meet in [`experiments`], which plans an experiment's runs, has
-//! the lab make them, and prints the comparison. [`several`] is the same for the cells of `bench`. [`forging`] builds
-//! kernels and shows their progress; [`reporting`] writes pages for a browser.
+//! Whatever makes runs is a request to the lab (`schedlab_lab::RunRequest`): [`experiments`] makes one of options for
+//! `run`, `study` and `suite`; `try`, `hunt`, `bisect` and `validate --changes` each make their own. [`listener`]
+//! shows what the lab does meanwhile: notes, bars for runs, the progress of a kernel's build. [`reporting`] writes
+//! pages for a browser.
 //!
 //! Results go to standard output, progress and warnings to standard error. A result is made in memory and written at
 //! once ([`output`]). Errors are typed below and become one message here, with the place and the remedy; [`fault`] adds
@@ -17,6 +18,7 @@
 //! 4 a fault of schedlab.
 
 mod cases;
+mod cells;
 mod cli;
 mod cluster;
 mod colour;
@@ -25,22 +27,19 @@ mod common;
 mod experiments;
 mod external;
 mod fault;
-mod forging;
 mod gate;
 mod guests;
 mod interrupt;
+mod listener;
 mod names;
 mod outlets;
 mod output;
 mod progress;
+mod recordings;
 mod reporting;
 mod reports;
 mod rerun_command;
-mod several;
-mod state;
-mod studies;
 mod timing;
-mod variants;
 mod workloads;
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! From stored runs to a page: the comparison, the runs that are made again for their strips, and the file.
 
 use crate::commands::doctor::stored_floors;
-use crate::experiments::question;
+use crate::listener;
 use crate::progress::Bar;
 use crate::{common, interrupt, rerun_command};
 use schedlab_base::{Error, ErrorKind, Result, counted, temp, utc};
@@ -13,16 +13,16 @@ use schedlab_compare::stats::Verdict;
 use schedlab_compare::strips::Strips;
 use schedlab_compare::{Comparison, Question, compare};
 use schedlab_lab::events::has_kept;
+use schedlab_lab::request::question;
 use schedlab_lab::rerun::Rerun;
-use schedlab_lab::strips::kept;
-use schedlab_lab::{Backend, Cell, Experiment, Options, Plan, plan};
+use schedlab_lab::strips::{chosen, kept};
+use schedlab_lab::{Backend, Experiment, Plan};
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, cell_hash};
 use schedlab_report::html::{HtmlReport, ShownRun, page};
 use schedlab_report::number::three;
 use schedlab_workload::command::one_line;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Bytes of the strips of one run. Two of them, as text in a page, take 7.4 MB.
@@ -64,21 +64,6 @@ pub fn command_line() -> String {
     one_line(&std::iter::once("schedlab".to_owned()).chain(words).collect::<Vec<_>>())
 }
 
-/// The part of an experiment's plan that these runs are of; all of it if they are of none of its simulations.
-///
-/// # Errors
-/// When the experiment can't be planned.
-pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
-    let mut planned = plan(experiment, Backend::Sim, Options::default())?;
-    let stored: BTreeSet<&OsStr> = runs.iter().filter_map(|r| r.path.parent()?.file_name()).collect();
-    let names = planned.cells.iter().map(Cell::hash).collect::<Result<Vec<_>>>()?;
-    if names.iter().any(|name| stored.contains(OsStr::new(name))) {
-        let mut names = names.iter();
-        planned.cells.retain(|_| names.next().is_some_and(|name| stored.contains(OsStr::new(name))));
-    }
-    Ok(planned)
-}
-
 /// Runs of an experiment, and its question to them.
 ///
 /// # Errors
@@ -86,7 +71,12 @@ pub fn planned(experiment: &Experiment, runs: &[RunDir]) -> Result<Plan> {
 pub fn of_experiment(experiment: &Experiment, planned: &Plan, runs: Vec<RunDir>) -> Result<Subject> {
     let about = experiment.about.split_whitespace().collect::<Vec<_>>().join(" ");
     let runs = of_one_source(runs);
-    Ok(Subject { title: experiment.name.clone(), about, runs, question: question(experiment, planned)? })
+    Ok(Subject {
+        title: experiment.name.clone(),
+        about,
+        runs,
+        question: question(experiment, planned, &listener::Shown::new(false))?,
+    })
 }
 
 /// Makes the page and writes it.
@@ -233,61 +223,6 @@ impl Stored<'_> {
         };
         kept(dir, record, ROOM, interrupt::stop_flag()?).map(Ok)
     }
-}
-
-/// The cells with the runs that are shown: the wanted variants of the first load that has them, or the baseline and the
-/// variant with the most changes of the load that changed most. Simulated runs go before others.
-fn chosen(c: &Comparison, wanted: &[String]) -> Result<Vec<usize>> {
-    let mut first = 0;
-    let mut groups: Vec<(usize, &[comparison::Cell])> = Vec::new();
-    for cells in c.cells.chunk_by(comparison::Cell::same_group) {
-        groups.push((first, cells));
-        first += cells.len();
-    }
-    let has = |cells: &[comparison::Cell], name: &String| cells.iter().position(|cell| cell.variant == *name);
-    if !wanted.is_empty() {
-        let all = |cells: &[comparison::Cell]| wanted.iter().all(|name| has(cells, name).is_some());
-        let Some((first, cells)) = groups.iter().find(|(_, cells)| all(cells)) else {
-            let strange = wanted.iter().find(|w| !c.cells.iter().any(|cell| cell.variant == **w));
-            let names = c.cells.iter().map(|cell| cell.variant.as_str());
-            return Err(match strange {
-                Some(name) => Error::unknown("variant", name, names).context("--strips"),
-                None => Error::input("--strips: no load has all of these variants"),
-            });
-        };
-        return Ok(wanted.iter().filter_map(|name| has(cells, name)).map(|at| first + at).collect());
-    }
-    // The load that changed most, among equals the first.
-    let simulated = |cells: &[comparison::Cell]| cells.iter().any(|cell| cell.backend == Backend::Sim);
-    let some_simulated = groups.iter().any(|(_, cells)| simulated(cells));
-    let can = groups.iter().filter(|(_, cells)| simulated(cells) || !some_simulated);
-    let most = can.map(|(first, cells)| (*first, pair(c, cells))).rev().max_by_key(|(_, pair)| pair.changes);
-    let Some((first, pair)) = most else { return Ok(Vec::new()) };
-    Ok(std::iter::once(pair.base).chain(pair.other).map(|at| first + at).collect())
-}
-
-/// Two cells of a load, as places among its cells.
-struct Pair {
-    base: usize,
-    /// The variant with the most changes; `None`: there is only one.
-    other: Option<usize>,
-    /// Rows of it that a verdict calls changed.
-    changes: usize,
-}
-
-/// The baseline of a load, and the variant that differs most from it.
-fn pair(c: &Comparison, cells: &[comparison::Cell]) -> Pair {
-    let rows = |cell: &comparison::Cell| c.comparisons.iter().filter(|r| r.is_of(cell)).collect::<Vec<_>>();
-    let named = |name: &String| cells.iter().position(|cell| cell.variant == *name);
-    let base = cells
-        .iter()
-        .find_map(|cell| rows(cell).first().copied())
-        .and_then(|r| named(&r.baseline))
-        .unwrap_or(0);
-    let decided = |v: Verdict| matches!(v, Verdict::Better | Verdict::Worse | Verdict::Changed);
-    let changes = |at: usize| rows(&cells[at]).iter().filter(|r| decided(r.verdict)).count();
-    let other = (0..cells.len()).filter(|at| *at != base).rev().max_by_key(|at| changes(*at));
-    Pair { base, other, changes: other.map_or(0, changes) }
 }
 
 fn made_again(again: Rerun<'_>, quiet: bool) -> Result<Strips> {

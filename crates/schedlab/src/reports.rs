@@ -7,8 +7,7 @@ use schedlab_compare::reports::{JudgedReport, PublicReport, read};
 use schedlab_lab::experiment::parse;
 use std::path::Path;
 
-/// The name of all reports together, as a study.
-pub const NAME: &str = "reports";
+pub use schedlab_lab::studies::REPORTS as NAME;
 
 /// What that study asks.
 pub const ABOUT: &str =

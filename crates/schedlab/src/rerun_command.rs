@@ -4,8 +4,6 @@
 //! by `bench`. A run that `bench` can't describe (attributes of one group of tasks, settings, a machine from a file)
 //! has no command line.
 
-use crate::studies::STUDIES;
-use crate::variants::{self, Changes};
 use schedlab_base::{Backend, GuestMode};
 use schedlab_compare::comparison::looks_warning::without_looks;
 use schedlab_compare::tools;
@@ -13,6 +11,8 @@ use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Variant, tunable};
 use schedlab_lab::guests::cutoff_options;
+use schedlab_lab::studies::STUDIES;
+use schedlab_lab::variant_words::{self, Changes};
 use schedlab_machine::Machine;
 use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
@@ -215,7 +215,7 @@ fn kernel(record: &Record) -> Option<Vec<String>> {
     for change in written.split(',').filter(|c| !c.is_empty()) {
         let word = change
             .split_once('=')
-            .map(|(word, value)| (variants::ATTRIBUTES.iter().position(|a| *a == word), value));
+            .map(|(word, value)| (variant_words::ATTRIBUTES.iter().position(|a| *a == word), value));
         match word {
             None => features.push(change.to_owned()),
             Some((None, _)) => tunables.push(change.to_owned()),
@@ -224,13 +224,15 @@ fn kernel(record: &Record) -> Option<Vec<String>> {
     }
     features.iter().for_each(|f| words.extend(pair("feature", f)));
     tunables.iter().for_each(|t| words.extend(pair("tunable", t)));
-    for (name, value) in variants::ATTRIBUTES.iter().zip(&attributes) {
+    for (name, value) in variant_words::ATTRIBUTES.iter().zip(&attributes) {
         words.extend(value.iter().map(|value| format!("--{name}={value}")));
     }
     let [policy, nice, slice] = &attributes;
     let attributes = [policy.as_ref(), nice.as_ref(), slice.as_ref()];
-    let made =
-        variants::with_changes(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
+    let made = variant_words::with_changes(
+        &v.kernel,
+        Changes { features: &features, tunables: &tunables, attributes },
+    );
     // No option stands for groups of a variant, nor for changes of groups and tasks.
     let of_file = !v.groups.is_empty() || v.at.iter().any(|c| c.group.is_some() || c.task.is_some());
     (!of_file && (record.backend == Backend::Vm || made.is_ok_and(|made| made == *v))).then_some(words)

@@ -53,9 +53,10 @@ impl<'a> Timed<'a> {
         }
         Ok(())
     }
-    /// The table, cells by name.
-    pub fn table(self) -> String {
-        let mut sums = self.sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    /// The table of the runs since the last one, cells by name.
+    pub fn take_table(&self) -> String {
+        let mut sums =
+            std::mem::take(&mut *self.sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         sums.sort_by(|a, b| a.title.cmp(&b.title));
         let mut text = String::from(
             "timing of the runs made now; wall time of one thread each\n\

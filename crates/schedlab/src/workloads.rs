@@ -4,8 +4,6 @@
 use crate::common::{self, WatchOptions};
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::output;
-use crate::state;
-use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::Mode;
@@ -13,6 +11,8 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
+use schedlab_lab::state;
+use schedlab_lab::variant_words::{self, Changes};
 use schedlab_lab::{Backend, guests, variant_checks};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;
@@ -102,12 +102,12 @@ impl RunPlace {
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
         let one = |kernel: &String| match backend {
-            Backend::Vm => variants::of_image(kernel, changes),
-            Backend::Sim | Backend::Host => variants::with_changes(kernel, changes),
+            Backend::Vm => variant_words::of_image(kernel, changes),
+            Backend::Sim | Backend::Host => variant_words::with_changes(kernel, changes),
         };
         match self.kernel.as_slice() {
             [] => {
-                let kernel = variants::default_kernel(backend, self.simulated())?;
+                let kernel = variant_words::default_kernel(backend, self.simulated())?;
                 if backend == Backend::Sim && self.simulated() == HOST && !quiet {
                     output::note(&format!(
                         "simulated as {kernel}, the profile nearest to the running kernel; --kernel names another"
@@ -132,10 +132,10 @@ impl RunPlace {
     /// A cell of a guest.
     fn in_guest(&self, spec: Spec, variant: Variant, load: String) -> Result<Cell> {
         let word = &variant.kernel;
-        let all = self.guest.guests(std::slice::from_ref(word), Some(USUAL_MODE))?;
+        let all = self.guest.setup()?.guests(std::slice::from_ref(word), Some(USUAL_MODE))?;
         let (_, image) = all.images.first().ok_or_else(|| Error::internal("a guest without an image"))?;
         let named = if variant.name.starts_with(word.as_str()) {
-            let (short, _) = GuestOptions::named(word)?;
+            let (short, _) = guests::named_image(word)?;
             variant.name.replacen(word.as_str(), &short, 1)
         } else {
             variant.name.clone()
@@ -160,7 +160,7 @@ impl RunPlace {
 
     /// The cell with costs as the machine states them.
     fn stated(&self, spec: Spec, variant: Variant) -> Result<Cell> {
-        state::warn_if_unreadable();
+        state::warn_if_unreadable(&output::note);
         let load = load_name(&spec)?;
         let observe = self.watch.observe(self.backend()?)?;
         variant_checks::watched(observe, &spec)?;

@@ -22,6 +22,7 @@ pub mod messages;
 mod names;
 mod pen;
 mod run;
+mod side;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -29,7 +30,8 @@ mod tracks;
 mod wire;
 mod write;
 
-pub use run::{Run, Side};
+pub use run::Run;
+pub use side::Side;
 pub use write::Perfetto;
 
 /// The most CPUs of a file: readers drop events of higher ones.

@@ -11,6 +11,19 @@ impl Listener for Say {
     }
     fn step(&mut self, _: &Step) {}
 }
+struct Tee<'a>(&'a mut Analyser, u64);
+impl schedlab_trace::Sink for Tee<'_> {
+    fn event(&mut self, e: &schedlab_trace::Event) {
+        if self.1 > 0 {
+            self.1 -= 1;
+            eprintln!("{:>10} {} {:?}", e.at.0, e.cpu, e.kind);
+        }
+        self.0.event(e)
+    }
+    fn sample(&mut self, at: schedlab_base::Ns, task: schedlab_base::TaskId, series: u16, value: u64) {
+        self.0.sample(at, task, series, value)
+    }
+}
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let run = || -> schedlab_base::Result<()> {
@@ -41,6 +54,19 @@ fn main() {
             .collect::<schedlab_base::Result<Vec<_>>>()?;
         let mut analyser =
             Analyser::new(machine.topology.nr_cpus(), names, series, workload.warmup).on(&machine.topology);
+        if std::env::var("DOMAINS").is_ok() {
+            let mut k = schedlab_transplant::Kernel::boot(&made.image.object, &machine, 1, 10_000_000_000)?;
+            for c in [0, 1, 100] {
+                eprintln!("{c}: {}", k.image().domains(c.min(machine.topology.nr_cpus() - 1)));
+            }
+            for f in k.image().features() {
+                eprint!("{f:?} ");
+            }
+            for f in k.image().tunables() {
+                eprint!("{f:?} ");
+            }
+            return Ok(());
+        }
         let t = std::time::Instant::now();
         let setup = schedlab_transplant::Setup {
             machine: &machine,
@@ -54,7 +80,10 @@ fn main() {
             stop: None,
             clock: None,
         };
-        let report = schedlab_transplant::simulate(setup, &mut analyser)?;
+        let report = schedlab_transplant::simulate(
+            setup,
+            &mut Tee(&mut analyser, std::env::var("EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(0)),
+        )?;
         eprintln!(
             "{:?}: {} steps, {} wakeups, end {}",
             t.elapsed(),

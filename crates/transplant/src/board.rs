@@ -1,24 +1,26 @@
 //! The board: one simulated machine that runs the image. Its state, and the dispatch of a CPU's next event.
 //!
 //! `run` asks [`Board::next_event`] when a CPU acts next and calls [`Board::step`] then; CPUs whose next event changed
-//! are in `touched`. Times are ns since the run began; the kernel's clock is [`EPOCH_NS`] ahead.
+//! are in `touched`. Times are ns since the run began; the kernel's clock is [`Board::epoch`] ahead.
 
-use crate::cpu::{Activity, Cpu, Interrupt, Next};
+use crate::cpu::{Activity, Cpu, Current, Interrupt, Next};
 use crate::kernel::Kernel;
 use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
 use schedlab_kernel::History;
 use schedlab_machine::{Distance, Machine};
-use schedlab_trace::Sink;
+use schedlab_trace::{MoveReason, Sink};
 use schedlab_world::cache_by_core::Caches;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::Intervals;
 use schedlab_world::words::UserMemory;
 
-/// The kernel's clock when the run begins, ns: a machine that was booted long enough for its timers to have settled.
-pub const EPOCH_NS: u64 = 10_000_000_000;
+/// The kernel's clock when the machine has booted, ns.
+pub const BOOTED_AT: u64 = 10_000_000_000;
+/// How long it rests before the run, ns: idle CPUs stop their ticks, and what the boot has left is done.
+pub const REST_NS: u64 = 1_000_000_000;
 
 /// What is counted and recorded, and since when.
 #[derive(Default)]
@@ -40,6 +42,10 @@ pub struct Accounts {
 /// One machine.
 pub struct Board<'s> {
     pub now: u64,
+    /// The kernel's clock at time 0.
+    pub epoch: u64,
+    /// Whether events go to the sink.
+    pub watched: bool,
     pub machine: &'s Machine,
     pub kernel: Kernel,
     /// The rules of channels in the image's release.
@@ -66,6 +72,8 @@ pub struct Board<'s> {
     pub alive: usize,
     /// CPUs whose next event changed, beside the one that stepped.
     pub touched: Vec<CpuId>,
+    /// Why the verb under way moves tasks, beside those that it wakes or makes.
+    pub moves: MoveReason,
     pub steps: u64,
     /// What ends the run.
     pub fault: Option<Error>,
@@ -84,6 +92,8 @@ impl<'s> Board<'s> {
         };
         Board {
             now: 0,
+            epoch: BOOTED_AT,
+            watched: false,
             machine,
             kernel,
             history,
@@ -102,6 +112,7 @@ impl<'s> Board<'s> {
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             alive: 0,
             touched: Vec::with_capacity(16),
+            moves: MoveReason::Moved,
             steps: 0,
             fault: None,
             sink,
@@ -164,7 +175,7 @@ impl<'s> Board<'s> {
     /// Kernel code runs on this CPU from here on, at this instant.
     #[inline]
     pub fn enter(&mut self, cpu: CpuId) {
-        self.kernel.enter(cpu, EPOCH_NS + self.now);
+        self.kernel.enter(cpu, self.epoch + self.now);
     }
 
     /// An interrupt is due, and the CPU takes it.
@@ -193,17 +204,20 @@ impl<'s> Board<'s> {
             Next::Interrupt(which) => self.interrupt(cpu, which),
             Next::Schedule => {
                 self.enter(cpu);
+                self.moves = MoveReason::Newidle;
                 self.kernel.image().schedule();
                 self.settle_after(cpu);
             }
             Next::IdleLeave => {
                 self.enter(cpu);
+                self.moves = MoveReason::Newidle;
                 self.kernel.image().idle_leave();
                 self.settle_after(cpu);
             }
             Next::Halt => self.halt(cpu),
             Next::Kthread => {
                 self.enter(cpu);
+                self.moves = MoveReason::Active;
                 self.kernel.image().kthread();
                 self.settle_after(cpu);
             }
@@ -221,6 +235,8 @@ impl<'s> Board<'s> {
             Interrupt::Call => c.call_at = NEVER,
         }
         self.enter(cpu);
+        let is_idle = self.cpus[cpu].current == Current::Idle;
+        self.moves = if is_idle { MoveReason::Idle } else { MoveReason::Periodic };
         match which {
             Interrupt::Timer => self.kernel.image().irq_timer(in_user),
             Interrupt::Resched => self.kernel.image().irq_resched(),
@@ -271,6 +287,7 @@ impl<'s> Board<'s> {
     /// The idle loop: the CPU halts, unless it is to switch.
     fn halt(&mut self, cpu: CpuId) {
         self.enter(cpu);
+        self.moves = MoveReason::NohzIdle;
         self.kernel.image().idle_enter();
         self.cpus[cpu].halts = None;
         let spent_ns = self.take_notes(cpu);

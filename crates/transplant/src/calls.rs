@@ -5,7 +5,7 @@ use crate::cpu::{Call, Next};
 use crate::kernel::NewTask;
 use crate::task::{Declared, Life, UserOp};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
-use schedlab_trace::{Event, EventKind};
+use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::{Outcome, SetId, Usage};
 use schedlab_world::engine::NEVER;
 use std::sync::atomic::Ordering::SeqCst;
@@ -35,6 +35,8 @@ impl Board<'_> {
             Call::Spawn { task } => self.spawn(cpu, curr, task),
             Call::Exec => {
                 self.enter(cpu);
+                self.moves = MoveReason::Exec;
+                self.tasks[curr].asked = MoveReason::Exec;
                 self.kernel.image().exec();
                 self.settle_after(cpu);
             }
@@ -73,7 +75,8 @@ impl Board<'_> {
         self.tasks[curr].user = UserOp::Timed { word };
         self.enter(cpu);
         self.kernel.image().prepare_sleep(false);
-        self.kernel.image().start_timer(Self::kernel_time(until), slack_ns);
+        let until = self.kernel_time(until);
+        self.kernel.image().start_timer(until, slack_ns);
         let spent_ns = self.take_notes(cpu);
         self.begin_open(cpu, Next::Schedule, spent_ns + self.machine.costs.schedule_sleep_ns);
     }
@@ -170,7 +173,7 @@ impl Board<'_> {
         task.life = Life::Dead;
         self.alive -= usize::from(task.counts);
         let waits = task.waits_at_end;
-        self.sink.event(&Event { at: Ns(self.now), cpu, kind: EventKind::Exited { task: curr } });
+        self.emit(cpu, EventKind::Exited { task: curr });
         if waits {
             return self.block(cpu);
         }
@@ -224,7 +227,7 @@ impl Board<'_> {
             }
         }
         self.tasks[task].ran_on = cpu;
-        self.sink.event(&Event { at: Ns(self.now), cpu, kind: EventKind::Forked { task, parent } });
+        self.emit(cpu, EventKind::Forked { task, parent });
     }
 }
 

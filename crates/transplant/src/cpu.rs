@@ -183,6 +183,12 @@ impl Cpu {
             _ => Interrupt::Resched,
         }
     }
+    /// Time begins anew: `ns` have passed before it.
+    pub fn shift(&mut self, ns: u64) {
+        let times = [&mut self.ends, &mut self.timer_at, &mut self.resched_at, &mut self.call_at];
+        times.into_iter().filter(|at| **at != NEVER).for_each(|at| *at = at.saturating_sub(ns));
+        (self.since, self.user_since, self.busy_ns) = (0, 0, 0);
+    }
     /// Whether an interrupt may come in.
     #[inline]
     pub fn takes_irqs(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The image's kernel, as the engine sees it: machines, masks and errors in schedlab's terms over the verbs of `load`.
 
 use crate::abi::{Attr, Note, Usage, view};
-use crate::load::{Image, Machine as Topology, NewTask as RawTask};
+use crate::load::{IdleState, Image, Machine as Topology, NewTask as RawTask};
 use schedlab_base::{CpuId, CpuSet, Error, Result, Warning};
 use schedlab_kernel::{Attr as TaskAttr, Policy};
-use schedlab_machine::Machine;
+use schedlab_machine::{IdleGovernor, Machine};
 use std::path::Path;
 
 /// CPUs for which an image has room (CONFIG_NR_CPUS).
@@ -91,6 +91,21 @@ fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
     words
 }
 
+/// The machine's idle states. A governor that may not halt at all leaves no choice: the CPU halts at once.
+fn idle_states(machine: &Machine) -> Vec<IdleState> {
+    let polls_first = machine.idle_governor == IdleGovernor::Haltpoll;
+    let of = |(i, state): (usize, &schedlab_machine::IdleState)| IdleState {
+        name: state.name.clone(),
+        exit_ns: state.exit.0.min(u32::MAX.into()) as u32,
+        residency_ns: state.residency.0.min(u32::MAX.into()) as u32,
+        polls: i == 0 && polls_first,
+    };
+    match machine.idle_governor {
+        IdleGovernor::Halt => Vec::new(),
+        IdleGovernor::Menu | IdleGovernor::Haltpoll => machine.idle_states.iter().enumerate().map(of).collect(),
+    }
+}
+
 fn topology(machine: &Machine, seed: u64) -> Topology {
     let topology = &machine.topology;
     let by = |unit: fn(&schedlab_machine::Cpu) -> u32| topology.cpus.iter().map(unit).collect();
@@ -111,7 +126,9 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
         distance: (0..nr_nodes).flat_map(|a| (0..nr_nodes).map(move |b| far(a, b))).collect(),
         llc_bytes: machine.caches.last().map_or(32 << 20, |c| c.size_kb << 10),
         seed,
-        ..Topology::default()
+        hz: 0,
+        idle_states: idle_states(machine),
+        idle_governor: "menu".to_owned(),
     }
 }
 
@@ -159,6 +176,10 @@ impl Kernel {
     #[inline]
     pub fn clear(&mut self) {
         self.image.clear();
+    }
+    /// The kernel's own tasks of a CPU: stopper and ksoftirqd.
+    pub fn kthreads(&self, cpu: CpuId) -> [i32; 2] {
+        self.kthreads[cpu.index()]
     }
     /// What a pid of the kernel's own is: whether ksoftirqd, and of which CPU.
     pub fn kthread_of(&self, pid: i32) -> Option<(bool, CpuId)> {

@@ -5,9 +5,9 @@
 //! that it looked at. The search for a CPU is not priced: its probes leave no trace. Events of one verb have its time.
 
 use crate::abi::{Note, kind};
-use crate::board::{Board, EPOCH_NS};
+use crate::board::Board;
 use crate::cpu::{Current, Interrupt};
-use crate::task::{Life, kthread_id};
+use crate::task::{Life, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
@@ -28,8 +28,11 @@ impl Board<'_> {
         spent_ns
     }
 
-    fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
-        self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+    /// Gives an event to the sink. Returns what recording it takes, ns.
+    pub fn emit(&mut self, cpu: CpuId, kind: EventKind) -> u64 {
+        if self.watched {
+            self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+        }
         self.machine.costs.trace_event_ns
     }
 
@@ -39,7 +42,7 @@ impl Board<'_> {
         match note.kind {
             kind::TIMER => {
                 let at =
-                    if note.at == NEVER { NEVER } else { note.at.saturating_sub(EPOCH_NS).max(self.now) };
+                    if note.at == NEVER { NEVER } else { note.at.saturating_sub(self.epoch).max(self.now) };
                 self.cpus[on].timer_at = at;
                 if on != by {
                     self.touch(on);
@@ -79,7 +82,8 @@ impl Board<'_> {
                 let why = match own {
                     Some(t) if t.waking => MoveReason::Wakeup,
                     Some(t) if t.life == Life::Unborn => MoveReason::Fork,
-                    _ => MoveReason::Moved,
+                    Some(t) => self.why_moved(by, on, t),
+                    None => MoveReason::Moved,
                 };
                 self.emit(on, EventKind::Migrate { task, from: CpuId(note.value as u32), why })
             }
@@ -115,6 +119,22 @@ impl Board<'_> {
                 )));
                 0
             }
+        }
+    }
+
+    /// Why the verb under way on `by` moves a task to `on` that it neither wakes nor makes.
+    fn why_moved(&self, by: CpuId, on: CpuId, task: &Task) -> MoveReason {
+        match self.moves {
+            MoveReason::Active if task.asked != MoveReason::Moved => task.asked,
+            MoveReason::Newidle | MoveReason::Active if !task.attr.policy.is_fair() => {
+                if on == by {
+                    MoveReason::RtPull
+                } else {
+                    MoveReason::RtPush
+                }
+            }
+            MoveReason::Idle if on != by => MoveReason::NohzIdle,
+            why => why,
         }
     }
 

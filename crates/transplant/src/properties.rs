@@ -7,6 +7,7 @@
 use crate::board::Board;
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
+use schedlab_trace::MoveReason;
 use schedlab_workload::group::GroupDecl;
 use schedlab_workload::{Later, ROOT_GROUP};
 
@@ -78,6 +79,8 @@ impl Board<'_> {
     /// `None`: all CPUs.
     pub fn set_affinity(&mut self, cpu: CpuId, task: TaskId, allowed: Option<&CpuSet>) {
         self.enter(cpu);
+        self.moves = MoveReason::Affinity;
+        self.tasks[task].asked = MoveReason::Affinity;
         let all = CpuSet::first(self.nr_cpus());
         if let Err(errno) = self.kernel.set_affinity(self.tasks[task].pid, allowed.unwrap_or(&all)) {
             let text =

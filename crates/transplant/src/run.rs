@@ -1,6 +1,6 @@
 //! A run: the image boots for a machine, tasks are set up, the clock runs to the end, accounts are drawn up.
 
-use crate::board::{Accounts, Board, EPOCH_NS};
+use crate::board::{Accounts, BOOTED_AT, Board, REST_NS};
 use crate::cpu::{Current, Next};
 use crate::kernel::Kernel;
 use crate::task::{Life, Task, UserOp};
@@ -9,7 +9,7 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
-use schedlab_trace::Sink;
+use schedlab_trace::{MoveReason, Sink};
 use schedlab_workload::build::TaskDecl;
 use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
@@ -71,7 +71,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         .help("take backend 'sim' for these"));
     }
     confine(&mut workload, machine)?;
-    let mut kernel = Kernel::boot(object, machine, seed, EPOCH_NS)?;
+    let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT)?;
     settings.iter().try_for_each(|s| set(&mut kernel, s))?;
     let end = (workload.warmup + workload.duration).0;
     let mut outside = Outside {
@@ -80,13 +80,11 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
     let mut board = Board::new(machine, kernel, history, sink);
+    rest(&mut board, seed)?;
     board.accounts.measure_from = workload.warmup.0;
     let starters = load(&mut board, workload)?;
     if background {
         load_background(&mut board, seed);
-    }
-    for cpu in board.cpus.ids() {
-        board.begin(cpu, Next::Settle, 0);
     }
     for task in starters {
         board.start_task(task);
@@ -98,6 +96,28 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     };
     board.now = ended.at;
     report(board, ended, &outside)
+}
+
+/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick. Without
+/// that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and time begins
+/// anew afterwards.
+fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
+    for cpu in board.cpus.ids() {
+        board.enter(cpu);
+        for pid in board.kernel.kthreads(cpu) {
+            board.kernel.image().wake(pid, false);
+        }
+        board.take_notes(cpu);
+        board.begin(cpu, Next::Settle, 0);
+    }
+    board.alive = 1;
+    let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
+    drive(board, seed, &Clock { end: REST_NS, stop: None, progress: None }, nothing)?;
+    board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(REST_NS));
+    (board.now, board.epoch, board.alive) = (0, board.epoch + REST_NS, 0);
+    board.accounts = Accounts::default();
+    board.watched = true;
+    Ok(())
 }
 
 /// A setting of the kernel takes effect.
@@ -181,6 +201,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         refill_ns: 0,
         reuse: Default::default(),
         ran_on: CpuId(0),
+        asked: MoveReason::Moved,
         waking: false,
         work_ns: 0,
         ended: NEVER,

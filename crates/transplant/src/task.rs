@@ -3,6 +3,7 @@
 
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
+use schedlab_trace::MoveReason;
 use schedlab_workload::{Outcome, Program, SetId, WordId};
 use schedlab_world::cache_by_core::Reuse;
 use schedlab_world::channel::state::Transfer;
@@ -76,6 +77,8 @@ pub struct Task {
     pub reuse: Reuse,
     /// The CPU where it ran last.
     pub ran_on: CpuId,
+    /// Why it asked to be moved: at exec, or by a change of its CPUs; `Moved` if it did not.
+    pub asked: MoveReason,
     /// It is between its waking and its wakeup.
     pub waking: bool,
     pub work_ns: u64,

@@ -1,12 +1,11 @@
 //! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for operations.
 //! The rules are those of `schedlab_world`; prices are the machine's.
 
-use crate::board::{Board, EPOCH_NS};
+use crate::board::Board;
 use crate::cpu::{Activity, Call, Next};
 use crate::task::UserOp;
-use schedlab_base::Ns;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_trace::{Event, EventKind};
+use schedlab_trace::EventKind;
 use schedlab_workload::Op;
 use schedlab_world::cache_by_core::move_refill_ns;
 use schedlab_world::engine::NEVER;
@@ -102,14 +101,14 @@ impl Board<'_> {
         let exit_ns = state.map_or(0, |s| s.typical.0);
         self.accounts.idle_exit_ns += exit_ns;
         let kind = EventKind::IdleExit { exit_ns: exit_ns.min(u64::from(u32::MAX)) as u32 };
-        self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+        self.emit(cpu, kind);
         self.set_active(cpu, true);
         exit_ns
     }
 
     /// The CPU halts.
     pub fn halts_in(&mut self, cpu: CpuId, state: u8) {
-        self.sink.event(&Event { at: Ns(self.now), cpu, kind: EventKind::IdleEnter { state } });
+        self.emit(cpu, EventKind::IdleEnter { state });
         let c = &mut self.cpus[cpu];
         c.activity = Activity::Halted { state: Some(state) };
         c.ends = NEVER;
@@ -284,7 +283,7 @@ impl Board<'_> {
     }
 
     /// The kernel's clock at a time of the run.
-    pub fn kernel_time(at: u64) -> u64 {
-        EPOCH_NS.saturating_add(at)
+    pub fn kernel_time(&self, at: u64) -> u64 {
+        self.epoch.saturating_add(at)
     }
 }

@@ -1,12 +1,9 @@
 //! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: same spec and seed, same
 //! result, in the simulator and in the live agent.
 
+use crate::decl::{Later, MACHINES, NestedDecl, Place, RemoteDecl};
 use crate::group::{self, GroupDecl, ROOT_GROUP};
-use crate::later::Later;
-use crate::nested::NestedDecl;
 use crate::op::{PortId, Program, SeriesId, SetId, SlotId, WordId};
-use crate::place::Place;
-use crate::remote::RemoteDecl;
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
@@ -52,7 +49,7 @@ pub struct TaskDecl {
 }
 
 /// The part of tasks that are threads of virtual machines' processes.
-pub(crate) const OF_MACHINE: u64 = crate::place::MACHINES;
+pub(crate) const OF_MACHINE: u64 = MACHINES;
 
 impl TaskDecl {
     /// Whether the run lasts as long as it: what runs beside a workload ends with it.

@@ -1,26 +1,12 @@
 //! Changes of task groups and of tasks in the middle of a run, as a built workload has them: by id.
 
 use crate::build::{Built, TaskDecl};
+pub use crate::decl::Later;
+use crate::decl::Place;
 use crate::group::ROOT_GROUP;
-use crate::place::Place;
 use schedlab_base::{CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::policy::group_of;
-use schedlab_kernel::{Change, GroupChange, Limit, TaskChange};
-
-/// One such change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Later {
-    /// A group has these shares.
-    Shares(GroupId, u64),
-    /// A group has this quota, or none.
-    Limited(GroupId, Limit),
-    /// The tasks that are in the group, or in one below it, may use the CPUs of the mask.
-    Confined(GroupId, u32),
-    /// A task moves to a group.
-    Moved(TaskId, GroupId),
-    /// A task may use the CPUs of the mask.
-    Allowed(TaskId, u32),
-}
+use schedlab_kernel::{Change, GroupChange, TaskChange};
 
 /// Notes a variant's changes of groups and tasks in a workload. Times are counted from the end of the warm-up.
 ///
@@ -104,6 +90,7 @@ mod tests {
     use super::*;
     use crate::{GroupSpec, Params, Spec};
     use schedlab_base::Ns;
+    use schedlab_kernel::Limit;
 
     fn built() -> Built {
         let hogs = Spec::bench("hogs", &Params([("tasks".to_owned(), 2)].into())).unwrap();

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod beside;
 pub mod build;
 pub mod command;
+mod decl;
 pub mod expression;
 mod gather;
 pub mod group;

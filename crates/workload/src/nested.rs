@@ -4,10 +4,11 @@
 //! Times are ns.
 
 use crate::build::Builder;
+pub use crate::decl::NestedDecl;
 use crate::op::{Env, Op, Program};
 use crate::place::{self, MACHINES, Place};
 use schedlab_base::{Error, Ns, Result, TaskId};
-use schedlab_kernel::{Kernel, Variant};
+use schedlab_kernel::Variant;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,21 +37,6 @@ pub struct NestedSpec {
     pub halt_poll: Ns,
     /// Names of the tasks inside; "*" for all.
     pub tasks: Vec<String>,
-}
-
-/// A virtual machine, resolved.
-#[derive(Clone, Debug)]
-pub struct NestedDecl {
-    pub name: String,
-    /// The threads of its vCPUs.
-    pub vcpus: Vec<TaskId>,
-    /// The thread that moves its packets (vhost-net).
-    pub vhost: TaskId,
-    pub kernel: Kernel,
-    /// Whether its tick continues while a vCPU is idle.
-    pub periodic_tick: bool,
-    /// `halt_poll_ns` of the host.
-    pub halt_poll: Ns,
 }
 
 /// A thread of a machine. The simulator runs the vCPU, or moves packets, in its place.

@@ -5,12 +5,11 @@
 //! ([`Builder::client_side`](crate::Builder::client_side)).
 
 use crate::build::{Builder, ChannelKind, TaskDecl};
+pub(crate) use crate::decl::MACHINES;
+pub use crate::decl::Place;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use std::collections::BTreeMap;
-
-/// The part that the threads of virtual machines belong to; they are always on the machine itself.
-pub(crate) const MACHINES: u64 = u64::MAX;
 
 /// The virtual machine whose thread this task is, by name.
 pub(crate) fn machine_of(task: &TaskDecl) -> Option<&str> {
@@ -18,18 +17,6 @@ pub(crate) fn machine_of(task: &TaskDecl) -> Option<&str> {
         return None;
     }
     task.name.rsplit_once('/').map(|(machine, _)| machine)
-}
-
-/// The place where a task runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Place {
-    /// The machine itself.
-    #[default]
-    Host,
-    /// The virtual machine of that number.
-    Inside(u32),
-    /// The machine of that number behind a link.
-    Remote(u32),
 }
 
 /// Checks the names of machines against each other and against the tasks' names.

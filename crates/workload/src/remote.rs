@@ -4,9 +4,10 @@
 //! and acknowledgements of the network are not modelled.
 
 use crate::build::Builder;
+pub use crate::decl::RemoteDecl;
 use crate::place::{self, Place};
 use schedlab_base::{Error, Ns, Result};
-use schedlab_kernel::{Kernel, Variant};
+use schedlab_kernel::Variant;
 use serde::{Deserialize, Serialize};
 
 /// The most CPUs that a machine behind a link has.
@@ -23,19 +24,6 @@ pub struct RemoteSpec {
     pub queues: u64,
     /// Names of the tasks there.
     pub tasks: Vec<String>,
-}
-
-/// A machine behind a link, resolved.
-#[derive(Clone, Debug)]
-pub struct RemoteDecl {
-    pub name: String,
-    /// Number of its CPUs.
-    pub cpus: u32,
-    pub kernel: Kernel,
-    /// The link's delay, one way.
-    pub delay: Ns,
-    /// Queues of the network interface at this end.
-    pub queues: u32,
 }
 
 /// Declares the machines and moves tasks there.

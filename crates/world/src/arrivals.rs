@@ -21,7 +21,15 @@ impl Arrivals {
     /// The source's arrivals on one CPU (or on the whole machine).
     pub fn new(source: &Background, stream: Stream) -> Arrivals {
         let first = stream.purpose("gap").exponential(0, source.every.0);
-        Arrivals { stream, every: source.every, run: source.run, arrival: 0, due: first, running: false, asleep: false }
+        Arrivals {
+            stream,
+            every: source.every,
+            run: source.run,
+            arrival: 0,
+            due: first,
+            running: false,
+            asleep: false,
+        }
     }
     /// The same for a task that is on its CPU when the run begins: it goes to sleep until the first arrival.
     #[must_use]

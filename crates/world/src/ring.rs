@@ -9,8 +9,8 @@
 //!
 //! Times are ns. Timers here are the ones that the hardware knows; an expired one is gone until it is set again.
 
-use schedlab_base::CpuId;
 use crate::engine::NEVER;
+use schedlab_base::CpuId;
 
 /// How often the emulator makes sure that no CPU keeps the thread, ns.
 const WATCH_NS: u64 = 100_000_000;

@@ -15,6 +15,7 @@ mod model;
 mod order;
 mod own_results;
 mod params;
+mod question;
 mod releases;
 mod rows;
 mod seeds;
@@ -32,104 +33,18 @@ pub use model::{
 pub use order::{Named, of_one_source};
 use params::params_in_words;
 pub use params::params_of_run;
+pub use question::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Question};
 pub use rows::FEW_RUNS;
 
-use crate::noise::Floors;
-use crate::stats::{self, Looks};
+use crate::stats;
 use crate::{metrics, tools};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning, one_or};
 use schedlab_record::metric::of_program;
-use schedlab_record::{MODEL, Published, Record, RunDir, Value, WATCHING, store};
+use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Default number of runs of a cell. Runs are the unit of replication, never samples within one, and with fewer than
-/// ten ranks could hardly decide.
-pub const DEFAULT_RUNS: u64 = 10;
-/// Default of the smallest change that counts, percent.
-pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
-
-/// What is asked of the records.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// Name of the experiment, "" for none.
-    pub experiment: String,
-    /// Metrics in the order of the tables; empty: those that each workload shows first.
-    pub metrics: Vec<String>,
-    /// Metrics of single loads, by machine, workload and load, in place of `metrics`.
-    pub of_load: BTreeMap<[String; 3], Vec<String>>,
-    /// The baseline's name; `None`: the first variant of each group.
-    pub baseline: Option<String>,
-    /// Why it is the baseline.
-    pub baseline_is: BaselineIs,
-    /// Smallest change that counts, percent.
-    pub min_effect_pct: f64,
-    /// Published figures.
-    pub published: Vec<Published>,
-    /// Noise floors of live machines. A floor above `min_effect_pct` replaces it as the smallest change that counts.
-    pub floors: Floors,
-    /// The folders of the runs.
-    pub folders: Folders,
-    /// Whether every metric of saved outputs is wanted, even where a file has all that schedlab knows of a run.
-    pub all: bool,
-    /// Own results of single loads, by machine, workload and load, in place of the benchmarks' table.
-    pub own_of_load: BTreeMap<[String; 3], Vec<String>>,
-    /// The looks at which rows were or will be judged.
-    pub looks: Looks,
-}
-
-impl Default for Question {
-    fn default() -> Question {
-        Question {
-            experiment: String::new(),
-            metrics: Vec::new(),
-            of_load: BTreeMap::new(),
-            baseline: None,
-            baseline_is: BaselineIs::First,
-            min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
-            published: Vec::new(),
-            floors: Floors::default(),
-            folders: Folders::default(),
-            all: false,
-            own_of_load: BTreeMap::new(),
-            looks: Looks::once(),
-        }
-    }
-}
-
-impl Question {
-    /// Sets the baseline if one was asked for.
-    #[must_use]
-    pub fn against(self, baseline: Option<String>) -> Question {
-        match baseline {
-            Some(_) => Question { baseline, baseline_is: BaselineIs::Asked, ..self },
-            None => self,
-        }
-    }
-    /// Keeps the baseline only if the runs have it.
-    pub fn keep_baseline(&mut self, have: impl FnOnce(&str) -> bool) {
-        if self.baseline.as_deref().is_some_and(|name| !have(name)) {
-            (self.baseline, self.baseline_is) = (None, BaselineIs::First);
-        }
-    }
-    /// Sets the noise floors.
-    #[must_use]
-    pub fn with_floors(self, floors: Floors) -> Question {
-        Question { floors, ..self }
-    }
-    /// Sets the looks.
-    #[must_use]
-    pub fn at_looks(self, looks: Looks) -> Question {
-        Question { looks, ..self }
-    }
-    /// Sets the folders of the runs.
-    #[must_use]
-    pub fn kept_in(self, folders: Folders) -> Question {
-        Question { folders, ..self }
-    }
-}
 
 /// Compares stored runs: run folders, stores, or folders above.
 ///

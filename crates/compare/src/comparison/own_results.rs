@@ -1,8 +1,8 @@
 //! Which rows are a workload's own result: what its users judge it by. They are corrected before other rows, so that
 //! the answer to the experiment's question is not lost among counters.
 
-use super::Question;
 use super::group::CellRuns;
+use super::question::Question;
 use schedlab_base::Backend;
 
 /// Whether a metric is an own result of the cell's workload: by the experiment's `own = [...]` for the load, else by

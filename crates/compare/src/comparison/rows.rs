@@ -1,9 +1,10 @@
 //! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its values and
 //! judged when all rows are known: Holm's correction takes all p-values.
 
-use super::DEFAULT_RUNS;
 use super::group::CellRuns;
-use super::{Cell, ComparisonRow, CountedWarning, Question, own_results, units};
+use super::model::{Cell, ComparisonRow, CountedWarning};
+use super::question::{DEFAULT_RUNS, Question};
+use super::{own_results, units};
 use crate::stats::{self, Change, Decided, Direction, Limits, Looks, Table, Verdict};
 use crate::uncertainty::values;
 use schedlab_base::{Warning, counted};

@@ -2,7 +2,7 @@
 //! or in ns with `-N`; only JSON says which.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use std::collections::BTreeMap;

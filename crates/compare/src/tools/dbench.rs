@@ -1,7 +1,7 @@
 //! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
 
 use super::text::{after, lines, missing, number, scaled, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

@@ -1,7 +1,7 @@
 //! hackbench of rt-tests: one line "Time: s.mmm" for each run, after a head that names the groups.
 
 use super::text::{lines, missing, number, scaled};
-use super::{BLANK, FigureRow, Reading, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 

@@ -1,7 +1,7 @@
 //! httperf 0.9 against an nginx that is started for it. httperf prints times in ms or s, and sums up the whole test.
 
 use super::text::{after, lines, missing, number, scaled};
-use super::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

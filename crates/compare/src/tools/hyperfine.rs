@@ -1,7 +1,7 @@
 //! hyperfine's JSON export: a result for each command, with the times of its runs in seconds.
 
 use super::text::{jsons, missing, scaled};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Lower;
 use serde_json::Value;

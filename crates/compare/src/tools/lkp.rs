@@ -8,7 +8,7 @@
 
 use super::mail::{self, unquoted};
 use super::text::{missing, whole};
-use super::{BLANK, FigureRow, Reading, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Neither;
 

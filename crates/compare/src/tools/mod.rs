@@ -28,108 +28,21 @@ mod stress_ng;
 mod sysbench;
 mod template;
 mod text;
+mod tool;
 mod units;
 mod unixbench;
 
 pub use extract::{check, default_better, metric_option};
 pub use installed::check_installed;
 pub use template::{Template, one_word_or_line};
+pub use tool::{FigureRow, FigureValues, Reading, ServerSetup, Tool, firsts_first};
+use tool::{check_size, fits};
 
-use schedlab_base::natural;
 use schedlab_base::{Error, Result};
-use schedlab_record::{Better, Figure, Findings, MAX_FIGURE, Record};
+use schedlab_record::{Better, Findings, Record};
 use schedlab_workload::CommandOutput;
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
-use std::collections::BTreeMap;
-
-/// A known tool.
-pub struct Tool {
-    /// Its name, and the default name of its workload.
-    pub name: &'static str,
-    /// One line.
-    pub about: &'static str,
-    /// The program; "" for a tool of which only saved files are read.
-    pub program: &'static str,
-    /// The package of Debian that has it; "" if none does.
-    pub package: &'static str,
-    /// Words before the user's own arguments.
-    pub before: &'static [&'static str],
-    /// Words that set the load, with `{load}` in them, after the user's arguments; empty: it has no load.
-    pub load: &'static [&'static str],
-    /// Words at the end.
-    pub after: &'static [&'static str],
-    /// The unit of a load ("groups").
-    pub load_about: &'static str,
-    /// The default load; "": the tool's own.
-    pub default_load: &'static str,
-    /// A program that must run at the same time; empty: none.
-    pub server: &'static [&'static str],
-    /// What the server needs: files, a port and a package of its own. `None`: nothing.
-    pub stage: Option<ServerSetup>,
-    /// The figures that it gives.
-    pub figures: &'static [FigureRow],
-    /// The figures that tables show by default.
-    pub headline: &'static [&'static str],
-    /// Whether a text is its output.
-    pub knows: fn(&str) -> bool,
-    /// Reads the results in a text, at least one.
-    pub read: fn(&str) -> Result<Vec<Reading>>,
-}
-
-/// The defaults of a tool's row: a tool that has nothing and is never started.
-const BLANK: Tool = Tool {
-    name: "",
-    about: "",
-    program: "",
-    package: "",
-    before: &[],
-    load: &[],
-    after: &[],
-    load_about: "",
-    default_load: "",
-    server: &[],
-    stage: None,
-    figures: &[],
-    headline: &[],
-    knows: |_| false,
-    read: |_| Ok(Vec::new()),
-};
-
-/// What a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run and
-/// `{port}` a free port of 127.0.0.1.
-pub struct ServerSetup {
-    /// The package of Debian that has the server.
-    pub package: &'static str,
-    /// The command that prepares the server's data before it starts; empty: none.
-    pub setup: &'static [&'static str],
-    /// Files of the folder: name and content.
-    pub files: &'static [(&'static str, &'static str)],
-}
-
-/// A figure of a tool: its name after the workload's, unit, direction, definition. A word in angle brackets stands for
-/// any word.
-pub struct FigureRow(pub &'static str, pub &'static str, pub Better, pub &'static str);
-
-/// One result of a tool.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Reading {
-    /// The load, if the text has it ("2 groups").
-    pub load: Option<String>,
-    /// Values by the names of `Tool::figures`, in their units.
-    pub values: FigureValues,
-    /// The values of each repeat, if the tool repeats and prints each.
-    pub repeats: Vec<FigureValues>,
-    /// The variant, if the text has several.
-    pub variant: Option<String>,
-    /// What the values are means of ("5 runs"), if the tool repeats and prints means only.
-    pub means: Option<String>,
-    /// Numbers of its table's lines that look like figures and can't be read.
-    pub unread: Vec<usize>,
-}
-
-/// Values by name.
-pub type FigureValues = BTreeMap<String, f64>;
 
 /// Every tool, in the order in which a text's tool is looked for.
 pub const TOOLS: &[&Tool] = &[
@@ -222,32 +135,6 @@ pub fn detect(text: &str) -> Option<&'static Tool> {
     TOOLS.iter().copied().find(|t| (t.knows)(text))
 }
 
-impl Tool {
-    /// The row of a figure.
-    fn row(&self, name: &str) -> Option<&'static FigureRow> {
-        self.figures.iter().find(|row| fits(row.0, name))
-    }
-    /// Values as figures of a workload.
-    fn figures(&self, workload: &str, values: &FigureValues) -> Result<BTreeMap<String, Figure>> {
-        let one = |(name, value): (&String, &f64)| {
-            let row = self.row(name).ok_or_else(|| {
-                Error::internal(format!("{} has no row for its figure '{name}'", self.name))
-            })?;
-            let figure = Figure { value: *value, unit: row.1.to_owned(), better: row.2 };
-            Ok((format!("{workload}.{name}"), figure))
-        };
-        values.iter().map(one).collect()
-    }
-}
-
-/// Whether a name fits the pattern; `<word>` in a pattern stands for any text without blanks.
-fn fits(pattern: &str, name: &str) -> bool {
-    let hole = pattern.find('<').zip(pattern.find('>')).filter(|(open, close)| open < close);
-    let Some((open, close)) = hole else { return pattern == name };
-    let inner = name.strip_prefix(&pattern[..open]).and_then(|n| n.strip_suffix(&pattern[close + 1..]));
-    inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
-}
-
 /// Names of the figures that a command may give; patterns if a tool's rows are patterns.
 ///
 /// # Errors
@@ -319,14 +206,6 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     Some(if some.is_empty() { firsts_first(figures, &[]) } else { some })
 }
 
-/// The names of all figures: those of `firsts` that exist, then the others as people count (2 before 16).
-pub fn firsts_first(figures: &BTreeMap<String, Figure>, firsts: &[String]) -> Vec<String> {
-    let mut rest: Vec<&String> = figures.keys().filter(|name| !firsts.contains(name)).collect();
-    rest.sort_by(|a, b| natural(a, b));
-    let firsts = firsts.iter().filter(|name| figures.contains_key(*name));
-    firsts.chain(rest).cloned().collect()
-}
-
 /// Whether the name can only be a figure of the record's workload: neither a metric of the table nor of a series.
 fn is_figure(record: &Record, name: &str) -> bool {
     let own = name.strip_prefix(&record.workload).is_some_and(|n| n.starts_with('.'));
@@ -366,21 +245,6 @@ pub fn findings(spec: &CommandSpec, said: &CommandOutput) -> Result<Findings> {
     }
     check_size(&found.figures).map_err(last)?;
     Ok(found)
-}
-
-/// Refuses figures that are too large for a record.
-fn check_size(figures: &BTreeMap<String, Figure>) -> Result<()> {
-    match figures.iter().find(|(_, figure)| !figure.is_fit()) {
-        None => Ok(()),
-        Some((name, figure)) => {
-            let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
-            let text = format!(
-                "figure '{name}' is {:e}{unit}: more than {MAX_FIGURE:e} can't be compared",
-                figure.value
-            );
-            Err(Error::input(text).help("the unit may be another one, or the place of the number"))
-        }
-    }
 }
 
 #[cfg(test)]

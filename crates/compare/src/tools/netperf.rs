@@ -7,7 +7,7 @@
 //! would change the comparison.
 
 use super::text::{missing, numbered, scaled, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeSet;

@@ -2,8 +2,9 @@
 //! head if several benchmarks are run. `sched messaging` and `pipe` have rows of their own because they are started by
 //! name. The lines of futex, mem and numa are in `perf_bench`.
 
+use super::perf_bench;
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::{BLANK, FigureRow, Reading, Tool, perf_bench};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 

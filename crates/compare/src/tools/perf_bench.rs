@@ -4,7 +4,7 @@
 //! several functions and numa several set-ups.
 
 use super::text::{number, scaled, whole};
-use super::{FigureValues, Reading};
+use super::tool::{FigureValues, Reading};
 use schedlab_base::Result;
 
 /// Reads a line's figures into the last reading, or into a new one if the line begins another set-up. `function` is the

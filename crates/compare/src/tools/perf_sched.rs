@@ -4,7 +4,7 @@
 //! mean delays are weighted by switches. Figures without a name are of all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! means, so a report counts as one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;

@@ -6,7 +6,7 @@
 //! are of timers, summed over a repetition. A timer that was reached late did not sleep.
 
 use super::text::{lines, missing, scaled, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

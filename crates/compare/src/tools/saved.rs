@@ -6,7 +6,8 @@
 
 use super::extract::extract;
 use super::schedlab_json::{self, FORMS};
-use super::{FigureValues, OutputReader, Reading, TEXT, TOOLS, Tool, reader_of};
+use super::tool::{FigureValues, Reading, Tool};
+use super::{OutputReader, TEXT, TOOLS, reader_of};
 use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -132,7 +133,7 @@ fn contents(path: &Path, from: Option<&OutputReader>) -> Result<Contents> {
             wanted
                 .iter()
                 .try_for_each(|w| extract(w, &said, &mut found))
-                .and_then(|()| super::check_size(&found.figures))
+                .and_then(|()| super::tool::check_size(&found.figures))
                 .map(|()| Contents::Text(Box::new(found)))
         }
     }
@@ -181,7 +182,7 @@ fn own_record(variant: &str, file: &Path, run: &schedlab_json::Run) -> Result<Re
     let variant = name_or(variant, UNKNOWN);
     let mut plain = record(&name_or(&run.workload, UNKNOWN), &variant, file)?;
     (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
-    super::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+    super::tool::check_size(&plain.found.figures).map_err(|e| e.at(Spot::file(file)))?;
     if run.everything {
         plain.found.environment.insert(EVERYTHING.to_owned(), "yes".to_owned());
     }
@@ -302,7 +303,7 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
             ..record(tool.name, &variant_of(variant, reading), file)?
         };
         record.found.figures = tool.figures(tool.name, values)?;
-        super::check_size(&record.found.figures).map_err(|e| e.at(Spot::file(file)))?;
+        super::tool::check_size(&record.found.figures).map_err(|e| e.at(Spot::file(file)))?;
         record.found.warnings.extend(unread(&reading.unread));
         if several {
             let text = format!(

@@ -4,7 +4,7 @@
 //! count. [`Runs`] separates several runs in a text.
 
 use super::text::{after, jsons, lines, missing, number, scaled, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower};
 use std::collections::BTreeMap;

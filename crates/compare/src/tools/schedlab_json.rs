@@ -161,7 +161,7 @@ pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str], everything: bo
     if everything && figures.len() > FEW && !firsts.is_empty() {
         firsts
     } else {
-        super::firsts_first(figures, &firsts)
+        super::tool::firsts_first(figures, &firsts)
     }
 }
 

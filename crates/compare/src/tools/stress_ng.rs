@@ -1,7 +1,7 @@
 //! stress-ng with `--metrics-brief`: a line for each kind of stressor, then lines of its own measures.
 
 use super::text::{lines, missing, whole};
-use super::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

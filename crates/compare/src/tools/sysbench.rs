@@ -2,7 +2,7 @@
 //! the percentile.
 
 use super::text::{first, lines, missing, number, scaled};
-use super::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
+use super::tool::{BLANK, FigureRow, FigureValues, Reading, ServerSetup, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 

@@ -2,7 +2,7 @@
 //!
 //! Other braces are the command's own and stay as they are.
 
-use super::Tool;
+use super::tool::Tool;
 
 use schedlab_base::{Error, Result};
 use schedlab_workload::CommandSpec;

@@ -4,7 +4,7 @@
 //! repeat the results; they are read only if a run has no table.
 
 use super::text::{lines, missing, number, whole};
-use super::{BLANK, FigureRow, Reading, Tool};
+use super::tool::{BLANK, FigureRow, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::Higher;
 

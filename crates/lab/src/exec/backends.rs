@@ -1,24 +1,10 @@
 //! The executor of plans with several backends: each cell runs on its own.
 
+use super::options::RunOptions;
 use super::{Executor, Made, host, sim, under_way, vm};
 use crate::cell::Cell;
 use schedlab_base::{Backend, Result};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-
-/// How runs are made, beside what their cells say.
-#[derive(Clone, Debug, Default)]
-pub struct RunOptions {
-    /// Whether the simulator's expensive invariants are checked.
-    pub check: bool,
-    /// Steps between two walks over a simulation's invariants; `None`: they are not walked. Records stay the same.
-    pub walk_every: Option<u64>,
-    /// The folder in which files of the runs' events are written ([`Made::events`]): the store's, so that they can be
-    /// moved. `None`: events are not kept. Simulations that are walked keep none.
-    pub keep_events_in: Option<PathBuf>,
-    /// Gets a simulation's progress, simulated ns; useful if one run is made at a time.
-    pub clock: Option<&'static AtomicU64>,
-}
+use std::sync::atomic::AtomicBool;
 
 /// The executor of all backends. Guests at rest are kept as long as it lives.
 #[derive(Debug, Default)]

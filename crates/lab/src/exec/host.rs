@@ -1,7 +1,8 @@
 //! Runs on the running kernel, one at a time.
 
 use super::keep::{self, Left};
-use super::{Made, RunOptions, live};
+use super::options::RunOptions;
+use super::{Made, live};
 use crate::cell::Cell;
 use schedlab_base::{Result, Warning};
 use schedlab_native::live::{Request, run_keeping};

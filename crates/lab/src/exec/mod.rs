@@ -9,11 +9,13 @@ mod backends;
 mod host;
 mod keep;
 mod live;
+mod options;
 pub(crate) mod sim;
 pub mod under_way;
 mod vm;
 
-pub use backends::{Backends, RunOptions};
+pub use backends::Backends;
+pub use options::RunOptions;
 pub use vm::KERNEL_LOG;
 
 use crate::cell::Cell;

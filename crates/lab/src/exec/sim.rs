@@ -1,10 +1,11 @@
 //! Runs in the simulator: builds the workload, simulates it under the analyser, and writes the record.
 
 use super::keep::Kept;
-use super::{Made, RunOptions, guessed};
+use super::options::RunOptions;
+use super::{Made, guessed};
 use crate::cell::Cell;
-use crate::events::{Both, cast};
 use crate::memory_estimate;
+use crate::simulated_events::{Both, cast};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};

@@ -2,7 +2,8 @@
 //! memory allows; real-time guests run one at a time. A deterministic guest is booted for its first run, and all
 //! later runs of this process continue from its rest.
 
-use super::{Made, RunOptions, keep, live};
+use super::options::RunOptions;
+use super::{Made, keep, live};
 use crate::cell::Cell;
 use crate::guests::caveat;
 use crate::instruction_counts;

@@ -1,9 +1,10 @@
 //! Task groups of a variant (`[[variant.group]]`), and changes of groups and of tasks in the middle of a run
 //! (`[[at]]`): the dials of their keys, each of which may be a sweep.
 
+use super::dial::Dial;
 use super::keys;
+use super::lists::strings_of;
 use super::sweep::values;
-use super::variants::{Dial, strings_of};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::{Change, GroupChange, GroupSpec, Limit, Variant};
 use schedlab_machine::reader::Table;

@@ -3,7 +3,7 @@
 
 use super::expand::combinations;
 use super::keys;
-use super::read::strings;
+use super::lists::strings;
 use super::sweep::{Item, values};
 use schedlab_base::{Error, Result};
 use schedlab_machine::background::Named;
@@ -62,6 +62,13 @@ impl<'f> Machines<'f> {
         if top.get(key).is_none() {
             shared = (0..machines.all.len()).collect();
         }
+        Ok((machines, shared))
+    }
+
+    /// Machines by name, on which every load runs. Files are relative to `folder`.
+    pub fn of(names: &[String], folder: &'f Path) -> Result<(Machines<'f>, Vec<usize>)> {
+        let mut machines = Machines { folder, all: Vec::new(), families: Vec::new() };
+        let shared = names.iter().map(|name| machines.named(name)).collect::<Result<Vec<_>>>()?.concat();
         Ok((machines, shared))
     }
 

@@ -6,25 +6,30 @@
 mod around;
 mod changes;
 mod command;
+mod dial;
 pub mod draft;
 mod expand;
 pub mod keys;
+mod lists;
 mod loads;
 mod machines;
 mod narrow;
 mod read;
 mod slurm;
 mod sweep;
+pub(crate) mod template;
 mod variants;
 pub mod write;
 
 pub(crate) use around::Around;
+pub(crate) use lists::{number, strings};
 pub use narrow::Part;
+pub(crate) use read::only_workload;
 pub use read::{MAX_RUNS, parse};
-pub(crate) use read::{number, only_workload, strings};
 pub use slurm::SlurmOptions;
 pub use variants::{MIGRATION, set_attribute, set_migration};
 
+use crate::here;
 use schedlab_base::{Backend, Result, input};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::BaselineIs;
@@ -144,6 +149,5 @@ impl Experiment {
 /// When the file is unreadable, and for any fault in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Experiment> {
     let text = input::text(file)?;
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    parse(file, &text, cpus)
+    parse(file, &text, here::cpus())
 }

@@ -2,6 +2,7 @@
 
 use super::around::Around;
 use super::keys;
+use super::lists::{number, strings};
 use super::loads::Workload;
 use super::machines::Machines;
 use super::variants::{self, Family};
@@ -12,7 +13,7 @@ use schedlab_compare::comparison::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS};
 use schedlab_compare::metrics::KnownMetrics;
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_machine::reader::{Source, Table, Value};
+use schedlab_machine::reader::{Source, Table};
 use schedlab_record::Published;
 use schedlab_workload::Spec;
 use std::path::Path;
@@ -25,21 +26,50 @@ pub const MAX_RUNS: u64 = 1_000_000;
 /// # Errors
 /// Any fault in it, with file, line and column.
 pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
-    let source = Source { file, text };
+    read(Source { file, text }, None, host_cpus)
+}
+
+/// What a caller gives of an experiment, whose loads stand in a text.
+pub(super) struct Given<'a> {
+    pub name: &'a str,
+    pub about: &'a str,
+    /// Runs of each cell; `None`: as the text says.
+    pub runs: Option<u64>,
+    pub machines: &'a [String],
+    pub baseline: &'a str,
+    pub variants: &'a [&'a Variant],
+    /// The whole experiment as text, to be kept with its runs.
+    pub text: &'a str,
+}
+
+/// Reads a text; what is given does not stand in it.
+pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64) -> Result<Experiment> {
+    let Source { file, text } = source;
     let document = source.parse()?;
     let top = Table::open(source, "the experiment", document.span(), document.get_ref());
     keys::TOP.check(&top, "key in the experiment", &[])?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
     let stem = stem.filter(|s| !s.contains(printable::acts));
-    let name = top.required("name", top.label("name")?.map(str::to_owned).or(stem))?;
-    let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
+    let own_name = given.map(|g| g.name).map_or_else(|| top.label("name"), |name| Ok(Some(name)))?;
+    let name = top.required("name", own_name.map(str::to_owned).or(stem))?;
+    let runs = match given.and_then(|g| g.runs) {
+        Some(runs) => runs,
+        None => bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?,
+    };
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
     let around = Around::read(&top, folder)?;
-    let families = variants::read(&top, false)?;
+    let families = match given {
+        Some(given) => Family::given(given.variants)?,
+        None => variants::read(&top, false)?,
+    };
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
-    let (machines, mut loads) = simulated_loads(&top, &top, (&workloads, &around), folder)?;
+    let machines = match given {
+        Some(given) => Machines::of(given.machines, folder)?,
+        None => Machines::read(&top, folder)?,
+    };
+    let (machines, mut loads) = simulated_loads(machines, &top, (&workloads, &around))?;
     let mut host_loads = host_loads(&top, (&workloads, &around), host_cpus)?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
@@ -48,7 +78,10 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
             .help("fewer loads, variants or runs"));
     }
     let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
-    let baseline = baseline(&top, &families)?;
+    let baseline = match given {
+        Some(given) => given.baseline.to_owned(),
+        None => baseline(&top, &families)?,
+    };
     let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
     let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
     check_narrowed(&top, &mut loads, &families, Some(&baseline))?;
@@ -59,10 +92,13 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         min_effect_pct: min_effect(&top)?,
         background: top.boolean("background")?.unwrap_or(true),
         published: published(&top, &variants, &shown)?,
-        about: top.string("about")?.unwrap_or_default().to_owned(),
+        about: given
+            .map_or_else(|| top.string("about"), |g| Ok(Some(g.about)))?
+            .unwrap_or_default()
+            .to_owned(),
         file: file.to_owned(),
         // A copy beside a run may be read again. Its looks are the earlier command's, so they don't apply.
-        text: without_looks(text).to_owned(),
+        text: given.map_or_else(|| without_looks(text), |g| g.text).to_owned(),
         name,
         runs,
         seed,
@@ -97,7 +133,8 @@ fn in_guests(
     let of = |keys: &[&str]| if keys.iter().any(|k| vm.get(k).is_some()) { vm } else { top };
     let real = vm.get("variant").is_some();
     let families = variants::read(of(&["variant"]), real)?;
-    let (machines, mut loads) = simulated_loads(of(&["machines", "machine"]), of(&["load"]), work, folder)?;
+    let machines = Machines::read(of(&["machines", "machine"]), folder)?;
+    let (machines, mut loads) = simulated_loads(machines, of(&["load"]), work)?;
     let metrics = metric_names(of(&["metrics"]), work.0, &loads, &[])?;
     let named = if real { vm } else { of(&["baseline"]) };
     let baseline = baseline(named, &families)?;
@@ -144,29 +181,11 @@ fn bounded(t: &Table<'_>, key: &str, default: u64, lo: u64, hi: u64) -> Result<u
     }
 }
 
-/// A number that may be whole.
-pub(crate) fn number(value: &Value<'_>) -> Option<f64> {
-    let v = value.get_ref();
-    let whole = v.as_integer().filter(|i| i.radix() == 10).and_then(|i| i.as_str().parse().ok());
-    whole.or_else(|| v.as_float().and_then(|f| f.as_str().parse().ok())).filter(|n: &f64| n.is_finite())
-}
-
 fn min_effect(t: &Table<'_>) -> Result<f64> {
     let Some(value) = t.get("min_effect_pct") else { return Ok(DEFAULT_MIN_EFFECT_PCT) };
     number(value)
         .filter(|n| (0.0..=100.0).contains(n))
         .ok_or_else(|| t.error_at("min_effect_pct", "min_effect_pct is a number from 0 to 100"))
-}
-
-/// A list of strings, or a single one, each with its place; empty when the key is absent.
-pub(crate) fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
-    let Some(value) = t.get(key) else { return Ok(Vec::new()) };
-    if let Some(one) = value.get_ref().as_str() {
-        return Ok(vec![(one, value)]);
-    }
-    let wrong = || t.error_at(key, format!("{key} is a list of strings")).help(format!("{key} = [\"...\"]"));
-    let items = value.get_ref().as_array().ok_or_else(wrong)?;
-    items.iter().map(|v| v.get_ref().as_str().map(|s| (s, v)).ok_or_else(wrong)).collect()
 }
 
 /// `[workload]` or several `[[workload]]`.
@@ -236,14 +255,12 @@ fn load_tables<'t, 'w>(
     Ok(all)
 }
 
-/// The loads of `top` on their own machines, or on `machines`.
+/// The loads of `top` on their own machines, or on those that all share.
 fn simulated_loads(
-    machines: &Table<'_>,
+    (mut machines, shared): (Machines<'_>, Vec<usize>),
     top: &Table<'_>,
     (workloads, around): (&[Workload], &Around<'_>),
-    folder: &Path,
 ) -> Result<(Vec<Machine>, Vec<Load>)> {
-    let (mut machines, shared) = Machines::read(machines, folder)?;
     let tables = load_tables(top, workloads)?;
     let mut wanted: Vec<(Option<&Table<'_>>, &Workload, Vec<usize>)> = Vec::new();
     for (table, workload) in &tables {

@@ -5,8 +5,9 @@
 //! ("cfs,hz=250"); without sweeps there is one. Loads and the baseline may use the name of such a family for
 //! all of its variants.
 
+use super::dial::Dial;
 use super::expand::combinations;
-use super::read::strings;
+use super::lists::strings;
 use super::sweep::{Item, values};
 use super::{Load, changes, keys};
 use crate::{guests, variant_checks};
@@ -23,28 +24,14 @@ use schedlab_sim::cache_by_level;
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 
-/// A list of names.
-pub(super) fn strings_of(table: &Table<'_>, key: &str) -> Result<Vec<String>> {
-    Ok(strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
-}
-
-/// Applies a value to a variant.
-type Set<'t> = Box<dyn Fn(&mut Variant, &str) -> Result<()> + 't>;
-
-/// One key of a variant.
-pub(super) struct Dial<'t> {
-    pub name: String,
-    pub values: Vec<Item<'t>>,
-    pub set: Set<'t>,
-}
-
 /// The variants of one `[[variant]]`.
 pub struct Family<'t> {
     /// Its name, without swept values.
     pub name: String,
     /// Its variants: more than one if a value is swept.
     pub variants: Vec<Variant>,
-    table: Table<'t>,
+    /// Where it stands; `None`: it was given as a value.
+    table: Option<Table<'t>>,
     /// The tables of its changes: the experiment's, then its own.
     at: Vec<Table<'t>>,
     /// Number of them that are the experiment's.
@@ -66,7 +53,7 @@ pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
         if let Some(twice) = family.variants.iter().find(|v| taken(v)) {
             let text = format!("two variants have the name '{}'", twice.name);
             let help = "name = \"...\" in each [[variant]] tells them apart";
-            return Err(family.table.error_at("name", text).help(help));
+            return Err(family.place("name", Error::input(text).help(help)));
         }
         all.push(family);
     }
@@ -102,7 +89,7 @@ pub fn check_loads(
                 if variant.kernel == RUNNING { (host_loads, true) } else { (loads, false) };
             let runs = |l: &&Load| if is_live { l.runs_live_under(name, live()) } else { l.runs_under(name) };
             let specs = || loads.iter().filter(runs).map(|l| &l.spec);
-            variant_checks::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
+            variant_checks::groups(variant, specs()).map_err(|e| family.place("tasks", e))?;
             specs()
                 .try_for_each(|spec| variant_checks::with_groups(variant, spec))
                 .map_err(|e| family.place_group(variant, specs(), e))?;
@@ -125,7 +112,48 @@ pub fn check_loads(
     Ok(())
 }
 
-impl Family<'_> {
+impl<'t> Family<'t> {
+    /// Variants that were given as values, each a family of its own, checked as those of a file are.
+    pub fn given(variants: &[&Variant]) -> Result<Vec<Family<'t>>> {
+        let mut all: Vec<Family<'t>> = Vec::new();
+        for variant in variants {
+            if all.iter().any(|f| f.name == variant.name) {
+                return Err(Error::input(format!("two variants have the name '{}'", variant.name))
+                    .help("NAME=KERNEL[:CHANGE,...] tells them apart"));
+            }
+            let mut family = Family {
+                name: variant.name.clone(),
+                variants: Vec::new(),
+                table: None,
+                at: Vec::new(),
+                shared: 0,
+                groups: Vec::new(),
+                real: guests::is_real(&variant.kernel),
+            };
+            let later = variant.at.iter().flat_map(|change| &change.features);
+            let open = !variant.patch.is_empty();
+            variant
+                .features
+                .iter()
+                .chain(later)
+                .try_for_each(|text| check_feature(text, open))
+                .map_err(|e| family.place("features", e))?;
+            let mut one = (*variant).clone().renamed().map_err(|e| family.place("features", e))?;
+            family.order(&mut one)?;
+            family.variants.push(family.checked(one)?);
+            all.push(family);
+        }
+        Ok(all)
+    }
+
+    /// The error with the place of a key, or the variant's name where it has no place.
+    fn place(&self, key: &str, error: Error) -> Error {
+        match &self.table {
+            Some(table) => table.place(key, error),
+            None => error.context(format!("variant '{}'", self.name)),
+        }
+    }
+
     /// The error, placed at that change.
     fn place_of(&self, change: &Change, key: &str, error: Error) -> Error {
         let of = |t: &Table<'_>, key| t.string(key).ok().flatten().map(str::to_owned);
@@ -144,7 +172,7 @@ impl Family<'_> {
                 table.place("group", error)
             }
             Some(table) => table.place(key, error),
-            None => self.table.place("at", error),
+            None => self.place("at", error),
         }
     }
 
@@ -161,7 +189,7 @@ impl Family<'_> {
         };
         match (1..=variant.groups.len()).find(fails).and_then(|n| self.groups.get(n - 1)) {
             Some(table) => table.place("tasks", error),
-            None => self.table.place("group", error),
+            None => self.place("group", error),
         }
     }
 
@@ -226,10 +254,11 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         groups: own_groups,
         ..Variant::plain(kernel)
     };
+    let table = Some(table);
     let mut family =
         Family { name, variants: Vec::new(), table, at, shared: nr_shared, groups: group_tables, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
-    for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
+    for choice in combinations(&choices).map_err(|e| family.place("name", e))? {
         let variant = family.turned(plain.clone(), &dials, &choice)?;
         family.variants.push(variant);
     }
@@ -241,33 +270,54 @@ impl Family<'_> {
     fn turned(&self, mut variant: Variant, dials: &[Dial<'_>], choice: &[usize]) -> Result<Variant> {
         for (dial, at) in dials.iter().zip(choice) {
             let (text, value) = &dial.values[*at];
-            (dial.set)(&mut variant, text).map_err(|e| self.table.error_on(value, e))?;
+            (dial.set)(&mut variant, text).map_err(|e| self.error_on(value, e))?;
             if dial.values.len() > 1 {
                 variant.name = format!("{},{}={text}", variant.name, dial.name);
             }
         }
         let key = if variant.tunables.is_empty() { "features" } else { "tunables" };
-        let mut variant = variant.renamed().map_err(|e| self.table.place(key, e))?;
+        let mut variant = variant.renamed().map_err(|e| self.place(key, e))?;
         self.order(&mut variant)?;
         changes::check(&variant, &self.groups)?;
+        self.checked(variant)
+    }
+
+    fn error_on(&self, value: &Value<'_>, error: Error) -> Error {
+        match &self.table {
+            Some(table) => table.error_on(value, error),
+            None => error,
+        }
+    }
+
+    /// The variant, if its kernel has what it changes.
+    fn checked(&self, variant: Variant) -> Result<Variant> {
         if self.real || guests::is_real_variant(&variant) {
-            variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
+            variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.place("tasks", e))?;
             return Ok(variant);
         }
-        variant_checks::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
+        variant_checks::attributes(&variant).map_err(|e| self.place("tasks", e))?;
         if variant.kernel == RUNNING {
             return Ok(variant);
         }
         if let Err(e) = Kernel::profile(&variant.kernel) {
             let there = e.remedy().unwrap_or_default().to_owned();
             let help = format!("{there}; a real kernel, for --backend vm, is a series without v, or a path");
-            return Err(self.table.place("kernel", e.help(help)));
+            return Err(self.place("kernel", e.help(help)));
         }
         let key = if variant.tunables.is_empty() { "kernel" } else { "tunables" };
-        variant.resolve().map_err(|e| self.table.place(key, e))?;
-        variant.changes().map_err(|e| self.table.place("at", e))?;
+        variant.resolve().map_err(|e| self.place(key, e))?;
+        variant.changes().map_err(|e| self.place("at", e))?;
         Ok(variant)
     }
+}
+
+/// Refuses a feature that no kernel has, unless a patch may bring it (`open`).
+fn check_feature(text: &str, open: bool) -> Result<()> {
+    let is_name = text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    if (!open || !is_name) && !preempt::is_old_feature(text) {
+        Toggle::parse(text)?;
+    }
+    Ok(())
 }
 
 /// `features`: a list, each with a dial of its own; or a sweep over alternatives.
@@ -278,12 +328,8 @@ fn features<'t>(
     of: impl Fn(&mut Variant) -> &mut Vec<String> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
     let Some(value) = table.get("features") else { return Ok(Vec::new()) };
-    let is_name =
-        |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let set = move |v: &mut Variant, text: &str| {
-        if (!open || !is_name(text)) && !preempt::is_old_feature(text) {
-            Toggle::parse(text)?;
-        }
+        check_feature(text, open)?;
         of(v).push(text.to_owned());
         Ok(())
     };

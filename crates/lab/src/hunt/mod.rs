@@ -11,6 +11,7 @@
 
 mod change;
 pub mod faults;
+mod judge;
 pub mod score;
 mod search;
 mod shrink;
@@ -20,23 +21,19 @@ mod survive;
 pub mod write;
 
 pub use faults::Fault;
+pub use judge::Judge;
 pub use score::{Class, Loss};
 pub use space::Space;
 
-use crate::experiment::{Experiment, parse};
-use schedlab_base::{Ns, Result};
-use schedlab_kernel::Variant;
+use crate::experiment::Experiment;
+use judge::judged;
+use schedlab_base::Result;
 use search::Search;
 use specimen::Specimen;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Pairs of runs by which a specimen is judged.
-const SEEDS: u64 = 3;
-/// Pairs of runs by which the best of a class are judged again, with other seeds. The best of thousands by three pairs
-/// owes a part of its place to luck.
-const FINAL_SEEDS: u64 = 9;
 /// The first seed of the runs that confirm a loss: no specimen was judged by one of these.
 const CONFIRM_SEED: u64 = 1_001;
 /// The part of a budget of time, per cent, that the search takes; the rest is for shrinking.
@@ -49,58 +46,6 @@ pub enum Budget {
     Evals(u64),
     /// So much time, shrinking included.
     Time(Duration),
-}
-
-/// What is hunted.
-#[derive(Clone, Debug)]
-pub struct Judge {
-    /// The kernel that the variant is compared with.
-    pub baseline: Variant,
-    /// The variant, without a fault.
-    pub variant: Variant,
-    /// A seeded fault.
-    pub fault: Option<&'static Fault>,
-    /// The machines.
-    pub space: Space,
-    /// Simulated length of each run.
-    pub runtime: Ns,
-    /// Seeds of the runs.
-    pub seeds: Vec<u64>,
-}
-
-impl Judge {
-    /// A judge of a variant.
-    ///
-    /// # Errors
-    /// For an unknown machine or kernel.
-    pub fn new(
-        baseline: Variant,
-        variant: Variant,
-        fault: Option<&'static Fault>,
-        machines: &[String],
-        runtime: Ns,
-    ) -> Result<Judge> {
-        let space = Space::of(machines, [&baseline, &variant])?;
-        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect() })
-    }
-    /// The judge of the best, by seeds that the search did not use.
-    fn of_finals(&self) -> Judge {
-        let seeds = (SEEDS + 1..=SEEDS + FINAL_SEEDS).collect();
-        Judge { seeds, ..self.clone() }
-    }
-    /// The variant under which a specimen's tasks run.
-    fn variant(&self, specimen: &Specimen) -> Variant {
-        self.fault.map_or_else(|| self.variant.clone(), |f| f.in_variant(&self.variant, specimen))
-    }
-}
-
-/// Judges all, by at most `jobs` threads; in order, so that the same one of several errors is reported.
-fn judged<T: Sync, U: Send>(
-    jobs: usize,
-    all: &[T],
-    judge: impl Fn(&T) -> Result<U> + Sync,
-) -> Result<Vec<U>> {
-    schedlab_base::parallel::map(jobs, all, judge).into_iter().collect()
 }
 
 /// A workload that shows a loss.
@@ -237,27 +182,29 @@ impl LosingWorkload {
     }
     /// The text of its experiment, which stands beside the rt-app file.
     pub fn experiment_text(&self, judge: &Judge) -> String {
+        self.written(judge, |about| write::experiment(&self.specimen, &judge.space, about))
+    }
+    /// Its experiment, with the folder in which its files are.
+    ///
+    /// # Errors
+    /// When its machine can't be loaded.
+    pub fn experiment(&self, judge: &Judge, folder: &Path) -> Result<Experiment> {
+        self.written(judge, |about| write::as_value(&self.specimen, &judge.space, about, folder))
+    }
+    fn written<T>(&self, judge: &Judge, write: impl FnOnce(&write::About<'_>) -> T) -> T {
         let mut variant = judge.variant(&self.specimen);
         if let Some(fault) = judge.fault {
             variant.name = format!("{} with {}", variant.name, fault.name);
         }
         let about = format!("found by schedlab hunt: {} shows {}", variant.name, self.loss.words());
-        let about = write::About {
+        write(&write::About {
             name: self.name(),
             about: &about,
             metric: &self.loss.metric,
             runtime: judge.runtime,
             seed: CONFIRM_SEED,
             variants: [&judge.baseline, &variant],
-        };
-        write::experiment(&self.specimen, &judge.space, &about)
-    }
-    /// Its experiment, read from the folder in which its files are.
-    ///
-    /// # Errors
-    /// When the reader refuses it, which is a fault of this module, or the rt-app file is not there.
-    pub fn experiment(&self, judge: &Judge, folder: &Path) -> Result<Experiment> {
-        parse(&folder.join(format!("{}.toml", self.name())), &self.experiment_text(judge), 1)
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 //! classes can be compared: a unit is 5 % less throughput, twice the latency, or a third less CPU time for one kind
 //! of tasks.
 
-use super::Judge;
+use super::judge::Judge;
 use super::specimen::{Specimen, name};
 use crate::cell::Cell;
 use crate::exec::{Backends, Executor};

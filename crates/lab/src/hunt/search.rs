@@ -5,9 +5,10 @@
 //! class of losses are parents, so that a large loss of one class does not crowd out the others. A candidate that was
 //! there before is drawn anew.
 
+use super::change;
+use super::judge::{Judge, judged};
 use super::score::{Class, Score, score};
 use super::specimen::{Dice, Specimen};
-use super::{Judge, change, judged};
 use schedlab_base::{Result, Stream};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;

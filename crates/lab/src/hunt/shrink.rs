@@ -5,9 +5,9 @@
 //! small ones (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order
 //! on specimens ([`size`]), so that no step is undone by a later one.
 
+use super::judge::{Judge, judged};
 use super::score::{Class, Loss, score};
 use super::specimen::{Cpus, Policy, Rest, Specimen};
-use super::{Judge, judged};
 use schedlab_base::Result;
 use std::sync::atomic::AtomicBool;
 

@@ -4,11 +4,11 @@
 //! loss says nothing of the change. So each is looked for in *neighbours*, the same workload with each time longer or
 //! shorter by some per cent, and kept if most of them show it beyond the spread of their own baseline.
 
+use super::judge::{Judge, SEEDS, judged};
 use super::score::{Loss, score};
 use super::shrink::is_same;
 use super::space::Space;
 use super::specimen::{Dice, Rest, Specimen};
-use super::{Judge, SEEDS, judged};
 use schedlab_base::{Result, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -4,7 +4,9 @@ use super::specimen::{Dice, Policy, Rest, TaskKind};
 use super::*;
 use crate::exec::{Backends, Executor};
 use proptest::prelude::*;
+use schedlab_base::Ns;
 use schedlab_base::Stream;
+use schedlab_kernel::Variant;
 use schedlab_workload::Spec;
 
 fn judge(variant: Variant, fault: Option<&'static Fault>, machines: &[&str]) -> Judge {
@@ -149,6 +151,8 @@ fn a_found_workload_runs_as_an_ordinary_experiment() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latency.json"), found.rtapp(&judge)).unwrap();
     let experiment = found.experiment(&judge, folder.path()).unwrap();
+    let again = crate::experiment::parse(&experiment.file, &experiment.text, 1).unwrap();
+    assert_eq!(format!("{again:?}"), format!("{experiment:?}"), "its file is the same experiment");
     assert_eq!((experiment.metrics[0].as_str(), experiment.runs), ("wakeup_delay.p99", 10));
     assert_eq!(experiment.variants[1].tasks.keys().collect::<Vec<_>>(), ["b"], "only these are faulty");
     assert!(experiment.about.contains("2.50 times the wakeup_delay.p99"));

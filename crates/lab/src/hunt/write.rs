@@ -2,10 +2,14 @@
 
 use super::space::Space;
 use super::specimen::{Cpus, Policy, Rest, Specimen, TaskKind, name};
-use crate::experiment::write;
-use schedlab_base::Ns;
+use crate::experiment::{Experiment, Load, SlurmOptions, write};
+use schedlab_base::{Ns, Result};
+use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
 use schedlab_kernel::Variant;
+use schedlab_machine::Machine;
+use schedlab_workload::Spec;
 use std::fmt::Write;
+use std::path::Path;
 
 /// The rt-app file of a specimen. Task `a`'s wakeups of others are called `a`, too.
 pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
@@ -94,18 +98,67 @@ pub struct About<'a> {
 const BESIDE: &[&str] =
     &["work", "wakeup_delay.p50", "wakeup_delay.p99", "migrations", "switches.involuntary"];
 
-/// The experiment.
+/// Runs of each variant that confirm a loss.
+const RUNS: u64 = 10;
+
+impl About<'_> {
+    fn metrics(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.metric).chain(BESIDE.iter().copied().filter(|m| *m != self.metric))
+    }
+    fn rtapp_file(&self) -> String {
+        format!("{}.json", self.name)
+    }
+}
+
+/// The experiment as text.
 pub fn experiment(specimen: &Specimen, space: &Space, about: &About<'_>) -> String {
-    let metrics = std::iter::once(&about.metric).chain(BESIDE.iter().filter(|m| **m != about.metric));
-    let metrics: Vec<String> = metrics.map(|m| write::quoted(m)).collect();
+    let metrics: Vec<String> = about.metrics().map(write::quoted).collect();
     let [baseline, variant] = about.variants;
     let mut out = format!("name = {}\nabout = {}\n", write::quoted(about.name), write::quoted(about.about));
-    let _ = writeln!(out, "runs = 10\nseed = {}", about.seed);
+    let _ = writeln!(out, "runs = {RUNS}\nseed = {}", about.seed);
     let _ = writeln!(out, "machine = {}", write::quoted(&space.machines[specimen.machine].0));
     let _ = writeln!(out, "background = false\nbaseline = {}", write::quoted(&baseline.name));
     let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
-    let _ =
-        writeln!(out, "[workload]\nrtapp = \"{}.json\"\nruntime = \"{}ns\"\n", about.name, about.runtime.0);
+    let (file, runtime) = (about.rtapp_file(), about.runtime.0);
+    let _ = writeln!(out, "[workload]\nrtapp = \"{file}\"\nruntime = \"{runtime}ns\"\n");
     let _ = write!(out, "{}\n{}", write::variant(baseline), write::variant(variant));
     out
+}
+
+/// The experiment as a value: what is read from its text in `folder`, beside its rt-app file.
+///
+/// # Errors
+/// When its machine can't be loaded.
+pub fn as_value(specimen: &Specimen, space: &Space, about: &About<'_>, folder: &Path) -> Result<Experiment> {
+    let spec =
+        Spec::RtApp { file: about.rtapp_file(), text: rtapp(specimen, space), runtime: Some(about.runtime) };
+    let load = Load {
+        name: "default".to_owned(),
+        machine: 0,
+        spec,
+        variants: Vec::new(),
+        metrics: Vec::new(),
+        own: Vec::new(),
+    };
+    Ok(Experiment {
+        name: about.name.to_owned(),
+        about: about.about.to_owned(),
+        file: folder.join(format!("{}.toml", about.name)),
+        text: experiment(specimen, space, about),
+        runs: RUNS,
+        seed: about.seed,
+        machines: vec![Machine::load(&space.machines[specimen.machine].0)?],
+        loads: vec![load.clone()],
+        host_loads: vec![load],
+        variants: about.variants.map(Variant::clone).to_vec(),
+        baseline: about.variants[0].name.clone(),
+        metrics: about.metrics().map(str::to_owned).collect(),
+        min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
+        background: false,
+        published: Vec::new(),
+        real: false,
+        left_out: None,
+        slurm: SlurmOptions::default(),
+        vm: None,
+    })
 }

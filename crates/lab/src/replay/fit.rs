@@ -8,9 +8,10 @@
 
 use super::lower::{Lower, Lowered};
 use crate::cell::Cell;
-use crate::events::{Both, Events};
+use crate::events::Events;
 use crate::exec::Backends;
 use crate::exec::Executor;
+use crate::simulated_events::Both;
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;

@@ -5,8 +5,8 @@
 //! 5.14 each domain has it that has two capacities, and SD_ASYM_CPUCAPACITY_FULL if it has all
 //! (`asym_cpu_capacity_classify`; read in 6.1.192). The child of such a domain spreads no tasks over siblings.
 
-use super::DomainParams;
 use super::levels::Spans;
+use super::parts::DomainParams;
 use crate::Topology;
 use schedlab_base::{CpuId, Version};
 

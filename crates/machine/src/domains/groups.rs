@@ -7,7 +7,7 @@
 //! starts at may then be another node's, and two nodes far apart may be in one group (3.0 to 4.12; read in 4.4, 4.15).
 
 use super::levels::Spans;
-use super::{Group, Level};
+use super::parts::{Group, Level};
 use schedlab_base::{CpuId, Version};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! Bottom up on x86: SMT, CLS (clusters, 5.16+), MC (LLC; 2.6.17+), DIE (the CPUs of the node, whatever the packages),
 //! NUMA. Since 3.5 there is one NUMA level per distinct node distance; before, one NODE level over all nodes.
 
-use super::Level;
+use super::parts::Level;
 use crate::Topology;
 use schedlab_base::{CpuId, CpuSet, Version};
 

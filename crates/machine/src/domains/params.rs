@@ -10,7 +10,7 @@
 //! those, the releases of the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the
 //! history, not read.
 
-use super::{DomainParams, Level};
+use super::parts::{DomainParams, Level};
 use crate::Arch;
 use schedlab_base::Version;
 

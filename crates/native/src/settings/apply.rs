@@ -1,11 +1,12 @@
 //! Makes a plan's changes, and takes them back whatever happens.
 
 use super::expand::refused;
-use super::files::{Files, System};
+use super::files::Files;
 use super::form::{Form, Write};
 use super::journal::{Entry, Journal, Lock, Moment, Recovered, Whose, recover};
 use super::plan::{Later, Plan};
 use super::reach;
+use super::system::System;
 use crate::settings::cgroups;
 use crate::watch::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};

@@ -2,11 +2,12 @@
 
 use super::apply::make;
 use super::fake::FakeKernel;
-use super::files::{Files, System};
+use super::files::Files;
 use super::form::{Form, MADE, Write};
 use super::journal::{Content, Current, Entry, Journal, Lock, Moment, Owner, Verdict, Whose, judge, recover};
 use super::plan::{Later, Plan};
 use super::reach;
+use super::system::System;
 use schedlab_base::Ns;
 use std::fs;
 use std::io;

@@ -18,6 +18,7 @@ pub mod owner;
 mod plan;
 mod reach;
 mod survey;
+mod system;
 mod table;
 mod trust;
 
@@ -30,8 +31,9 @@ mod plan_tests;
 
 pub use apply::{Applied, make, put_back_left, put_back_mine};
 pub use expand::INSTEAD;
-pub use files::{Files, ROOT_VARIABLE, System};
+pub use files::Files;
 pub use form::{ABSENT, Form, MADE, Write};
 pub use plan::{Later, Plan};
 pub use survey::{Access, SettingState, survey};
+pub use system::{ROOT_VARIABLE, System};
 pub use table::{FILE_PREFIX, Place, Row, SETTINGS, Values, check, row};

@@ -5,8 +5,9 @@
 //! are written unchanged.
 
 use super::expand::{expand, place_of, refused};
-use super::files::{Files, System};
+use super::files::Files;
 use super::form::Write;
+use super::system::System;
 use super::table::{FILE_PREFIX, SETTINGS, row};
 use crate::settings::cgroups::Groups;
 use schedlab_base::{CpuSet, Error, Ns, Result, Version};

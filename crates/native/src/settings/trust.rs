@@ -9,7 +9,7 @@ use super::files::Files;
 use super::form::Form;
 use super::journal::{Entry, STATE_VARIABLE};
 use super::table::{FILE_PREFIX, row};
-use crate::settings::cgroups;
+use crate::settings::cgroups::{remove::is_ours, words::SETTING};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::AsRawFd;
@@ -133,7 +133,7 @@ pub fn leads_to(files: &dyn Files, entry: &Entry) -> io::Result<()> {
     let (setting, path) = (entry.setting.as_str(), entry.path.as_path());
     let good = match setting.strip_prefix(FILE_PREFIX) {
         Some(given) => entry.form == Form::Plain && real(Path::new(given)) == path,
-        None if setting == cgroups::SETTING => is_straight(path) && is_of_groups(entry),
+        None if setting == SETTING => is_straight(path) && is_of_groups(entry),
         None => row(setting).is_ok_and(|row| {
             row.places.iter().any(|p| p.form == entry.form && fits(&files.place(p.pattern), path))
         }),
@@ -147,7 +147,7 @@ pub fn leads_to(files: &dyn Files, entry: &Entry) -> io::Result<()> {
 /// Whether an entry is of a group that schedlab makes, or of the list of controllers beside it.
 fn is_of_groups(entry: &Entry) -> bool {
     match entry.form {
-        Form::Folder => cgroups::is_ours(&entry.path),
+        Form::Folder => is_ours(&entry.path),
         Form::Controller => entry.path.ends_with("cgroup.subtree_control"),
         _ => false,
     }

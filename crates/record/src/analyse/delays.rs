@@ -1,9 +1,8 @@
 //! Waits for a CPU, by group of tasks. Each wait is counted once: in its group's waits after a wakeup, or in the
 //! group's other waits. The waits of all tasks are the sums.
 
-use super::MAX_GROUPS;
-use crate::accounts::Delays;
-use crate::metric::Better;
+use crate::accounts::{Delays, MAX_GROUPS};
+use crate::metric::value::Better;
 use crate::series::Series;
 use crate::tally::Tally;
 

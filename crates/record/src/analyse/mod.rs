@@ -28,6 +28,7 @@ pub(crate) mod woken;
 mod woken_tests;
 mod worst;
 
+pub use crate::accounts::MAX_GROUPS;
 use crate::series::Series;
 use crate::tally::Tally;
 use delays::WaitsByGroup;
@@ -41,9 +42,6 @@ use worst::{LongWait, Worst};
 
 /// How many waits are kept, the longest ones: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
-
-/// Number of groups of tasks that are distinguished, in the order of their first task.
-pub const MAX_GROUPS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskName {

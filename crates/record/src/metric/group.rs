@@ -4,10 +4,10 @@
 //! A group's name may be any text and the statistic follows it, so names are parsed from their end. Only a record knows
 //! the groups of its run.
 
-use super::{Stat, Value};
+use super::stat::Stat;
+use super::value::Value;
 use crate::Record;
-use crate::accounts::{Stays, groups, of_group};
-use crate::analyse::MAX_GROUPS;
+use crate::accounts::{MAX_GROUPS, Stays, groups, of_group};
 use schedlab_base::CpuId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,10 +12,12 @@ mod stat;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod value;
 
 pub use perf::COUNTERS;
 pub use stat::Stat;
 pub use table::METRICS;
+pub use value::{Better, Value};
 
 use crate::schedstat::{IdleType, Query};
 use crate::series::{KEPT, Series};
@@ -23,69 +25,6 @@ use crate::{Observe, Record};
 use group::GroupQuery;
 pub use group::names as of_group;
 use schedlab_base::{Backend, Error, Ns, Result};
-use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Less is better.
-    Lower,
-    /// More is better.
-    Higher,
-    /// No direction is good.
-    Neither,
-}
-
-impl Better {
-    /// Reads "lower", "higher" or "neither".
-    ///
-    /// # Errors
-    /// When it is another word.
-    pub fn parse(text: &str) -> Result<Better> {
-        match text {
-            "lower" => Ok(Better::Lower),
-            "higher" => Ok(Better::Higher),
-            "neither" => Ok(Better::Neither),
-            other => Err(Error::unknown("direction", other, ["lower", "higher", "neither"])),
-        }
-    }
-    /// The word in JSON and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Better::Lower => "lower",
-            Better::Higher => "higher",
-            Better::Neither => "neither",
-        }
-    }
-}
-
-/// A metric's value in one run.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Value {
-    /// In the metric's unit.
-    Number(f64),
-    /// Not measured, with the reason.
-    Missing(String),
-}
-
-impl Value {
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Value::Number(n) => Some(*n),
-            Value::Missing(_) => None,
-        }
-    }
-}
-
-impl Serialize for Value {
-    /// A JSON number, or `{"missing": reason}`.
-    fn serialize<S: serde::Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Value::Number(n) => s.serialize_f64(*n),
-            Value::Missing(reason) => s.collect_map([("missing", reason)]),
-        }
-    }
-}
 
 /// Names that may fill the hole in a row's name, each with its sentence.
 pub type Choices = fn() -> Vec<(&'static str, &'static str)>;

@@ -1,6 +1,6 @@
 //! Statistics of a series, by name: `mean`, `min`, `max`, `count`, `p50`, `p99.9`.
 
-use super::Value;
+use super::value::Value;
 use crate::series::Series;
 
 /// A statistic of one run's series.

@@ -1,6 +1,6 @@
 //! Rules for the shape of a schedstat from any source: CPUs, domains, names.
 
-use super::{CpuStat, Schedstat};
+use super::model::{CpuStat, Schedstat};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 

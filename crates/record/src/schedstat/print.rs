@@ -1,6 +1,7 @@
 //! Printer of /proc/schedstat in any of its layouts.
 
-use super::read::{CPU_ZERO, VERSIONS, balance_rows, idle_order};
+use super::model::VERSIONS;
+use super::read::{CPU_ZERO, balance_rows, idle_order};
 use super::{CPU_ROWS, CounterRow, DOMAIN_ROWS, DomainStat, Layout, Schedstat};
 use schedlab_base::{CpuSet, Error, Result};
 use std::fmt::Write;

@@ -4,16 +4,12 @@
 //! that is missing, repeated, too large or foreign is an error with its line. The text's length bounds the memory.
 
 use super::check::{self, MAX_DOMAINS};
-use super::{
-    BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, CpuStat, DOMAIN_ROWS, DomainStat, IdleType,
-    Layout, Schedstat,
-};
+use super::counters::{BALANCE_ROWS, Balance, CPU_ROWS, CounterRow, CpuCounters, DOMAIN_ROWS};
+use super::model::{CpuStat, DomainStat, IdleType, Layout, Schedstat, VERSIONS};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Result, Spot};
 use std::path::Path;
 
-/// The layouts that are read and printed.
-pub const VERSIONS: [u32; 3] = [15, 16, 17];
 /// Columns of a `cpu` line: one is always 0 and has no counter.
 const CPU_COLUMNS: usize = CPU_ROWS.len() + 1;
 /// The number of that column.

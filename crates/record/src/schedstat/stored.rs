@@ -4,9 +4,8 @@
 //! lacks the new number, which is then 0.
 
 use super::check::check;
-use super::{
-    BALANCE_ROWS, CPU_ROWS, CounterRow, CpuStat, DOMAIN_ROWS, DomainStat, Layout, Schedstat, read::VERSIONS,
-};
+use super::counters::{BALANCE_ROWS, CPU_ROWS, CounterRow, DOMAIN_ROWS};
+use super::model::{CpuStat, DomainStat, Layout, Schedstat, VERSIONS};
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::Record;
 use proptest::prelude::*;
 use schedlab_base::ErrorKind;
+use schedlab_base::{CpuId, CpuSet, Result};
 use std::path::Path;
 
 /// Files made by hand from the lists of fields: four CPUs, two threads to a core.

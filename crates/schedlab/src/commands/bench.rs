@@ -4,11 +4,11 @@
 use super::knee;
 use crate::cli::Entry;
 use crate::external::{self, External};
+use crate::listener::Shown;
 use crate::progress::Bar;
-use crate::several::{self, Several};
 use crate::timing::Timed;
 use crate::workloads::{self, RunPlace};
-use crate::{common, interrupt, outlets, output};
+use crate::{cells, common, interrupt, outlets, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::overview;
@@ -21,7 +21,7 @@ use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::cell::folders;
 use schedlab_lab::knee::Raised;
-use schedlab_lab::{Backend, Executor, Made, guests};
+use schedlab_lab::{Backend, Executor, Lab, Made, guests};
 use schedlab_record::{Record, Store, Stored};
 use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016, slice};
 use schedlab_workload::{Benchmark, Spec};
@@ -254,8 +254,11 @@ fn many(args: &BenchArgs, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     let store = Store::create(&args.out)?;
     let backends = args.place.backends(store.root())?;
     let seed = seed(args.seed, cells, runs, &store)?;
-    let several = Several { backends: &backends, runs, seed, timing: args.timing, quiet: args.quiet };
-    several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)
+    let form = schedlab_report::form(form)?;
+    let timed = Timed::new(&backends);
+    let shown = Shown { quiet: args.quiet, timed: args.timing.then_some(&timed) };
+    let made = Lab::here(&timed, &shown).compared_cells(cells.to_vec(), &store, (runs, seed), Vec::new())?;
+    cells::show(&made, &store, form, args.quiet)
 }
 
 /// The first seed. Live runs of a cell all differ, so they get seeds that no stored run has, the same in all cells,
@@ -283,7 +286,7 @@ fn make(args: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result
     let made = executor.run(cell, seed, stop)?;
     drop(bar);
     if args.timing {
-        executor.table().lines().for_each(output::note);
+        executor.take_table().lines().for_each(output::note);
     }
     made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: nothing of this run is kept"))
 }

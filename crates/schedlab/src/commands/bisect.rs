@@ -2,21 +2,17 @@
 
 use super::trial::TrialOptions;
 use crate::cli::Entry;
-use crate::experiments::RunRequest;
-use crate::{common, forging, output};
+use crate::listener::Shown;
+use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::content_hash;
-use schedlab_base::{Backend, Error, Result, counted, temp};
+use schedlab_base::{Backend, Error, Result, counted};
 use schedlab_compare::comparison::DEFAULT_MIN_EFFECT_PCT;
-use schedlab_compare::metrics::evaluate;
-use schedlab_kernels::cache;
-use schedlab_kernels::{Recipe, Source};
-use schedlab_lab::bisect::{Bisected, Commit, Measure, MeasuredCommit, Meter, Repository, Side, bisect};
+use schedlab_lab::bisect::{
+    Bisected, CommitQuestion, CommitRuns, Measure, MeasuredCommit, Repository, Side, bisect,
+};
 use schedlab_lab::experiment::Part;
-use schedlab_lab::{Options, builds, trial};
-use schedlab_record::Value;
+use schedlab_lab::{RunRequest, builds, trial};
 use schedlab_report::number;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -80,100 +76,31 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // An unknown load or metric is reported before anything is built.
     trial::alone("good", Path::new("/vmlinuz"), &args.machine, common::cpus())?
         .narrow(Backend::Vm, &args.part())?;
-    forging::ready(true)?;
-    let mut lab = CommitRuns::of(&args, repository)?;
+    builds::ready(true)?;
+    let question = CommitQuestion {
+        machine: args.machine.clone(),
+        metric: args.metric.clone(),
+        fragment: builds::fragment(args.config.as_deref(), Path::new(""))?,
+        request: RunRequest {
+            part: args.part(),
+            guest: args.keep.guest.setup()?,
+            out: args.keep.out.clone(),
+            ..RunRequest::trial()
+        },
+        options: common::run_options()?,
+    };
+    let (shown, report) = (Shown::new(args.keep.quiet), |step: &MeasuredCommit, left: usize| {
+        if !args.keep.quiet {
+            output::note(&format!("{} ({} left)", words(step), counted(left, "commit")));
+        }
+    });
+    let mut commits = CommitRuns::of(repository, question, &shown, &report)?;
     let measure = Measure { runs: args.runs, min_effect_pct: args.min_effect };
-    let found = bisect(repository, &good, &bad, measure, &mut lab)?;
+    let found = bisect(repository, &good, &bad, measure, &mut commits)?;
     if args.keep.json {
         return output::json_as("schedlab/bisection/1", &found);
     }
     output::result(|out| print(out, &found, &args))
-}
-
-/// Builds commits and measures them.
-struct CommitRuns<'a> {
-    args: &'a BisectArgs,
-    repository: Repository<'a>,
-    /// The files of the commit that is being measured.
-    checkout: PathBuf,
-    cache: PathBuf,
-    fragment: Option<(String, String)>,
-    /// The compiler's version: kernels of another one are built anew.
-    compiler: String,
-    /// Held as long as the checkout is used.
-    _lock: File,
-}
-
-impl<'a> CommitRuns<'a> {
-    fn of(args: &'a BisectArgs, repository: Repository<'a>) -> Result<CommitRuns<'a>> {
-        let cache = cache::folder(None)?;
-        let git = repository.folder()?;
-        let name = format!("bisect-{}", &content_hash(git.as_os_str().as_encoded_bytes())[..12]);
-        let checkout = cache::sources(&cache).join(name).join("checkout");
-        std::fs::create_dir_all(&checkout).map_err(|e| Error::io(&checkout, "make", &e))?;
-        let path = checkout.with_file_name("lock");
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|e| Error::io(&path, "open", &e))?;
-        lock.try_lock().map_err(|_| {
-            Error::machine("another bisection of this repository is under way")
-                .help("wait until it has ended")
-        })?;
-        let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;
-        let compiler = schedlab_kernels::compiler()?;
-        Ok(CommitRuns { args, repository, checkout, cache, fragment, compiler, _lock: lock })
-    }
-    /// The kernel of a commit, from the cache or built now. A note in the cache maps the commit to its build.
-    fn image(&self, commit: &Commit) -> Result<PathBuf> {
-        let (config, compiler) = (schedlab_kernels::GUEST_CONFIG, &self.compiler);
-        let key =
-            content_hash(format!("{}\n{:?}\n{config}\n{compiler}", commit.hash, self.fragment).as_bytes());
-        let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
-        if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
-            && path.is_file()
-        {
-            return Ok(path);
-        }
-        // A full disk is not the commit's fault.
-        let index = self.checkout.with_file_name("index");
-        let failed =
-            |e: Error| Error::machine(format!("the files of {} can't be written: {e}", commit.words()));
-        self.repository.check_out(commit, &self.checkout, &index).map_err(failed)?;
-        let source = Source::parse(&self.checkout.to_string_lossy())?;
-        let recipe = Recipe { source, patches: Vec::new(), fragment: self.fragment.clone() };
-        let made = forging::build(&recipe, &self.cache, self.args.keep.quiet)?;
-        let path = made.built.image.path;
-        temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
-        Ok(path)
-    }
-}
-
-impl Meter for CommitRuns<'_> {
-    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
-        let image = self.image(commit)?;
-        let name = &commit.hash[..12];
-        let experiment = trial::alone(name, &image, &self.args.machine, common::cpus())?;
-        let request = RunRequest {
-            part: self.args.part(),
-            wanted: Options { runs: Some(runs), ..Options::default() },
-            trial: true,
-            quiet: self.args.keep.quiet,
-            ..RunRequest::new(Backend::Vm, &self.args.keep.guest, &self.args.keep.out)?
-        };
-        let made = request.make(experiment)?;
-        let value = |record| match evaluate(record, &self.args.metric).value {
-            Value::Number(n) => Ok(n),
-            Value::Missing(why) => Err(Error::input(format!("{}: {why}", self.args.metric))),
-        };
-        made.records.iter().map(value).collect()
-    }
-    fn report_step(&mut self, step: &MeasuredCommit, left: usize) {
-        if !self.args.keep.quiet {
-            output::note(&format!("{} ({} left)", words(step), counted(left, "commit")));
-        }
-    }
 }
 
 fn words(step: &MeasuredCommit) -> String {

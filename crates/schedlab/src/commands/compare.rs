@@ -1,7 +1,5 @@
 //! `schedlab compare`: compares stored runs, or saved outputs of known tools.
 
-use super::explain::experiment_of;
-use super::named;
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
@@ -14,6 +12,8 @@ use schedlab_compare::Question;
 use schedlab_compare::comparison::{Named, compare_named};
 use schedlab_compare::runs::is_title;
 use schedlab_compare::tools::{self, OutputReader, TEXT, metric_option};
+use schedlab_lab::named::{self, experiment_of};
+use schedlab_lab::request::planned_of;
 use schedlab_workload::command::{Extract, Place};
 use std::path::Path;
 
@@ -113,9 +113,9 @@ fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = named::of_experiment(&experiment, &args.choice)?;
+        let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
         // Not all of it need be stored: the question is about the loads and variants that are.
-        let planned = reporting::planned(&experiment, &runs)?;
+        let planned = planned_of(&experiment, &runs)?;
         let subject = reporting::of_experiment(&experiment, &planned, runs)?;
         return Ok((subject.runs, Vec::new(), subject.question));
     }
@@ -123,7 +123,7 @@ fn sources(args: &CompareArgs) -> Result<(Vec<Named>, Vec<String>, Question)> {
     // NAME=FILE, unless it is the words that name a run, which have a load with '=' in them.
     let is_output = |name: &str| !Path::new(name).exists() && name.contains('=') && !is_title(name);
     let names: Vec<&str> = args.sources.iter().map(String::as_str).filter(|name| !is_output(name)).collect();
-    let mut stored = named::stored(&names, &args.choice)?.into_iter();
+    let mut stored = named::stored(&names, &args.choice.out, &args.choice.filter())?.into_iter();
     for (source, name) in args.sources.iter().enumerate() {
         match if is_output(name) { None } else { stored.next().flatten() } {
             Some(some) => runs.extend(some.into_iter().map(|run| Named { source, run })),

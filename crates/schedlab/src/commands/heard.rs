@@ -1,9 +1,7 @@
 //! A recording of another tool, or the events of a stored run, for commands that list tasks: the one is read, the other
 //! comes from its kept events or is simulated again.
 
-use super::explain::{RunChoice, experiment_of};
 use super::import::Source;
-use super::named::has_runs;
 use super::runs::Choice;
 use crate::progress::Bar;
 use crate::{common, interrupt};
@@ -11,6 +9,8 @@ use clap::Args;
 use schedlab_base::{Error, ErrorKind, Ns, Result, TaskId, Warning};
 use schedlab_import::{Audience, read_part};
 use schedlab_lab::events::Events;
+use schedlab_lab::named::has_runs;
+use schedlab_lab::named::{RunChoice, experiment_of};
 use schedlab_trace::{Event, Sink};
 use std::path::Path;
 

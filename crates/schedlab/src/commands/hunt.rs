@@ -1,18 +1,16 @@
 //! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
 
 use crate::cli::Entry;
-use crate::commands::suite::compared;
-use crate::experiments::RunRequest;
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
-use crate::{common, forging, interrupt, output};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::stats::Verdict;
 use schedlab_lab::hunt::faults::FAULTS;
 use schedlab_lab::hunt::{Budget, Fault, Hunt, Judge, LosingWorkload, Loss, hunt};
-use schedlab_lab::{Backend, builds};
+use schedlab_lab::{Backend, RunRequest, builds, suite};
 use schedlab_report::number::{change, signed};
 use serde::Serialize;
 use std::fs;
@@ -122,7 +120,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if args.vm {
         // Else a machine without QEMU, or a kernel that can't be built, would be reported after the search.
         let both = [judge.baseline.clone(), judge.variant.clone()];
-        forging::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
+        builds::ready(!builds::wanted(&both, &both, Path::new(""))?.is_empty())?;
     }
     fs::create_dir_all(&args.out).map_err(|e| Error::io(&args.out, "make", &e))?;
     let mut found = search(&judge, budget, &args)?;
@@ -177,11 +175,12 @@ fn of_words(
     fault: Option<&Fault>,
 ) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
     if fault.is_some() {
-        let variant = crate::variants::in_short(&args.wanted)?;
-        let baseline = args.baseline.as_deref().map(crate::variants::in_short).transpose()?;
+        let variant = schedlab_lab::variant_words::in_short(&args.wanted)?;
+        let baseline = args.baseline.as_deref().map(schedlab_lab::variant_words::in_short).transpose()?;
         return Ok((baseline.unwrap_or_else(|| variant.clone()), variant));
     }
-    let (baseline, mut others) = compared(args.baseline.as_deref(), std::slice::from_ref(&args.wanted))?;
+    let (baseline, mut others) =
+        suite::compared(args.baseline.as_deref(), std::slice::from_ref(&args.wanted))?;
     Ok((baseline, others.remove(0)))
 }
 
@@ -235,10 +234,14 @@ fn confirm(
     args: &HuntArgs,
     backend: Backend,
 ) -> Result<Option<ComparisonRow>> {
-    let out = args.out.join("runs");
-    let request =
-        RunRequest { jobs: args.jobs, quiet: args.quiet, ..RunRequest::new(backend, &args.guest, &out)? };
-    let made = request.make(found.experiment(judge, &args.out)?)?;
+    let request = RunRequest {
+        backend,
+        jobs: args.jobs,
+        guest: args.guest.setup()?,
+        out: args.out.join("runs"),
+        ..RunRequest::default()
+    };
+    let made = common::compared(&request, found.experiment(judge, &args.out)?, args.quiet)?;
     // Beside guests there are simulations, which are confirmed by themselves.
     let is_it = |r: &ComparisonRow| r.metric == found.loss.metric && r.backend == backend;
     Ok(made.comparison.comparisons.into_iter().find(is_it))

@@ -2,10 +2,11 @@
 
 use crate::cli::Entry;
 use crate::common::WindowOptions;
+use crate::recordings::{StoreOptions, TaskOptions, shown};
 use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::TempFile;
-use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or, printable};
+use schedlab_base::{Error, Ns, Result, TaskId, counted, one_or};
 use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
 use schedlab_import::{Audience, Form, Recording, read_part};
 use schedlab_machine::Machine;
@@ -27,12 +28,8 @@ pub struct Source {
     /// Its form: ftrace, perf-script, trace-dat, perf-data, perfetto or ctf [default: as the file shows]
     #[arg(long, value_name = "FORM")]
     format: Option<String>,
-    /// Only tasks of this name, or of names that begin so (NAME*); may be given more than once
-    #[arg(long, value_name = "NAME")]
-    task: Vec<String>,
-    /// Only this thread, or the threads of this process; may be given more than once
-    #[arg(long, value_name = "N")]
-    pid: Vec<u32>,
+    #[command(flatten)]
+    tasks: TaskOptions,
     #[command(flatten)]
     window: WindowOptions,
 }
@@ -56,12 +53,12 @@ impl Source {
     }
     /// The chosen tasks.
     pub fn chosen(&self) -> ChosenTasks {
-        ChosenTasks { names: self.task.clone(), pids: self.pid.clone(), ..ChosenTasks::default() }
+        self.tasks.chosen()
     }
     /// The file's name without its ending.
     fn stem(&self) -> String {
         let stem = self.file.file_stem().filter(|_| self.file != Path::new("-"));
-        let stem = stem.map(|s| printable::name(&s.to_string_lossy()).into_owned());
+        let stem = stem.map(shown);
         stem.filter(|s| !s.trim().is_empty()).unwrap_or_else(|| "recording".to_owned())
     }
 }
@@ -70,28 +67,19 @@ impl Source {
 struct ImportArgs {
     #[command(flatten)]
     source: Source,
-    /// Where the run is stored
-    #[arg(short, long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
-    /// The variant's name in tables; recordings of one name are runs of one variant [default: the file's name]
-    #[arg(long, value_name = "NAME")]
-    variant: Option<String>,
-    /// The workload's name in tables [default: recording]
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    #[command(flatten)]
+    kept: StoreOptions,
     /// The release of the kernel, if the recording does not have it
     #[arg(long, value_name = "RELEASE")]
     kernel: Option<String>,
     /// The machine that was recorded, for metrics that need its topology
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 fn command() -> Command {
-    ImportArgs::augment_args(Command::new("import"))
+    let command = ImportArgs::augment_args(Command::new("import"));
+    StoreOptions::with_defaults(command, "the file's name", "recording")
         .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat, Perfetto or CTF")
         .after_help(
             "With --task or --pid the other tasks count as the machine's args. \
@@ -101,15 +89,15 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = ImportArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let (variant, workload, kernel) = (args.variant.as_ref(), args.workload.as_ref(), args.kernel.as_ref());
-    common::check_names(&[("--variant", variant), ("--workload", workload), ("--kernel", kernel)])?;
-    let store = Store::create(&args.out)?;
+    args.kept.check()?;
+    common::check_names(&[("--kernel", args.kernel.as_ref())])?;
+    let store = Store::create(&args.kept.out)?;
     let machine =
         args.machine.as_deref().map(Machine::load).transpose().map_err(|e| e.context("--machine"))?;
     // A recording is stored once: its bytes make its seed.
     let recording = Recording { hashed: true, kernel: args.kernel.clone(), ..args.source.recording()? };
     let chosen = args.source.chosen();
-    let place = args.out.join(EVENTS_FILE);
+    let place = args.kept.out.join(EVENTS_FILE);
     let kept = TempFile::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
@@ -136,11 +124,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
             .help("'schedlab latency FILE' lists its tasks; NAME* takes all names that begin so"));
     }
     let about = Labels {
-        variant: args.variant.clone().unwrap_or_else(|| args.source.stem()),
-        workload: args.workload.clone(),
         kernel: args.kernel.clone(),
-        machine,
-        file: Some(printable::name(&args.source.file.display().to_string()).into_owned()),
+        file: Some(shown(args.source.file.as_os_str())),
+        ..args.kept.labels(args.source.stem(), None, machine)
     };
     let record = record(about, &chosen, &imported, found)?;
     writer.finish(imported.cast.clone()).and_then(|file| file.sync_all()).map_err(|e| failed(&e))?;
@@ -148,17 +134,17 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();
     let was_there = matches!(stored, Stored::Kept(_));
-    let shown = one_run::Run::of(&record);
-    if args.json {
+    let run = one_run::Run::of(&record);
+    if args.kept.json {
         let value = serde_json::json!({
             "folder": folder, "was_there": was_there, "events": imported.records, "other_events": imported.others,
-            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
+            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
             "lacks": imported.kinds.lacks().iter().map(|(name, _)| name).collect::<Vec<_>>(),
         });
         return output::json_as("schedlab/import/1", &value);
     }
     output::result(|out| {
-        shown.export(out)?;
+        run.export(out)?;
         let lacks = imported.kinds.lacks();
         if !lacks.is_empty() {
             writeln!(out, "\nNot in the recording, and what cannot be said without it:")?;

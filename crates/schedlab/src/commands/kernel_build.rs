@@ -1,6 +1,7 @@
 //! `schedlab kernel build`: a kernel from source, with patches, into the cache.
 
-use crate::{forging, output};
+use crate::listener::Shown;
+use crate::output;
 use clap::Args;
 use schedlab_base::Result;
 use schedlab_kernels::cache;
@@ -40,7 +41,7 @@ pub fn run(args: &Build) -> Result<()> {
     let fragment = builds::fragment(args.config.as_deref(), Path::new(""))?;
     let patches = builds::patches(&args.patch, &args.source, Path::new(""))?;
     let recipe = Recipe { source: Source::parse(&args.source)?, patches, fragment };
-    let made = forging::build(&recipe, &cache, args.quiet)?;
+    let made = builds::build(&recipe, &cache, &Shown::new(args.quiet))?;
     if args.json {
         return output::json_as("schedlab/built/1", &as_json(&made));
     }

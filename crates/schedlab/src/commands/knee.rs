@@ -3,7 +3,7 @@
 use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::workloads::{self, RunPlace};
-use crate::{common, interrupt, output, variants};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, temp};
 use schedlab_compare::knees::Limit;
@@ -130,7 +130,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let (spec, raised) = raised(matches, &args)?;
     let variants = match args.variant.as_slice() {
         [] => args.place.variants(args.quiet)?,
-        named => variants::parse_all(named)?,
+        named => schedlab_lab::variant_words::parse_all(named)?,
     };
     let wanted = KneeSearch {
         limit: args.limit.map_or_else(|| raised.usual_limit().map(str::to_owned), Ok)?,

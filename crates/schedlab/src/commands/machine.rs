@@ -2,7 +2,7 @@
 
 use super::{background, probe};
 use crate::cli::Entry;
-use crate::{common, output, state};
+use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version, printable};
 use schedlab_kernel::DEFAULT_PROFILE;
@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         };
     };
     if name == "host" {
-        state::warn_if_unreadable();
+        schedlab_lab::state::warn_if_unreadable(&output::note);
     }
     let machine = common::machine(name, args.background.as_deref())?;
     let kernel = match &args.kernel {

@@ -21,7 +21,6 @@ pub mod machine;
 pub mod man;
 pub mod migration_cost;
 mod migration_simulated;
-mod named;
 pub mod new;
 pub mod pack;
 mod probe;

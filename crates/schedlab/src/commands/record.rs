@@ -2,18 +2,19 @@
 
 use super::import::Hears;
 use crate::cli::Entry;
-use crate::{common, interrupt, output};
+use crate::recordings::{StoreOptions, TaskOptions, shown};
+use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::TempFile;
-use schedlab_base::{Error, ErrorKind, Ns, Result, printable};
-use schedlab_import::to_run::{ChosenTasks, Labels, RunBuilder, record};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_import::to_run::{ChosenTasks, RunBuilder, record};
 use schedlab_machine::Machine;
 use schedlab_native::tracepoints::live::{FinishedRecording, Recorder, RecordingResult};
 use schedlab_record::{Store, cell_hash, environment};
 use schedlab_report::run as one_run;
 use schedlab_trace::kept::{EVENTS_FILE, Writer};
 use schedlab_workload::command::one_line;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,28 +28,20 @@ struct RecordArgs {
     /// How long to record
     #[arg(long, visible_alias = "for", value_name = "TIME", conflicts_with = "command")]
     duration: Option<String>,
-    /// Where the run is stored
-    #[arg(short, long, value_name = "DIR", default_value = "runs")]
-    out: PathBuf,
-    /// Only tasks of this name, or of names that begin so (NAME*), are the workload; may be given more than once
-    #[arg(long, value_name = "NAME")]
-    task: Vec<String>,
-    /// Only this thread, or the threads of this process; may be given more than once
-    #[arg(long, value_name = "N")]
-    pid: Vec<u32>,
-    /// The variant's name in tables; recordings of one name are runs of one variant [default: the kernel's release]
-    #[arg(long, value_name = "NAME")]
-    variant: Option<String>,
-    /// The workload's name in tables [default: the command's name, or recording]
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    tasks: TaskOptions,
+    #[command(flatten)]
+    kept: StoreOptions,
 }
 
 fn command() -> Command {
-    RecordArgs::augment_args(Command::new("record"))
+    let command = RecordArgs::augment_args(Command::new("record"));
+    StoreOptions::with_defaults(command, "the kernel's release", "the command's name, or recording")
+        .mut_arg("task", |arg| {
+            arg.help(
+                "Only tasks of this name, or of names that begin so (NAME*), are the workload; may be given more than once",
+            )
+        })
         .about("Record the live schedule of this machine, for a while or around a command, as a run")
         .override_usage(
             "schedlab record [OPTIONS] --duration TIME\n       schedlab record [OPTIONS] [--] COMMAND...",
@@ -63,19 +56,18 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let args = RecordArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    common::check_names(&[("--variant", args.variant.as_ref()), ("--workload", args.workload.as_ref())])?;
+    args.kept.check()?;
     let length = args.length()?;
     let stop = interrupt::stop_flag()?;
-    let store = Store::create(&args.out)?;
+    let store = Store::create(&args.kept.out)?;
     let machine = Machine::load("host").ok();
     let (recorded, command) = watch(&args, length, stop)?;
-    let described =
-        ChosenTasks { pids: args.pid.clone(), names: args.task.clone(), ..ChosenTasks::default() };
+    let described = args.tasks.chosen();
     let mut chosen = ChosenTasks { but: Some(std::process::id()), ..described.clone() };
     if let Some((process, _)) = command.filter(|_| described.is_all()) {
         (chosen.pids, chosen.descendants) = (vec![process], true);
     }
-    let place = args.out.join(EVENTS_FILE);
+    let place = args.kept.out.join(EVENTS_FILE);
     let kept = TempFile::create(&place)?;
     let failed = |e: &std::io::Error| Error::io(&place, "write", e);
     let file = kept.file.try_clone().map_err(|e| failed(&e))?;
@@ -103,16 +95,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     found.environment = environment::capture();
     found.warnings.extend(warnings);
     let program = args.command.first().map(|word| Path::new(word).file_name().unwrap_or_default());
-    let about = Labels {
-        variant: args.variant.clone().unwrap_or_else(|| imported.cast.release.clone()),
-        workload: args
-            .workload
-            .clone()
-            .or_else(|| program.map(|name| printable::name(&name.to_string_lossy()).into_owned())),
-        kernel: None,
-        machine,
-        file: None,
-    };
+    let about = args.kept.labels(imported.cast.release.clone(), program.map(shown), machine);
     let mut record = record(about, &described, &imported, found)?;
     if !args.command.is_empty() {
         // Recordings around other commands are other cells.
@@ -122,16 +105,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let events = Some((EVENTS_FILE, kept.path()));
     let stored = store.put_with(&cell_hash(&record), record.seed, &record, &[], events)?;
     let folder = stored.run().path.display().to_string();
-    let shown = one_run::Run::of(&record);
-    if args.json {
+    let run = one_run::Run::of(&record);
+    if args.kept.json {
         let value = serde_json::json!({
             "folder": folder, "events": imported.records, "duration_ns": length,
-            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": shown,
+            "cpus": imported.cast.cpus, "tasks": imported.cast.tasks.len(), "run": run,
         });
         output::json_as("schedlab/recording/1", &value)?;
     } else {
         output::result(|out| {
-            shown.export(out)?;
+            run.export(out)?;
             let events = schedlab_base::counted(imported.records, "event");
             let tasks = schedlab_base::counted(imported.cast.tasks.len(), "task");
             writeln!(out, "\n{events} of {tasks} in {length}, stored in {folder}")
@@ -164,12 +147,12 @@ impl RecordArgs {
 
 /// Records; the command's process and its exit code, if there is one.
 fn watch(args: &RecordArgs, length: Ns, stop: &AtomicBool) -> Result<(FinishedRecording, Option<(u32, u8)>)> {
-    let mut recorder = Recorder::begin(&args.out)?;
+    let mut recorder = Recorder::begin(&args.kept.out)?;
     let command = if args.command.is_empty() {
         recorder.for_a_while(length, stop);
         None
     } else {
-        Some(recorder.around(&args.command, args.json, stop)?)
+        Some(recorder.around(&args.command, args.kept.json, stop)?)
     };
     Ok((recorder.end()?, command))
 }

@@ -3,18 +3,20 @@
 use super::explain::OneRun;
 use crate::cli::Entry;
 use crate::common::WindowOptions;
+use crate::listener::Shown;
 use crate::progress::Bar;
-use crate::several::{self, Several};
-use crate::{common, interrupt, output, variants};
+use crate::{cells, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Backend, CpuId, Error, ErrorKind, GuestMode, Ns, Result, TaskId, Version, Warning};
 use schedlab_guest::Mode;
 use schedlab_kernel::{Variant, profile};
+use schedlab_lab::Lab;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::events::Events;
 use schedlab_lab::guests;
 use schedlab_lab::replay::fit::{self, Fitted, Off, Recording, Worse};
+use schedlab_lab::variant_words;
 use schedlab_machine::Machine;
 use schedlab_record::{Record, Store};
 use schedlab_trace::{Cast, Event, Sink};
@@ -78,7 +80,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let under: Vec<Variant> = args
         .under
         .iter()
-        .map(|text| variants::in_short(text))
+        .map(|text| variant_words::in_short(text))
         .collect::<Result<_>>()
         .map_err(|e| e.context("--under"))?;
     let one = args.recorded.find()?;
@@ -104,8 +106,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let store = Store::create(&args.recorded.choice.out)?;
     let backends = common::backends(None)?;
-    let several = Several { backends: &backends, runs: args.runs, seed: 1, timing: false, quiet: args.quiet };
-    several::conduct_told(cells, &store, several, form, fidelity.warnings())?;
+    let shown = Shown::new(args.quiet);
+    let lab = Lab::here(&backends, &shown);
+    let made = lab.compared_cells(cells, &store, (args.runs, 1), fidelity.warnings())?;
+    cells::show(&made, &store, form, args.quiet)?;
     if args.format == "csv" {
         return output::result(|out| out.write_all(fidelity.csv().as_bytes()));
     }
@@ -198,7 +202,10 @@ impl Sink for Used {
 fn recorded_kernel(args: &ReplayArgs, record: &Record, cast: &Cast) -> Result<Variant> {
     let name = "as recorded".to_owned();
     if let Some(kernel) = &args.as_kernel {
-        return Ok(Variant { name, ..variants::in_short(kernel).map_err(|e| e.context("--as-kernel"))? });
+        return Ok(Variant {
+            name,
+            ..variant_words::in_short(kernel).map_err(|e| e.context("--as-kernel"))?
+        });
     }
     if record.backend == Backend::Sim {
         return Ok(Variant { name, ..record.variant.clone() });

@@ -1,7 +1,5 @@
 //! `schedlab report`: a page for a browser of stored runs: comparison, curves, reasons, cores over time.
 
-use super::explain::{experiment_of, unless_recording};
-use super::named;
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
@@ -11,6 +9,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Question;
 use schedlab_compare::comparison::Named;
+use schedlab_lab::named::{self, experiment_of, unless_recording};
+use schedlab_lab::request::planned_of;
 use schedlab_record::{RunDir, store};
 use std::path::{Path, PathBuf};
 
@@ -86,14 +86,16 @@ fn subject(args: &ReportArgs) -> Result<Subject> {
     if let [only] = &args.sources[..]
         && let Some(experiment) = experiment_of(only)?
     {
-        let runs = named::of_experiment(&experiment, &args.choice)?;
+        let runs = named::of_experiment(&experiment, &args.choice.out, &args.choice.filter())?;
         // Not all of it need be stored: the question is about the loads and variants that are.
-        let planned = reporting::planned(&experiment, &runs)?;
+        let planned = planned_of(&experiment, &runs)?;
         return reporting::of_experiment(&experiment, &planned, runs);
     }
     let mut all = Vec::new();
     let names: Vec<&str> = args.sources.iter().map(String::as_str).collect();
-    for (source, stored) in named::stored(&names, &args.choice)?.into_iter().enumerate() {
+    for (source, stored) in
+        named::stored(&names, &args.choice.out, &args.choice.filter())?.into_iter().enumerate()
+    {
         let runs = stored.map_or_else(|| no_runs(names[source]), Ok)?;
         all.extend(runs.into_iter().map(|run| Named { source, run }));
     }

@@ -2,10 +2,11 @@
 
 use crate::experiments::{self, ExperimentOptions};
 use crate::reporting::{self, PageRequest};
-use crate::{cli, output, reports, studies};
+use crate::{cli, output, reports};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result, temp};
 use schedlab_compare::Comparison;
+use schedlab_lab::studies;
 use schedlab_report::html::{Entry, index};
 use schedlab_report::text::wrap;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,8 @@
 use crate::cli::Entry;
 use crate::common;
 use crate::experiments::{self, ExperimentOptions};
-use crate::variants;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_kernel::Variant;
 use schedlab_lab::suite;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -47,7 +45,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let mut args = SuiteArgs::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     args.options.check()?;
-    let (baseline, others) = compared(args.baseline.as_deref(), &args.wanted)?;
+    let (baseline, others) = suite::compared(args.baseline.as_deref(), &args.wanted)?;
     let machines = if args.options.on_host() { Vec::new() } else { args.options.take_machines() };
     for name in &machines {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
@@ -60,19 +58,4 @@ fn run(matches: &ArgMatches) -> Result<()> {
         host_cpus: common::cpus(),
     })?;
     experiments::conduct(experiment, &args.options)
-}
-
-/// The baseline and the variants that are compared with it, from their words.
-///
-/// # Errors
-/// When a word is not a variant, or a variant is its own baseline.
-pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
-    let others = wanted.iter().map(|text| variants::in_short(text)).collect::<Result<Vec<_>>>()?;
-    let first = others.first().ok_or_else(|| Error::internal("no variant"))?;
-    let baseline = match baseline {
-        Some(text) => variants::in_short(text).map_err(|e| e.context("--baseline"))?,
-        None => variants::without_changes(first),
-    };
-    others.iter().try_for_each(|v| suite::differs(v, &baseline))?;
-    Ok((baseline, others))
 }

@@ -4,7 +4,7 @@
 //! The events are those kept beside the record. A simulated run that has kept none is simulated again, and the file is
 //! put in its place only if that was the same run.
 
-use super::explain::{OneRun, beside};
+use super::explain::OneRun;
 use crate::cli::Entry;
 use crate::common::WindowOptions;
 use crate::progress::Bar;
@@ -13,6 +13,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use schedlab_base::temp::{TempFile, TempFolder};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::events::Events;
+use schedlab_lab::named::beside;
 use schedlab_record::{Record, RunDir};
 use schedlab_trace::ctf::Ctf;
 use schedlab_trace::perfetto::{Perfetto, Run, Side};

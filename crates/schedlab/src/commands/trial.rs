@@ -2,22 +2,19 @@
 //! deterministic guests, and prints one page.
 
 use crate::cli::Entry;
-use crate::experiments::{Compared, RunRequest};
 use crate::gate::{self, GateOptions};
 use crate::guests::GuestOptions;
 use crate::outlets::{self, OutletOptions};
-use crate::{common, forging, output};
+use crate::{common, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_compare::Comparison;
 use schedlab_compare::predicted::predicted;
-use schedlab_guest::counter::Counts;
 use schedlab_kernels::Setting;
 use schedlab_lab::budget::Budget;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::trial::{self, Trial, Tried};
-use schedlab_lab::{Backend, Options, builds, instruction_counts};
-use schedlab_record::store_listing::INSTRUCTIONS_FILE;
+use schedlab_lab::{Backend, Options, RunRequest, builds};
 use schedlab_record::{Observe, Store};
 use schedlab_report::trial::{Page, page};
 use std::path::{Path, PathBuf};
@@ -110,7 +107,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
     let experiment = trial.experiment(&args.machine, common::cpus())?;
-    forging::ready(true)?;
+    builds::ready(true)?;
     let request = RunRequest {
         part: Part {
             loads: args.load.clone(),
@@ -119,12 +116,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
         },
         wanted: Options { runs: args.runs, seed: args.seed, observe: Observe::Accounts, uncertainty: false },
         jobs: args.jobs,
-        trial: true,
+        guest: args.keep.guest.setup()?,
+        out: args.keep.out.clone(),
         budget: args.budget(),
-        quiet: args.keep.quiet,
-        ..RunRequest::new(Backend::Vm, &args.keep.guest, &args.keep.out)?
+        ..RunRequest::trial()
     };
-    let made = request.make(experiment)?;
+    let made = common::compared(&request, experiment, args.keep.quiet)?;
     if let Some(file) = &args.outlets.junit {
         outlets::junit(&made.comparison, args.gate.failing(), file)?;
     }
@@ -132,9 +129,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         outlets::print(&made.comparison, metric)?;
         return judged(&args, &made.comparison);
     }
-    let options = options(&made, &trial);
+    let options = trial.options(&made.plan);
     let costs = trial::costs(&made.records, &trial);
-    let [base, patched] = functions(&made, &trial, &args.keep.out)?;
+    let [base, patched] = trial.functions(&made.plan, &Store::create(&args.keep.out)?)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
     let source = made.comparison.cells.iter().find(|c| c.backend == Backend::Vm).map(|c| c.kernel.clone());
@@ -182,25 +179,4 @@ fn judged(args: &TryArgs, comparison: &Comparison) -> Result<()> {
         gate::some_row("--junit", &[comparison])?;
     }
     args.gate.check(comparison)
-}
-
-/// The options of the configuration that the patches bring or change, as the patched kernel has them.
-fn options(made: &Compared, trial: &Trial) -> Vec<Setting> {
-    let patched = made.plan.cells.iter().filter(|c| c.variant.name == trial.patched.name);
-    let images = patched.filter_map(|c| Some(&c.guest.as_ref()?.image));
-    images.map(forging::options).find(|options| !options.is_empty()).unwrap_or_default()
-}
-
-/// The instructions by function of all runs in guests: of the base, of the patched kernel.
-fn functions(made: &Compared, trial: &Trial, out: &Path) -> Result<[Counts; 2]> {
-    let store = Store::create(out)?;
-    let mut sums = [Counts::new(), Counts::new()];
-    for run in &made.plan.runs {
-        let cell = &made.plan.cells[run.cell];
-        let side = usize::from(cell.variant.name == trial.patched.name);
-        let Some(dir) = store.get(&cell.hash()?, run.seed) else { continue };
-        let Ok(text) = std::fs::read_to_string(dir.path.join(INSTRUCTIONS_FILE)) else { continue };
-        trial::add(&mut sums[side], &instruction_counts::of_text(&text));
-    }
-    Ok(sums)
 }

@@ -4,14 +4,13 @@
 //! runs, so a case needs many, and a boot takes as long as ten.
 
 use super::validate::{ValidateArgs, reason};
-use crate::experiments::RunRequest;
-use crate::guests::GuestOptions;
 use crate::{cases, common, output};
-use schedlab_base::{Backend, Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeResult, Changes};
-use schedlab_lab::Options;
+use schedlab_lab::guests::GuestSetup;
 use schedlab_lab::validate::changes::{self, ChangeCase};
+use schedlab_lab::{Options, RunRequest};
 use schedlab_report::text::wrap;
 
 /// Runs or lists the cases, and prints the result in a form of `validate`.
@@ -65,11 +64,10 @@ fn list(chosen: &[ChangeCase], json: bool) -> Result<()> {
 
 /// Runs the cases one after the other. A case that can't be run, here or at all, does not keep the others from it.
 fn all_of(args: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
-    let guest = GuestOptions::deterministic();
     let (mut done, mut not_run) = (Vec::new(), Vec::new());
     for case in chosen {
         let name = &case.experiment.name;
-        match judge_change(args, case, &guest) {
+        match judge_change(args, case) {
             Ok(result) => done.push(result),
             Err(e) if matches!(e.kind(), ErrorKind::Machine | ErrorKind::Guest | ErrorKind::Input) => {
                 let why = reason(name, &e);
@@ -81,15 +79,15 @@ fn all_of(args: &ValidateArgs, chosen: &[ChangeCase]) -> Result<Changes> {
     Ok(Changes::of(done, not_run))
 }
 
-fn judge_change(args: &ValidateArgs, case: &ChangeCase, guest: &GuestOptions) -> Result<ChangeResult> {
+fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> {
     let request = RunRequest {
         wanted: Options { runs: args.runs, ..Options::default() },
         jobs: args.jobs,
-        trial: true,
-        quiet: args.quiet,
-        ..RunRequest::new(Backend::Vm, guest, &args.out)?
+        guest: GuestSetup::deterministic(),
+        out: args.out.clone(),
+        ..RunRequest::trial()
     };
-    let made = request.make(case.experiment.clone())?;
+    let made = common::compared(&request, case.experiment.clone(), args.quiet)?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
     Ok(ChangeResult::of(&case.switched(), &made.records, warnings))
 }

@@ -9,7 +9,6 @@
 //! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
 //! measured in charged CPU time, which includes the turns of others. Times are ns.
 
-use schedlab_world::ring::{Next, Ring};
 use crate::frame::Step;
 use crate::outside::Outside;
 use crate::run::{Drive, RunClock, over};
@@ -17,6 +16,7 @@ use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};
 use schedlab_world::engine::NEVER;
+use schedlab_world::ring::{Next, Ring};
 
 impl System<'_> {
     /// Whether `cpu` goes over memory, and needs its turn to continue with that.

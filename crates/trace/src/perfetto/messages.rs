@@ -6,6 +6,11 @@
 
 use super::message::{Field, Fixed, Message, Value, messages, put_message};
 
+/// The sequence of all tracks' packets.
+pub(super) const TRACK_SEQUENCE: u32 = 2;
+/// `sequence_flags`: names begin anew.
+pub(super) const CLEARED: u32 = 1;
+
 messages! {
     /// A file: `packet` again and again.
     pub struct Trace {

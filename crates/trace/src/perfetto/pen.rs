@@ -1,6 +1,6 @@
 //! What a run's packets are written with: the file, and the names and numbers of the run in it.
 
-use super::run::Side;
+use super::side::Side;
 use super::write::Perfetto;
 use crate::Cast;
 use schedlab_base::{CpuId, TaskId};

@@ -7,13 +7,13 @@ use super::messages::{
     Thread, TracePacket,
 };
 use super::pen::Pen;
+use super::side::Side;
 use super::tracks::Tracks;
 use super::wire::Wire;
 use super::write::Perfetto;
 use crate::points::{Point, Points, Tracepoint};
 use crate::{Cast, Counter, Counters, Event, EventKind, Sink};
 use schedlab_base::{CpuId, Ns, TaskId};
-use std::collections::BTreeMap;
 use std::io::Write;
 
 /// The sequence of packets that belong to no track.
@@ -30,31 +30,6 @@ const PACKET_SEQUENCE: u32 = 10;
 const BUNDLE_EVENT: u32 = 2;
 const EVENT_CPU_IDLE: u32 = 13;
 const EVENT_MIGRATE: u32 = 491;
-
-/// What distinguishes a run's CPUs and threads from those of another run in the file.
-#[derive(Clone, Debug, Default)]
-pub struct Side {
-    /// 0 for the first run of a file, 1 for the second.
-    pub number: u8,
-    /// What stands before its names, such as "A: "; empty for a file with one run.
-    pub label: String,
-    /// Added to the numbers of its CPUs.
-    pub first_cpu: u32,
-    /// Added to the numbers of its threads and processes.
-    pub first_tid: u32,
-    /// Names of its processes, for those whose name is not that of their first thread.
-    pub processes: BTreeMap<u32, String>,
-}
-
-impl Side {
-    /// The side of a run beside another one in the same file.
-    pub fn behind(other: &Cast) -> Side {
-        let last = other.tasks.iter().map(|a| a.tid.max(a.process)).max().unwrap_or(0);
-        // A round number, so that the same thread is easily found in both.
-        let first_tid = (last + 1).next_multiple_of(10_000);
-        Side { number: 1, first_cpu: other.cpus as u32, first_tid, ..Side::default() }
-    }
-}
 
 /// A run that is being written.
 pub struct Run<'a, W: Write> {

@@ -1,8 +1,7 @@
 //! A track: its number in the file, and its description for readers.
 
-use super::messages::{CounterDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
+use super::messages::{CounterDescriptor, TRACK_SEQUENCE, ThreadDescriptor, TracePacket, TrackDescriptor};
 use super::pen::Pen;
-use super::tracks::SEQUENCE;
 use crate::{Counter, CounterKind};
 use schedlab_base::{CpuId, TaskId};
 
@@ -95,7 +94,7 @@ pub(super) fn describe<W>(pen: &Pen<'_, W>, track: Track, parent: Option<u64>) -
     let uuid = Some(track.uuid(pen.side.number));
     let descriptor = TrackDescriptor { uuid, parent_uuid: parent, ..about(pen, track) };
     TracePacket {
-        trusted_packet_sequence_id: Some(SEQUENCE),
+        trusted_packet_sequence_id: Some(TRACK_SEQUENCE),
         track_descriptor: Some(descriptor),
         ..TracePacket::default()
     }

@@ -1,5 +1,6 @@
 //! The tracks beside the scheduler's events: counters, passes of the balancer, reasons, flows.
 
+use super::messages::TRACK_SEQUENCE;
 use super::names::{ArgName, Name};
 use super::pen::Pen;
 use super::track::{Kinds, Track, describe};
@@ -8,10 +9,7 @@ use crate::{Counter, Event, EventKind, MoveReason, SwitchReason};
 use schedlab_base::{CpuId, Ns, TaskId};
 use std::io::Write;
 
-/// The sequence of all tracks' packets.
-pub(super) const SEQUENCE: u32 = 2;
-/// `sequence_flags`: names begin anew; the packet needs the names reported before.
-pub(super) const CLEARED: u32 = 1;
+/// `sequence_flags`: the packet needs the names reported before.
 const NEEDS_NAMES: u32 = 2;
 /// Fields of a packet.
 const PACKET_TIMESTAMP: u32 = 8;
@@ -83,7 +81,7 @@ impl<W: Write> Pen<'_, W> {
         let new = name.filter(|n| self.file.names.is_new(n.iid()));
         self.file.encoded(|out| {
             out.uint(PACKET_TIMESTAMP, at.0);
-            out.uint(PACKET_SEQUENCE, SEQUENCE.into());
+            out.uint(PACKET_SEQUENCE, TRACK_SEQUENCE.into());
             out.uint(PACKET_FLAGS, NEEDS_NAMES.into());
             if let Some(name) = new {
                 let interned = out.open(PACKET_INTERNED);

@@ -4,10 +4,10 @@
 
 use super::message::put_message;
 use super::messages::{
-    Clock, ClockSnapshot, Cpu, CpuInfo, EventName, InternedData, SystemInfo, TracePacket, Utsname,
+    CLEARED, Clock, ClockSnapshot, Cpu, CpuInfo, EventName, InternedData, SystemInfo, TRACK_SEQUENCE,
+    TracePacket, Utsname,
 };
 use super::names::ArgName;
-use super::tracks;
 use super::wire::Wire;
 use crate::Cast;
 use std::io::{self, Write};
@@ -65,8 +65,8 @@ impl<W: Write> Perfetto<W> {
             debug_annotation_names: ArgName::WORDS.iter().enumerate().map(word).collect(),
         };
         file.packet(&TracePacket {
-            trusted_packet_sequence_id: Some(tracks::SEQUENCE),
-            sequence_flags: Some(tracks::CLEARED),
+            trusted_packet_sequence_id: Some(TRACK_SEQUENCE),
+            sequence_flags: Some(CLEARED),
             interned_data: Some(notes),
             ..TracePacket::default()
         });

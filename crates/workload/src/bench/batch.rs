@@ -15,8 +15,8 @@
 //! size of the set can be swept with the work unchanged.
 
 use super::draws::Draws;
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use super::slice::{POLICIES, policy};
-use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};

@@ -14,7 +14,7 @@
 use super::draws::Draws;
 use super::log::{Commit, Log, Logger};
 use super::mutex::Mutex;
-use super::{SECOND, in_mode, mode, runtime, warmup};
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId};
 use crate::param::{Benchmark, Choice, Param, Params};

@@ -8,7 +8,7 @@
 
 use super::draws::Draws;
 use super::mutex::Mutex;
-use super::{SECOND, runtime, warmup};
+use super::params::{SECOND, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};

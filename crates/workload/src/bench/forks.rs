@@ -11,7 +11,7 @@
 //! done.
 
 use super::gate::{Gate, Pass};
-use super::{at_most, in_mode, mode};
+use super::params::{at_most, in_mode, mode};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};
@@ -31,7 +31,7 @@ pub const FORKS: Benchmark = Benchmark {
     build,
 };
 
-const SECOND: u64 = super::SECOND;
+const SECOND: u64 = super::params::SECOND;
 
 const PARAMS: &[Param] = &[
     Param::count("parents", None, 1, (1, 50_000), "tasks that start others"),

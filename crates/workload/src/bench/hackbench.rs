@@ -9,7 +9,7 @@
 //! no result.
 
 use super::gate::{Gate, Pass};
-use super::{SECOND, at_most, in_mode, mode};
+use super::params::{SECOND, at_most, in_mode, mode};
 use crate::build::{Builder, ChannelKind, MAX_TASKS};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};

@@ -1,7 +1,7 @@
 //! Hogs: tasks that compute all the time. They are what other workloads run beside, and what groups are weighed with.
 //! Each records how long 10 ms of its work took, which shows its share of a CPU.
 
-use super::{SECOND, in_mode, mode, runtime, warmup};
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};

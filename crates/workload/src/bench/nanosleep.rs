@@ -7,7 +7,7 @@
 //! counted from the end that was asked for until the call returns. It takes one reading of the clock before each sleep
 //! and one after it, and nothing else.
 
-use super::{SECOND, in_mode, mode, runtime, warmup};
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, ParamKind, Params};

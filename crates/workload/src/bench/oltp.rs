@@ -15,7 +15,7 @@ use super::draws::Draws;
 use super::log::{Commit, Log, Logger};
 use super::mutex::Mutex;
 use super::pace::Pace;
-use super::{SECOND, in_mode, mode, runtime, warmup};
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};

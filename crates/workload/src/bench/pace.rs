@@ -3,7 +3,7 @@
 //! A source that is late sends what is due at once and leaves nothing out. A latency counts from the time at which a
 //! request was due, so that it holds the waiting behind earlier ones (no coordinated omission).
 
-use super::SECOND;
+use super::params::SECOND;
 use schedlab_base::Ns;
 
 /// The due times of one source.

@@ -7,7 +7,7 @@
 //! result.
 
 use super::gate::{Gate, Pass};
-use super::{SECOND, at_most, in_mode, mode, work};
+use super::params::{SECOND, at_most, in_mode, mode, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};

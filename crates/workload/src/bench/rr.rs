@@ -7,7 +7,7 @@
 //! accounting.
 
 use super::exchange::{Exchange, Turn};
-use super::{SECOND, runtime, warmup, work};
+use super::params::{SECOND, runtime, warmup, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};

@@ -8,8 +8,8 @@
 //! time per second of the clock are recorded apart. Added: exact slices beside the printed ones, policies, nice values,
 //! slices asked for and CPUs of each kind of task.
 
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use super::sample::{Sampler, Watched};
-use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program};
 use crate::param::{Benchmark, Choice, Param, Params};

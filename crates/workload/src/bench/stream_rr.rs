@@ -7,7 +7,7 @@
 //! CPU time stands for the server's look-ups and copies; there is no clean-up between two passes.
 
 use super::exchange::{Exchange, Turn};
-use super::{SECOND, runtime, warmup, work};
+use super::params::{SECOND, runtime, warmup, work};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Param, Params};

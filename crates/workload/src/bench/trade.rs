@@ -11,8 +11,8 @@
 
 use super::draws::Draws;
 use super::pace::Pace;
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use super::pool::{Loan, Pool};
-use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};

@@ -14,8 +14,8 @@
 use super::draws::Draws;
 use super::inbox::{Inbox, Intake};
 use super::mutex::Mutex;
+use super::params::{SECOND, in_mode, mode, runtime, warmup};
 use super::wake_list::{BLOCKED, post};
-use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind, MAX_TASKS};
 use crate::op::{Env, Op, PortId, Program, SeriesId, SlotId, WordId};
 use crate::param::{Benchmark, Choice, Param, Params};

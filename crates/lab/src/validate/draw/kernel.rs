@@ -1,6 +1,6 @@
 //! The kernel of a drawn case: a profile with the image of its series, and up to two features switched.
 
-use super::Dice;
+use super::dice::Dice;
 
 /// A kernel of which guests have an image, and whose costs in guests were counted.
 #[derive(Debug)]

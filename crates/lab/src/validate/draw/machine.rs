@@ -1,6 +1,6 @@
 //! The machine of a drawn case: a regular guest of up to 16 CPUs, with or without SMT, of several caches and nodes.
 
-use super::Dice;
+use super::dice::Dice;
 
 /// Most CPUs: a larger guest takes minutes for a second of its time.
 const MOST_CPUS: u32 = 16;

@@ -6,12 +6,14 @@
 //! ([`super::metrics::CLASSES`]). A case is text, complete in one file, to be kept and run like any other. Times in
 //! cases carry their unit.
 
+mod dice;
 mod kernel;
 mod machine;
 mod program;
 mod rtapp;
 
 use super::case::{self, Case};
+use dice::Dice;
 use kernel::Chosen;
 use machine::Shape;
 use program::PROGRAMS;
@@ -102,58 +104,6 @@ fn text(name: &str, about: &str, shape: &Shape, kernel: &Chosen, workload: &[(St
     out.push_str("\n[tolerance] # per cent, those of the cases that ship\n");
     CLASSES.iter().for_each(|c| _ = writeln!(out, "{} = {}", c.name, c.vm_pct));
     out
-}
-
-/// A workload in a case: lines of TOML, key and value.
-#[derive(Clone, Debug, Default)]
-struct Workload {
-    lines: Vec<(String, String)>,
-    /// Words about it in place of its lines.
-    about: Option<String>,
-}
-
-impl Workload {
-    /// A benchmark.
-    fn bench(name: &str) -> Workload {
-        Workload::default().word("name", name)
-    }
-    /// A number.
-    fn number(mut self, key: &str, value: impl ToString) -> Workload {
-        self.lines.push((key.to_owned(), value.to_string()));
-        self
-    }
-    /// A word, or a time with its unit.
-    fn word(self, key: &str, value: &str) -> Workload {
-        let quoted = format!("\"{value}\"");
-        self.number(key, quoted)
-    }
-    /// What was drawn, for people.
-    fn words(&self) -> String {
-        let line = |(key, value): &(String, String)| format!("{key} {}", value.trim_matches('"'));
-        let all =
-            || self.lines.iter().filter(|(key, _)| key != "name").map(line).collect::<Vec<_>>().join(", ");
-        self.about.clone().unwrap_or_else(all)
-    }
-}
-
-/// Draws, each by its purpose.
-#[derive(Clone, Copy)]
-struct Dice(Stream);
-
-impl Dice {
-    /// The draws of a part.
-    fn of(self, part: &str) -> Dice {
-        Dice(self.0.purpose(part))
-    }
-    /// A number from `low` to `high`, both included.
-    fn within(self, what: &str, low: u32, high: u32) -> u32 {
-        let many = u64::from(high.saturating_sub(low)) + 1;
-        low + self.0.purpose(what).below(0, many) as u32
-    }
-    /// One of these, each as likely as the others.
-    fn pick<T: Copy>(self, what: &str, of: &[T]) -> T {
-        of[self.within(what, 0, of.len() as u32 - 1) as usize]
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! Numbers of tasks follow the number of CPUs, from half as many to three times as many, so that machines are idle in
 //! some cases and crowded in others. A case takes about a second of the guest's time.
 
+use super::dice::{Dice, Workload};
 use super::kernel::Chosen;
-use super::{Dice, Workload, rtapp};
+use super::rtapp;
 
 /// A kind of workload.
 pub struct Program {

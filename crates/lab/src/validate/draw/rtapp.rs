@@ -3,8 +3,8 @@
 //! Times in an rt-app file are us. All real-time tasks together take at most 60 % of the CPUs, so that the throttling
 //! of real-time tasks, which stops them after 95 % of a second, does not decide the case.
 
+use super::dice::{Dice, Workload};
 use super::kernel::Chosen;
-use super::{Dice, Workload};
 
 /// The share of the CPUs' time that real-time tasks may take, per cent.
 const RT_PCT: u32 = 60;

@@ -4,8 +4,8 @@
 //! /proc/self/cgroup says which group of each this process is in (cgroups(7)). v2 is taken if the process's group has
 //! the cpu controller, else v1 if that has it: the kernel gives a controller to one of the two only.
 
-use super::{DELEGATE, none_here};
-use crate::settings::Files;
+use super::words::{DELEGATE, none_here};
+use crate::settings::files::Files;
 use schedlab_base::Result;
 use std::path::{Path, PathBuf};
 

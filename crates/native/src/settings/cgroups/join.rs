@@ -31,7 +31,7 @@ impl Places {
                     "a kernel with CONFIG_RT_GROUP_SCHED takes no real-time task into a group without a share of \
                      real-time (cpu.rt_runtime_us)"
                 }
-                _ => super::DELEGATE,
+                _ => super::words::DELEGATE,
             })
         })
     }

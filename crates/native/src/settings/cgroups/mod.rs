@@ -9,8 +9,9 @@
 
 mod hierarchy;
 mod join;
-mod remove;
+pub(super) mod remove;
 mod stat;
+pub(super) mod words;
 mod writes;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 pub use hierarchy::{Hierarchy, Version, find};
 pub use join::Places;
 pub use remove::{is_ours, remove};
+pub use words::{DELEGATE, SETTING};
 pub use writes::{Groups, later_writes};
 
 use crate::settings::Files;
@@ -28,13 +30,6 @@ use schedlab_kernel::Change;
 use schedlab_workload::{Built, ROOT_GROUP, Spec};
 use std::io;
 use std::path::Path;
-
-/// The name of groups among settings.
-pub const SETTING: &str = "control group";
-/// Ways to the right to make groups, for remedies.
-pub const DELEGATE: &str = "start schedlab in a group of its own, with the cpu controller and the right to make groups: \
-    'systemd-run --user --scope -p Delegate=yes schedlab ...', as root without --user; or run it as root; \
-    --backend sim needs no right";
 
 /// The control groups of a workload on this system, some of which change within the run; `None` if all of its tasks
 /// are in the root group.
@@ -107,9 +102,4 @@ pub(crate) fn refused(path: &str, doing: &str, e: &io::Error) -> Error {
         }
         _ => error.help(DELEGATE),
     }
-}
-
-/// The error about control groups that can't be had here.
-fn none_here(text: &str) -> Error {
-    Error::machine(format!("no control groups can be made: {text}"))
 }

@@ -5,10 +5,10 @@
 //! A weight of v2 stands for shares: 100 are 1024 (`cpu_weight_write_u64`, read in 6.1), so some shares have no exact
 //! weight. Times are whole microseconds there.
 
-use super::SETTING;
 use super::hierarchy::{Hierarchy, Version};
 use super::join::Places;
 use super::remove::OURS;
+use super::words::SETTING;
 use crate::settings::owner::Owner;
 use crate::settings::{Files, Form, MADE, Write};
 use schedlab_base::{Error, Ns, Result, Warning};

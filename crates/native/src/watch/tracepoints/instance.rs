@@ -7,11 +7,11 @@
 
 use super::layout::Layouts;
 use super::layout::NAMES;
-use super::page::{Head, Part, read};
 use super::ring::{RingItem, Source, TimedRecord};
 use super::tracefs;
 use crate::settings::owner::Owner;
 use crate::sys;
+use schedlab_import::binary::page::{Head, Part, read};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};

@@ -1,7 +1,7 @@
 //! The tracepoints that are recorded, and the content of their records.
 
-use super::format::{Format, Place};
 use schedlab_base::Result;
+use schedlab_import::binary::format::{Format, Place};
 use schedlab_import::sched_record::IN_INTERRUPT;
 use schedlab_import::states::States;
 use schedlab_trace::SwitchReason;

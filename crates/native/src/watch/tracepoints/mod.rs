@@ -36,7 +36,6 @@ pub use kept::{ask_to_keep, describe_tasks};
 use layout::{Layouts, TracepointKind};
 use ring::{Ring, RingItem, TimedRecord};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
-use schedlab_import::binary::{format, page};
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, TaskName};
 pub use sources::ask as ask_rings;

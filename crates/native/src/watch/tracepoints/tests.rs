@@ -1,11 +1,11 @@
 //! Formats of two kernels, their records and translation, and a recording on this machine, if it is allowed.
 
-use super::format::Format;
 use super::layout::NAMES;
 use super::translate::Audience;
 use super::*;
 use schedlab_base::CpuSet;
 use schedlab_base::testing::skipped;
+use schedlab_import::binary::format::Format;
 use schedlab_trace::{Event, EventKind, Keep, MoveReason, Sink, SwitchReason};
 
 const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;

@@ -1,10 +1,10 @@
 //! Finds tracefs: its usual mounts, else a mount of schedlab's own that no one else sees. All show the same tracefs.
 
-use super::format::Format;
 use super::layout::{Layouts, NAMES};
 use crate::sys;
 use schedlab_base::{Error, Result};
 use schedlab_import::binary::fields::Tracepoints;
+use schedlab_import::binary::format::Format;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -3,39 +3,24 @@
 use crate::interrupt;
 use crate::output;
 use crate::progress::Bar;
-use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
-use schedlab_compare::noise::{FILE, Floor, Floors};
+use schedlab_compare::noise::{Floor, Floors};
 use schedlab_lab::noise_floor;
 use schedlab_lab::{Backends, Session};
-use schedlab_native::settings::journal;
 use schedlab_record::Record;
 use schedlab_report::text::wrap;
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// The prefix of warning codes about other users of the machine.
 const DISTURBED: &str = "host.";
-
-/// The file of the stored floors.
-///
-/// # Errors
-/// When the environment names no folder.
-pub fn file() -> Result<PathBuf> {
-    Ok(journal::state_folder()?.join(FILE))
-}
 
 /// The stored floors; empty without a state folder. A folder that can't be read is a warning.
 ///
 /// # Errors
 /// When the file is torn or holds something else.
 pub fn stored() -> Result<Floors> {
-    state::warn_if_unreadable();
-    match file() {
-        Ok(path) if state::why_unreadable(&path).is_none() => Floors::load(&path),
-        _ => Ok(Floors::default()),
-    }
+    noise_floor::stored(&output::note)
 }
 
 /// Makes the runs, stores and prints the floors.
@@ -46,7 +31,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     let usual = || noise_floor::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = if workloads.is_empty() { usual() } else { workloads.to_vec() };
     let plan = noise_floor::plan(&names, runs)?;
-    let (path, mut floors) = (file()?, stored()?);
+    let (path, mut floors) = (noise_floor::file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
     let session = Session {

@@ -1,64 +1,41 @@
-//! Builds kernels, with progress on standard error.
+//! Builds kernels, and says before how long that takes.
 
-use crate::progress::Bar;
-use crate::{common, interrupt, output};
+use super::{KernelOrder, check_features};
+use crate::here;
+use crate::listener::Listener;
 use schedlab_base::{Error, Result, counted};
 use schedlab_guest::Image;
 use schedlab_kernel::Variant;
 use schedlab_kernels::cache;
 use schedlab_kernels::forecast::{Forecast, Speed, forecast};
-use schedlab_kernels::{Listener, Made, Recipe, Setting, Step};
-use schedlab_lab::builds::{self, KernelOrder};
+use schedlab_kernels::{Made, Recipe, Setting, Step};
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Between two notes about a build where no bar is shown.
-const NOTE_EVERY: Duration = Duration::from_secs(30);
 /// So many objects at the speed of earlier builds count as made before the first: the first ones are short programs of
 /// the build itself, and say little.
 const PRIOR: f64 = 60.0;
 
-/// Notes for the steps of a build, and a bar for its objects; without a terminal further notes.
-struct Teller {
-    bar: Bar,
-    quiet: bool,
-    on_terminal: bool,
+/// The time that a build still takes, from its own speed and that of earlier builds.
+#[derive(Clone, Debug)]
+pub struct Estimate {
     /// An object's time by the clock, as earlier builds have it.
     object_s: f64,
     began: Option<Instant>,
-    noted: Instant,
 }
 
-impl Teller {
-    fn new(cache: &Path, quiet: bool) -> Teller {
-        Teller {
-            bar: Bar::build(quiet),
-            quiet,
-            on_terminal: std::io::stderr().is_terminal(),
-            object_s: Speed::read(cache).object_ms as f64 / 1000.0 / common::cpus() as f64,
-            began: None,
-            noted: Instant::now(),
-        }
+impl Estimate {
+    /// The estimate by the builds that a cache knows.
+    pub fn of(cache: &Path) -> Estimate {
+        let object_s = Speed::read(cache).object_ms as f64 / 1000.0 / here::cpus() as f64;
+        Estimate { object_s, began: None }
     }
-}
-
-impl Listener for Teller {
-    fn say(&mut self, text: &str) {
-        if !self.quiet {
-            self.bar.above(|| output::note(text));
-        }
-    }
-    fn step(&mut self, step: &Step) {
+    /// How far a build is, in words; its first step begins the time.
+    pub fn words(&mut self, step: &Step) -> String {
         let began = *self.began.get_or_insert_with(Instant::now);
         let left = left_s(step, began.elapsed().as_secs_f64(), self.object_s);
-        let done = format!("{} of about {} objects, {} left", step.done, step.of, about(left));
-        if !self.quiet && !self.on_terminal && self.noted.elapsed() > NOTE_EVERY {
-            self.noted = Instant::now();
-            output::note(&done);
-        }
-        self.bar.at(step.done * 1000 / step.of.max(1), format!("{done}: {}", step.file));
+        format!("{} of about {} objects, {} left", step.done, step.of, about(left))
     }
 }
 
@@ -82,12 +59,11 @@ fn about(seconds: f64) -> String {
 ///
 /// # Errors
 /// As [`schedlab_kernels::build`] for sources and tools.
-pub fn foretell(wanted: &[KernelOrder], runs: (u64, Option<u64>), jobs: u64) -> Result<()> {
+pub fn foretell(wanted: &[KernelOrder], runs: (u64, Option<u64>), jobs: u64) -> Result<String> {
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
     let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
-    output::note(&foretold(&all, speed, runs, jobs));
-    Ok(())
+    Ok(foretold(&all, speed, runs, jobs))
 }
 
 fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u64>), jobs: u64) -> String {
@@ -97,7 +73,7 @@ fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u
     let missing: Vec<&Forecast> = kernels.iter().filter(|f| f.objects > 0).collect();
     // Kernels of one source share their objects: a second one has little to make.
     let objects = missing.iter().map(|f| f.objects).max().unwrap_or(0);
-    let build_s = of(objects, speed.object_ms, common::cpus());
+    let build_s = of(objects, speed.object_ms, here::cpus());
     let runs = first + further.unwrap_or(0);
     let runs_s = of(runs, speed.run_ms, jobs.min(runs));
     let mut parts = Vec::new();
@@ -136,13 +112,16 @@ fn both(first: &Error, second: &Error) -> Error {
 }
 
 /// Builds one kernel, or finds it in the cache; reports moved hunks and the compiler's warnings about changed files.
-pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
-    let mut teller = Teller::new(cache, quiet);
-    let made = schedlab_kernels::build(recipe, cache, interrupt::stop_flag()?, &mut teller);
-    drop(teller);
+///
+/// # Errors
+/// As [`schedlab_kernels::build`].
+pub fn build(recipe: &Recipe, cache: &Path, listener: &dyn Listener) -> Result<Made> {
+    let mut progress = listener.build(Estimate::of(cache));
+    let made = schedlab_kernels::build(recipe, cache, listener.stop_flag()?, &mut *progress);
+    drop(progress);
     let made = made?;
-    made.moved.iter().for_each(|hunk| output::note(&hunk.words()));
-    made.warnings.iter().for_each(|warning| output::note(&format!("the compiler warns:\n{warning}")));
+    made.moved.iter().for_each(|hunk| listener.warn(&hunk.words()));
+    made.warnings.iter().for_each(|warning| listener.warn(&format!("the compiler warns:\n{warning}")));
     Ok(made)
 }
 
@@ -153,7 +132,7 @@ pub fn build(recipe: &Recipe, cache: &Path, quiet: bool) -> Result<Made> {
 pub fn build_all(
     wanted: &[KernelOrder],
     variants: &[Variant],
-    quiet: bool,
+    listener: &dyn Listener,
 ) -> Result<BTreeMap<String, Image>> {
     let mut images = BTreeMap::new();
     if wanted.is_empty() {
@@ -164,11 +143,11 @@ pub fn build_all(
     let mut wanted: Vec<&KernelOrder> = wanted.iter().collect();
     wanted.sort_by_key(|w| w.recipe.patches.is_empty());
     for one in &wanted {
-        let made = build(&one.recipe, &cache, quiet)
+        let made = build(&one.recipe, &cache, listener)
             .map_err(|e| e.context(format!("variant '{}'", one.variants.join("', '"))))?;
         for name in &one.variants {
             if let Some(variant) = variants.iter().find(|v| v.name == *name) {
-                builds::check_features(variant, &made.built)?;
+                check_features(variant, &made.built)?;
             }
             images.insert(name.clone(), made.built.image.clone());
         }
@@ -176,7 +155,7 @@ pub fn build_all(
     let firsts = wanted.iter().filter_map(|w| w.variants.first());
     let hashes: Vec<(&str, &str)> =
         firsts.filter_map(|name| Some((name.as_str(), images.get(name)?.hash.as_str()))).collect();
-    same_images(&hashes).into_iter().for_each(|text| output::note(&text));
+    same_images(&hashes).into_iter().for_each(|text| listener.warn(&text));
     Ok(images)
 }
 

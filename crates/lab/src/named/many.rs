@@ -1,11 +1,10 @@
-//! Stored runs by the names that commands take: a store or a folder in it, a cell's first digits (with a seed behind
-//! them: one run), an experiment's file, a study, or the words by which progress and lists name a run.
+//! The stored runs that several names mean, each a store or a part of one.
 
-use super::explain::{RunChoice, experiment_of};
-use super::runs::Choice;
+use super::one::RunChoice;
+use super::{experiment_of, like_a_run};
+use crate::experiment::Experiment;
 use schedlab_base::{Error, Result};
 use schedlab_compare::runs::{self, Filter, ListedCell};
-use schedlab_lab::Experiment;
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::store_listing::is_cell;
 use schedlab_record::{RunDir, store};
@@ -33,12 +32,12 @@ impl Meant {
 /// # Errors
 /// When a name means nothing, no run of it passes the filters, or filters are given where they have nothing to choose
 /// from.
-pub fn stored(names: &[&str], choice: &Choice) -> Result<Vec<Option<Vec<RunDir>>>> {
-    let mut meant = names.iter().map(|name| meant(name, choice)).collect::<Result<Vec<_>>>()?;
+pub fn stored(names: &[&str], store: &Path, filter: &Filter) -> Result<Vec<Option<Vec<RunDir>>>> {
+    let mut meant = names.iter().map(|name| meant(name, store, filter)).collect::<Result<Vec<_>>>()?;
     let cells =
         meant.iter_mut().map(|one| one.as_mut().map_or_else(Vec::new, |m| std::mem::take(&mut m.cells)));
     let sources = names.iter().map(|name| (*name).to_owned()).zip(cells).collect();
-    let chosen = choice.filter().choose_of_each(sources)?;
+    let chosen = filter.choose_of_each(sources)?;
     let runs = |(one, cells): (Option<Meant>, Vec<ListedCell>)| {
         one.map(|m| dirs(cells, m.seed).into_iter().chain(m.apart).collect())
     };
@@ -46,13 +45,13 @@ pub fn stored(names: &[&str], choice: &Choice) -> Result<Vec<Option<Vec<RunDir>>
 }
 
 /// What a name means; `None`: a folder or file without runs.
-fn meant(name: &str, choice: &Choice) -> Result<Option<Meant>> {
+fn meant(name: &str, store: &Path, filter: &Filter) -> Result<Option<Meant>> {
     let path = Path::new(name);
     if let Some(experiment) = experiment_of(name)? {
-        return cells_of_experiment(&experiment, choice).map(Meant::cells).map(Some);
+        return cells_of_experiment(&experiment, store).map(Meant::cells).map(Some);
     }
     if !path.exists() {
-        let cells = runs::list(&choice.out).unwrap_or_default();
+        let cells = runs::list(store).unwrap_or_default();
         let chosen = runs::find(&cells, name).map_err(|e| match like_a_run(name) {
             true => e,
             false => Error::input(format!("can't read {name}: there is no such file, run, cell or study"))
@@ -68,7 +67,7 @@ fn meant(name: &str, choice: &Choice) -> Result<Option<Meant>> {
         return Ok(Some(Meant::cells(cells)));
     }
     let apart = store::list(path)?;
-    if choice.filter().is_empty() {
+    if filter.is_empty() {
         return Ok(Some(Meant { apart, ..Meant::cells(Vec::new()) }));
     }
     cells_of_runs(name, &apart).map(Meant::cells).map(Some)
@@ -94,12 +93,6 @@ fn cells_of_runs(name: &str, all: &[RunDir]) -> Result<Vec<ListedCell>> {
         .help("name the store, or leave the filters out"));
     }
     Ok(cells)
-}
-
-/// Whether a name that is not a path may be meant as a cell or run: by digits, by a folder, or by words.
-pub fn like_a_run(name: &str) -> bool {
-    let digits = name.len() >= 4 && name.bytes().all(|b| b.is_ascii_hexdigit());
-    digits || name.contains('/') || runs::is_title(name)
 }
 
 /// Whether a path is a run's record, or a folder with runs below it.
@@ -128,13 +121,12 @@ fn cells_of(path: &Path) -> Vec<ListedCell> {
 ///
 /// # Errors
 /// When the store has none, or can't be read.
-pub fn of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<RunDir>> {
-    Ok(dirs(choice.filter().choose(cells_of_experiment(experiment, choice)?)?, None))
+pub fn of_experiment(experiment: &Experiment, store: &Path, filter: &Filter) -> Result<Vec<RunDir>> {
+    Ok(dirs(filter.choose(cells_of_experiment(experiment, store)?)?, None))
 }
 
-fn cells_of_experiment(experiment: &Experiment, choice: &Choice) -> Result<Vec<ListedCell>> {
-    let wanted = RunChoice { store: &choice.out, filter: Filter::default(), seed: None };
-    wanted.cells_of(experiment)
+fn cells_of_experiment(experiment: &Experiment, store: &Path) -> Result<Vec<ListedCell>> {
+    RunChoice { store, filter: Filter::default(), seed: None }.cells_of(experiment)
 }
 
 /// The folders of the cells' runs, of all seeds or of one.

@@ -1,8 +1,8 @@
 //! The studies that ship with schedlab: experiments compiled in, so that the binary needs no files.
 
+use crate::experiment::{Experiment, parse};
+use crate::here;
 use schedlab_base::{Error, Result};
-use schedlab_lab::Experiment;
-use schedlab_lab::experiment::parse;
 use std::path::Path;
 
 macro_rules! study_files {
@@ -15,12 +15,15 @@ macro_rules! study_files {
 
 study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" "idle-cfs-rq-readings" "migration-cost" }
 
+/// The name that stands for the published figures of all reports, beside the studies.
+pub const REPORTS: &str = "reports";
+
 /// The study of that name.
 ///
 /// # Errors
 /// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<Experiment> {
-    let known = STUDIES.iter().map(|(name, _)| *name).chain([crate::reports::NAME]);
+    let known = STUDIES.iter().map(|(name, _)| *name).chain([REPORTS]);
     let found = STUDIES.iter().find(|(n, _)| *n == name);
     let (name, text) = found.ok_or_else(|| {
         let e = Error::unknown("study", name, known);
@@ -30,7 +33,7 @@ pub fn find(name: &str) -> Result<Experiment> {
             e
         }
     })?;
-    parse(Path::new(&format!("studies/{name}.toml")), text, crate::common::cpus())
+    parse(Path::new(&format!("studies/{name}.toml")), text, here::cpus())
 }
 
 #[cfg(test)]

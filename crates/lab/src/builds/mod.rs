@@ -1,8 +1,12 @@
-//! The variants whose kernels are built, and their sources, patches and configuration.
+//! The variants whose kernels are built, with their sources, patches and configuration, and the building.
 //!
 //! A variant with a patch, with a fragment of configuration, or whose kernel is a source tree is built. All other
 //! variants of the same kernel are then built, too: a patched kernel is compared with a base of the same
 //! configuration and compiler, not with a distribution's image.
+
+mod make;
+
+pub use make::{Estimate, build, build_all, foretell, options, ready};
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;

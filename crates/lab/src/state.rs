@@ -1,7 +1,6 @@
 //! The state folder of this user, which holds the probe of this machine and its noise floors. A folder that can't be
 //! read is a warning; runs and comparisons continue without its content.
 
-use crate::output;
 use schedlab_compare::noise;
 use schedlab_machine::probed;
 use schedlab_native::settings::journal;
@@ -14,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const READ: &[&str] = &[noise::FILE, probed::FILE];
 
 /// Warns, once, that a file in the folder can't be read.
-pub fn warn_if_unreadable() {
+pub fn warn_if_unreadable(warn: &dyn Fn(&str)) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let Ok(folder) = journal::state_folder() else { return };
     let Some(e) = READ.iter().find_map(|name| why_unreadable(&folder.join(name))) else { return };
     if !TOLD.swap(true, Ordering::SeqCst) {
         let text = format!("can't read the state folder {}: {e}", folder.display());
-        output::note(&format!("warning: {text}; a probe and noise floors kept there are not used"));
+        warn(&format!("warning: {text}; a probe and noise floors kept there are not used"));
     }
 }
 

@@ -1,12 +1,11 @@
-//! Reads kernels and variants from the words of the command line.
+//! Reads kernels and variants from words, as a command line has them: `v6.5+SIS_FIRST_IDLE`, `mine=v4.5:hz=1000`.
 
-use crate::common;
-use schedlab_base::{Error, Ns, Result, Version, printable};
+use crate::experiment::{MIGRATION, set_attribute, set_migration};
+use crate::{guests, here, variant_checks};
+use schedlab_base::{Backend, Error, Ns, Result, Version, printable};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant, nearest};
-use schedlab_lab::Backend;
-use schedlab_lab::experiment::{MIGRATION, set_attribute, set_migration};
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
@@ -45,7 +44,7 @@ pub fn in_short(text: &str) -> Result<Variant> {
     };
     let front = colons.split(':').next().unwrap_or_default();
     let kernel = front.rsplit('=').next().unwrap_or_default();
-    if !schedlab_lab::guests::is_real(kernel) {
+    if !guests::is_real(kernel) {
         return parse(&colons);
     }
     // No table of profiles knows a real kernel.
@@ -170,7 +169,7 @@ fn no_tunable(text: &str) -> Error {
 fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     variant.at.iter().try_for_each(Change::check).map_err(named)?;
-    schedlab_lab::variant_checks::attributes(&variant).map_err(named)?;
+    variant_checks::attributes(&variant).map_err(named)?;
     // The features of a patch may be its own: they are checked when its kernel is built.
     let own = !variant.patch.is_empty() && !variant.knows_its_features();
     if variant.kernel != RUNNING && !own {
@@ -185,7 +184,7 @@ fn checked(variant: Variant) -> Result<Variant> {
 /// Guests have no default kernel.
 pub fn default_kernel(backend: Backend, machine: &str) -> Result<String> {
     match backend {
-        Backend::Sim => Ok(default_profile(machine, common::running_kernel()).to_string()),
+        Backend::Sim => Ok(default_profile(machine, here::running_kernel()).to_string()),
         Backend::Host => Ok(RUNNING.to_owned()),
         Backend::Vm => {
             let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' lists the images here";

@@ -1,0 +1,56 @@
+//! Experiments made of a text of loads that ships, and of variants and machines as values.
+
+use super::read::{Given, read};
+use super::{Experiment, write};
+use schedlab_base::Result;
+use schedlab_kernel::Variant;
+use schedlab_machine::reader::Source;
+use std::path::Path;
+
+/// What is put together with a text of loads.
+#[derive(Clone, Debug)]
+pub struct Template<'a> {
+    /// Workloads, loads and metrics.
+    pub loads: &'a str,
+    /// Runs of each cell; `None`: as the text says.
+    pub runs: Option<u64>,
+    pub name: &'a str,
+    pub about: &'a str,
+    /// Machines by name or file, from the current folder.
+    pub machines: &'a [String],
+    /// The first is the baseline.
+    pub variants: &'a [&'a Variant],
+}
+
+impl Template<'_> {
+    /// The experiment. `host_cpus` is the value of `{cpus}` in its loads on the live kernel.
+    ///
+    /// # Errors
+    /// For an unknown machine, two variants of one name, and a variant that its kernel or a load does not go with.
+    pub fn experiment(&self, host_cpus: u64) -> Result<Experiment> {
+        let Template { loads, runs, name, about, machines, variants } = *self;
+        let baseline = variants.first().map_or("", |v| v.name.as_str());
+        let (file, text) = (format!("{name}.toml"), self.text());
+        let given = Given { name, about, runs, machines, baseline, variants, text: &text };
+        read(Source { file: Path::new(&file), text: loads }, Some(&given), host_cpus)
+    }
+    /// The experiment as text, which is kept with its runs: `schedlab run` makes the same runs from it.
+    fn text(&self) -> String {
+        let machines: Vec<String> = self.machines.iter().map(|m| write::quoted(m)).collect();
+        let baseline = self.variants.first().map_or("", |v| v.name.as_str());
+        let mut text = format!(
+            "name = {}\nabout = {}\nbaseline = {}\nmachines = [{}]\n",
+            write::quoted(self.name),
+            write::quoted(self.about),
+            write::quoted(baseline),
+            machines.join(", ")
+        );
+        text += &self.runs.map_or_else(String::new, |runs| format!("runs = {runs}\n"));
+        text += self.loads;
+        for variant in self.variants {
+            text += "\n";
+            text += &write::variant(variant);
+        }
+        text
+    }
+}

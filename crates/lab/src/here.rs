@@ -1,0 +1,14 @@
+//! This computer, as plans and defaults need it: how many CPUs there are, and which kernel runs.
+
+use schedlab_base::{Version, parallel};
+
+/// CPUs that this process may use.
+pub fn cpus() -> u64 {
+    parallel::cpus() as u64
+}
+
+/// The version of the running kernel.
+pub fn running_kernel() -> Option<Version> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Version::parse(&text).ok()
+}

@@ -1,0 +1,65 @@
+//! What is hunted, and by which runs a specimen is judged.
+
+use super::faults::Fault;
+use super::space::Space;
+use super::specimen::Specimen;
+use schedlab_base::{Ns, Result};
+use schedlab_kernel::Variant;
+
+/// Pairs of runs by which a specimen is judged.
+pub(super) const SEEDS: u64 = 3;
+/// Pairs of runs by which the best of a class are judged again, with other seeds. The best of thousands by three pairs
+/// owes a part of its place to luck.
+const FINAL_SEEDS: u64 = 9;
+
+/// What is hunted.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    /// The kernel that the variant is compared with.
+    pub baseline: Variant,
+    /// The variant, without a fault.
+    pub variant: Variant,
+    /// A seeded fault.
+    pub fault: Option<&'static Fault>,
+    /// The machines.
+    pub space: Space,
+    /// Simulated length of each run.
+    pub runtime: Ns,
+    /// Seeds of the runs.
+    pub seeds: Vec<u64>,
+}
+
+impl Judge {
+    /// A judge of a variant.
+    ///
+    /// # Errors
+    /// For an unknown machine or kernel.
+    pub fn new(
+        baseline: Variant,
+        variant: Variant,
+        fault: Option<&'static Fault>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Judge> {
+        let space = Space::of(machines, [&baseline, &variant])?;
+        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect() })
+    }
+    /// The judge of the best, by seeds that the search did not use.
+    pub(super) fn of_finals(&self) -> Judge {
+        let seeds = (SEEDS + 1..=SEEDS + FINAL_SEEDS).collect();
+        Judge { seeds, ..self.clone() }
+    }
+    /// The variant under which a specimen's tasks run.
+    pub(super) fn variant(&self, specimen: &Specimen) -> Variant {
+        self.fault.map_or_else(|| self.variant.clone(), |f| f.in_variant(&self.variant, specimen))
+    }
+}
+
+/// Judges all, by at most `jobs` threads; in order, so that the same one of several errors is reported.
+pub(super) fn judged<T: Sync, U: Send>(
+    jobs: usize,
+    all: &[T],
+    judge: impl Fn(&T) -> Result<U> + Sync,
+) -> Result<Vec<U>> {
+    schedlab_base::parallel::map(jobs, all, judge).into_iter().collect()
+}

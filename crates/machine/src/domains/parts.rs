@@ -1,0 +1,82 @@
+//! What domains are made of: levels, parameters and groups.
+
+use schedlab_base::{CpuId, CpuSet};
+use serde::{Deserialize, Serialize};
+
+/// The kind of a domain level, bottom up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    Smt,
+    /// Cores that share an L2 (5.16+).
+    Cls,
+    /// Cores that share the LLC.
+    Mc,
+    /// The package (`DIE`, renamed `PKG` in 6.7; `CPU` before 3.x naming).
+    Die,
+    /// Nodes up to a SLIT distance.
+    Numa(u32),
+}
+
+/// Balancing parameters and flags of a domain, by kernel era.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainParams {
+    /// Shortest balance interval, ms.
+    pub min_interval_ms: u32,
+    /// Longest balance interval, ms.
+    pub max_interval_ms: u32,
+    /// Interval a fresh domain starts with, ms.
+    pub first_interval_ms: u32,
+    /// A busy CPU multiplies its interval by this.
+    pub busy_factor: u32,
+    /// Percent of the local group's load that a group must exceed before tasks are pulled from it (125: by a quarter).
+    pub imbalance_pct: u32,
+    /// Failures before hot tasks are moved.
+    pub cache_nice_tries: u32,
+    /// Index into `cpu_load[]` by situation (before 5.x).
+    pub busy_idx: u8,
+    /// See `busy_idx`.
+    pub idle_idx: u8,
+    /// See `busy_idx`.
+    pub newidle_idx: u8,
+    /// See `busy_idx`.
+    pub wake_idx: u8,
+    /// See `busy_idx`.
+    pub forkexec_idx: u8,
+    /// SD_BALANCE_NEWIDLE.
+    pub balance_newidle: bool,
+    /// SD_BALANCE_FORK.
+    pub balance_fork: bool,
+    /// SD_BALANCE_EXEC.
+    pub balance_exec: bool,
+    /// SD_WAKE_AFFINE.
+    pub wake_affine: bool,
+    /// SD_WAKE_BALANCE: passive balancing at wakeup (before 2.6.32).
+    pub wake_balance: bool,
+    /// SD_WAKE_IDLE: `wake_idle` looks for an idle CPU here (2.6.12, SMT).
+    pub wake_idle: bool,
+    /// SD_SHARE_CPUCAPACITY (SD_SHARE_CPUPOWER before 3.17).
+    pub share_capacity: bool,
+    /// SD_SHARE_PKG_RESOURCES (SD_SHARE_LLC since 6.9).
+    pub share_llc: bool,
+    /// SD_PREFER_SIBLING.
+    pub prefer_sibling: bool,
+    /// SD_SERIALIZE: one such balance at a time, machine-wide.
+    pub serialize: bool,
+    /// SD_NUMA.
+    pub numa: bool,
+    /// SD_ASYM_CPUCAPACITY: its CPUs differ in capacity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asym_capacity: bool,
+    /// SD_ASYM_CPUCAPACITY_FULL (5.14): it has every capacity of the machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asym_full: bool,
+}
+
+/// A group: the span of a child domain, or one CPU at the lowest level. Shared by all CPUs that see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    pub span: CpuSet,
+    /// The same CPUs as a list, ascending.
+    #[serde(skip)]
+    pub cpus: Vec<CpuId>,
+}
