@@ -39,14 +39,14 @@ void arch_cpu_idle(void)
 void img_idle_enter(void)
 {
 	img_idle_run(loop);
-	img_settle();
+	img_settle_balanced();
 }
 
 /* The loop is where it was left, and looks at the idle task's flag by itself. */
 void img_idle_leave(void)
 {
 	img_idle_run(loop);
-	img_settle();
+	img_settle_balanced();
 }
 
 #ifdef CONFIG_CPU_IDLE
