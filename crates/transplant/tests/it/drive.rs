@@ -70,6 +70,36 @@ fn equal_runs_leave_equal_notes() {
     assert!(wakeups.abs_diff(sleeps) <= 64, "who sleeps is woken: {one:?}");
 }
 
+/// A mix with a quota; prints the hash of its notes.
+fn mix(image: schedlab_transplant::load::Image) {
+    let mut engine = Engine::new(image, machine(2, 4, 2));
+    let limited = engine.image.group_new(0).unwrap();
+    engine.image.group_write(limited, "cpu.max", "50000 100000").unwrap();
+    for i in 0..32 {
+        let program = Program { run: 150_000 + 1000 * i, sleep: 300_000 + 7_000 * i };
+        let group = if i % 3 == 0 { limited } else { 0 };
+        engine.start(&NewTask { group, ..Engine::fair("worker", None) }, program, i as usize % 16);
+    }
+    engine.run(100 * MS);
+    println!("= {:x} {}", hash(&engine.notes), engine.notes.len());
+}
+
+#[test]
+fn a_mix_runs_without_guard_pages() {
+    let Some(said) = works("drive::a_mix_runs_without_guard_pages", Vec::new(), mix) else { return };
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn nothing_reaches_beyond_its_memory() {
+    let guarded = works("drive::nothing_reaches_beyond_its_memory", Vec::new(), |mut image| {
+        image.guard().unwrap();
+        mix(image);
+    });
+    let Some(guarded) = guarded else { return };
+    assert_eq!(works("drive::a_mix_runs_without_guard_pages", Vec::new(), mix), Some(guarded));
+}
+
 #[test]
 fn a_quota_and_shares_hold() {
     let said = works("drive::a_quota_and_shares_hold", Vec::new(), |image| {
