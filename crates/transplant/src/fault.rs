@@ -14,6 +14,8 @@ pub const EXIT_CODE: c_int = 4;
 /// Calls that a report shows.
 const DEPTH: usize = 32;
 const PAGE: usize = 4096;
+/// Calls in this file are how the image ends a run, not why.
+const OWN_END: &str = "arch/sim/image/lib.c:";
 /// Signals by which a run ends.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
@@ -126,8 +128,8 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     unsafe { libc::_exit(EXIT_CODE) }
 }
 
-/// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of the
-/// caller behind the call, so that the calls can be followed.
+/// A call of a stub faults at its first instruction, for which there is no unwind table. The context becomes that of
+/// the caller behind the call, so that the calls can be followed.
 fn leave_stub(context: *mut c_void, known: &Known) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel gives a ucontext_t, which is written back to no register: the process ends. The stack's top
@@ -193,5 +195,7 @@ fn lines(object: &Path, addresses: &[usize]) -> Option<Vec<String>> {
     let said = command.output().ok().filter(|said| said.status.success())?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     let all: Vec<&str> = text.lines().collect();
-    Some(all.chunks(2).map(|pair| pair.join(" at ")).collect())
+    let own = |call: &String| call.contains(OWN_END);
+    let calls = all.chunks(2).map(|pair| pair.join(" at ").replace(" at ./", " at "));
+    Some(calls.skip_while(own).collect())
 }

@@ -41,6 +41,8 @@ void img_bring_up(int cpu)
 	set_cpu_online(cpu, true);
 	img_clock_init();
 	img_irqs = 1;
+	/* cpuhp_online_idle(): without it work for the stopper is refused. */
+	stop_machine_unpark(cpu);
 	walk(cpu, CPUHP_AP_ONLINE, CPUHP_ONLINE);
 	per_cpu_ptr(&cpuhp_state, cpu)->target = CPUHP_ONLINE;
 	idle->flags |= PF_IDLE;

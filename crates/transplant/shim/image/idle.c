@@ -7,6 +7,8 @@
 #include "image.h"
 #include <linux/cpu.h>
 #include <linux/cpuidle.h>
+#include <linux/device.h>
+#include <linux/pm_qos.h>
 #include <linux/sched/idle.h>
 #include <linux/tick.h>
 #ifdef CONFIG_CPU_IDLE
@@ -37,14 +39,14 @@ void arch_cpu_idle(void)
 void img_idle_enter(void)
 {
 	img_idle_run(loop);
-	img_settle();
+	img_settle_balanced();
 }
 
 /* The loop is where it was left, and looks at the idle task's flag by itself. */
 void img_idle_leave(void)
 {
 	img_idle_run(loop);
-	img_settle();
+	img_settle_balanced();
 }
 
 #ifdef CONFIG_CPU_IDLE
@@ -61,6 +63,18 @@ static int enter_polling(struct cpuidle_device *device, struct cpuidle_driver *d
 	current_clr_polling();
 	raw_local_irq_disable();
 	return index;
+}
+
+/* drivers/base/cpu.c, kernel/power/qos.c: nobody asks for short latencies. */
+struct device *get_cpu_device(unsigned int cpu)
+{
+	static struct device device;
+
+	return &device;
+}
+s32 cpu_latency_qos_limit(void)
+{
+	return PM_QOS_CPU_LATENCY_DEFAULT_VALUE;
 }
 
 /* drivers/cpuidle/sysfs.c */

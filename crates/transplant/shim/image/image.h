@@ -5,6 +5,7 @@
 #define IMG_IMAGE_H
 #include <generated/img_have.h>
 #include <linux/hrtimer.h>
+#include <linux/mmu_context.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/cputime.h>
 #include <linux/kthread.h>
@@ -70,8 +71,9 @@ void img_memory_init(void);
 void img_rcu_run(void);
 /* lib.c */
 void img_fatal(const char *what) __attribute__((noreturn));
-/* verbs.c: after each verb. */
+/* verbs.c: behind each verb; behind those in which load may have been balanced. */
 void img_settle(void);
+void img_settle_balanced(void);
 
 /* Whether an address is in a stub's page: the image lacks what it stands for. */
 extern char img_stubs_start[], img_stubs_end[], img_stub_names[];

@@ -22,7 +22,7 @@ void img_irq_timer(int user)
 	device->event_handler(device);
 	irq_exit();
 	img_irqs = 1;
-	img_settle();
+	img_settle_balanced();
 }
 
 void img_irq_resched(void)
@@ -40,5 +40,5 @@ void img_irq_call(void)
 	generic_smp_call_function_single_interrupt();
 	irq_exit();
 	img_irqs = 1;
-	img_settle();
+	img_settle_balanced();
 }

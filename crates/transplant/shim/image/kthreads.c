@@ -86,7 +86,7 @@ void img_kthread(void)
 	} else {
 		schedule();
 	}
-	img_settle();
+	img_settle_balanced();
 }
 
 /* Idle tasks are made by hotplug.c. */

@@ -6,6 +6,7 @@
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
+#include <linux/mmu_context.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/cputime.h>
 #include <linux/percpu.h>
@@ -54,3 +55,9 @@ int probe_mm_alloc_sched(struct mm_struct *mm) { return mm_alloc_sched(mm); }
 void *probe_cacheinfo_llc(void) { return get_cpu_cacheinfo_llc(0); }
 /* PROBE(NUMA_NEAREST) */
 int probe_numa_nearest(void) { return numa_nearest_node(0, N_CPU); }
+/* PROBE(SYSCTL_CONST) */
+void *probe_sysctl_const(void)
+{
+	struct ctl_table_header *(*call)(const char *, const struct ctl_table *, size_t) = register_sysctl_sz;
+	return call;
+}

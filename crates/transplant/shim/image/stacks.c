@@ -142,7 +142,7 @@ void img_resume(void)
 	if (!current->thread.parked)
 		img_fatal("img_resume(): the current task has left no call");
 	resume();
-	img_settle();
+	img_settle_balanced();
 }
 
 void img_halt(void)

@@ -148,22 +148,27 @@ static void entries(const struct ctl_table *table, size_t number)
 		new->entry = table;
 	}
 }
+#ifdef HAVE_SYSCTL_CONST
+#define TABLE const struct ctl_table
+#else
+#define TABLE struct ctl_table
+#endif
 #ifdef HAVE_SYSCTL_SZ
-void __register_sysctl_init(const char *path, const struct ctl_table *table, const char *name, size_t number)
+void __register_sysctl_init(const char *path, TABLE *table, const char *name, size_t number)
 {
 	entries(table, number);
 }
-struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table, size_t number)
+struct ctl_table_header *register_sysctl_sz(const char *path, TABLE *table, size_t number)
 {
 	entries(table, number);
 	return NULL;
 }
 #else
-void __register_sysctl_init(const char *path, struct ctl_table *table, const char *name)
+void __register_sysctl_init(const char *path, TABLE *table, const char *name)
 {
 	entries(table, MOST);
 }
-struct ctl_table_header *register_sysctl(const char *path, struct ctl_table *table)
+struct ctl_table_header *register_sysctl(const char *path, TABLE *table)
 {
 	entries(table, MOST);
 	return NULL;

@@ -309,7 +309,7 @@ void img_usage(int pid, struct img_usage *usage)
 	struct task_struct *p = img_task_by_pid(pid);
 
 	*usage = (struct img_usage){
-		.runtime_ns = p->se.sum_exec_runtime,
+		.runtime_ns = task_sched_runtime(p),
 		.wait_ns = p->sched_info.run_delay,
 		.utime_ns = p->utime,
 		.stime_ns = p->stime,

@@ -17,7 +17,6 @@ static struct img_view view;
 
 static unsigned int flags_of(struct task_struct *p)
 {
-	struct smp_hotplug_thread *thread = img_task_of(p)->thread;
 	unsigned int flags = 0;
 
 	if (need_resched())
@@ -26,7 +25,7 @@ static unsigned int flags_of(struct task_struct *p)
 		flags |= IMG_V_LAZY;
 	if (is_idle_task(p))
 		return flags | IMG_V_IDLE;
-	if (thread)
+	if (img_task_of(p)->thread)
 		flags |= p->sched_class == &stop_sched_class ? IMG_V_STOPPER : IMG_V_KSOFTIRQD;
 	if (p->task_works)
 		flags |= IMG_V_USER_WORK;
@@ -35,10 +34,15 @@ static unsigned int flags_of(struct task_struct *p)
 	return flags;
 }
 
+void img_settle_balanced(void)
+{
+	img_balance_notes();
+	img_settle();
+}
+
 void img_settle(void)
 {
 	img_rcu_run();
-	img_balance_notes();
 	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
 	view.current = current->pid;
 	view.flags = flags_of(current);
@@ -54,11 +58,14 @@ const struct img_view *img_enter(int cpu)
 	return &view;
 }
 
-/* The way out of an interrupt, where kernel code may be preempted; else that to user mode. */
+/*
+ * The way out of an interrupt, where kernel code may be preempted; else that to user mode, or the schedule() of a call.
+ * A task that is about to sleep is taken at its word: preempted, it would have to come back to its own schedule().
+ */
 static void preempted(void)
 {
 #ifdef CONFIG_PREEMPTION
-	if (need_resched()) {
+	if (need_resched() && READ_ONCE(current->__state) == TASK_RUNNING) {
 		local_irq_disable();
 		preempt_schedule_irq();
 		local_irq_enable();
@@ -71,7 +78,7 @@ static void preempted(void)
 void img_schedule(void)
 {
 	preempted();
-	img_settle();
+	img_settle_balanced();
 }
 
 static void sleep_as(int uninterruptible)
@@ -83,7 +90,7 @@ void img_block(int uninterruptible)
 {
 	sleep_as(uninterruptible);
 	schedule();
-	img_settle();
+	img_settle_balanced();
 }
 
 void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible)
@@ -100,7 +107,7 @@ void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninte
 	sleep_as(uninterruptible);
 	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
 	schedule();
-	img_settle();
+	img_settle_balanced();
 }
 
 /* The two halves of a sleep before schedule(): the engine lets time pass in between. */
@@ -141,7 +148,7 @@ int img_timed_out(int pid)
 void img_yield(void)
 {
 	yield();
-	img_settle();
+	img_settle_balanced();
 }
 
 void img_exit(void)
@@ -158,7 +165,7 @@ void img_exit(void)
 	set_special_state(TASK_DEAD);
 	p->flags |= PF_NOFREEZE;
 	schedule();
-	img_settle();
+	img_settle_balanced();
 }
 
 static void exec(void *unused)
@@ -168,7 +175,7 @@ static void exec(void *unused)
 void img_exec(void)
 {
 	img_on_stack(exec, NULL);
-	img_settle();
+	img_settle_balanced();
 }
 
 void img_user_work(void)

@@ -34,14 +34,50 @@ fn series() -> Option<String> {
     all.into_iter().find(|s| s == "6.1")
 }
 
+pub fn series_or_default() -> String {
+    series().unwrap_or_else(|| "6.1".to_owned())
+}
+
+/// A patch that puts lines behind a text of one of these files; empty without a source.
+pub fn patch_behind(files: &[&str], text: &str, lines: &str) -> Vec<Patch> {
+    let Some(series) = series() else { return Vec::new() };
+    let cache = cache::folder(None).unwrap();
+    let site = cache::entries(&cache::sources(&cache)).into_iter().find(|p| {
+        let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.strip_prefix("linux-source-").is_some_and(|rest| {
+            rest.split('_').next().is_some_and(|s| s == series || s.starts_with(&format!("{series}.")))
+        })
+    });
+    let Some(site) = site else { return Vec::new() };
+    // A build leaves its patches in the tree, and the files as they were beside it.
+    let read = |file: &str| {
+        ["originals", "tree"].iter().find_map(|of| std::fs::read_to_string(site.join(of).join(file)).ok())
+    };
+    let found = files.iter().find_map(|f| Some((*f, read(f)?)).filter(|(_, all)| all.contains(text)));
+    let (file, all) = found.unwrap_or_else(|| panic!("no {text} in {files:?}"));
+    let line = all[..all.find(text).unwrap() + text.len()].lines().count();
+    let before: Vec<&str> = all.lines().skip(line - 3).take(3).collect();
+    let after: Vec<&str> = all.lines().skip(line).take(3).collect();
+    let count = lines.lines().count();
+    let mut diff = format!("--- a/{file}\n+++ b/{file}\n@@ -{},6 +{},{} @@\n", line - 2, line - 2, 6 + count);
+    before.iter().for_each(|l| diff += &format!(" {l}\n"));
+    lines.lines().for_each(|l| diff += &format!("+{l}\n"));
+    after.iter().for_each(|l| diff += &format!(" {l}\n"));
+    schedlab_kernels::diff::parse("faults.patch", diff.as_bytes()).unwrap()
+}
+
 /// Builds an image or finds it; `None`: no source is in the cache, and the test counts as skipped.
 pub fn image(patches: Vec<Patch>) -> Option<MadeImage> {
+    image_with(patches, None)
+}
+
+pub fn image_with(patches: Vec<Patch>, fragment: Option<(String, String)>) -> Option<MadeImage> {
     let Some(series) = series() else {
         skipped("a kernel's source package in the cache (schedlab kernel build 6.1)");
         return None;
     };
     let source = Source::parse(&series).unwrap();
-    let recipe = CodeRecipe { source, patches, fragment: None };
+    let recipe = CodeRecipe { source, patches, fragment };
     let cache = cache::folder(None).unwrap();
     Some(code::build(&recipe, OVERLAY, &cache, &AtomicBool::new(false), &mut Quiet).unwrap())
 }

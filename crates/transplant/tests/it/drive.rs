@@ -1,28 +1,192 @@
-//! Tasks on a booted image.
+//! Tasks on a booted image: the classes, groups, calls that sleep in the middle.
 
 use crate::again::{machine, works};
 use crate::engine::{Engine, Program};
-use schedlab_transplant::abi::kind;
+use schedlab_transplant::abi::{Attr, Note, kind};
+use schedlab_transplant::load::{IdleState, Machine, NewTask};
 
 const MS: u64 = 1_000_000;
+const FIRST: &[u64] = &[1];
+const HOG: Program = Program { run: 10 * MS, sleep: 0 };
+
+fn figures(line: &str) -> Vec<u64> {
+    line.split(' ').map(|word| word.parse().unwrap_or_else(|_| panic!("{line}"))).collect()
+}
 
 #[test]
 fn a_sleeper_preempts_a_hog() {
     let said = works("drive::a_sleeper_preempts_a_hog", Vec::new(), |image| {
         let mut engine = Engine::new(image, machine(1, 4, 2));
-        let first: &'static [u64] = &[1];
-        let hog = engine.start(&Engine::fair("hog", Some(first)), Program { run: 10 * MS, sleep: 0 }, 0);
-        let sleeper =
-            engine.start(&Engine::fair("sleeper", Some(first)), Program { run: 300_000, sleep: 5 * MS }, 0);
+        let hog = engine.start(&Engine::fair("hog", Some(FIRST)), HOG, 0);
+        let program = Program { run: 300_000, sleep: 5 * MS };
+        let sleeper = engine.start(&Engine::fair("sleeper", Some(FIRST)), program, 0);
         engine.run(1000 * MS);
         let (hog, sleeper) = (engine.image.usage(hog), engine.image.usage(sleeper));
         let switches = engine.notes.iter().filter(|n| n.kind == kind::SWITCH && n.cpu == 0).count();
         println!("= {} {} {switches} {}", hog.runtime_ns, sleeper.runtime_ns, hog.nivcsw);
     });
     let Some(said) = said else { return };
-    let figures: Vec<u64> = said[0].split(' ').map(|w| w.parse().unwrap()).collect();
-    let [hog, sleeper, switches, preempted] = figures[..] else { panic!("{said:?}") };
+    let [hog, sleeper, switches, preempted] = figures(&said[0])[..] else { panic!("{said:?}") };
     assert!(hog + sleeper <= 1_000_000_000 && hog + sleeper > 999_000_000, "{said:?}");
     assert!((50_000_000..60_000_000).contains(&sleeper), "{said:?}");
     assert!(switches >= 2 * preempted && preempted > 150, "{said:?}");
+}
+
+/// A hash of all notes, which must not depend on where the image lies in memory.
+fn hash(notes: &[Note]) -> u64 {
+    notes.iter().filter(|n| n.kind != kind::PRINTK).fold(0xcbf2_9ce4_8422_2325, |hash, n| {
+        let words =
+            [n.kind.into(), n.flags.into(), n.cpu.into(), n.pid as u64, n.other as u64, n.at, n.value];
+        words.iter().fold(hash, |h: u64, w| (h ^ w).wrapping_mul(0x0100_0000_01b3))
+    })
+}
+
+#[test]
+fn equal_runs_leave_equal_notes() {
+    let run = || {
+        works("drive::equal_runs_leave_equal_notes", Vec::new(), |image| {
+            let mut engine = Engine::new(image, machine(2, 8, 2));
+            for i in 0..64 {
+                let program = Program { run: 150_000 + 1000 * i, sleep: 300_000 + 7_000 * i };
+                engine.start(&Engine::fair("worker", None), program, i as usize % 32);
+            }
+            engine.run(200 * MS);
+            let count = |k: u16| engine.notes.iter().filter(|n| n.kind == k).count();
+            println!("= {:x} {}", hash(&engine.notes), engine.notes.len());
+            println!("= {} {} {}", count(kind::SWITCH), count(kind::MIGRATE), count(kind::BALANCE));
+            let wakeups = engine.notes.iter().filter(|n| n.kind == kind::WAKEUP && n.flags == 0).count();
+            println!(
+                "= {wakeups} {}",
+                engine.notes.iter().filter(|n| n.kind == kind::SWITCH && n.value == 1).count()
+            );
+        })
+    };
+    let Some(one) = run() else { return };
+    let Some(two) = run() else { return };
+    assert_eq!(one, two);
+    let [switches, migrations, balances] = figures(&one[1])[..] else { panic!("{one:?}") };
+    assert!(switches > 20_000 && migrations > 100 && balances > 100, "{one:?}");
+    let [wakeups, sleeps] = figures(&one[2])[..] else { panic!("{one:?}") };
+    assert!(wakeups.abs_diff(sleeps) <= 64, "who sleeps is woken: {one:?}");
+}
+
+#[test]
+fn a_quota_and_shares_hold() {
+    let said = works("drive::a_quota_and_shares_hold", Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 4, 1));
+        let groups = [0, 1, 2].map(|_| engine.image.group_new(0).unwrap());
+        engine.image.group_write(groups[0], "cpu.max", "50000 100000").unwrap();
+        engine.image.group_write(groups[1], "cpu.shares", "2048").unwrap();
+        assert_eq!(engine.image.group_write(groups[1], "cpu.none", "1"), Err(libc::ENOENT));
+        let mut runtimes = Vec::new();
+        for group in groups {
+            let tasks: Vec<i32> = (0..4)
+                .map(|_| {
+                    let pid = engine.start(&NewTask { group, ..Engine::fair("member", None) }, HOG, 0);
+                    if group == groups[2] {
+                        engine.image.group_move(pid, group).unwrap();
+                    }
+                    pid
+                })
+                .collect();
+            runtimes.push(tasks);
+        }
+        engine.run(1000 * MS);
+        let of = |tasks: &Vec<i32>, engine: &mut Engine| -> u64 {
+            tasks.iter().map(|pid| engine.image.usage(*pid).runtime_ns / 1000).sum()
+        };
+        let sums: Vec<u64> = runtimes.iter().map(|tasks| of(tasks, &mut engine)).collect();
+        println!("= {} {} {}", sums[0], sums[1], sums[2]);
+    });
+    let Some(said) = said else { return };
+    let [quota, double, single] = figures(&said[0])[..] else { panic!("{said:?}") };
+    assert!((450_000..650_000).contains(&quota), "{said:?}");
+    assert!((1.6..2.4).contains(&(double as f64 / single as f64)), "{said:?}");
+}
+
+#[test]
+fn classes_go_before_each_other() {
+    let said = works("drive::classes_go_before_each_other", Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 2, 1));
+        let periodic = Program { run: MS, sleep: 3 * MS };
+        let of = |policy: u32, attr: Attr| Attr { policy, ..attr };
+        let fair = engine.start(&Engine::fair("fair", Some(FIRST)), HOG, 0);
+        let fifo = of(1, Attr { rt_priority: 10, ..Attr::default() });
+        let fifo = engine.start(&NewTask { attr: fifo, ..Engine::fair("fifo", Some(FIRST)) }, periodic, 0);
+        let idle = engine.start(
+            &NewTask { attr: of(5, Attr::default()), ..Engine::fair("idle", Some(FIRST)) },
+            HOG,
+            0,
+        );
+        let deadline =
+            Attr { runtime_ns: 2 * MS, deadline_ns: 10 * MS, period_ns: 10 * MS, ..Attr::default() };
+        let deadline = NewTask { attr: of(6, deadline), ..Engine::fair("deadline", None) };
+        let deadline = engine.start(&deadline, Program { run: MS, sleep: 9 * MS }, 0);
+        engine.run(400 * MS);
+        let ran: Vec<u64> =
+            [fair, fifo, idle, deadline].iter().map(|p| engine.image.usage(*p).runtime_ns / 1000).collect();
+        println!("= {} {} {} {}", ran[0], ran[1], ran[2], ran[3]);
+        engine.image.enter(0);
+        engine.image.set_attr(fair, &of(1, Attr { rt_priority: 1, ..Attr::default() })).unwrap();
+        assert_eq!(engine.image.set_attr(fair, &of(77, Attr::default())), Err(libc::EINVAL));
+    });
+    let Some(said) = said else { return };
+    let [fair, fifo, idle, deadline] = figures(&said[0])[..] else { panic!("{said:?}") };
+    assert!((90_000..102_000).contains(&fifo) && (35_000..41_000).contains(&deadline), "{said:?}");
+    assert!(idle > 0 && fair > 50 * idle, "{said:?}");
+}
+
+#[test]
+fn a_running_task_is_moved_by_the_stopper() {
+    let said = works("drive::a_running_task_is_moved_by_the_stopper", Vec::new(), |image| {
+        let mut engine = Engine::new(image, machine(1, 4, 1));
+        let victim = engine.start(&Engine::fair("victim", Some(FIRST)), HOG, 0);
+        let caller = engine.start(&Engine::fair("caller", Some(&[2])), HOG, 1);
+        engine.run(20 * MS);
+        engine.affinity(1, victim, &[4]);
+        engine.run(20 * MS);
+        // Of the caller itself.
+        engine.affinity(1, caller, &[8]);
+        engine.run(20 * MS);
+        let cpus = [victim, caller].map(|pid| engine.image.usage(pid).cpu);
+        let ran = [victim, caller].map(|pid| engine.image.usage(pid).runtime_ns / 1000);
+        println!("= {} {} {} {}", cpus[0], cpus[1], ran[0], ran[1]);
+    });
+    let Some(said) = said else { return };
+    let [victim, caller, ran, also] = figures(&said[0])[..] else { panic!("{said:?}") };
+    assert_eq!((victim, caller), (2, 3));
+    assert!(ran > 59_000 && also > 59_000, "{said:?}");
+}
+
+#[test]
+fn governors_choose_idle_states() {
+    let said = works("drive::governors_choose_idle_states", Vec::new(), |image| {
+        let state = |name: &str, exit_ns, residency_ns, polls| IdleState {
+            name: name.to_owned(),
+            exit_ns,
+            residency_ns,
+            polls,
+        };
+        let idle_states = vec![
+            state("POLL", 0, 0, true),
+            state("C1", 2_000, 2_000, false),
+            state("C6", 100_000, 300_000, false),
+        ];
+        let mut engine = Engine::new(image, Machine { idle_states, ..machine(1, 2, 1) });
+        engine.start(&Engine::fair("short", Some(FIRST)), Program { run: 20_000, sleep: 60_000 }, 0);
+        engine.start(&Engine::fair("long", Some(&[2])), Program { run: MS, sleep: 50 * MS }, 1);
+        engine.run(500 * MS);
+        let most = |cpu: u32| {
+            let mut counts = [0; 3];
+            engine
+                .notes
+                .iter()
+                .filter(|n| n.kind == kind::IDLE && n.cpu == cpu)
+                .for_each(|n| counts[n.value as usize] += 1);
+            counts.iter().enumerate().max_by_key(|(_, n)| **n).unwrap().0
+        };
+        println!("= {} {}", most(0), most(1));
+    });
+    let Some(said) = said else { return };
+    assert_eq!(figures(&said[0]), [1, 2]);
 }

@@ -122,7 +122,8 @@ impl Engine {
             }
         }
     }
-    fn step(&mut self, cpu: usize, event: Event) {
+    /// Enters a CPU; whether it was in user mode.
+    fn interrupt(&mut self, cpu: usize) -> bool {
         self.image.enter(cpu);
         let user = self.since[cpu].take();
         if let Some((pid, since)) = user {
@@ -130,8 +131,18 @@ impl Engine {
             *left = left.saturating_sub(self.now - since);
             self.forget(cpu, Event::User);
         }
+        user.is_some()
+    }
+    /// The current task of a CPU changes a task's CPUs.
+    pub fn affinity(&mut self, cpu: usize, pid: i32, allowed: &[u64]) {
+        self.interrupt(cpu);
+        self.image.set_affinity(pid, allowed).unwrap();
+        self.settle(cpu);
+    }
+    fn step(&mut self, cpu: usize, event: Event) {
+        let user = self.interrupt(cpu);
         match event {
-            Event::Timer => self.image.irq_timer(user.is_some()),
+            Event::Timer => self.image.irq_timer(user),
             Event::Resched => self.image.irq_resched(),
             Event::Call => self.image.irq_call(),
             Event::Start(pid) => self.image.task_start(pid),

@@ -6,3 +6,4 @@ mod again;
 mod boot;
 mod drive;
 mod engine;
+mod faults;

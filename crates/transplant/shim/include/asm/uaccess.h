@@ -3,6 +3,9 @@
 #define _SIM_UACCESS_H
 /* Text for files of the kernel's comes from the image itself, so all memory is one. */
 #include <linux/string.h>
+#define INLINE_COPY_FROM_USER
+#define INLINE_COPY_TO_USER
+#define INLINE_COPY_USER
 static inline unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
 {
 	memcpy(to, (const void __force *)from, n);

@@ -1,0 +1,140 @@
+//! What ends a run, and what a patch brings.
+
+use crate::again::{again, image_with, machine, patch_behind, works};
+use crate::engine::{Engine, Program};
+use schedlab_kernels::{diff::Patch, shipped};
+use schedlab_transplant::abi::{Attr, kind};
+use schedlab_transplant::load::NewTask;
+
+/// Faults in yield(), one by the caller's nice value.
+const FAULTS: &str = "\
+\tstatic DEFINE_RAW_SPINLOCK(img_test_lock);
+\textern void no_such_function(void);
+\tswitch (task_nice(current)) {
+\tcase 1:
+\t\tno_such_function();
+\t\tbreak;
+\tcase 2:
+\t\traw_spin_lock(&img_test_lock);
+\t\traw_spin_lock(&img_test_lock);
+\t\tbreak;
+\tcase 3:
+\t\tBUG();
+\tcase 4:
+\t\tWARN(1, \"seven is %d\", 7);
+\t\tbreak;
+\tcase 5:
+\t\t*(volatile int *)8 = 1;
+\t}
+";
+
+fn patch() -> Vec<Patch> {
+    patch_behind(&["kernel/sched/core.c", "kernel/sched/syscalls.c"], "void __sched yield(void)\n{\n", FAULTS)
+}
+
+/// Lets a task of that nice value yield.
+fn yields(test: &str, nice: i32) -> Option<crate::again::Ended> {
+    again(test, patch(), |image| {
+        let mut engine = Engine::new(image, machine(1, 2, 1));
+        let attr = Attr { nice, ..Attr::default() };
+        let task = NewTask { attr, ..Engine::fair("yields", Some(&[1])) };
+        engine.start(&task, Program { run: 1_000_000, sleep: 0 }, 0);
+        engine.run(100_000);
+        engine.image.enter(0);
+        engine.image.yield_now();
+        for note in engine.image.notes().iter().filter(|n| n.kind == kind::PRINTK) {
+            println!("= {} {}", note.flags, engine.image.text(note));
+        }
+    })
+}
+
+#[test]
+fn a_stub_names_its_symbol_and_its_caller() {
+    let Some(ended) = yields("faults::a_stub_names_its_symbol_and_its_caller", 1) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    let words =
+        "image: the kernel code calls `no_such_function`, which the image lacks (from yield at kernel/sched/";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    assert!(ended.err.contains("\n    img_yield at arch/sim/image/verbs.c:"), "{}", ended.err);
+}
+
+#[test]
+fn a_lock_taken_twice_is_an_error() {
+    let Some(ended) = yields("faults::a_lock_taken_twice_is_an_error", 2) else { return };
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    assert!(ended.err.contains("image: a lock is taken that is taken already"), "{}", ended.err);
+    assert!(ended.err.contains("\n    yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_bug_is_an_error() {
+    let Some(ended) = yields("faults::a_bug_is_an_error", 3) else { return };
+    assert!(ended.code == Some(4) && ended.err.contains("image: BUG!"), "{}", ended.err);
+    assert!(ended.err.contains("\n    yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_wild_write_is_an_error() {
+    let Some(ended) = yields("faults::a_wild_write_is_an_error", 5) else { return };
+    assert!(ended.code == Some(4) && ended.err.contains("reads or writes at 0x8"), "{}", ended.err);
+    assert!(ended.err.contains("(from yield at kernel/sched/"), "{}", ended.err);
+}
+
+#[test]
+fn a_warning_is_a_note() {
+    let Some(ended) = yields("faults::a_warning_is_a_note", 4) else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let line =
+        ended.out.lines().find_map(|l| l.strip_prefix("= 1 ")).unwrap_or_else(|| panic!("{}", ended.out));
+    assert!(line.contains("seven is 7"), "{line}");
+}
+
+#[test]
+fn a_patch_brings_its_feature() {
+    let Ok(patches) = shipped::find("first-idle", &crate::again::series_or_default()) else { return };
+    let said = works("faults::a_patch_brings_its_feature", patches, |mut image| {
+        image.boot(machine(1, 4, 2)).unwrap();
+        let has = |image: &schedlab_transplant::load::Image| {
+            image.features().into_iter().find(|(name, _)| name == "SIS_FIRST_IDLE").map(|(_, on)| on)
+        };
+        println!("= {:?}", has(&image));
+        println!("= {} {}", image.set_feature("SIS_FIRST_IDLE", true), image.set_feature("NO_SUCH", true));
+        println!("= {:?}", has(&image));
+    });
+    let Some(said) = said else { return };
+    assert_eq!(said, ["Some(false)", "true false", "Some(true)"]);
+}
+
+#[test]
+fn tables_are_the_trees() {
+    let said = works("faults::tables_are_the_trees", Vec::new(), |mut image| {
+        image.boot(machine(2, 4, 2)).unwrap();
+        let value = |image: &schedlab_transplant::load::Image, name: &str| {
+            image.tunables().into_iter().find(|(n, _)| n == name).map(|(_, v)| v)
+        };
+        image.set_tunable("migration_cost_ns", "123000").unwrap();
+        println!("= {:?}", value(&image, "migration_cost_ns"));
+        image.set_tunable("sched_rt_runtime_us", "900000").unwrap();
+        println!("= {:?}", value(&image, "sched_rt_runtime_us"));
+        println!("= {:?}", image.set_tunable("sched_rt_runtime_us", "-7"));
+        println!("= {:?}", image.set_tunable("tunable_scaling", "0"));
+        println!("= {:?}", value(&image, "tunable_scaling"));
+        let text = image.schedstat();
+        let count = |word: &str| text.lines().filter(|l| l.starts_with(word)).count();
+        println!("= {} {} {}", count("version"), count("cpu"), count("domain"));
+    });
+    let Some(said) = said else { return };
+    let known = [r#"Some("123000")"#, r#"Some("900000")"#, "Err(22)", "Ok(())", r#"Some("0")"#, "1 16 48"];
+    assert_eq!(said, known);
+}
+
+#[test]
+fn a_second_build_has_the_same_bytes() {
+    let Some(one) = image_with(Vec::new(), None) else { return };
+    // Another folder of objects.
+    let again = Some(("again".to_owned(), "# again\n".to_owned()));
+    let two = image_with(Vec::new(), again).unwrap();
+    let bytes = [&one, &two].map(|made| std::fs::read(&made.image.object).unwrap());
+    assert_ne!(one.image.note.key, two.image.note.key);
+    assert!(bytes[0] == bytes[1], "{} and {} bytes differ", bytes[0].len(), bytes[1].len());
+}
