@@ -14,13 +14,15 @@ pub enum Backend {
     Host,
     /// A kernel in a guest.
     Vm,
+    /// The scheduler's own code of a kernel's tree, on simulated machines.
+    Code,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 3] = [Backend::Sim, Backend::Host, Backend::Vm];
+    pub const ALL: [Backend; 4] = [Backend::Sim, Backend::Host, Backend::Vm, Backend::Code];
 
-    /// Reads "sim", "host" or "vm".
+    /// Reads "sim", "host", "vm" or "code".
     ///
     /// # Errors
     /// Another word.
@@ -35,6 +37,7 @@ impl Backend {
             Backend::Sim => "sim",
             Backend::Host => "host",
             Backend::Vm => "vm",
+            Backend::Code => "code",
         }
     }
 }

@@ -196,6 +196,7 @@ pub fn record(
         kernel,
         resolved: None,
         guest: None,
+        code: None,
         observe: Some(Observe::Events),
         workload: about.workload.unwrap_or_else(|| WORKLOAD.to_owned()),
         spec,

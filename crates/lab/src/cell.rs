@@ -1,7 +1,8 @@
 //! A cell: the common part of all runs of one workload, load and variant on a backend.
 
+use crate::code::{self, CodeImage};
 use crate::cutoffs;
-use schedlab_base::{Backend, Error, Result};
+use schedlab_base::{Backend, Error, Result, Version};
 use schedlab_compare::comparison::Folders;
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
@@ -33,6 +34,8 @@ pub struct Cell {
     pub resolved: Option<Kernel>,
     /// The guest in which it runs; `None` on other backends.
     pub guest: Option<Guest>,
+    /// The kernel's code that runs; `None` on other backends.
+    pub code: Option<CodeImage>,
     pub variant: Variant,
     pub spec: Spec,
     pub load: String,
@@ -67,6 +70,7 @@ impl Cell {
             kernel,
             resolved,
             guest: None,
+            code: None,
             variant,
             spec,
             load,
@@ -84,6 +88,7 @@ impl Cell {
             kernel: release(),
             resolved: None,
             guest: None,
+            code: None,
             variant,
             spec,
             load,
@@ -114,10 +119,44 @@ impl Cell {
             kernel,
             resolved: None,
             guest: Some(guest),
+            code: None,
             variant,
             spec,
             load,
             observe,
+        })
+    }
+    /// A cell of the kernel's own code on a simulated machine.
+    ///
+    /// # Errors
+    /// A command, which needs a real kernel, and a machine that is not fit for simulation.
+    pub fn of_code(
+        machine: &Arc<Machine>,
+        image: CodeImage,
+        variant: Variant,
+        spec: Spec,
+        load: String,
+    ) -> Result<Cell> {
+        if let Spec::Command(_) = spec {
+            return Err(only_live());
+        }
+        machine.fit()?;
+        spec.clone().with_groups(&variant.groups)?;
+        code::settings(&variant.features, &variant.tunables)?;
+        let machine =
+            if machine.kernels.is_empty() { machine.clone() } else { Arc::new(machine.under(image.version)) };
+        Ok(Cell {
+            backend: Backend::Code,
+            machine,
+            uncertain: Vec::new(),
+            kernel: image.version.to_string(),
+            resolved: None,
+            guest: None,
+            code: Some(image),
+            variant,
+            spec,
+            load,
+            observe: Observe::Accounts,
         })
     }
     /// The same cell with costs drawn from their ranges for each run. Run i of every cell draws the same
@@ -126,7 +165,7 @@ impl Cell {
     /// # Errors
     /// When the cell is of a real kernel, or no figure of the machine has a range.
     pub fn with_uncertainty(self) -> Result<Cell> {
-        if self.backend != Backend::Sim {
+        if !matches!(self.backend, Backend::Sim | Backend::Code) {
             return Err(Error::input(
                 "--uncertainty draws the costs of the simulator's steps; a real kernel has costs of its own",
             )
@@ -155,13 +194,22 @@ impl Cell {
             kernel: &self.kernel,
             resolved: self.resolved.as_ref(),
             guest: guest.as_ref(),
+            code: self.code.as_ref().map(|c| &c.setup),
             variant: &self.variant,
             spec: &spec,
             load: &self.load,
             computer: (self.backend == Backend::Host).then(|| Computer::of(environment::here())).flatten(),
-            observe: (self.backend != Backend::Sim).then_some(self.observe),
+            observe: (!self.is_simulated()).then_some(self.observe),
         };
         Ok(key.hash())
+    }
+    /// The release whose rules hold on its simulated machine; `None` on other backends.
+    pub fn release(&self) -> Option<Version> {
+        self.resolved.map(|k| k.version).or_else(|| self.code.as_ref().map(|c| c.version))
+    }
+    /// Whether its machine is simulated.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.backend, Backend::Sim | Backend::Code)
     }
     /// Checks that a run of the cell was made on the computer that the cell names.
     ///

@@ -6,6 +6,7 @@
 //! the order.
 
 use crate::cell::Cell;
+use crate::code::CodeImage;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::{scx, variant_checks, watch};
@@ -19,6 +20,7 @@ use schedlab_native::settings;
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,8 +66,8 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
     let (mut cells, warnings) = match backend {
         Backend::Sim => (simulated(experiment)?, not_booted(experiment)),
         Backend::Host => live(experiment)?,
-        Backend::Vm => {
-            let text = "a plan in guests needs to know which";
+        Backend::Vm | Backend::Code => {
+            let text = "a plan of built kernels needs to know which";
             return Err(Error::internal(text));
         }
     };
@@ -82,6 +84,32 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
 pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options) -> Result<Plan> {
     let (cells, warnings) = hosted(experiment, guests)?;
     whole(experiment, cells, warnings, options)
+}
+
+/// The plan of an experiment on the kernel's own code, with the image of each variant.
+///
+/// # Errors
+/// When no load runs there, a workload needs a real kernel, or the plan is too large.
+pub fn plan_on_code(
+    experiment: &Experiment,
+    images: &BTreeMap<String, CodeImage>,
+    options: Options,
+) -> Result<Plan> {
+    let machines = machines(experiment);
+    let mut cells = Vec::new();
+    for load in &experiment.loads {
+        for variant in experiment.variants.iter().filter(|v| load.runs_under(&v.name)) {
+            let Some(image) = images.get(&variant.name) else { continue };
+            let (machine, image) = (&machines[load.machine], image.clone());
+            let (spec, name) = (load.spec.clone(), load.name.clone());
+            cells.push(Cell::of_code(machine, image, variant.clone(), spec, name)?);
+        }
+    }
+    if cells.is_empty() {
+        let text = format!("{}: nothing of it runs on the kernel's own code", experiment.name);
+        return Err(Error::input(text).help("it needs a machine, a load and a kernel: kernel = \"6.1\""));
+    }
+    whole(experiment, cells, Vec::new(), options)
 }
 
 fn whole(
@@ -249,7 +277,7 @@ pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
     let why = |v: &Variant| match backend {
         Backend::Host if is_run && is_simulated(v) => Some("simulated"),
         Backend::Host if is_run && !running(v) => Some("in a guest"),
-        Backend::Sim | Backend::Vm if running(v) => Some("the running kernel"),
+        Backend::Sim | Backend::Vm | Backend::Code if running(v) => Some("the running kernel"),
         _ => None,
     };
     let of = |v: &Variant| why(v).map(|why| format!("{} ({why})", v.name));

@@ -86,12 +86,14 @@ impl<'a> Rerun<'a> {
             kernel: record.kernel.clone(),
             resolved: Some(kernel),
             guest: None,
+            code: None,
             variant: record.variant.clone(),
             spec,
             load: record.load.clone(),
             observe: Observe::Accounts,
         };
-        let Prepared { machine, workload, .. } = Prepared::of(&cell, record.seed, &record.drawn)?;
+        let machine = cell.machine.with(&record.drawn)?;
+        let Prepared { workload, .. } = Prepared::of(&cell, record.seed, &machine)?;
         let names = names(&machine, &workload);
         let end = workload.warmup.plus(record.found.duration);
         Ok(Rerun {
@@ -259,8 +261,8 @@ impl<'a> Rerun<'a> {
     }
 
     fn report<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<SimReport> {
-        let Prepared { machine, changes, workload } =
-            Prepared::of(&self.cell, self.record.seed, &self.record.drawn)?;
+        let machine = self.cell.machine.with(&self.record.drawn)?;
+        let Prepared { changes, workload, .. } = Prepared::of(&self.cell, self.record.seed, &machine)?;
         let kernel =
             self.cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let setup = Setup {

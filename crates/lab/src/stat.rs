@@ -62,6 +62,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         kernel,
         resolved: None,
         guest: None,
+        code: None,
         observe: Some(Observe::Counters),
         variant: Variant { name: variant.to_owned(), ..Variant::plain(RUNNING) },
         workload: "stat".to_owned(),

@@ -186,6 +186,11 @@ pub fn default_kernel(backend: Backend, machine: &str) -> Result<String> {
     match backend {
         Backend::Sim => Ok(default_profile(machine, here::running_kernel()).to_string()),
         Backend::Host => Ok(RUNNING.to_owned()),
+        Backend::Code => {
+            let help =
+                "--kernel 6.1, or the folder of a kernel's tree; 'schedlab kernel list' lists what is built";
+            Err(Error::input("--backend code: no kernel is named").help(help))
+        }
         Backend::Vm => {
             let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' lists the images here";
             Err(Error::input("--backend vm: no kernel is named").help(help))

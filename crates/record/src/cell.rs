@@ -42,6 +42,35 @@ pub struct GuestSetup {
     pub llc_balancing_off: bool,
 }
 
+/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodeSetup {
+    /// The image's key: a hash of source, patches, configuration, compiler and shims.
+    pub image: String,
+    /// The tree, for people.
+    pub source: String,
+    /// The patches, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<String>,
+    /// The fragment of configuration, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// The compiler's name and version.
+    pub compiler: String,
+    /// How the code's time is charged.
+    pub level: Level,
+}
+
+/// How the time of the kernel's code is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// By constants: each verb has its price in the machine's costs, and the code itself takes no time.
+    #[default]
+    Free,
+}
+
 /// What determines a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
@@ -59,6 +88,9 @@ pub struct CellKey<'a> {
     /// The guest; `None` on other backends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<&'a GuestSetup>,
+    /// The kernel's code; `None` on other backends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'a CodeSetup>,
     /// The variant as the experiment states it.
     pub variant: &'a Variant,
     /// The workload as plain data.
@@ -83,6 +115,7 @@ impl<'a> CellKey<'a> {
             kernel: &record.kernel,
             resolved: record.resolved.as_ref(),
             guest: record.guest.as_ref(),
+            code: record.code.as_ref(),
             variant: &record.variant,
             spec: &record.spec,
             load: &record.load,
@@ -99,7 +132,7 @@ impl<'a> CellKey<'a> {
         // serde_json keeps an object's keys sorted, so structs become objects first. That can't fail for plain data
         // with text keys.
         let mut key = serde_json::json!(self);
-        if self.backend != Backend::Sim {
+        if self.backend != Backend::Sim && self.backend != Backend::Code {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }

@@ -35,13 +35,14 @@ impl Computer {
     /// and for runs that do not name it.
     pub fn of_run(record: &Record) -> Option<Computer> {
         match record.backend.made_by() {
-            Some(Backend::Sim | Backend::Vm) => None,
+            Some(Backend::Sim | Backend::Vm | Backend::Code) => None,
             Some(Backend::Host) | None => Computer::of(&record.found.environment),
         }
     }
     /// Whether two runs were made on one computer and one build of its kernel, where that matters.
     pub fn is_same(a: &Record, b: &Record) -> bool {
-        let counts = |r: &Record| !matches!(r.backend.made_by(), Some(Backend::Sim | Backend::Vm));
+        let counts =
+            |r: &Record| !matches!(r.backend.made_by(), Some(Backend::Sim | Backend::Vm | Backend::Code));
         let (here, there) = (&a.found.environment, &b.found.environment);
         counts(a) == counts(b) && (!counts(a) || KEYS.iter().all(|key| here.get(*key) == there.get(*key)))
     }

@@ -18,7 +18,7 @@
 use crate::series::DigestWire;
 use crate::store::{RECORD_FILE, RunDir};
 use crate::store_listing::is_cell;
-use crate::{Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
+use crate::{CodeSetup, Figure, Findings, GuestSetup, Observe, RECORD_SCHEMA, Record};
 use schedlab_base::content_hash;
 use schedlab_base::{Error, Ns, Origin, Result, Warning, input, temp};
 use schedlab_kernel::{Kernel, Variant};
@@ -84,6 +84,8 @@ struct CellPart {
     kernel: String,
     resolved: Option<Kernel>,
     guest: Option<GuestSetup>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<CodeSetup>,
     variant: Variant,
     workload: String,
     spec: serde_json::Value,
@@ -216,6 +218,7 @@ impl Index {
             kernel: common.kernel.clone(),
             resolved: common.resolved,
             guest: common.guest.clone(),
+            code: common.code.clone(),
             variant: common.variant.clone(),
             workload: common.workload.clone(),
             spec: common.spec.clone(),
@@ -312,6 +315,7 @@ impl IndexText {
             kernel: r.kernel,
             resolved: r.resolved,
             guest: r.guest,
+            code: r.code,
             variant: r.variant,
             workload: r.workload,
             spec: r.spec,

@@ -64,7 +64,7 @@ mod words;
 pub use accounts::{Delays, Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, TaskName};
 mod published;
-pub use cell::{CellKey, GuestSetup, cell_hash};
+pub use cell::{CellKey, CodeSetup, GuestSetup, cell_hash};
 pub use computer::Computer;
 pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_text};
 pub use findings::Findings;
@@ -90,10 +90,16 @@ pub const MODEL: u32 = 13;
 /// when the model changes.
 pub const WATCHING: u32 = 10;
 
-/// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel.
+/// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the code
+/// itself does is its image's.
+pub const ENGINE: u32 = 1;
+
+/// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for
+/// its code.
 pub fn version_of(origin: &Origin) -> u32 {
     match origin {
         Origin::Made(Backend::Sim) => MODEL,
+        Origin::Made(Backend::Code) => ENGINE,
         Origin::Made(Backend::Host | Backend::Vm) | Origin::Read(_) => WATCHING,
     }
 }
@@ -170,6 +176,9 @@ pub struct Record {
     /// The set-up of the guest; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestSetup>,
+    /// The kernel's code that ran on the simulated machine; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeSetup>,
     /// The variant as the experiment states it.
     pub variant: Variant,
     /// The workload's name.
@@ -237,6 +246,7 @@ mod tests {
             kernel: "v4.5".into(),
             resolved: None,
             guest: None,
+            code: None,
             variant: Variant::plain("v4.5"),
             workload: "schbench".into(),
             spec: serde_json::json!({"threads": 24}),

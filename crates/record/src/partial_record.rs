@@ -4,8 +4,8 @@
 //! struct. This reader can also skip the longest lists. It does not locate errors: the derived reader does that.
 
 use crate::{
-    Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays, TaskAccount,
-    Wait,
+    CodeSetup, Delays, Figure, Findings, GuestSetup, Interval, Observe, Record, Schedstat, Series, Stays,
+    TaskAccount, Wait,
 };
 use schedlab_base::{Ns, Origin, Warning};
 use schedlab_kernel::{Kernel, Variant};
@@ -27,6 +27,8 @@ struct Parts<L, I> {
     resolved: Option<Kernel>,
     #[serde(default)]
     guest: Option<GuestSetup>,
+    #[serde(default)]
+    code: Option<CodeSetup>,
     variant: Variant,
     workload: String,
     spec: serde_json::Value,
@@ -65,6 +67,7 @@ impl<L, I> Parts<L, I> {
             kernel: self.kernel,
             resolved: self.resolved,
             guest: self.guest,
+            code: self.code,
             variant: self.variant,
             workload: self.workload,
             spec: self.spec,

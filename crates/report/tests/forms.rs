@@ -30,6 +30,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         kernel: kernel.into(),
         resolved: Some(Kernel::profile(kernel).unwrap()),
         guest: None,
+        code: None,
         observe: None,
         variant: Variant { name: variant.into(), ..Variant::plain(kernel) },
         workload: "schbench".into(),

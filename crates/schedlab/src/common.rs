@@ -117,7 +117,7 @@ impl WatchOptions {
                 }
                 return Ok(observe);
             }
-            Backend::Sim => "is for live runs: the simulator records all events anyway",
+            Backend::Sim | Backend::Code => "is for live runs: simulated machines record all events anyway",
             Backend::Vm => "is for the running kernel: guests record all events anyway",
         };
         Err(Error::input(format!("{option} {why}")).help("leave it out, or add --backend host"))

@@ -42,6 +42,7 @@ mod rerun_command;
 mod timing;
 mod workloads;
 
+use schedlab_lab::exec::code;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -52,6 +53,10 @@ fn main() -> ExitCode {
     // The agent measures, so it starts its tasks before any other thread, signal handler or parser of schedlab exists.
     if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
         return output::conclude(schedlab_native::agent_main());
+    }
+    // A run on the kernel's own code is a process of its own.
+    if std::env::args_os().nth(1).is_some_and(|word| word == code::COMMAND) {
+        return output::conclude(code::child());
     }
     fault::tell_panics();
     std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))

@@ -3,6 +3,7 @@
 
 use crate::common::{self, WatchOptions};
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
+use crate::listener::Shown;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Ns, Result};
@@ -11,6 +12,7 @@ use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::Backends;
 use schedlab_lab::cell::Cell;
+use schedlab_lab::code;
 use schedlab_lab::state;
 use schedlab_lab::variant_words::{self, Changes};
 use schedlab_lab::{Backend, guests, variant_checks};
@@ -102,7 +104,7 @@ impl RunPlace {
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
         let one = |kernel: &String| match backend {
-            Backend::Vm => variant_words::of_image(kernel, changes),
+            Backend::Vm | Backend::Code => variant_words::of_image(kernel, changes),
             Backend::Sim | Backend::Host => variant_words::with_changes(kernel, changes),
         };
         match self.kernel.as_slice() {
@@ -166,7 +168,7 @@ impl RunPlace {
         variant_checks::watched(observe, &spec)?;
         match self.backend()? {
             // An image is a real kernel: it has all policies, as the running one.
-            Backend::Vm => {
+            Backend::Vm | Backend::Code => {
                 variant_checks::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?
             }
             Backend::Sim | Backend::Host => variant_checks::check(&variant, &spec)?,
@@ -177,6 +179,15 @@ impl RunPlace {
         }
         match self.backend()? {
             Backend::Vm => self.in_guest(spec, variant, load),
+            Backend::Code => {
+                let name = self.machine.as_deref().unwrap_or(DEFAULT_MACHINE);
+                let machine = common::machine(name, self.background.as_deref())?;
+                let shown = Shown::new(false);
+                let one = std::slice::from_ref(&variant);
+                let image = code::images(one, Path::new("."), &shown)?.remove(&variant.name);
+                let image = image.ok_or_else(|| Error::internal("a variant without its image"))?;
+                Cell::of_code(&Arc::new(machine), image, variant, spec, load)
+            }
             Backend::Sim => {
                 let machine = common::machine(self.simulated(), self.background.as_deref())?;
                 Cell::simulated(&Arc::new(machine), variant, spec, load)

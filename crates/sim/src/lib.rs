@@ -176,7 +176,7 @@ pub struct Setup<'a> {
 ///
 /// # Errors
 /// When the workload asks for a CPU that the machine lacks.
-pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
+pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     run::run(setup, true, None, sink)
 }
 
@@ -185,7 +185,7 @@ pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
 ///
 /// # Errors
 /// As [`simulate`].
-pub fn simulate_unmerged<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
+pub fn simulate_unmerged(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     run::run(setup, false, None, sink)
 }
 
@@ -194,6 +194,6 @@ pub fn simulate_unmerged<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimR
 ///
 /// # Errors
 /// As [`simulate`], and an invariant that does not hold.
-pub fn simulate_walking<S: Sink>(setup: Setup<'_>, every: u64, sink: &mut S) -> Result<SimReport> {
+pub fn simulate_walking(setup: Setup<'_>, every: u64, sink: &mut dyn Sink) -> Result<SimReport> {
     run::run(setup, true, Some(every), sink)
 }

@@ -102,7 +102,9 @@ fn idle_states(machine: &Machine) -> Vec<IdleState> {
     };
     match machine.idle_governor {
         IdleGovernor::Halt => Vec::new(),
-        IdleGovernor::Menu | IdleGovernor::Haltpoll => machine.idle_states.iter().enumerate().map(of).collect(),
+        IdleGovernor::Menu | IdleGovernor::Haltpoll => {
+            machine.idle_states.iter().enumerate().map(of).collect()
+        }
     }
 }
 

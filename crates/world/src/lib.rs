@@ -1,4 +1,4 @@
-//! What surrounds the scheduler on a simulated machine: the clock's queue, what programs share and call, speed and caches.
+//! What surrounds the scheduler on a simulated machine: the clock's queue, what programs share and call, speed, caches.
 //!
 //! Two crates simulate kernels: `sim` by our rules, `transplant` by the kernel's own code. Programs, pipes, sockets,
 //! words of user space and private caches are not the scheduler's, and there is one model of each, here. Everything is

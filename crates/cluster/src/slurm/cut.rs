@@ -35,8 +35,8 @@ pub fn expected_s(cells: &[Cell], hashes: &[String], known: &WallTimes) -> Resul
     let one = |(cell, hash): (&Cell, &String)| -> Result<Option<f64>> {
         Ok(match (mean(hash), cell.backend) {
             (Some(mean), _) => Some(mean),
-            (None, Backend::Sim) if sizes > 0.0 => Some(seconds / sizes * size(cell)?),
-            (None, Backend::Sim) => None,
+            (None, Backend::Sim | Backend::Code) if sizes > 0.0 => Some(seconds / sizes * size(cell)?),
+            (None, Backend::Sim | Backend::Code) => None,
             (None, Backend::Host) => length_s(cell)?.map(|s| s + AROUND_LIVE_S),
             (None, Backend::Vm) => length_s(cell)?.map(|s| s + AROUND_GUEST_S),
         })

@@ -44,7 +44,7 @@ pub struct Cluster {
 /// Whether a cell's runs are of real time, so that others on the node disturb them.
 fn is_live(cell: &Cell) -> bool {
     match cell.backend {
-        Backend::Sim => false,
+        Backend::Sim | Backend::Code => false,
         Backend::Host => true,
         Backend::Vm => cell.guest.as_ref().is_none_or(|g| g.mode == Mode::RealTime),
     }

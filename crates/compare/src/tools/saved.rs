@@ -363,6 +363,7 @@ fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
         kernel: UNKNOWN.to_owned(),
         resolved: None,
         guest: None,
+        code: None,
         observe: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
         workload: workload.to_owned(),

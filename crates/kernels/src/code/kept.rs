@@ -3,7 +3,7 @@
 use crate::cache;
 use crate::catalog::Applied;
 use crate::diff::Added;
-use schedlab_base::{Error, Result, temp};
+use schedlab_base::{Error, Result, Version, temp};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,20 @@ pub struct Image {
     pub object: PathBuf,
     /// What it was made of.
     pub note: Note,
+}
+
+impl Image {
+    /// The release of its tree, as its configuration's heading has it.
+    ///
+    /// # Errors
+    /// When the configuration can't be read, or has no such heading.
+    pub fn version(&self) -> Result<Version> {
+        let config = self.object.with_file_name(CONFIG);
+        let text = fs::read_to_string(&config).map_err(|e| Error::io(&config, "read", &e))?;
+        let word = text.lines().find_map(|l| l.strip_prefix("# Linux/")?.split_whitespace().nth(1));
+        let missing = || Error::internal(format!("{} has no heading with a version", config.display()));
+        Version::parse(word.ok_or_else(missing)?.split('-').next().unwrap_or_default())
+    }
 }
 
 /// The image of a key, if the cache has it.

@@ -62,7 +62,11 @@ fn common<'v>(built: &[&&'v Variant]) -> Option<&'v String> {
     built.iter().all(|v| v.config.as_ref() == Some(first)).then_some(first)
 }
 
-fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<Recipe> {
+/// What a variant's kernel is made of, with this fragment of configuration.
+///
+/// # Errors
+/// A patch, a fragment or a source that can't be read.
+pub fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<Recipe> {
     let tree = folder.join(&variant.kernel);
     let word = if variant.kernel.contains('/') {
         tree.to_string_lossy().into_owned()

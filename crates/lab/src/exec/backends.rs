@@ -1,7 +1,7 @@
 //! The executor of plans with several backends: each cell runs on its own.
 
 use super::options::RunOptions;
-use super::{Executor, Made, host, sim, under_way, vm};
+use super::{Executor, Made, code, host, sim, under_way, vm};
 use crate::cell::Cell;
 use schedlab_base::{Backend, Result};
 use std::sync::atomic::AtomicBool;
@@ -26,11 +26,12 @@ impl Executor for Backends {
             Backend::Sim => sim::run(cell, seed, &self.options, stop),
             Backend::Host => host::run(cell, seed, &self.options, stop),
             Backend::Vm => vm::run(&self.guests, cell, seed, &self.options, stop),
+            Backend::Code => code::run(cell, seed, &self.options, stop),
         })
     }
     fn parallel(&self, cell: &Cell) -> bool {
         match cell.backend {
-            Backend::Sim => true,
+            Backend::Sim | Backend::Code => true,
             Backend::Host => false,
             Backend::Vm => vm::parallel(cell),
         }

@@ -28,6 +28,7 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
         drawn: Vec::new(),
         kernel: cell.kernel.clone(),
         resolved: None,
+        code: None,
         guest: cell.guest.as_ref().map(|g| g.setup(&cell.machine)),
         variant: cell.variant.clone(),
         workload: cell.spec.name().to_owned(),

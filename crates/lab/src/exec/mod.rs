@@ -6,6 +6,7 @@
 //! the others.
 
 mod backends;
+pub mod code;
 mod host;
 mod keep;
 mod live;

@@ -9,11 +9,11 @@ use crate::simulated_events::{Both, cast};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{History, Kernel, Limit, Policy};
-use schedlab_machine::{Domains, Drawn, Machine};
+use schedlab_machine::{Domains, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::booted;
-use schedlab_sim::{Setup, simulate, simulate_walking};
-use schedlab_trace::Cast;
+use schedlab_sim::{Setup, SimReport, simulate, simulate_walking};
+use schedlab_trace::{Cast, Sink};
 use schedlab_workload::beside::Parts;
 use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
@@ -45,48 +45,72 @@ fn too_short(machine: &Machine, kernel: &Kernel, warmup: Ns, duration: Ns) -> Op
 /// not hold.
 pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBool) -> Result<Option<Made>> {
     let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+    made(cell, seed, options, MODEL, |Prepared { machine, changes, workload }, sink| {
+        let setup = Setup {
+            machine,
+            kernel,
+            changes,
+            workload,
+            seed,
+            background: !machine.background.is_empty(),
+            check: options.check,
+            stop: Some(stop),
+            clock: options.clock,
+        };
+        match options.walk_every {
+            Some(steps) => simulate_walking(setup, steps, sink),
+            None => simulate(setup, sink),
+        }
+    })
+}
+
+/// A run on a simulated machine, whoever simulates it. `model` is the version of what does.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn made(
+    cell: &Cell,
+    seed: u64,
+    options: &RunOptions,
+    model: u32,
+    simulate: impl FnOnce(Prepared<'_>, &mut dyn Sink) -> Result<SimReport>,
+) -> Result<Option<Made>> {
     let drawn = cell.draw(seed);
-    let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
+    let machine = cell.machine.with(&drawn)?;
+    let prepared = Prepared::of(cell, seed, &machine)?;
+    let workload = &prepared.workload;
     let later = workload.later_attrs.iter();
     let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
     let later = workload.later_attrs.iter();
     let policies: Vec<Policy> =
         workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
     let (warmup, duration) = (workload.warmup, workload.duration);
-    let (to_the_end, beside) = (workload.to_the_end, Parts::of(&workload));
-    let (names, series) = (names(&machine, &workload), series(&workload)?);
+    let (to_the_end, beside) = (workload.to_the_end, Parts::of(workload));
+    let (names, series) = (names(&machine, workload), series(workload)?);
     let keep_in = options.keep_events_in.as_deref().filter(|_| options.walk_every.is_none());
-    let cast = keep_in.map(|_| cast(&machine, &workload, &names, cell.kernel.clone(), Ns::ZERO));
+    let cast = keep_in.map(|_| cast(&machine, workload, &names, cell.kernel.clone(), Ns::ZERO));
     let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
-    let setup = Setup {
-        machine: &machine,
-        kernel,
-        changes,
-        workload,
-        seed,
-        background: !machine.background.is_empty(),
-        check: options.check,
-        stop: Some(stop),
-        clock: options.clock,
-    };
     let mut kept = keep_in.map(Kept::create).transpose()?;
-    let report = match (options.walk_every, &mut kept) {
-        (Some(steps), _) => simulate_walking(setup, steps, &mut analyser)?,
-        (None, Some(kept)) => simulate(setup, &mut Both(&mut analyser, &mut kept.writer))?,
-        (None, None) => simulate(setup, &mut analyser)?,
+    let report = match &mut kept {
+        Some(kept) => simulate(prepared, &mut Both(&mut analyser, &mut kept.writer))?,
+        None => simulate(prepared, &mut analyser)?,
     };
     if report.stopped {
         return Ok(None);
     }
-    let mut warnings = cell.variant.without_effect()?;
+    let mut warnings = Vec::new();
+    if cell.resolved.is_some() {
+        warnings.extend(cell.variant.without_effect()?);
+    }
     warnings.extend(guessed(cell));
     let cut = to_the_end && report.end >= warmup.plus(duration);
     warnings.extend(cut.then(|| cut_off(duration)));
-    if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
+    let version = cell.release().unwrap_or(SLICES_SINCE);
+    if asks && version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
         let text = format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
         warnings.push(Warning::new("workload.slice", text));
     }
-    let absent = policies.iter().find_map(|p| p.since().filter(|v| kernel.version < *v).map(|v| (p, v)));
+    let absent = policies.iter().find_map(|p| p.since().filter(|v| version < *v).map(|v| (p, v)));
     warnings.extend(absent.map(|(policy, since)| {
             let text = format!("its tasks of policy {policy} are taken as ordinary ones: kernels before {since} have no such policy");
             Warning::new("workload.policy", text)
@@ -96,8 +120,8 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     found.counters.insert("sim.events".into(), report.events);
     found.counters.insert("sim.wakeups".into(), report.wakeups);
     let searched = found.counters.get("placement.probes").is_some_and(|probes| *probes > 0);
-    if searched && !to_the_end {
-        warnings.extend(too_short(&machine, &kernel, warmup, duration));
+    if let (Some(kernel), true) = (&cell.resolved, searched && !to_the_end) {
+        warnings.extend(too_short(&machine, kernel, warmup, duration));
     }
     found.environment = environment::simulated();
     let ends: Vec<Option<Ns>> = report.tasks.iter().map(|t| t.ended).collect();
@@ -106,13 +130,14 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     found.warnings.splice(..0, warnings);
     let record = Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: MODEL,
+        model,
         backend: cell.backend.into(),
         machine: (*cell.machine).clone(),
         drawn,
         kernel: cell.kernel.clone(),
-        resolved: Some(kernel),
+        resolved: cell.resolved,
         guest: None,
+        code: cell.code.as_ref().map(|c| c.setup.clone()),
         observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().to_owned(),
@@ -129,38 +154,39 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
 }
 
 /// A run that is ready to be made.
-pub(crate) struct Prepared {
+pub(crate) struct Prepared<'m> {
     /// The machine, its figures as drawn.
-    pub(crate) machine: Machine,
+    pub(crate) machine: &'m Machine,
     /// The kernel's changes in the middle of the run, counted from its beginning.
     pub(crate) changes: Vec<(Ns, Kernel)>,
     /// The workload, with the variant's attributes.
     pub(crate) workload: Built,
 }
 
-impl Prepared {
-    /// The run of that seed, with the figures drawn for it.
+impl<'m> Prepared<'m> {
+    /// The run of that seed on the cell's machine, whose figures are those drawn for it.
     ///
     /// # Errors
     /// A workload that can't be built, or that is too large for this machine's memory.
-    pub(crate) fn of(cell: &Cell, seed: u64, drawn: &[Drawn]) -> Result<Prepared> {
+    pub(crate) fn of(cell: &Cell, seed: u64, machine: &'m Machine) -> Result<Prepared<'m>> {
         let mut workload = cell.grouped()?.build(seed)?;
         later::note(&mut workload, &cell.variant.at)?;
         if let Some(kernel) = cell.resolved {
             has_groups(&workload, &kernel)?;
         }
         memory_estimate::for_one(memory_estimate::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
-        if let (Some(kernel), true) = (cell.resolved, cell.machine.turns.is_some()) {
+        if let (Some(version), true) = (cell.release(), cell.machine.turns.is_some()) {
             // A machine that stands for a guest: a guest's run begins when all tasks are there.
-            workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
+            workload = gathered(workload, guest(&cell.machine, version, seed));
         }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
         let warmup = workload.warmup;
-        let changes =
-            cell.variant.changes()?.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect();
-        Ok(Prepared { machine: cell.machine.with(drawn)?, changes, workload })
+        // The kernel's own code takes the variant's words; our rules a kernel that is resolved.
+        let changes = if cell.resolved.is_some() { cell.variant.changes()? } else { Vec::new() };
+        let changes = changes.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect();
+        Ok(Prepared { machine, changes, workload })
     }
 }
 

@@ -143,6 +143,18 @@ impl Experiment {
     }
 }
 
+impl Experiment {
+    /// The experiment on the kernel's own code: the machines and loads that are simulated, under the variants that are
+    /// booted in guests, if it has such.
+    #[must_use]
+    pub fn on_code(mut self) -> Experiment {
+        if let Some(vm) = self.vm.take() {
+            self.variants = vm.variants;
+        }
+        self
+    }
+}
+
 /// Reads an experiment from its file.
 ///
 /// # Errors

@@ -38,11 +38,11 @@ impl Experiment {
         }
         let of = |l: &Load| match backend {
             Backend::Host => "host".to_owned(),
-            Backend::Sim | Backend::Vm => self.machines[l.machine].name.clone(),
+            Backend::Sim | Backend::Vm | Backend::Code => self.machines[l.machine].name.clone(),
         };
         let all = match backend {
             Backend::Host => &self.host_loads,
-            Backend::Sim | Backend::Vm => &self.loads,
+            Backend::Sim | Backend::Vm | Backend::Code => &self.loads,
         };
         let all: Vec<(Load, String)> = all.iter().map(|l| (l.clone(), of(l))).collect();
         let metrics = if part.metrics.is_empty() {
@@ -53,7 +53,7 @@ impl Experiment {
         let left = shown(chosen(&all, part)?, &all, &metrics)?;
         match backend {
             Backend::Host => self.host_loads = left,
-            Backend::Sim | Backend::Vm => self.keep_loads(left),
+            Backend::Sim | Backend::Vm | Backend::Code => self.keep_loads(left),
         }
         if !metrics.is_empty() {
             self.published.retain(|p| metrics.contains(&p.metric));

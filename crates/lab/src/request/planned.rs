@@ -3,12 +3,14 @@
 use super::{Lab, RunRequest};
 use crate::builds;
 use crate::cell::Cell;
+use crate::code;
 use crate::experiment::Experiment;
-use crate::plan::{Plan, left_out, order, plan, plan_in_guests};
+use crate::plan::{Plan, left_out, order, plan, plan_in_guests, plan_on_code};
 use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::migration::MigrationCost;
+use schedlab_kernel::variant::RUNNING;
 use std::path::Path;
 
 impl Lab<'_> {
@@ -18,8 +20,10 @@ impl Lab<'_> {
     /// When the experiment lacks the part, a kernel can't be built, or this machine can't make the runs.
     pub fn planned(&self, request: &RunRequest, mut experiment: Experiment) -> Result<(Plan, Experiment)> {
         let backend = request.backend;
-        if backend == Backend::Vm {
-            experiment = experiment.in_guests();
+        match backend {
+            Backend::Vm => experiment = experiment.in_guests(),
+            Backend::Code => experiment = experiment.on_code(),
+            Backend::Sim | Backend::Host => {}
         }
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &request.part)?;
@@ -44,6 +48,13 @@ impl Lab<'_> {
                     guests.built = builds::build_all(&builds, &experiment.variants, self.listener)?;
                 }
                 plan_in_guests(&experiment, &guests, request.wanted)?
+            }
+            Backend::Code => {
+                let folder = experiment.file.parent().unwrap_or(Path::new("."));
+                let real = |v: &&Variant| v.kernel != RUNNING;
+                let variants: Vec<Variant> = experiment.variants.iter().filter(real).cloned().collect();
+                let images = code::images(&variants, folder, self.listener)?;
+                plan_on_code(&experiment, &images, request.wanted)?
             }
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.

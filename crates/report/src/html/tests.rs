@@ -53,6 +53,7 @@ fn record(variant: &str, seed: u64, factor: u64) -> Record {
         kernel: "v4.5".into(),
         resolved: None,
         guest: None,
+        code: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain("v4.5") },
         workload: "schbench".into(),
         spec: serde_json::json!({}),

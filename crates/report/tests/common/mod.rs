@@ -50,6 +50,7 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
         guest: None,
+        code: None,
         observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),

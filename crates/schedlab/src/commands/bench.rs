@@ -239,7 +239,7 @@ fn print_place(args: &BenchArgs, cell: &Cell, seed: u64, stored: &Stored) -> Res
 /// Whether a run of the cell is the same every time.
 fn repeats(cell: &Cell) -> bool {
     match cell.backend {
-        Backend::Sim => true,
+        Backend::Sim | Backend::Code => true,
         Backend::Host => false,
         Backend::Vm => cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic),
     }
@@ -278,7 +278,7 @@ fn make(args: &BenchArgs, cell: &Cell, seed: u64, backends: &Backends) -> Result
     let executor = Timed::new(backends);
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
     let bar = match (cell.backend, &cell.spec) {
-        (_, Spec::Command(_)) | (Backend::Vm, _) => Bar::steps(args.quiet),
+        (_, Spec::Command(_)) | (Backend::Vm | Backend::Code, _) => Bar::steps(args.quiet),
         (Backend::Host, _) => Bar::countdown(args.quiet, length()?),
         (Backend::Sim, _) => Bar::simulated(args.quiet, length()?, &common::SIMULATED),
     };

@@ -1,0 +1,114 @@
+//! The kernel's own code as a backend: the images of variants, their building, and the settings of their kernels.
+
+use crate::builds;
+use crate::listener::Listener;
+use schedlab_base::{Error, Result, Version};
+use schedlab_kernel::Variant;
+use schedlab_kernels::{cache, code};
+use schedlab_record::cell::{CodeSetup, Level};
+use schedlab_transplant::{Setting, shim};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A variant's image: where it is, and what it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodeImage {
+    /// The shared object.
+    pub object: PathBuf,
+    /// The release of its tree.
+    pub version: Version,
+    pub setup: CodeSetup,
+}
+
+impl CodeImage {
+    fn of(image: &code::Image) -> Result<CodeImage> {
+        let note = &image.note;
+        Ok(CodeImage {
+            object: image.object.clone(),
+            version: image.version()?,
+            setup: CodeSetup {
+                image: note.key.clone(),
+                source: note.source.clone(),
+                patches: note.patches.iter().map(|p| p.name.clone()).collect(),
+                config: note.fragment.clone(),
+                compiler: note.compiler.clone(),
+                level: Level::Free,
+            },
+        })
+    }
+}
+
+/// Builds the images of variants, or finds them in the cache; by variant. Paths are relative to `folder`.
+///
+/// # Errors
+/// A source that can't be had, a patch that does not apply, a failed build; the variant is named.
+pub fn images(
+    variants: &[Variant],
+    folder: &Path,
+    listener: &dyn Listener,
+) -> Result<BTreeMap<String, CodeImage>> {
+    let cache = cache::folder(None)?;
+    let mut images = BTreeMap::new();
+    for variant in variants {
+        let named = |e: Error| e.context(format!("variant '{}'", variant.name));
+        let image = image(variant, folder, &cache, listener).map_err(named)?;
+        images.insert(variant.name.clone(), image);
+    }
+    Ok(images)
+}
+
+fn image(variant: &Variant, folder: &Path, cache: &Path, listener: &dyn Listener) -> Result<CodeImage> {
+    if variant.scx.is_some() {
+        return Err(Error::input("backend 'code' runs no sched_ext scheduler")
+            .help("take backend 'vm' or 'host' for it"));
+    }
+    let recipe = builds::recipe(variant, variant.config.as_ref(), folder)?;
+    let recipe =
+        code::CodeRecipe { source: recipe.source, patches: recipe.patches, fragment: recipe.fragment };
+    let mut progress = listener.build(builds::Estimate::of(cache));
+    let made = code::build(&recipe, shim::OVERLAY, cache, listener.stop_flag()?, &mut *progress);
+    drop(progress);
+    let made = made?;
+    made.moved.iter().for_each(|hunk| listener.warn(&hunk.words()));
+    made.warnings.iter().for_each(|warning| listener.warn(&format!("the compiler warns:\n{warning}")));
+    CodeImage::of(&made.image)
+}
+
+/// A tunable of ours under the tree's name, and the number of our units in one of the tree's.
+const TUNABLES: &[(&str, &str, u64)] = &[
+    ("sched_latency_ns", "latency_ns", 1),
+    ("min_granularity_ns", "min_granularity_ns", 1),
+    ("wakeup_granularity_ns", "wakeup_granularity_ns", 1),
+    ("base_slice_ns", "base_slice_ns", 1),
+    ("migration_cost_ns", "migration_cost_ns", 1),
+    ("nr_migrate", "nr_migrate", 1),
+    ("scale_by_cpus", "tunable_scaling", 1),
+    ("autogroup", "sched_autogroup_enabled", 1),
+    ("cfs_bandwidth_slice_ns", "sched_cfs_bandwidth_slice_us", 1_000),
+    ("rt_period_ns", "sched_rt_period_us", 1_000),
+    ("rt_runtime_ns", "sched_rt_runtime_us", 1_000),
+    ("rr_timeslice_ns", "sched_rr_timeslice_ms", 1_000_000),
+];
+
+/// Feature words and tunables as settings of the image's kernel.
+///
+/// # Errors
+/// A tunable that the kernel's code has no file for.
+pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result<Vec<Setting>> {
+    let feature = |word: &String| match word.strip_prefix("NO_") {
+        Some(name) => Setting::Feature(name.to_owned(), false),
+        None => Setting::Feature(word.clone(), true),
+    };
+    let mut all: Vec<Setting> = features.iter().map(feature).collect();
+    for (name, value) in tunables {
+        let known = TUNABLES.iter().find(|(ours, ..)| ours == name);
+        let Some((_, theirs, units)) = known else {
+            let text = format!("tunable {name} has no file in the kernel, so backend 'code' can't set it");
+            return Err(Error::input(text).help("it is built in, or a property of tasks: leave it out"));
+        };
+        all.push(Setting::Tunable((*theirs).to_owned(), (value / units).to_string()));
+    }
+    Ok(all)
+}
