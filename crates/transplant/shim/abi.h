@@ -56,7 +56,7 @@ enum img_note_kind {
 				   at: passes; pid: tasks gained; other: CPUs of the domain */
 	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
 	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
-	IMG_PRINTK,		/* a message: value is a pointer to text, which is never freed; flags: 1 WARN */
+	IMG_PRINTK,		/* a message: value is a pointer to text, which is never freed; flags: 1 WARN or KERN_ERR */
 	IMG_TICK,		/* a tick was handled on cpu */
 };
 
@@ -132,7 +132,8 @@ int img_task_new(const struct img_new_task *task);	/* pid, or a negative errno; 
 void img_task_start(int pid);		/* wake_up_new_task() */
 int img_wake(int pid, int sync);	/* 1: it was asleep */
 int img_set_attr(int pid, const struct img_attr *attr);
-int img_set_affinity(int pid, const unsigned long *allowed);
+int img_set_affinity(int pid, const unsigned long *allowed);	/* the caller may sleep in the middle: IMG_V_PARKED */
+int img_confine(int pid, const unsigned long *allowed);	/* the same by nobody who runs, so that nobody sleeps */
 struct img_usage {
 	unsigned long long runtime_ns, wait_ns, utime_ns, stime_ns, nr_migrations, nvcsw, nivcsw, vruntime;
 	int cpu, state;
@@ -153,7 +154,6 @@ int img_tunable(const char *name, const char *value);
 const char *img_tunable_name(int index, char *value, int size);
 int img_schedstat(char *text, int size);	/* /proc/schedstat; length, or what it would need */
 int img_domains(int cpu, char *text, int size);	/* a line for each sched domain: name span flags groups imbalance_pct */
-
 
 /* For the loader. */
 struct img_stubs {

@@ -61,6 +61,7 @@ verbs! {
     img_wake(c_int, c_int) -> c_int;
     img_set_attr(c_int, *const Attr) -> c_int;
     img_set_affinity(c_int, *const c_ulong) -> c_int;
+    img_confine(c_int, *const c_ulong) -> c_int;
     img_usage(c_int, *mut Usage);
     img_group_new(c_int) -> c_int;
     img_group_write(c_int, *const c_char, *const c_char) -> c_int;
@@ -435,6 +436,16 @@ impl Image {
         let mask = self.mask(allowed);
         // SAFETY: the mask has a bit for each CPU.
         checked(unsafe { (self.verbs.img_set_affinity)(pid, mask) }).map(drop)
+    }
+    /// Changes a task's CPUs from outside: no task makes the change, so none sleeps for it. It takes effect once the
+    /// stopper of the task's CPU has run.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn confine(&mut self, pid: i32, allowed: &[c_ulong]) -> std::result::Result<(), Errno> {
+        let mask = self.mask(allowed);
+        // SAFETY: the mask has a bit for each CPU.
+        checked(unsafe { (self.verbs.img_confine)(pid, mask) }).map(drop)
     }
     pub fn usage(&mut self, pid: i32) -> Usage {
         let mut usage = Usage::default();

@@ -14,6 +14,22 @@ use std::process::{Command, Stdio};
 /// Symbols that the stubs' file and the linker's options define.
 const OWN: [&str; 4] = ["jiffies", "img_stubs_start", "img_stubs_end", "img_stub_names"];
 
+/// How objects become the image; part of its key. A call of schedule_timeout() is one of the shims'
+/// `__wrap_schedule_timeout`.
+pub(super) const OPTIONS: [&str; 11] = [
+    "-shared",
+    "-o",
+    "image.so",
+    "-Wl,-Bsymbolic",
+    "-Wl,--build-id=none",
+    "-Wl,-T,image.lds",
+    "-Wl,--defsym=jiffies=jiffies_64",
+    "-Wl,--wrap=schedule_timeout",
+    "-Wl,-z,noexecstack",
+    "-Wl,-z,now",
+    "stubs.o",
+];
+
 pub(super) struct Linked {
     pub object: PathBuf,
     /// Names that have stubs, sorted.
@@ -35,10 +51,8 @@ pub(super) fn link(make: &Make<'_>, overlay: Overlay<'_>) -> Result<Linked> {
     temp::write_whole(&make.objects.join("image.lds"), script.as_bytes())?;
     temp::write_whole(&make.objects.join("stubs.S"), assembly(&stubs).as_bytes())?;
     run(make, "gcc", ["-c", "stubs.S", "-o", "stubs.o"])?;
-    let options = ["-shared", "-o", "image.so", "-Wl,-Bsymbolic", "-Wl,--build-id=none", "-Wl,-T,image.lds"];
-    let more = ["-Wl,--defsym=jiffies=jiffies_64", "-Wl,-z,noexecstack", "-Wl,-z,now", "stubs.o"];
     let whole = ["-Wl,--whole-archive"].into_iter().chain(names(&archives)).chain(["-Wl,--no-whole-archive"]);
-    run(make, "gcc", options.into_iter().chain(more).chain(whole).chain(names(&files)))?;
+    run(make, "gcc", OPTIONS.into_iter().chain(whole).chain(names(&files)))?;
     Ok(Linked { object: make.objects.join("image.so"), stubs })
 }
 
@@ -85,9 +99,13 @@ fn undefined(symbols: &str, host: &BTreeSet<&str>, own: &BTreeSet<&str>) -> Vec<
             _ => {}
         }
     }
-    // The linker makes the ends of sections, and the table of addresses.
-    let made =
-        |n: &str| n.starts_with("__start_") || n.starts_with("__stop_") || n == "_GLOBAL_OFFSET_TABLE_";
+    // The linker makes the ends of sections, the table of addresses, and what stands behind a wrapped name.
+    let made = |n: &str| {
+        n.starts_with("__start_")
+            || n.starts_with("__stop_")
+            || n.starts_with("__real_")
+            || n == "_GLOBAL_OFFSET_TABLE_"
+    };
     let is_lacking =
         |n: &&&str| !defined.contains(**n) && !host.contains(**n) && !own.contains(**n) && !made(n);
     wanted.iter().filter(is_lacking).map(|n| (*n).to_owned()).collect()

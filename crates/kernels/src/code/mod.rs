@@ -163,7 +163,8 @@ fn note(
     let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
     let shims = overlay.hash();
     let configuration = configuration(recipe, overlay)?;
-    let parts = [source.identity.as_str(), &hashes.join(" "), &configuration, &compiler, &shims];
+    let linked = link::OPTIONS.join(" ");
+    let parts = [source.identity.as_str(), &hashes.join(" "), &configuration, &compiler, &shims, &linked];
     Ok(Note {
         key: content_hash(parts.join("\n").as_bytes()),
         source: source.name.clone(),

@@ -43,6 +43,7 @@ void img_clock_init(void);
 struct task_struct *img_task_template(void);
 struct task_struct *img_kthread_new(const char *name, int cpu);
 struct task_struct *img_idle_new(int cpu);
+struct task_struct *img_outsider_new(void);
 struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
@@ -58,6 +59,9 @@ void img_idle_init(void);
 /* stacks.c */
 void img_on_stack(void (*call)(void *argument), void *argument);
 void img_halt(void);
+void img_outside(void (*call)(void *argument), void *argument);
+void img_outside_continue(void);
+bool img_outside_waits(void);
 void img_idle_run(void (*loop)(void *argument));
 /* notes.c */
 struct img_note *img_note(int kind, unsigned int cpu);

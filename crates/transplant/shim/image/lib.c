@@ -6,7 +6,7 @@
  */
 #include "host.h"
 #include "image.h"
-#include <linux/seq_buf.h>
+#include <linux/panic.h>
 
 /* Words where both ends allow it: kernel code copies masks and structures. */
 void *memcpy(void *to, const void *from, size_t n)
@@ -68,9 +68,15 @@ static const char *formatted(const char *format, va_list arguments)
 	return line;
 }
 
+/* An error's message (KERN_ERR and worse) counts as a warning of the run. */
+static bool is_error(const char *format)
+{
+	return format[0] == KERN_SOH_ASCII && format[1] >= '0' && format[1] <= '3';
+}
+
 static int say(int is_warning, const char *format, va_list arguments)
 {
-	img_say(formatted(format, arguments), is_warning);
+	img_say(formatted(format, arguments), is_warning || is_error(format));
 	return 0;
 }
 
@@ -87,7 +93,6 @@ int name(const char *format, ...)			\
 }
 PRINTS(_printk, 0)
 PRINTS(_printk_deferred, 0)
-PRINTS(img_printk_old, 0)
 
 void warn_slowpath_fmt(const char *file, int at, unsigned int taint, const char *format, ...)
 {
@@ -110,6 +115,16 @@ void __warn_printk(const char *format, ...)
 	va_start(arguments, format);
 	say(1, format, arguments);
 	va_end(arguments);
+}
+/* Behind the message of an error, which has been passed on. */
+void dump_stack(void)
+{
+}
+void add_taint(unsigned int flag, enum lockdep_ok ok)
+{
+}
+void check_panic_on_warn(const char *origin)
+{
 }
 void panic(const char *format, ...)
 {

@@ -15,6 +15,9 @@
  * and the lock that it is about to drop.
  *
  * The idle task halts in the middle, too: img_halt() leaves its stack without a switch.
+ *
+ * A change from outside, which no task makes, has no caller who could sleep. It is made as `outsider`, who is on no
+ * queue. Where it would wait for a stopper, its stack is left, and it looks again behind each verb.
  */
 #include "image.h"
 
@@ -92,6 +95,57 @@ static void came_back(void)
 	left = NULL;
 	if (prev)
 		schedule_tail(prev);
+}
+
+static struct img_stack *waiting;
+static struct task_struct *outsider;
+
+/* The linker makes all calls of schedule_timeout() calls of this; completions wait in it. */
+long __real_schedule_timeout(long timeout);
+long __wrap_schedule_timeout(long timeout)
+{
+	struct img_stack *mine = running;
+
+	if (!mine || current != outsider)
+		return __real_schedule_timeout(timeout);
+	/* Who completes must find nobody to wake. */
+	__set_current_state(TASK_RUNNING);
+	mine->next = waiting;
+	waiting = mine;
+	running = NULL;
+	img_swap(&mine->top, cpu_top);
+	return timeout;
+}
+
+void img_outside(void (*call)(void *argument), void *argument)
+{
+	struct task_struct *caller = img_current;
+
+	if (!outsider)
+		outsider = img_outsider_new();
+	img_current = outsider;
+	img_on_stack(call, argument);
+	img_current = caller;
+}
+
+void img_outside_continue(void)
+{
+	struct task_struct *caller = img_current;
+	struct img_stack *mine = waiting, *next;
+
+	waiting = NULL;
+	img_current = outsider;
+	for (; mine; mine = next) {
+		next = mine->next;
+		running = mine;
+		img_swap(&cpu_top, mine->top);
+	}
+	img_current = caller;
+}
+
+bool img_outside_waits(void)
+{
+	return waiting;
 }
 
 static void first(void)

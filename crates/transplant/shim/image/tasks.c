@@ -273,6 +273,16 @@ struct task_struct *img_idle_new(int cpu)
 	return p;
 }
 
+/* Nobody: a current task that is on no queue and never runs. */
+struct task_struct *img_outsider_new(void)
+{
+	struct task_struct *p = copy_of(&pristine);
+
+	p->pid = p->tgid = 0;
+	p->on_rq = 0;
+	return p;
+}
+
 int img_set_attr(int pid, const struct img_attr *attr)
 {
 	int failed = attributes(img_task_by_pid(pid), attr);
@@ -292,14 +302,28 @@ static void set_affinity(void *argument)
 
 	of->result = set_cpus_allowed_ptr(of->task, &of->mask);
 }
-/* Sleeps if the task runs on a CPU that it must leave; then the result is 0, and the caller's call is parked. */
-int img_set_affinity(int pid, const unsigned long *allowed)
+static struct affinity *affinity_of(int pid, const unsigned long *allowed)
 {
 	struct affinity *of = img_alloc(sizeof(*of));
 
 	of->task = img_task_by_pid(pid);
 	bitmap_copy(cpumask_bits(&of->mask), allowed, nr_cpu_ids);
+	return of;
+}
+/* Sleeps if the task runs on a CPU that it must leave; then the result is 0, and the caller's call is parked. */
+int img_set_affinity(int pid, const unsigned long *allowed)
+{
+	struct affinity *of = affinity_of(pid, allowed);
+
 	img_on_stack(set_affinity, of);
+	img_settle();
+	return of->result;
+}
+int img_confine(int pid, const unsigned long *allowed)
+{
+	struct affinity *of = affinity_of(pid, allowed);
+
+	img_outside(set_affinity, of);
 	img_settle();
 	return of->result;
 }

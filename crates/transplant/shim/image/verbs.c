@@ -43,6 +43,8 @@ void img_settle_balanced(void)
 void img_settle(void)
 {
 	img_rcu_run();
+	if (img_outside_waits())
+		img_outside_continue();
 	preempt_count_set(is_idle_task(current) ? PREEMPT_DISABLED : PREEMPT_ENABLED);
 	view.current = current->pid;
 	view.flags = flags_of(current);

@@ -178,14 +178,29 @@ fn a_running_task_is_moved_by_the_stopper() {
         // Of the caller itself.
         engine.affinity(1, caller, &[8]);
         engine.run(20 * MS);
+        // From outside, entered where nobody runs, of a task that runs and of one that sleeps.
+        let sleeper = Program { run: MS, sleep: 40 * MS };
+        let sleeper = engine.start(&Engine::fair("sleeper", Some(FIRST)), sleeper, 0);
+        engine.run(20 * MS);
+        engine.image.enter(1);
+        engine.image.confine(victim, &[2]).unwrap();
+        engine.image.confine(sleeper, &[4]).unwrap();
+        assert_eq!(engine.image.confine(sleeper, &[0]), Err(libc::EINVAL));
+        engine.settle(1);
+        engine.run(100 * MS);
+        let cpus = [victim, sleeper].map(|pid| engine.image.usage(pid).cpu);
+        println!("= {} {} {}", cpus[0], cpus[1], engine.image.usage(victim).runtime_ns / 1000);
         let cpus = [victim, caller].map(|pid| engine.image.usage(pid).cpu);
         let ran = [victim, caller].map(|pid| engine.image.usage(pid).runtime_ns / 1000);
         println!("= {} {} {} {}", cpus[0], cpus[1], ran[0], ran[1]);
     });
     let Some(said) = said else { return };
-    let [victim, caller, ran, also] = figures(&said[0])[..] else { panic!("{said:?}") };
-    assert_eq!((victim, caller), (2, 3));
-    assert!(ran > 59_000 && also > 59_000, "{said:?}");
+    let [victim, sleeper, ran] = figures(&said[0])[..] else { panic!("{said:?}") };
+    assert_eq!((victim, sleeper), (1, 2));
+    assert!(ran > 179_000, "{said:?}");
+    let [_, caller, _, also] = figures(&said[1])[..] else { panic!("{said:?}") };
+    assert_eq!(caller, 3);
+    assert!(also > 179_000, "{said:?}");
 }
 
 #[test]

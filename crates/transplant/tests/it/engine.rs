@@ -87,7 +87,7 @@ impl Engine {
         self.notes.extend(new);
     }
     /// Until user mode or a halt.
-    fn settle(&mut self, cpu: usize) {
+    pub fn settle(&mut self, cpu: usize) {
         let mut halted = false;
         loop {
             self.take_notes();

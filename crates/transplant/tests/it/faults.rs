@@ -25,6 +25,9 @@ const FAULTS: &str = "\
 \t\tbreak;
 \tcase 5:
 \t\t*(volatile int *)8 = 1;
+\t\tbreak;
+\tcase 6:
+\t\tpr_err(\"this is wrong\\n\");
 \t}
 ";
 
@@ -93,6 +96,13 @@ fn a_warning_is_a_note() {
     let line =
         ended.out.lines().find_map(|l| l.strip_prefix("= 1 ")).unwrap_or_else(|| panic!("{}", ended.out));
     assert!(line.contains("seven is 7"), "{line}");
+}
+
+#[test]
+fn a_message_of_an_error_is_a_warning() {
+    let Some(ended) = yields("faults::a_message_of_an_error_is_a_warning", 6) else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("\n= 1 this is wrong\n"), "{}", ended.out);
 }
 
 #[test]
