@@ -5,7 +5,7 @@
 
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
-use schedlab_base::{Backend, GuestMode, Origin};
+use schedlab_base::{GuestMode, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl<'a> CellKey<'a> {
         // serde_json keeps an object's keys sorted, so structs become objects first. That can't fail for plain data
         // with text keys.
         let mut key = serde_json::json!(self);
-        if self.backend != Backend::Sim && self.backend != Backend::Code {
+        if !self.backend.is_simulated() {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }
@@ -150,6 +150,7 @@ pub fn cell_hash(record: &Record) -> String {
 mod tests {
     use super::*;
     use crate::tests::record;
+    use schedlab_base::Backend;
     use schedlab_kernel::Feature;
     use schedlab_machine::Drawn;
 

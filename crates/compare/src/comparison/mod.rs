@@ -41,7 +41,7 @@ use crate::{metrics, tools};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning, one_or};
 use schedlab_record::metric::of_program;
-use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
+use schedlab_record::{ENGINE, MODEL, Record, RunDir, Value, WATCHING, store};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -332,17 +332,24 @@ fn is_simulated(record: &Record) -> bool {
 
 /// Warnings about runs that another version made. The first other version of each kind names all of its runs.
 fn other_versions(records: &[Record]) -> Vec<CountedWarning> {
-    let kinds = [
-        (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
+    type IsOf = fn(&Record) -> bool;
+    let kinds: [(IsOf, u32, &str, &str); 3] = [
+        (is_simulated, MODEL, "were made by model", "simulated figures of different models do not compare"),
         (
-            false,
+            |r| r.backend == Backend::Code,
+            ENGINE,
+            "of the kernel's own code were driven by engine",
+            "what different engines simulate does not compare",
+        ),
+        (
+            |r| !r.backend.is_simulated(),
             WATCHING,
             "of real kernels were watched by version",
             "what different versions count may differ",
         ),
     ];
-    let of_kind = |(simulated, version, made, so): (bool, u32, &str, &str)| {
-        let of = |r: &&Record| is_simulated(r) == simulated;
+    let of_kind = |(is_of, version, made, so): (IsOf, u32, &str, &str)| {
+        let of = |r: &&Record| is_of(r);
         let other = records.iter().filter(of).find(|r| r.model != version)?.model;
         let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
         let text = format!("some runs {made} {other}, this is {version}: {so}");

@@ -160,6 +160,7 @@ impl Cell {
     pub fn how(&self) -> String {
         match (&self.backend, &self.mode) {
             (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
+            (Origin::Made(Backend::Code), _) => "run by the kernel's own code".to_owned(),
             (Origin::Made(Backend::Host), _) => "measured".to_owned(),
             (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
             (other, _) => format!("measured ({other})"),
