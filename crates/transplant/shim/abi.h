@@ -98,6 +98,7 @@ struct img_new_task {
 
 /* What the engine writes before a verb. */
 extern unsigned long long img_now;	/* the time, ns */
+extern int img_guard;	/* before the boot, 1: each allocation ends at a page that nobody may touch */
 
 /* Set-up, once. 0 or a negative errno. */
 int img_abi(void);			/* IMG_ABI of the image */

@@ -173,6 +173,7 @@ pub struct NewTask<'a> {
 pub struct Image {
     verbs: Verbs,
     now: *mut u64,
+    guard: *mut c_int,
     view: *const RawView,
     cpus: usize,
 }
@@ -215,7 +216,8 @@ impl Image {
         unsafe { (verbs.img_stubs)(&raw mut stubs) };
         fault::watch(path, &stubs, handle.symbol("img_abi")?, verbs.img_last_words)?;
         let now = handle.symbol("img_now")?.cast::<u64>();
-        Ok(Image { verbs, now, view: std::ptr::null(), cpus: 0 })
+        let guard = handle.symbol("img_guard")?.cast::<c_int>();
+        Ok(Image { verbs, now, guard, view: std::ptr::null(), cpus: 0 })
     }
 
     /// Boots the image on a machine, and enters CPU 0.
@@ -275,6 +277,19 @@ impl Image {
         Ok(())
     }
 
+    /// Makes each allocation of the kernel's end at a page that nobody may touch: what reaches beyond it is a fault.
+    /// Such a run takes much memory and time. Before the boot.
+    ///
+    /// # Errors
+    /// When the image is booted already.
+    pub fn guard(&mut self) -> Result<()> {
+        if self.cpus > 0 {
+            return Err(Error::internal("the image is booted already"));
+        }
+        // SAFETY: `img_guard` is an aligned int of the image, which lives as long as the process; one thread uses it.
+        unsafe { *self.guard = 1 };
+        Ok(())
+    }
     /// Sets the kernel's clock, ns.
     pub fn set_now(&mut self, now: u64) {
         // SAFETY: `img_now` is an aligned u64 of the image, which lives as long as the process, and one thread uses it.

@@ -35,7 +35,10 @@ pub struct Note {
     /// Counters that they add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
-    /// What the image lacks: names that end the run when they are touched.
+    /// What the patches name that the image lacks: a run ends where that is reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+    /// All that the image lacks: names that end the run when they are touched.
     pub stubs: Vec<String>,
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod kept;
+mod lacks;
 mod link;
 mod objects;
 mod overlay;
@@ -108,7 +109,8 @@ pub fn build(
     let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = warnings.into_iter().filter(concerns).collect();
-    let note = Note { stubs: linked.stubs, ..note };
+    let lacks = lacks::of(&recipe.patches, &linked.stubs);
+    let note = Note { lacks, stubs: linked.stubs, ..note };
     let image = kept::keep(&note, &linked.object, &folder.join(".config"), cache)?;
     Ok(MadeImage { image, new: true, moved: patched.moved, warnings })
 }
@@ -172,6 +174,7 @@ fn note(
         shims,
         features,
         counters: counters.into_iter().map(|c| c.0).collect(),
+        lacks: Vec::new(),
         stubs: Vec::new(),
     })
 }

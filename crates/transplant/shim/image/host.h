@@ -8,6 +8,7 @@
 #define IMG_HOST_H
 #pragma GCC visibility push(default)
 extern void *host_mmap(void *at, unsigned long size, int protection, int flags, int file, long offset) __asm__("mmap");
+extern int host_mprotect(void *at, unsigned long size, int protection) __asm__("mprotect");
 extern void host_abort(void) __asm__("abort") __attribute__((noreturn));
 #pragma GCC visibility pop
 #endif

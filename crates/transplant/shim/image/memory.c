@@ -9,22 +9,44 @@
 #include "image.h"
 
 #define CHUNK (32UL << 20)
+#define NOTHING 0		/* PROT_NONE */
 #define READ_WRITE 3		/* PROT_READ | PROT_WRITE */
 #define PRIVATE 0x4022		/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
 
 static char *next, *end;
 
+int img_guard;
+
+static void *map(unsigned long size)
+{
+	void *at = host_mmap(NULL, size, READ_WRITE, PRIVATE, -1, 0);
+
+	if (at == (void *)-1)
+		img_fatal("no memory is left");
+	return at;
+}
+
+/* What reaches beyond its end faults, but for the few bytes of its alignment. */
+static void *guarded(unsigned long size)
+{
+	unsigned long pages = PAGE_ALIGN(size);
+	char *at = map(pages + PAGE_SIZE);
+
+	host_mprotect(at + pages, PAGE_SIZE, NOTHING);
+	return at + pages - ((size + 15) & ~15UL);
+}
+
 void *img_alloc(unsigned long size)
 {
 	char *at;
 
+	if (img_guard)
+		return guarded(size);
 	size = (size + 63) & ~63UL;
 	if (size > end - next) {
 		unsigned long chunk = size > CHUNK ? size : CHUNK;
 
-		next = host_mmap(NULL, chunk, READ_WRITE, PRIVATE, -1, 0);
-		if (next == (char *)-1)
-			img_fatal("no memory is left");
+		next = map(chunk);
 		end = next + chunk;
 	}
 	at = next;

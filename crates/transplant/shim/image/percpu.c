@@ -27,7 +27,8 @@ static unsigned long fixed_size(void)
 
 void img_percpu_init(int cpu)
 {
-	char *area = img_alloc(fixed_size() + ROOM);
+	/* Aligned as the original is, also where the allocator aligns less. */
+	char *area = PTR_ALIGN((char *)img_alloc(fixed_size() + ROOM + 63), 64);
 
 	memcpy(area, __per_cpu_start, fixed_size());
 	__per_cpu_offset[cpu] = area - __per_cpu_start;

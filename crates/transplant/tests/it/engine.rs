@@ -139,6 +139,13 @@ impl Engine {
         self.image.set_affinity(pid, allowed).unwrap();
         self.settle(cpu);
     }
+    /// The current task of a CPU does something.
+    pub fn verb<T>(&mut self, cpu: usize, does: impl FnOnce(&mut Image) -> T) -> T {
+        self.interrupt(cpu);
+        let result = does(&mut self.image);
+        self.settle(cpu);
+        result
+    }
     fn step(&mut self, cpu: usize, event: Event) {
         let user = self.interrupt(cpu);
         match event {

@@ -59,6 +59,12 @@ fn a_stub_names_its_symbol_and_its_caller() {
 }
 
 #[test]
+fn a_build_says_what_a_patch_calls_that_is_not_there() {
+    let Some(made) = image_with(patch(), None) else { return };
+    assert_eq!(made.image.note.lacks, ["no_such_function"]);
+}
+
+#[test]
 fn a_lock_taken_twice_is_an_error() {
     let Some(ended) = yields("faults::a_lock_taken_twice_is_an_error", 2) else { return };
     assert_eq!(ended.code, Some(4), "{}", ended.err);
