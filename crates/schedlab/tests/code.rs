@@ -25,7 +25,8 @@ fn run(lab: &Lab, words: &[&str]) -> (i32, String, String) {
 }
 
 fn bench(lab: &Lab, words: &[&str]) -> serde_json::Value {
-    let (code, out, said) = run(lab, &[&["bench"], words, &["--kernel", "6.1", "--json", "--quiet"]].concat());
+    let (code, out, said) =
+        run(lab, &[&["bench"], words, &["--kernel", "6.1", "--json", "--quiet"]].concat());
     assert_eq!(code, 0, "{words:?}: {said}");
     serde_json::from_str(&out).unwrap()
 }

@@ -72,6 +72,7 @@ fn main() {
             machine: &machine,
             object: &made.image.object,
             history: schedlab_kernel::History::of(schedlab_base::Version::parse("v6.1")?),
+            preempt: schedlab_kernel::preempt::Preempt::Voluntary,
             settings: vec![],
             changes: vec![],
             workload,

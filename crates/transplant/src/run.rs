@@ -6,6 +6,7 @@ use crate::kernel::Kernel;
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, History};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
@@ -42,6 +43,8 @@ pub struct Setup<'a> {
     pub object: &'a Path,
     /// The release that the tree is of: channels and policies have its rules.
     pub history: History,
+    /// The preemption model that the image was built with.
+    pub preempt: Preempt,
     /// Settings from the start.
     pub settings: Vec<Setting>,
     /// Settings in the middle of the run, each from its time on, ns since the run began.
@@ -62,8 +65,19 @@ pub struct Setup<'a> {
 /// # Errors
 /// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
 pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
-    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } =
-        setup;
+    let Setup {
+        machine,
+        object,
+        history,
+        preempt,
+        settings,
+        changes,
+        mut workload,
+        seed,
+        background,
+        stop,
+        clock,
+    } = setup;
     if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
         return Err(Error::input(
             "backend 'code' simulates one machine: no virtual ones, and none behind a link",
@@ -79,7 +93,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
-    let mut board = Board::new(machine, kernel, history, sink);
+    let mut board = Board::new(machine, kernel, (history, preempt), sink);
     rest(&mut board, seed)?;
     board.accounts.measure_from = workload.warmup.0;
     let starters = load(&mut board, workload)?;
@@ -193,6 +207,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         attr,
         allowed: None,
         group: ROOT_GROUP,
+        parked: None,
         own: None,
         slack_ns: 50_000,
         mm: 0,

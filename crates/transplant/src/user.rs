@@ -166,6 +166,9 @@ impl Board<'_> {
             return self.settle_after(cpu);
         }
         let Some(curr) = self.cpus[cpu].current.program() else { return };
+        if self.continues_call(cpu, curr) {
+            return;
+        }
         match self.tasks[curr].user {
             UserOp::Timed { word } => self.back_from_timer(cpu, curr, word),
             UserOp::Waits { .. } => {

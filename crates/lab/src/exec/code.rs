@@ -7,6 +7,7 @@ use crate::cell::Cell;
 use crate::code::settings;
 use crate::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::{ENGINE, Record};
 use schedlab_transplant::{Setting, Setup, fault};
@@ -135,6 +136,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             machine: prepared.machine,
             object: &code.object,
             history: History::of(code.version),
+            preempt: Preempt::numbered(code.preempt),
             settings,
             changes: changes(&cell.variant.at, warmup)?,
             workload: prepared.workload,
