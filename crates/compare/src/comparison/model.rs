@@ -103,6 +103,13 @@ pub struct CountedWarning {
     pub runs: u64,
 }
 
+impl CountedWarning {
+    /// A warning about the comparison as a whole.
+    pub fn of_all(warning: Warning) -> CountedWarning {
+        CountedWarning { warning, runs: 0 }
+    }
+}
+
 /// The runs of one workload, load and variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
