@@ -53,10 +53,10 @@ enum img_note_kind {
 	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
 	IMG_EXIT,		/* pid is gone */
 	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain level;
-				   at: passes; pid: tasks gained; other: groups looked at by one pass */
+				   at: passes; pid: tasks gained; other: CPUs of the domain */
 	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
 	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
-	IMG_PRINTK = 13,		/* a message: value is a pointer to text that lasts until the next verb; flags: 1 WARN */
+	IMG_PRINTK,		/* a message: value is a pointer to text, which is never freed; flags: 1 WARN */
 	IMG_TICK,		/* a tick was handled on cpu */
 };
 
@@ -116,12 +116,10 @@ void img_idle_enter(void);		/* before it halts: idle balance for others, the tic
 void img_idle_leave(void);		/* after an interrupt, or where it polls and its flag is set; ends in schedule_idle() */
 
 /* The current task. */
-void img_schedule(void);		/* preemption */
-void img_block(int uninterruptible);	/* sleeps until it is woken */
-void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible);	/* or until a time */
-void img_prepare_sleep(int uninterruptible);	/* marked as asleep; img_schedule() takes it off its CPU, unless it is woken before */
-void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* it is to wake the current task */
-int img_timed_out(int pid);		/* 1: the timer of its last img_sleep() has fired; else the timer is cancelled */
+void img_schedule(void);		/* preemption; or schedule() of a task that is about to sleep */
+void img_prepare_sleep(int uninterruptible);	/* it is about to sleep, unless it is woken before img_schedule() */
+void img_start_timer(unsigned long long until, unsigned long long slack_ns);	/* that wakes it */
+int img_timed_out(int pid);		/* 1: its last timer has fired; else the timer is cancelled */
 void img_yield(void);
 void img_exit(void);
 void img_exec(void);			/* sched_exec() */
@@ -139,8 +137,8 @@ struct img_usage {
 	unsigned long long runtime_ns, wait_ns, utime_ns, stime_ns, nr_migrations, nvcsw, nivcsw, vruntime;
 	int cpu, state;
 };
-int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ksoftirqd */
 void img_usage(int pid, struct img_usage *usage);
+int img_kthread_pid(int cpu, int ksoftirqd);	/* of a CPU's stopper, or of its ksoftirqd */
 
 /* Task groups. */
 int img_group_new(int parent);		/* its number, or a negative errno */

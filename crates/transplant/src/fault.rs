@@ -41,7 +41,7 @@ static KNOWN: OnceLock<Known> = OnceLock::new();
 ///
 /// # Errors
 /// When the system refuses.
-pub fn watch(
+pub(crate) fn watch(
     object: &Path,
     stubs: &RawStubs,
     inside: *const c_void,

@@ -46,8 +46,6 @@ verbs! {
     img_idle_enter();
     img_idle_leave();
     img_schedule();
-    img_block(c_int);
-    img_sleep(c_ulonglong, c_ulonglong, c_int);
     img_prepare_sleep(c_int);
     img_start_timer(c_ulonglong, c_ulonglong);
     img_timed_out(c_int) -> c_int;
@@ -367,10 +365,6 @@ plain! {
     idle_leave = img_idle_leave();
     /// Preemption.
     schedule = img_schedule();
-    /// Sleeps until it is woken.
-    block = img_block(uninterruptible: bool as c_int);
-    /// Sleeps until it is woken, or until a time.
-    sleep = img_sleep(until: u64 as c_ulonglong, slack_ns: u64 as c_ulonglong, uninterruptible: bool as c_int);
     /// Marked as asleep; [`Image::schedule`] takes it off its CPU unless it is woken before.
     prepare_sleep = img_prepare_sleep(uninterruptible: bool as c_int);
     /// A timer is to wake the current task.

@@ -81,39 +81,10 @@ void img_schedule(void)
 	img_settle_balanced();
 }
 
-static void sleep_as(int uninterruptible)
-{
-	set_current_state(uninterruptible ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
-}
-
-void img_block(int uninterruptible)
-{
-	sleep_as(uninterruptible);
-	schedule();
-	img_settle_balanced();
-}
-
-void img_sleep(unsigned long long until, unsigned long long slack_ns, int uninterruptible)
-{
-	struct hrtimer_sleeper *sleeper = &img_task_of(current)->sleeper;
-
-#ifdef HAVE_HRTIMER_SETUP
-	hrtimer_setup_sleeper_on_stack(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-#else
-	hrtimer_init_sleeper(sleeper, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-#endif
-	sleeper->task = current;
-	hrtimer_set_expires_range_ns(&sleeper->timer, until, slack_ns);
-	sleep_as(uninterruptible);
-	hrtimer_sleeper_start_expires(sleeper, HRTIMER_MODE_ABS);
-	schedule();
-	img_settle_balanced();
-}
-
 /* The two halves of a sleep before schedule(): the engine lets time pass in between. */
 void img_prepare_sleep(int uninterruptible)
 {
-	sleep_as(uninterruptible);
+	set_current_state(uninterruptible ? TASK_UNINTERRUPTIBLE : TASK_INTERRUPTIBLE);
 	img_settle();
 }
 

@@ -117,7 +117,11 @@ impl Engine {
                 self.programs.insert(pid, (program, program.run));
                 match program.sleep {
                     0 => {}
-                    ns => self.image.sleep(self.now + ns, 50_000, false),
+                    ns => {
+                        self.image.prepare_sleep(false);
+                        self.image.start_timer(self.now + ns, 50_000);
+                        self.image.schedule();
+                    }
                 }
             }
         }
