@@ -42,7 +42,8 @@ pub struct GuestSetup {
     pub llc_balancing_off: bool,
 }
 
-/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines runs.
+/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines
+/// runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodeSetup {

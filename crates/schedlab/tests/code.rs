@@ -1,5 +1,5 @@
-//! Backend 'code' end to end: the kernel's own code on simulated machines. It needs a source package of 6.1 in the cache,
-//! from which an image is built once.
+//! Backend 'code' end to end: the kernel's own code on simulated machines. It needs a source package of 6.1 in the
+//! cache, from which an image is built once.
 
 use crate::common::{Lab, texts};
 use schedlab_base::testing::skipped;

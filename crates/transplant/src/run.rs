@@ -112,9 +112,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     report(board, ended, &outside)
 }
 
-/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick. Without
-/// that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and time begins
-/// anew afterwards.
+/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
+/// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and
+/// time begins anew afterwards.
 fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     for cpu in board.cpus.ids() {
         board.enter(cpu);
@@ -263,14 +263,19 @@ impl Outside {
             ended.before = Some(begin_measuring(board)?);
             self.measure_from = NEVER;
         }
-        while let Some((_, settings)) = self.changes.pop_front_if(|(at, _)| *at <= board.now) {
+        while let Some((_, settings)) = due(&mut self.changes, board.now) {
             settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
         }
-        while let Some((_, later)) = self.later.pop_front_if(|(at, _)| *at <= board.now) {
+        while let Some((_, later)) = due(&mut self.later, board.now) {
             board.change(later);
         }
         Ok(())
     }
+}
+
+/// Takes the first of a list in order of time, if it is due.
+fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
+    if list.front()?.0 <= now { list.pop_front() } else { None }
 }
 
 /// When a run ends, and who may end it before.
@@ -290,7 +295,7 @@ impl Clock<'_> {
             ended.at = at.max(board.accounts.measure_from);
             return Ok(true);
         }
-        if board.steps % LOOK_EVERY == 0 {
+        if board.steps.is_multiple_of(LOOK_EVERY) {
             self.progress.inspect(|clock| clock.store(at, Relaxed));
             if self.stop.is_some_and(|s| s.load(Relaxed)) {
                 (ended.at, ended.stopped) = (at, true);

@@ -1,5 +1,5 @@
-//! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for operations.
-//! The rules are those of `schedlab_world`; prices are the machine's.
+//! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for
+//! operations. The rules are those of `schedlab_world`; prices are the machine's.
 
 use crate::board::Board;
 use crate::cpu::{Activity, Call, Next};

@@ -4,7 +4,6 @@ use super::results::{Unpacked, unpack, write};
 use super::worker::Worker;
 use super::*;
 use crate::slurm::uncut;
-use schedlab_base::{Backend, Origin};
 use schedlab_kernel::Variant;
 use schedlab_lab::cell::Cell;
 use schedlab_lab::exec::{RunOptions, Silent};

@@ -1,5 +1,5 @@
-//! Runs on the kernel's own code. An image has global state, so each run is a process of its own: this executable, which
-//! starts itself again with [`COMMAND`], gets the run on its input and gives it back on its output.
+//! Runs on the kernel's own code. An image has global state, so each run is a process of its own: this executable,
+//! which starts itself again with [`COMMAND`], gets the run on its input and gives it back on its output.
 
 use super::options::RunOptions;
 use super::{Made, sim};
