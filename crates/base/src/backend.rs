@@ -31,6 +31,10 @@ impl Backend {
         let found = Backend::ALL.into_iter().find(known);
         found.ok_or_else(|| Error::unknown("backend", text, Backend::ALL.map(Backend::name)))
     }
+    /// Whether its machines are simulated, and a run is the same every time.
+    pub const fn is_simulated(self) -> bool {
+        matches!(self, Backend::Sim | Backend::Code)
+    }
     /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,6 +109,10 @@ impl Origin {
             Origin::Made(backend) => Some(*backend),
             Origin::Read(_) => None,
         }
+    }
+    /// Whether it was made on a simulated machine.
+    pub fn is_simulated(&self) -> bool {
+        self.made_by().is_some_and(Backend::is_simulated)
     }
     /// Its word.
     pub fn name(&self) -> &str {

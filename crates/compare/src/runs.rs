@@ -7,7 +7,7 @@ mod differs;
 
 pub use differs::alike;
 
-use schedlab_base::{Backend, Error, Origin, Result, input, printable, utc};
+use schedlab_base::{Error, Origin, Result, input, printable, utc};
 use schedlab_record::cell_hash;
 use schedlab_record::store_listing::{EXPERIMENT_FILE, HeldCell, HeldRun, RunHead, holdings, is_cell};
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl ListedCell {
 fn named_otherwise(head: &RunHead, held: &HeldCell) -> Option<String> {
     let made = head.backend.made_by().filter(|_| head.is_live())?;
     let record = held.runs.first()?.run.outline().ok()?;
-    (made != Backend::Sim && cell_hash(&record) != held.name).then(|| {
+    (!made.is_simulated() && cell_hash(&record) != held.name).then(|| {
         "its folder was named without the computer, as older versions did, or its record is another cell's".to_owned()
     })
 }

@@ -33,6 +33,10 @@ const MODELS: [Preempt; 4] = [Preempt::None, Preempt::Voluntary, Preempt::Full, 
 pub const WORDS: &[&str] = &["none", "voluntary", "full", "lazy"];
 
 impl Preempt {
+    /// The model of that number.
+    pub fn numbered(number: u8) -> Preempt {
+        MODELS[usize::from(number).min(MODELS.len() - 1)]
+    }
     /// The model of a kernel.
     pub fn of(kernel: &Kernel) -> Preempt {
         MODELS[(kernel.tunables.preempt as usize).min(MODELS.len() - 1)]

@@ -19,6 +19,8 @@ pub struct CodeImage {
     pub object: PathBuf,
     /// The release of its tree.
     pub version: Version,
+    /// Its preemption model, by the kernel's number.
+    pub preempt: u8,
     pub setup: CodeSetup,
 }
 
@@ -28,6 +30,7 @@ impl CodeImage {
         Ok(CodeImage {
             object: image.object.clone(),
             version: image.version()?,
+            preempt: preempt_of(image),
             setup: CodeSetup {
                 image: note.key.clone(),
                 source: note.source.clone(),
@@ -38,6 +41,13 @@ impl CodeImage {
             },
         })
     }
+}
+
+/// The preemption model of an image, by the kernel's number ([`schedlab_kernel::preempt`]).
+fn preempt_of(image: &code::Image) -> u8 {
+    let options = ["PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY"];
+    let on = options.iter().rposition(|option| image.has_option(option));
+    on.unwrap_or_default() as u8
 }
 
 /// Builds the images of variants, or finds them in the cache; by variant. Paths are relative to `folder`.

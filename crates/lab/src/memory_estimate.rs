@@ -5,7 +5,7 @@
 //! CPU remembers what it last read of every other. Sizes are in bytes.
 
 use crate::plan::{Plan, Run};
-use schedlab_base::{Backend, Error, Result};
+use schedlab_base::{Error, Result};
 use schedlab_native::limits::cgroup2;
 use schedlab_workload::Built;
 use std::fs;
@@ -79,7 +79,7 @@ pub fn for_plan<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a Run>, jobs: 
     let mut sizes = Vec::new();
     for run in runs {
         let cell = &plan.cells[run.cell];
-        if cell.backend != Backend::Sim {
+        if !cell.is_simulated() {
             continue;
         }
         let size = match known[run.cell] {

@@ -31,7 +31,7 @@ pub struct PackedCell {
     code: Option<CodeImage>,
     variant: Variant,
     spec: Spec,
-    load: String,
+    pub load: String,
     observe: Observe,
 }
 

@@ -5,7 +5,7 @@
 
 use crate::{Computer, Observe, Record, version_of};
 use schedlab_base::content_hash;
-use schedlab_base::{Backend, GuestMode, Origin};
+use schedlab_base::{GuestMode, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,8 @@ pub struct GuestSetup {
     pub llc_balancing_off: bool,
 }
 
-/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines runs.
+/// The kernel's code that the code backend runs, as it was built. With machine, variant and workload it determines
+/// runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodeSetup {
@@ -132,7 +133,7 @@ impl<'a> CellKey<'a> {
         // serde_json keeps an object's keys sorted, so structs become objects first. That can't fail for plain data
         // with text keys.
         let mut key = serde_json::json!(self);
-        if self.backend != Backend::Sim && self.backend != Backend::Code {
+        if !self.backend.is_simulated() {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }
@@ -150,6 +151,7 @@ pub fn cell_hash(record: &Record) -> String {
 mod tests {
     use super::*;
     use crate::tests::record;
+    use schedlab_base::Backend;
     use schedlab_kernel::Feature;
     use schedlab_machine::Drawn;
 

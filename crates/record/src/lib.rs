@@ -90,8 +90,8 @@ pub const MODEL: u32 = 13;
 /// when the model changes.
 pub const WATCHING: u32 = 10;
 
-/// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the code
-/// itself does is its image's.
+/// Version of the engine that drives the kernel's own code: raised whenever a change can alter its results. What the
+/// code itself does is its image's.
 pub const ENGINE: u32 = 1;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel, [`ENGINE`] for

@@ -111,7 +111,11 @@ impl RunHead {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
         }
         let (made, now) = (self.model, version_of(&self.backend));
-        let what = if self.backend == Backend::Sim { "simulated by model" } else { "watched by version" };
+        let what = match self.backend.made_by() {
+            Some(Backend::Sim) => "simulated by model",
+            Some(Backend::Code) => "driven by engine",
+            Some(Backend::Host | Backend::Vm) | None => "watched by version",
+        };
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
@@ -126,7 +130,7 @@ impl RunHead {
     }
     /// Whether it was measured in real time, on a host or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
-        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic)
+        !self.backend.is_simulated() && self.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic)
     }
 }
 

@@ -105,13 +105,8 @@ fn defaults(e: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::text;
     use schedlab_kernel::reference;
-
-    fn text(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        make(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
 
     #[test]
     fn every_row_fits_a_mail_and_says_when_and_whose() {

@@ -87,13 +87,8 @@ fn by_subject<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::text;
     use schedlab_kernel::history::find;
-
-    fn text(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        make(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
 
     #[test]
     fn every_form_fits_a_mail() {

@@ -182,6 +182,9 @@ fn short<'a>(metric: &'a str, workload: &str) -> &'a str {
 }
 
 #[cfg(test)]
+mod testing;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -121,7 +121,11 @@ impl Run {
     }
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
-        let how = if self.backend == Backend::Sim { "simulated" } else { "measured live" };
+        let how = match self.backend.made_by() {
+            Some(Backend::Sim) => "simulated",
+            Some(Backend::Code) => "run by the kernel's own code",
+            Some(Backend::Host | Backend::Vm) | None => "measured live",
+        };
         let kernel = if self.kernel == self.variant || self.backend != Backend::Sim {
             &self.kernel
         } else {

@@ -39,7 +39,7 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
             Vec::new()
         }
     };
-    let live = record.backend != Backend::Sim
+    let live = !record.backend.is_simulated()
         && record.guest.as_ref().is_none_or(|g| g.mode != GuestMode::Deterministic);
     if live {
         return Some(one_line(&[words.clone(), runs(seeds.len())].concat()));
@@ -69,7 +69,9 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
     }
     // Loads of several machines may have the same name. The machine of a live run has a name that no load has.
     match record.backend.made_by() {
-        Some(Backend::Sim) => words.extend(pair("load", format!("{}@{}", record.load, record.machine.name))),
+        Some(Backend::Sim | Backend::Code) => {
+            words.extend(pair("load", format!("{}@{}", record.load, record.machine.name)))
+        }
         _ => words.extend(pair("load", &record.load)),
     }
     words.extend(pair("variant", &record.variant.name));
@@ -86,7 +88,7 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
     if record.backend != Backend::Host {
         words.extend(pair("backend", &record.backend));
         let machine = Machine::load(&record.machine.name).ok()?;
-        if machine.topology != record.machine.topology && record.backend == Backend::Sim {
+        if machine.topology != record.machine.topology && record.backend.is_simulated() {
             return None;
         }
         words.extend(pair("machine", &record.machine.name));

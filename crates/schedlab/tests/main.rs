@@ -3,6 +3,7 @@
 mod background;
 mod bad_input;
 mod cluster;
+mod code;
 mod commands;
 mod common;
 mod external;

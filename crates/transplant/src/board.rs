@@ -9,12 +9,14 @@ use crate::task::Task;
 use crate::turns::Sharing;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, TaskId};
 use schedlab_kernel::History;
+use schedlab_kernel::preempt::Preempt;
 use schedlab_machine::{Distance, Machine};
 use schedlab_trace::{MoveReason, Sink};
 use schedlab_world::cache_by_core::Caches;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::Intervals;
+use schedlab_world::preempt::Point;
 use schedlab_world::words::UserMemory;
 
 /// The kernel's clock when the machine has booted, ns.
@@ -50,6 +52,8 @@ pub struct Board<'s> {
     pub kernel: Kernel,
     /// The rules of channels in the image's release.
     pub history: History,
+    /// Its preemption model.
+    pub preempt: Preempt,
     pub cpus: Arena<CpuId, Cpu>,
     pub tasks: Arena<TaskId, Task>,
     /// Tasks by pid.
@@ -82,7 +86,12 @@ pub struct Board<'s> {
 
 impl<'s> Board<'s> {
     /// A machine whose kernel has booted: all CPUs are idle, no task is there.
-    pub fn new(machine: &'s Machine, kernel: Kernel, history: History, sink: &'s mut dyn Sink) -> Board<'s> {
+    pub fn new(
+        machine: &'s Machine,
+        kernel: Kernel,
+        (history, preempt): (History, Preempt),
+        sink: &'s mut dyn Sink,
+    ) -> Board<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
         let cpus = || (0..n).map(CpuId::from);
@@ -97,6 +106,7 @@ impl<'s> Board<'s> {
             machine,
             kernel,
             history,
+            preempt,
             cpus: cpus().map(|_| Cpu::halted()).collect(),
             tasks: Arena::new(),
             by_pid: Vec::new(),
@@ -221,7 +231,12 @@ impl<'s> Board<'s> {
                 self.kernel.image().kthread();
                 self.settle_after(cpu);
             }
-            Next::Call(call) => self.call(cpu, call),
+            Next::Call(call) => {
+                if call.might_sleep() && self.leaves_call(cpu, Point::MightSleep, (next, 0)) {
+                    return;
+                }
+                self.call(cpu, call);
+            }
             Next::Wake => self.wake_next(cpu),
         }
     }
@@ -265,11 +280,14 @@ impl<'s> Board<'s> {
             }
             return;
         }
-        if let Some((next, left_ns)) = self.cpus[cpu].left.take() {
-            return self.begin_open(cpu, next, left_ns);
-        }
         self.enter(cpu);
         let view = self.kernel.view();
+        if let Some((next, left_ns)) = self.cpus[cpu].left.take() {
+            if self.leaves_call(cpu, Point::InterruptEnd, (next, left_ns)) {
+                return;
+            }
+            return self.begin_open(cpu, next, left_ns);
+        }
         let costs = &self.machine.costs;
         if view.is_idle() {
             let (next, cost_ns) = match view.needs_resched() {

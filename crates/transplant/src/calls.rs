@@ -3,11 +3,12 @@
 use crate::board::Board;
 use crate::cpu::{Call, Next};
 use crate::kernel::NewTask;
-use crate::task::{Declared, Life, UserOp};
+use crate::task::{Declared, Life, Parked, UserOp};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::{Outcome, SetId, Usage};
 use schedlab_world::engine::NEVER;
+use schedlab_world::preempt::{Point, gives_way};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Board<'_> {
@@ -141,7 +142,9 @@ impl Board<'_> {
         self.enter(cpu);
         self.kernel.image().wake(self.tasks[task].pid, sync);
         let spent_ns = self.take_notes(cpu);
-        self.begin_open(cpu, Next::Wake, spent_ns);
+        if !self.leaves_call(cpu, Point::WakeupEnd, (Next::Wake, spent_ns)) {
+            self.begin_open(cpu, Next::Wake, spent_ns);
+        }
     }
 
     /// The current task's call continues or returns.
@@ -150,6 +153,42 @@ impl Board<'_> {
             UserOp::Transfer(t) if !t.returned => self.transfer_continues(cpu, curr, t),
             _ => self.settle_now(cpu),
         }
+    }
+
+    /// Whether the current task gives way at a point of its call; it continues there when it runs again.
+    pub fn leaves_call(&mut self, cpu: CpuId, point: Point, (next, left_ns): (Next, u64)) -> bool {
+        let view = self.kernel.view();
+        let urgent = view.gives_way().then(|| view.needs_resched());
+        if urgent.is_none() || !gives_way(self.preempt, point, urgent) {
+            return false;
+        }
+        let Some(curr) = self.cpus[cpu].current.program() else { return false };
+        let is_call = matches!(next, Next::Call(_) | Next::Wake);
+        let locked = matches!(self.tasks[curr].user, UserOp::Transfer(t) if self.channels.locks_out(curr, t));
+        if !is_call || locked {
+            return false;
+        }
+        let c = &mut self.cpus[cpu];
+        self.tasks[curr].parked = Some(Box::new(Parked {
+            next,
+            left_ns,
+            to_wake: std::mem::take(&mut c.to_wake),
+            sync_wakes: std::mem::take(&mut c.sync_wakes),
+            call_left_ns: std::mem::take(&mut c.call_left_ns),
+        }));
+        self.begin(cpu, Next::Schedule, self.machine.costs.schedule_preempt_ns);
+        true
+    }
+
+    /// Continues the call that the current task has left, if there is one.
+    pub fn continues_call(&mut self, cpu: CpuId, curr: TaskId) -> bool {
+        let Some(parked) = self.tasks[curr].parked.take() else { return false };
+        let c = &mut self.cpus[cpu];
+        c.to_wake = parked.to_wake;
+        c.sync_wakes = parked.sync_wakes;
+        c.call_left_ns = parked.call_left_ns;
+        self.begin_open(cpu, parked.next, parked.left_ns);
+        true
     }
 
     fn usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {

@@ -1,7 +1,7 @@
 //! Reads and writes of channels, waiting for several ends, and locks of user space, through time.
 //!
-//! The rules and prices are `schedlab_world`'s, and the order of steps is that of `sim/src/channel/drive.rs`: entry, lock,
-//! copy, exchange, wakeups, the rest of the call.
+//! The rules and prices are `schedlab_world`'s, and the order of steps is that of `sim/src/channel/drive.rs`: entry,
+//! lock, copy, exchange, wakeups, the rest of the call.
 
 use crate::board::Board;
 use crate::cpu::{Call, Next};

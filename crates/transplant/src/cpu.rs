@@ -73,6 +73,13 @@ pub enum Call {
     Exit,
 }
 
+impl Call {
+    /// Whether it may sleep in what it does next (`might_sleep`): a mutex, memory for a new task or program.
+    pub fn might_sleep(self) -> bool {
+        matches!(self, Call::Lock | Call::Spawn { .. } | Call::Exec)
+    }
+}
+
 /// What a CPU does when its path's time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {

@@ -116,7 +116,7 @@ fn topology(machine: &Machine, seed: u64) -> Topology {
         let stated = topology.node_distance.get(a as usize).and_then(|row| row.get(b as usize)).copied();
         stated.unwrap_or(if a == b { 10 } else { 20 }).min(255) as u8
     };
-    let capacity = |c: usize| topology.capacity.get(c).map_or(1024, |c| *c as u32);
+    let capacity = |c: usize| topology.capacity.get(c).map_or(1024, |c| *c);
     Topology {
         nr_nodes,
         node: by(|c| c.node),

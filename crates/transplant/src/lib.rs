@@ -20,3 +20,4 @@ mod user;
 
 pub use kernel::Kernel;
 pub use run::{Setting, Setup, simulate};
+pub use task::kthread_names;

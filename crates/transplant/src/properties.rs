@@ -1,5 +1,5 @@
-//! Properties of tasks and groups: how they are given at the start, by a new task to itself, and from outside within the
-//! run.
+//! Properties of tasks and groups: how they are given at the start, by a new task to itself, and from outside within
+//! the run.
 //!
 //! A live run is the model: a new task has its parent's properties, joins its group, takes its CPUs and sets its
 //! attributes, in this order and before its program begins. A task that is there from the start has done so by then.

@@ -6,6 +6,7 @@ use crate::kernel::Kernel;
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, History};
 use schedlab_machine::Machine;
 use schedlab_record::{Schedstat, schedstat};
@@ -42,6 +43,8 @@ pub struct Setup<'a> {
     pub object: &'a Path,
     /// The release that the tree is of: channels and policies have its rules.
     pub history: History,
+    /// The preemption model that the image was built with.
+    pub preempt: Preempt,
     /// Settings from the start.
     pub settings: Vec<Setting>,
     /// Settings in the middle of the run, each from its time on, ns since the run began.
@@ -62,8 +65,19 @@ pub struct Setup<'a> {
 /// # Errors
 /// A workload that this machine or this kernel can't run, and whatever the kernel's code does that no kernel may.
 pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
-    let Setup { machine, object, history, settings, changes, mut workload, seed, background, stop, clock } =
-        setup;
+    let Setup {
+        machine,
+        object,
+        history,
+        preempt,
+        settings,
+        changes,
+        mut workload,
+        seed,
+        background,
+        stop,
+        clock,
+    } = setup;
     if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
         return Err(Error::input(
             "backend 'code' simulates one machine: no virtual ones, and none behind a link",
@@ -79,7 +93,7 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         changes: changes.into_iter().map(|(at, s)| (at.0, s)).collect(),
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
-    let mut board = Board::new(machine, kernel, history, sink);
+    let mut board = Board::new(machine, kernel, (history, preempt), sink);
     rest(&mut board, seed)?;
     board.accounts.measure_from = workload.warmup.0;
     let starters = load(&mut board, workload)?;
@@ -98,9 +112,9 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     report(board, ended, &outside)
 }
 
-/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick. Without
-/// that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and time begins
-/// anew afterwards.
+/// The machine comes to rest: each CPU runs its kernel threads once, as at a boot, goes idle, and stops its tick.
+/// Without that no CPU would have an `idle_stamp`, by which the slow path chooses among idle CPUs. Nobody watches, and
+/// time begins anew afterwards.
 fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
     for cpu in board.cpus.ids() {
         board.enter(cpu);
@@ -193,6 +207,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
         attr,
         allowed: None,
         group: ROOT_GROUP,
+        parked: None,
         own: None,
         slack_ns: 50_000,
         mm: 0,
@@ -248,14 +263,19 @@ impl Outside {
             ended.before = Some(begin_measuring(board)?);
             self.measure_from = NEVER;
         }
-        while let Some((_, settings)) = self.changes.pop_front_if(|(at, _)| *at <= board.now) {
+        while let Some((_, settings)) = due(&mut self.changes, board.now) {
             settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
         }
-        while let Some((_, later)) = self.later.pop_front_if(|(at, _)| *at <= board.now) {
+        while let Some((_, later)) = due(&mut self.later, board.now) {
             board.change(later);
         }
         Ok(())
     }
+}
+
+/// Takes the first of a list in order of time, if it is due.
+fn due<T>(list: &mut VecDeque<(u64, T)>, now: u64) -> Option<(u64, T)> {
+    if list.front()?.0 <= now { list.pop_front() } else { None }
 }
 
 /// When a run ends, and who may end it before.
@@ -275,7 +295,7 @@ impl Clock<'_> {
             ended.at = at.max(board.accounts.measure_from);
             return Ok(true);
         }
-        if board.steps % LOOK_EVERY == 0 {
+        if board.steps.is_multiple_of(LOOK_EVERY) {
             self.progress.inspect(|clock| clock.store(at, Relaxed));
             if self.stop.is_some_and(|s| s.load(Relaxed)) {
                 (ended.at, ended.stopped) = (at, true);

@@ -1,6 +1,7 @@
 //! A task of the workload or of the machine's background: its program and what it does in user mode. What the scheduler
 //! knows of it is the image's.
 
+use crate::cpu::Next;
 use schedlab_base::{CpuId, CpuSet, GroupId, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::MoveReason;
@@ -40,6 +41,15 @@ pub enum UserOp {
     Poll(SetId),
 }
 
+/// A system call that a task has left in the middle: what follows, after how much time, and whom it has yet to wake.
+pub struct Parked {
+    pub next: Next,
+    pub left_ns: u64,
+    pub to_wake: Vec<TaskId>,
+    pub sync_wakes: bool,
+    pub call_left_ns: u64,
+}
+
 /// The properties that a new task has yet to give itself.
 #[derive(Clone, Debug)]
 pub struct Declared {
@@ -66,6 +76,8 @@ pub struct Task {
     pub attr: Attr,
     pub allowed: Option<CpuSet>,
     pub group: GroupId,
+    /// A call that it has left in the middle.
+    pub parked: Option<Box<Parked>>,
     /// Properties that it has yet to take on.
     pub own: Option<Box<Declared>>,
     pub slack_ns: u64,

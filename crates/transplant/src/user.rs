@@ -1,5 +1,5 @@
-//! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for operations.
-//! The rules are those of `schedlab_world`; prices are the machine's.
+//! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for
+//! operations. The rules are those of `schedlab_world`; prices are the machine's.
 
 use crate::board::Board;
 use crate::cpu::{Activity, Call, Next};
@@ -166,6 +166,9 @@ impl Board<'_> {
             return self.settle_after(cpu);
         }
         let Some(curr) = self.cpus[cpu].current.program() else { return };
+        if self.continues_call(cpu, curr) {
+            return;
+        }
         match self.tasks[curr].user {
             UserOp::Timed { word } => self.back_from_timer(cpu, curr, word),
             UserOp::Waits { .. } => {

@@ -22,6 +22,7 @@ pub mod channel;
 pub mod engine;
 pub mod env;
 pub mod net;
+pub mod preempt;
 pub mod report;
 pub mod ring;
 pub mod speed;

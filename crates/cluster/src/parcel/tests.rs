@@ -4,10 +4,14 @@ use super::results::{Unpacked, unpack, write};
 use super::worker::Worker;
 use super::*;
 use crate::slurm::uncut;
+use schedlab_kernel::Variant;
+use schedlab_lab::cell::Cell;
 use schedlab_lab::exec::{RunOptions, Silent};
 use schedlab_lab::plan::order;
+use schedlab_machine::Machine;
 use schedlab_record::Store;
-use schedlab_workload::Params;
+use schedlab_workload::{Params, Spec};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Two kernels and one load, short, with a draw of costs under the second.

@@ -36,7 +36,7 @@ impl Equal {
         let (kernel, base_variant) = (cells[base].runs[0].resolved, &cells[base].runs[0].variant);
         for (at, cell) in cells.iter().enumerate().filter(|(at, _)| *at != base) {
             let first = cell.runs[0];
-            if first.backend != Backend::Sim && first.backend != Backend::Vm {
+            if !first.backend.is_simulated() && first.backend != Backend::Vm {
                 continue;
             }
             let (from, to, backend) = (&cells[base].label, &cells[at].label, first.backend.to_string());

@@ -1,7 +1,7 @@
 //! Groups of cells: which runs belong together, and how variants are named beside others.
 
 use super::computers;
-use schedlab_base::{Backend, GuestMode, Origin, Warning};
+use schedlab_base::{GuestMode, Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Computer, Observe, Record};
 
@@ -54,7 +54,7 @@ fn same_cell(a: &Record, b: &Record) -> bool {
 /// Whether two records are of one machine. Costs are the simulator's: in a live run they don't count.
 fn same_machine(a: &Record, b: &Record) -> bool {
     let of = |r: &Record| (r.machine.name.clone(), r.machine.topology.clone(), r.machine.os_cpu.clone());
-    if a.backend == Backend::Sim { a.machine == b.machine } else { a.machine == b.machine || of(a) == of(b) }
+    if a.backend.is_simulated() { a.machine == b.machine } else { a.machine == b.machine || of(a) == of(b) }
 }
 
 /// Whether two records are of one cell.

@@ -41,7 +41,7 @@ use crate::{metrics, tools};
 use group::{CellRuns, group};
 use schedlab_base::{Backend, Error, Result, Warning, one_or};
 use schedlab_record::metric::of_program;
-use schedlab_record::{MODEL, Record, RunDir, Value, WATCHING, store};
+use schedlab_record::{ENGINE, MODEL, Record, RunDir, Value, WATCHING, store};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -116,18 +116,13 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let (alike, other_units) = units::alike(Cow::Borrowed(&own_seeds));
     let records = &alike[..];
     let question = &Question { metrics: spelled_out(records, &question.metrics), ..question.clone() };
-    let mut metrics =
-        if question.metrics.is_empty() { headline(records, question.all) } else { question.metrics.clone() };
-    metrics.extend(question.of_load.values().flatten().cloned());
-    let mut seen = BTreeSet::new();
-    metrics.retain(|m| seen.insert(m.clone()));
+    let metrics = metrics_of_all(records, question);
     let groups = group(records);
     check_baseline(&groups, question.baseline.as_deref())?;
     check_metrics(records, &metrics)?;
-    let mut warnings: Vec<CountedWarning> =
-        warnings.iter().map(|w| CountedWarning { warning: w.clone(), runs: 0 }).collect();
+    let mut warnings: Vec<CountedWarning> = warnings.iter().cloned().map(CountedWarning::of_all).collect();
     merge(&mut warnings, records);
-    warnings.extend(same_seed.map(|warning| CountedWarning { warning, runs: 0 }));
+    warnings.extend(same_seed.map(CountedWarning::of_all));
     warnings.extend(other_units);
     warnings.extend(other_versions(records));
     warnings.extend(more_metrics(records, &metrics, question));
@@ -137,21 +132,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     for runs in &groups {
         let first = cells.len();
         let different = [group::watched_differently(runs), computers::warning(runs)];
-        warnings.extend(different.into_iter().flatten().map(|warning| CountedWarning { warning, runs: 0 }));
-        let own = runs.first().map(|c| {
-            let r = c.runs[0];
-            let host = Backend::Host;
-            let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
-            [machine, r.workload.clone(), c.load.clone()]
-        });
-        // Without a choice of metrics, each workload shows those that it shows first.
-        let firsts = question
-            .metrics
-            .is_empty()
-            .then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied()), question.all));
-        let common = firsts.as_ref().unwrap_or(&question.metrics);
-        let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
-        let shown = &without_foreign(shown, runs, &groups);
+        warnings.extend(different.into_iter().flatten().map(CountedWarning::of_all));
+        let shown = &metrics_of_group(runs, &groups, question);
         cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
         let base = match &question.baseline {
             None => Some(0),
@@ -162,12 +144,12 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             equal.add(runs, base);
             open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             let switches = releases::warnings(runs, base);
-            warnings.extend(switches.into_iter().map(|warning| CountedWarning { warning, runs: 0 }));
+            warnings.extend(switches.into_iter().map(CountedWarning::of_all));
             warnings.extend(units::not_compared(&cells[first + base], &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
-            warnings.push(CountedWarning { warning: Warning::new("compare.no_baseline", text), runs: 0 });
+            warnings.push(CountedWarning::of_all(Warning::new("compare.no_baseline", text)));
         }
     }
     warnings.extend(equal.warnings());
@@ -193,6 +175,34 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         runs_needed,
         warnings,
     })
+}
+
+/// The metrics of all tables, each once.
+fn metrics_of_all(records: &[Record], question: &Question) -> Vec<String> {
+    let mut metrics =
+        if question.metrics.is_empty() { headline(records, question.all) } else { question.metrics.clone() };
+    metrics.extend(question.of_load.values().flatten().cloned());
+    let mut seen = BTreeSet::new();
+    metrics.retain(|m| seen.insert(m.clone()));
+    metrics
+}
+
+/// The metrics of a group's table: its load's own ones, or the question's. Without a choice of metrics, each workload
+/// shows those that it shows first.
+fn metrics_of_group(runs: &[CellRuns<'_>], groups: &[Vec<CellRuns<'_>>], question: &Question) -> Vec<String> {
+    let load = runs.first().map(|c| {
+        let r = c.runs[0];
+        let host = Backend::Host;
+        let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
+        [machine, r.workload.clone(), c.load.clone()]
+    });
+    let firsts = question
+        .metrics
+        .is_empty()
+        .then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied()), question.all));
+    let common = firsts.as_ref().unwrap_or(&question.metrics);
+    let shown = load.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
+    without_foreign(shown, runs, groups)
 }
 
 /// The metrics without those of other workloads' programs. A metric that a run of the group has stays: a benchmark
@@ -332,17 +342,24 @@ fn is_simulated(record: &Record) -> bool {
 
 /// Warnings about runs that another version made. The first other version of each kind names all of its runs.
 fn other_versions(records: &[Record]) -> Vec<CountedWarning> {
-    let kinds = [
-        (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
+    type IsOf = fn(&Record) -> bool;
+    let kinds: [(IsOf, u32, &str, &str); 3] = [
+        (is_simulated, MODEL, "were made by model", "simulated figures of different models do not compare"),
         (
-            false,
+            |r| r.backend == Backend::Code,
+            ENGINE,
+            "of the kernel's own code were driven by engine",
+            "what different engines simulate does not compare",
+        ),
+        (
+            |r| !r.backend.is_simulated(),
             WATCHING,
             "of real kernels were watched by version",
             "what different versions count may differ",
         ),
     ];
-    let of_kind = |(simulated, version, made, so): (bool, u32, &str, &str)| {
-        let of = |r: &&Record| is_simulated(r) == simulated;
+    let of_kind = |(is_of, version, made, so): (IsOf, u32, &str, &str)| {
+        let of = |r: &&Record| is_of(r);
         let other = records.iter().filter(of).find(|r| r.model != version)?.model;
         let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
         let text = format!("some runs {made} {other}, this is {version}: {so}");

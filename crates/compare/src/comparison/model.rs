@@ -103,6 +103,13 @@ pub struct CountedWarning {
     pub runs: u64,
 }
 
+impl CountedWarning {
+    /// A warning about the comparison as a whole.
+    pub fn of_all(warning: Warning) -> CountedWarning {
+        CountedWarning { warning, runs: 0 }
+    }
+}
+
 /// The runs of one workload, load and variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -160,6 +167,7 @@ impl Cell {
     pub fn how(&self) -> String {
         match (&self.backend, &self.mode) {
             (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
+            (Origin::Made(Backend::Code), _) => "run by the kernel's own code".to_owned(),
             (Origin::Made(Backend::Host), _) => "measured".to_owned(),
             (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
             (other, _) => format!("measured ({other})"),

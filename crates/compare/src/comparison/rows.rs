@@ -130,7 +130,7 @@ pub fn too_few_runs(judged: &[JudgedRows]) -> Option<CountedWarning> {
          ({DEFAULT_RUNS} are usual)",
         counted(least, "run")
     );
-    Some(CountedWarning { warning: Warning::new(FEW_RUNS, text), runs: 0 })
+    Some(CountedWarning::of_all(Warning::new(FEW_RUNS, text)))
 }
 
 /// The fewest runs of a cell with which some row could show a change; `None` if one can now, or there is no row.
@@ -176,5 +176,5 @@ pub(super) fn floors_note(rows: &[ComparisonRow], min_effect_pct: f64) -> Option
          {min_effect_pct}%",
         raised.join(", ")
     );
-    (!raised.is_empty()).then(|| CountedWarning { warning: Warning::new("noise.floor", text), runs: 0 })
+    (!raised.is_empty()).then(|| CountedWarning::of_all(Warning::new("noise.floor", text)))
 }

@@ -4,7 +4,7 @@
 
 use super::perf_bench;
 use super::text::{count, lines, missing, number, scaled, whole};
-use super::tool::{BLANK, FigureRow, Reading, Tool};
+use super::tool::{FigureRow, PERF, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -12,8 +12,6 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 pub const MESSAGING: Tool = Tool {
     name: "perf-messaging",
     about: "perf bench sched messaging: perf's own hackbench",
-    program: "perf",
-    package: "linux-perf",
     before: &["bench", "sched", "messaging"],
     load: &["-g", "{load}"],
     load_about: "groups",
@@ -21,15 +19,13 @@ pub const MESSAGING: Tool = Tool {
     headline: &["time"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
     read: |text| read(text, Some("sched/messaging")),
-    ..BLANK
+    ..PERF
 };
 
 /// `perf bench sched pipe`.
 pub const PIPE: Tool = Tool {
     name: "perf-pipe",
     about: "perf bench sched pipe: two tasks that pass a word to and fro",
-    program: "perf",
-    package: "linux-perf",
     before: &["bench", "sched", "pipe"],
     figures: &[
         FigureRow("per_op", "ns", Lower, "time of a round trip, which is two switches"),
@@ -39,15 +35,13 @@ pub const PIPE: Tool = Tool {
     headline: &["per_op", "rate"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/pipe")),
     read: |text| read(text, Some("sched/pipe")),
-    ..BLANK
+    ..PERF
 };
 
 /// Any of perf's benchmarks that print a total time.
 pub const BENCH: Tool = Tool {
     name: "perf-bench",
     about: "any perf bench, or several; args = \"syscall basic\"",
-    program: "perf",
-    package: "linux-perf",
     before: &["bench"],
     figures: &[
         FigureRow("time", "ns", Lower, "total time"),
@@ -75,7 +69,7 @@ pub const BENCH: Tool = Tool {
     // Any number may have three decimals, so `-f simple` without heads is read only if perf is named.
     knows: |text| heads(text).is_some(),
     read: |text| read(text, None),
-    ..BLANK
+    ..PERF
 };
 
 /// The benchmark that a head line names: "# Running 'sched/pipe' benchmark:", or with several "# Running sched/pipe

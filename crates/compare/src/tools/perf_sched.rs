@@ -4,7 +4,7 @@
 //! mean delays are weighted by switches. Figures without a name are of all tasks.
 
 use super::text::{count, missing, number, scaled};
-use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{FigureRow, FigureValues, PERF, Reading, Tool};
 use schedlab_base::Result;
 use schedlab_record::Better::{Lower, Neither};
 use std::collections::BTreeMap;
@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 pub const TOOL: Tool = Tool {
     name: "perf-sched-latency",
     about: "how long tasks waited in what 'perf sched record' recorded",
-    program: "perf",
-    package: "linux-perf",
     before: &["sched", "latency"],
     figures: &[
         FigureRow("runtime", "ns", Neither, "CPU time of all tasks"),
@@ -28,7 +26,7 @@ pub const TOOL: Tool = Tool {
     headline: &["delay.avg", "delay.max", "runtime", "switches"],
     knows: |text| text.lines().any(is_head),
     read,
-    ..BLANK
+    ..PERF
 };
 
 fn is_head(line: &str) -> bool {

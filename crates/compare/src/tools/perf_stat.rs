@@ -5,7 +5,7 @@
 //! means, so a report counts as one run, however many runs it is made of.
 
 use super::text::{count, missing, number, scaled};
-use super::tool::{BLANK, FigureRow, FigureValues, Reading, Tool};
+use super::tool::{FigureRow, FigureValues, PERF, Reading, Tool};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;
@@ -14,8 +14,6 @@ use std::collections::BTreeSet;
 pub const TOOL: Tool = Tool {
     name: "perf-stat",
     about: "counters of a command; args = \"COMMAND\"",
-    program: "perf",
-    package: "linux-perf",
     before: &["stat"],
     figures: &[
         FigureRow("elapsed", "ns", Lower, "time from start to end"),
@@ -37,7 +35,7 @@ pub const TOOL: Tool = Tool {
     headline: &["elapsed", "task-clock", "context-switches", "cpu-migrations", "cycles", "instructions"],
     knows: |text| head(text).is_some() || is_interval_text(text) || is_table(text) || is_reports(text),
     read,
-    ..BLANK
+    ..PERF
 };
 
 /// The words before the command in a text's head.

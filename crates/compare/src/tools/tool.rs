@@ -57,6 +57,9 @@ pub(super) const BLANK: Tool = Tool {
     read: |_| Ok(Vec::new()),
 };
 
+/// The defaults of a row of perf.
+pub(super) const PERF: Tool = Tool { program: "perf", package: "linux-perf", ..BLANK };
+
 /// What a tool's server needs. In the tool's words and in the files, `{folder}` is a folder made for each run and
 /// `{port}` a free port of 127.0.0.1.
 pub struct ServerSetup {

@@ -64,6 +64,11 @@ impl Image {
         let missing = || Error::internal(format!("{} has no heading with a version", config.display()));
         Version::parse(word.ok_or_else(missing)?.split('-').next().unwrap_or_default())
     }
+    /// Whether an option of its configuration is on, named without CONFIG_.
+    pub fn has_option(&self, name: &str) -> bool {
+        let text = fs::read_to_string(self.object.with_file_name(CONFIG)).unwrap_or_default();
+        text.lines().any(|l| l.strip_prefix("CONFIG_").and_then(|l| l.strip_prefix(name)) == Some("=y"))
+    }
 }
 
 /// The image of a key, if the cache has it.

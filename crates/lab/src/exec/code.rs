@@ -1,5 +1,5 @@
-//! Runs on the kernel's own code. An image has global state, so each run is a process of its own: this executable, which
-//! starts itself again with [`COMMAND`], gets the run on its input and gives it back on its output.
+//! Runs on the kernel's own code. An image has global state, so each run is a process of its own: this executable,
+//! which starts itself again with [`COMMAND`], gets the run on its input and gives it back on its output.
 
 use super::options::RunOptions;
 use super::{Made, sim};
@@ -7,6 +7,7 @@ use crate::cell::Cell;
 use crate::code::settings;
 use crate::packed_cell::PackedCell;
 use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::{ENGINE, Record};
 use schedlab_transplant::{Setting, Setup, fault};
@@ -135,6 +136,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             machine: prepared.machine,
             object: &code.object,
             history: History::of(code.version),
+            preempt: Preempt::numbered(code.preempt),
             settings,
             changes: changes(&cell.variant.at, warmup)?,
             workload: prepared.workload,

@@ -86,7 +86,11 @@ pub(super) fn made(
         workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
     let (warmup, duration) = (workload.warmup, workload.duration);
     let (to_the_end, beside) = (workload.to_the_end, Parts::of(workload));
-    let (names, series) = (names(&machine, workload), series(workload)?);
+    let (mut names, series) = (names(&machine, workload), series(workload)?);
+    if cell.code.is_some() {
+        let own = schedlab_transplant::kthread_names(machine.topology.nr_cpus());
+        names.extend(own.into_iter().map(|name| TaskName { name, background: true }));
+    }
     let keep_in = options.keep_events_in.as_deref().filter(|_| options.walk_every.is_none());
     let cast = keep_in.map(|_| cast(&machine, workload, &names, cell.kernel.clone(), Ns::ZERO));
     let mut analyser = Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);

@@ -76,7 +76,7 @@ pub fn run_and_judge(
     if let Some(probed) = probing::mean(&real.records) {
         sides = sides.costing(&probed)?;
     }
-    let simulated = work(&sides.simulated)?;
+    let simulated = work(sides.code.as_ref().unwrap_or(&sides.simulated))?;
     let tried = wrong::tried(case, &sides.simulated, &real.records, &mut work)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
     Ok(judge(case, &simulated.records, &real.records, warnings).beside(&tried))
@@ -135,7 +135,7 @@ mod tests {
             let cell = Cell::simulated(&machine, Variant::plain("v6.1"), spec.clone(), load.to_owned());
             Plan { cells: vec![cell.unwrap()], runs: Vec::new(), warnings: Vec::new() }
         };
-        let sides = Sides { simulated: plan("simulated"), real: plan("real") };
+        let sides = Sides { simulated: plan("simulated"), code: None, real: plan("real") };
         let (case, mut asked) = (case(""), Vec::new());
         let sides = sides.with_runs(&case, case.runs).unwrap();
         let judged = run_and_judge(&case, sides, fixed, |plan| {

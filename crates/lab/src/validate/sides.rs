@@ -3,16 +3,19 @@
 use super::case::{Case, Real};
 use super::running::Running;
 use crate::cell::Cell;
+use crate::code;
 use crate::experiment::MAX_RUNS;
 use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
+use crate::listener::Listener;
 use crate::plan::{Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
-use schedlab_kernel::{Feature, Kernel, PROFILES};
+use schedlab_kernel::{Feature, Kernel, PROFILES, Variant};
 use schedlab_kernels::find_qemu;
 use schedlab_machine::{Machine, probed::Probed};
 use schedlab_native::{settings, tracepoints};
 use schedlab_record::Observe;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The name of the load in records: a case has one.
@@ -27,8 +30,10 @@ const SIMULATED_TIMES: u64 = 4;
 /// The plans of both sides of a case.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// The simulation.
+    /// The simulation by our rules. Deliberately wrong schedulers are made from it.
     pub simulated: Plan,
+    /// The kernel's own code, if it is judged in place of our rules.
+    pub code: Option<Plan>,
     /// The real kernel.
     pub real: Plan,
 }
@@ -40,8 +45,30 @@ impl Sides {
     /// # Errors
     /// When there are not enough seeds.
     pub fn with_runs(self, case: &Case, runs: u64) -> Result<Sides> {
-        let simulated = Plan { runs: order(1, simulated_runs(runs), case.seed)?, ..self.simulated };
-        Ok(Sides { simulated, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
+        let simulated_runs = order(1, simulated_runs(runs), case.seed)?;
+        let code = self.code.map(|code| Plan { runs: simulated_runs.clone(), ..code });
+        let simulated = Plan { runs: simulated_runs, ..self.simulated };
+        Ok(Sides { simulated, code, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
+    }
+    /// The same, with the kernel's own code to be judged: the image of the kernel that the guest boots.
+    ///
+    /// # Errors
+    /// A case whose real kernel is not in a guest, and what an image can't be built for.
+    pub fn by_code(mut self, case: &Case, listener: &dyn Listener) -> Result<Sides> {
+        if case.real == Real::Host {
+            let text = "the running kernel's source is not known, so its own code can't be simulated";
+            return Err(Error::machine(text).help("cases with backend = \"vm\" can: --backend vm"));
+        }
+        let Some(cell) = self.simulated.cells.first() else { return Ok(self) };
+        let (features, tunables) = (case.features.clone(), case.tunables.clone());
+        let variant = Variant { features, tunables, ..Variant::plain(&case.image) };
+        let folder = case.file.parent().unwrap_or(Path::new("."));
+        let mut images = code::images(std::slice::from_ref(&variant), folder, listener)?;
+        let image = images.remove(&variant.name);
+        let image = image.ok_or_else(|| Error::internal("a variant without its image"))?;
+        let code = Cell::of_code(&cell.machine, image, variant, cell.spec.clone(), cell.load.clone())?;
+        self.code = Some(Plan { cells: vec![code], ..self.simulated.clone() });
+        Ok(self)
     }
     /// The same, with the measured costs on the simulated host; another machine keeps its costs.
     ///
@@ -71,7 +98,7 @@ pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     let (real, told) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
     let plan = |cell, warnings| Plan { cells: vec![cell], runs: Vec::new(), warnings };
-    let sides = Sides { simulated: plan(simulated, warnings), real: plan(real, told) };
+    let sides = Sides { simulated: plan(simulated, warnings), code: None, real: plan(real, told) };
     sides.with_runs(case, runs.unwrap_or(case.runs))
 }
 

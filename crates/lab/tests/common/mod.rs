@@ -54,6 +54,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         drawn: cell.draw(seed),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
+        code: None,
         guest: cell.guest.as_ref().map(|g| g.setup(&cell.machine)),
         observe: None,
         variant: cell.variant.clone(),

@@ -409,7 +409,7 @@ impl Resolved {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
                 return Value::Missing(why);
             }
-            let live = record.backend != Backend::Sim;
+            let live = !record.backend.is_simulated();
             let events = live && self.row.watched == Observe::Events;
             let why_no_events =
                 || record.found.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();

@@ -12,6 +12,8 @@ use schedlab_trace::{
 };
 
 const SIM: &[Backend] = &[Backend::Sim];
+/// Of simulated machines, whoever decides on them.
+const SIMULATED: &[Backend] = &[Backend::Sim, Backend::Code];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
 const GUEST: &[Backend] = &[Backend::Vm];
 const ALL: &[Backend] = &Backend::ALL;
@@ -155,7 +157,7 @@ pub const METRICS: &[Metric] = &[
     stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,
         "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is known"))),
     events(rows(ends, row("slice.<reason>.<stat>", "ns", Neither, ALL, "stays that ended for this reason"))),
-    row("slice.preempted_by.<group>", "", Neither, SIM,
+    row("slice.preempted_by.<group>", "", Neither, SIMULATED,
         "stays ended by a task of this group that woke up, or arrived by balancing or fork (reasons `wakeup`, `arrived`), \
          the machine's own tasks included; a group's name is its tasks' without their number; the first 64 groups are distinguished"),
     events(row("cpu<k>.slice.mean", "ns", Neither, ALL, "mean of the stays on one CPU")),
@@ -225,12 +227,12 @@ pub const METRICS: &[Metric] = &[
     row("cpu_time", "ns", Neither, ALL, "time the workload's tasks were on a CPU"),
     events(row("background.cpu_time", "ns", Neither, ALL, "time the machine's own tasks were on a CPU")),
     events(row("idle_time", "ns", Neither, ALL, "time CPUs had no task, summed over CPUs")),
-    row("work", "ns", Higher, SIM,
+    row("work", "ns", Higher, SIMULATED,
         "work the workload's tasks got done, as time on a CPU at full speed with a warm cache"),
-    row("smt.shared_time", "ns", Lower, SIM,
+    row("smt.shared_time", "ns", Lower, SIMULATED,
         "time tasks, the machine's own included, ran on a hardware thread while another of the core was busy"),
-    row("udp.lost", "", Lower, SIM, "datagrams that found the receiver's buffer full"),
-    row("refill.time", "ns", Lower, SIM, "memory fetched again because a moved task found its new cache cold, or because others displaced what it had in its core's"),
+    row("udp.lost", "", Lower, SIMULATED, "datagrams that found the receiver's buffer full"),
+    row("refill.time", "ns", Lower, SIMULATED, "memory fetched again because a moved task found its new cache cold, or because others displaced what it had in its core's"),
     row("touched.own", "", Neither, SIM, "KB of working sets that tasks found in caches of their own CPU, shared ones included; of machines whose caches are known"),
     row("touched.near", "", Lower, SIM, "KB of working sets that tasks fetched from the cache of a CPU with the same last-level cache"),
     row("touched.far", "", Lower, SIM, "KB of working sets that tasks fetched from the cache of a CPU farther away"),
@@ -242,7 +244,7 @@ pub const METRICS: &[Metric] = &[
     row("guest.packets", "", Neither, SIM, "messages that [[nested]] machines received from elsewhere, warm-up included"),
     row("guest.wakeups", "", Neither, SIM, "wakeups by the kernels of [[nested]] machines"),
     row("guest.switches", "", Neither, SIM, "switches of tasks inside [[nested]] machines, warm-up included"),
-    row("idle.exit_time", "ns", Lower, SIM, "time CPUs spent leaving idle states, summed over CPUs"),
+    row("idle.exit_time", "ns", Lower, SIMULATED, "time CPUs spent leaving idle states, summed over CPUs"),
     rows(triggers, row("balance.<trigger>.passes", "", Neither, SIM, "balance passes over one domain, started thus")),
     rows(triggers, row("balance.<trigger>.moved", "", Neither, SIM, "tasks moved by balance passes started thus")),
     rows(triggers, row("balance.<trigger>.visited", "", Lower, SIM,
@@ -257,14 +259,14 @@ pub const METRICS: &[Metric] = &[
         "ticks that decided thus whether a tickless CPU is to balance")),
     rows(pushes, row("balance.active.<reason>", "", Neither, SIM,
         "balance passes that moved nothing and called for the source's running task to be pushed, for this reason")),
-    row("balance.newidle_time", "ns", Lower, SIM, "time spent balancing by CPUs about to go idle"),
-    formula("balance.newidle_share", "%", Lower, SIM, |r| busy_share(r, "balance.newidle_time"),
+    row("balance.newidle_time", "ns", Lower, SIMULATED, "time spent balancing by CPUs about to go idle"),
+    formula("balance.newidle_share", "%", Lower, SIMULATED, |r| busy_share(r, "balance.newidle_time"),
         "balance.newidle_time as a part of the time CPUs were not idle"),
     formula("balance.stats_share", "%", Lower, SIM, |r| busy_share(r, "balance.stats_time"),
         "balance.stats_time as a part of the time CPUs were not idle"),
     formula("balance.newidle_entries", "%", Neither, ALL, newidle_entries,
         "newidle passes over the lowest domain, as a part of the times a CPU went idle"),
-    row("balance.periodic_time", "ns", Lower, SIM, "time spent balancing from the tick, nohz included"),
+    row("balance.periodic_time", "ns", Lower, SIMULATED, "time spent balancing from the tick, nohz included"),
     row("balance.stats_time", "ns", Lower, SIM, "the part of balancing's time spent reading statistics of CPUs"),
     rows(cpu_counters, row("sched.<counter>", "", Neither, ALL,
         "schedstat, summed over CPUs")),
@@ -328,6 +330,6 @@ pub const METRICS: &[Metric] = &[
         "instructions in functions of switches (dequeueing, choice of the next task), per call of __schedule"),
     formula("instructions.per_pass", "", Lower, GUEST, |r| ratio(r, "instructions.pass", "calls.pass", 1.0),
         "instructions in functions of load balancing, per pass over a domain (load_balance)"),
-    row("sim.events", "", Neither, SIM, "events the simulator processed, warm-up included"),
-    row("sim.wakeups", "", Neither, SIM, "wakeups begun, of whatever task"),
+    row("sim.events", "", Neither, SIMULATED, "events the simulator processed, warm-up included"),
+    row("sim.wakeups", "", Neither, SIMULATED, "wakeups begun, of whatever task"),
 ];

@@ -179,7 +179,7 @@ fn of_run(path: &Path) -> Result<CounterReading> {
         };
         return Err(Error::input(format!("the run in {} has no schedstat", path.display())).help(help));
     };
-    let slack = u64::from(record.backend != Backend::Sim);
+    let slack = u64::from(!record.backend.is_simulated());
     Ok(CounterReading { stat, source: path.display().to_string(), slack, warnings: Vec::new() })
 }
 

@@ -3,9 +3,11 @@
 use super::validate_changes;
 use crate::cli::Entry;
 use crate::cluster::ClusterOptions;
+use crate::listener::Shown;
 use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::Backend;
 use schedlab_base::temp::write_whole;
 use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_cluster::parcel::Protocol;
@@ -41,6 +43,9 @@ pub(super) struct ValidateArgs {
     /// simulation
     #[arg(long, conflicts_with_all = ["draw", "write", "backend"])]
     changes: bool,
+    /// What is judged: sim (our rules) or code (the kernel's own code, built of the case's series; cases in guests)
+    #[arg(long, value_name = "BACKEND", default_value = "sim", conflicts_with = "changes")]
+    judged: String,
     /// List the cases
     #[arg(long)]
     pub(super) list: bool,
@@ -191,7 +196,7 @@ fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
 /// case with an error stops the command before any case is run.
 fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
     let planned: Vec<_> =
-        chosen.iter().map(|case| lacking(args, case, sides::plan(case, args.runs))).collect::<Result<_>>()?;
+        chosen.iter().map(|case| lacking(args, case, plan(args, case))).collect::<Result<_>>()?;
     let store = Store::create(&args.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
     for (case, sides) in chosen.iter().zip(planned) {
@@ -205,6 +210,19 @@ fn run_cases(args: &ValidateArgs, chosen: &[Case]) -> Result<Validation> {
         }
     }
     Ok(Validation::of(cases, not_run))
+}
+
+/// The plans of a case's sides.
+fn plan(args: &ValidateArgs, case: &Case) -> Result<Sides> {
+    let sides = sides::plan(case, args.runs)?;
+    match Backend::parse(&args.judged) {
+        Ok(Backend::Sim) => Ok(sides),
+        Ok(Backend::Code) if case.control.is_some() => Err(Error::machine(
+            "a control has a fault of the simulator's, which the kernel's own code can't have",
+        )),
+        Ok(Backend::Code) => sides.by_code(case, &Shown::new(args.quiet)),
+        _ => Err(Error::unknown("--judged", &args.judged, ["sim", "code"])),
+    }
 }
 
 /// Turns the error of a case that this machine can't run into a row of the table ([`reason`]). A drawn case that a side

@@ -1,11 +1,11 @@
 //! Leaving a call in the middle, and continuing it.
 
-use super::{Point, gives_way};
 use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::preempt::Preempt;
+use schedlab_world::preempt::{Point, gives_way};
 
 impl System<'_> {
     /// Whether the current task of `cpu` gives way at `point`.

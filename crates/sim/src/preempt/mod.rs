@@ -14,30 +14,8 @@
 
 use crate::frame::Step;
 use schedlab_base::TaskId;
-use schedlab_kernel::preempt::Preempt;
 
 mod drive;
-
-/// A point of kernel code at which a task may give way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Point {
-    /// An interrupt has ended, and the task holds no lock.
-    InterruptEnd,
-    /// A wakeup is over (`preempt_enable` in `try_to_wake_up`).
-    WakeupEnd,
-    /// The task is about to do what may make it sleep (`might_sleep`).
-    MightSleep,
-}
-
-/// Whether a task gives way at `point`, where `urgent` is `None` if no switch was asked for, and `Some(false)` if that
-/// may wait for the next tick (TIF_NEED_RESCHED_LAZY).
-pub(crate) fn gives_way(model: Preempt, point: Point, urgent: Option<bool>) -> bool {
-    match (model, point) {
-        (Preempt::None, _) | (Preempt::Voluntary, Point::InterruptEnd | Point::WakeupEnd) => false,
-        (Preempt::Voluntary, Point::MightSleep) => urgent.is_some(),
-        (Preempt::Full | Preempt::Lazy, _) => urgent == Some(true),
-    }
-}
 
 /// A system call that a task has left in the middle.
 #[derive(Debug, Default)]
@@ -48,22 +26,4 @@ pub struct Parked {
     pub to_wake: Vec<TaskId>,
     call_left_ns: u64,
     sync_wakes: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_model_has_its_points_and_lazy_requests_wait_for_the_return_to_user_mode() {
-        use Preempt::{Full, Lazy, None as Never, Voluntary};
-        let points = [Point::InterruptEnd, Point::WakeupEnd, Point::MightSleep];
-        let at = |model, urgent| points.map(|point| gives_way(model, point, urgent));
-        for urgent in [None, Some(false), Some(true)] {
-            assert_eq!(at(Never, urgent), [false; 3]);
-        }
-        assert_eq!(at(Voluntary, Some(true)), [false, false, true]);
-        assert_eq!([at(Full, Some(true)), at(Lazy, Some(true))], [[true; 3]; 2]);
-        assert_eq!(at(Lazy, Some(false)), [false; 3]);
-    }
 }
