@@ -17,6 +17,11 @@
 #include "../abi.h"
 #pragma GCC visibility pop
 
+/* The state's name before it was to be read with care. */
+#ifndef HAVE_TASK_STATE
+#define __state state
+#endif
+
 /* A task of the image's: the kernel's, and what system calls would keep on its stack. */
 struct img_task {
 	struct task_struct task;

@@ -124,7 +124,13 @@ int kthread_park(struct task_struct *p)
 void kthread_unpark(struct task_struct *p)
 {
 }
+#ifdef HAVE_KTHREAD_STRUCT_BOOL
 bool set_kthread_struct(struct task_struct *p)
 {
 	return true;
 }
+#else
+void set_kthread_struct(struct task_struct *p)
+{
+}
+#endif

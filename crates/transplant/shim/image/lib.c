@@ -93,6 +93,11 @@ int name(const char *format, ...)			\
 }
 PRINTS(_printk, 0)
 PRINTS(_printk_deferred, 0)
+/* Their names before messages had an index. */
+int img_printk(const char *format, ...) __asm__("printk");
+int img_printk_deferred(const char *format, ...) __asm__("printk_deferred");
+PRINTS(img_printk, 0)
+PRINTS(img_printk_deferred, 0)
 
 void warn_slowpath_fmt(const char *file, int at, unsigned int taint, const char *format, ...)
 {

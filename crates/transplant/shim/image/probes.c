@@ -18,6 +18,8 @@
 #include "kernel/sched/sched.h"
 #include "kernel/sched/smp.h"
 #include <linux/cacheinfo.h>
+#include <linux/kthread.h>
+#include <linux/rcupdate.h>
 #include <linux/debugfs.h>
 #include <linux/sysctl.h>
 
@@ -61,3 +63,9 @@ void *probe_sysctl_const(void)
 	struct ctl_table_header *(*call)(const char *, const struct ctl_table *, size_t) = register_sysctl_sz;
 	return call;
 }
+/* PROBE(RCU_NEEDS_CPU_PLAIN) */
+int probe_rcu_needs_cpu(void) { return rcu_needs_cpu(); }
+/* PROBE(KTHREAD_STRUCT_BOOL) */
+bool probe_kthread_struct(void) { return set_kthread_struct(NULL); }
+/* PROBE(TASK_STATE) */
+unsigned int probe_task_state(struct task_struct *p) { return p->__state; }

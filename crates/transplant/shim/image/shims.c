@@ -31,6 +31,8 @@ void __do_once_done(bool *done, struct static_key_true *key, unsigned long *flag
 {
 	*done = true;
 }
+/* Per CPU in trees that have it: a plain variable would be written at an offset, into other memory. */
+DEFINE_PER_CPU(unsigned long, net_rand_noise);
 static u64 draws;
 static u64 draw(void)
 {
@@ -94,10 +96,19 @@ void rcu_softirq_qs(void)
 void rcu_all_qs(void)
 {
 }
+#ifdef HAVE_RCU_NEEDS_CPU_PLAIN
 int rcu_needs_cpu(void)
 {
 	return 0;
 }
+#else
+/* A time left unwritten keeps every idle CPU's tick. */
+int rcu_needs_cpu(u64 now, u64 *next)
+{
+	*next = KTIME_MAX;
+	return 0;
+}
+#endif
 
 /* kernel/workqueue.c: done at once, whichever queue is named. */
 struct workqueue_struct *system_wq, *system_unbound_wq, *system_percpu_wq, *system_dfl_wq;
@@ -171,6 +182,11 @@ NOTHING(ct_irq_enter)
 NOTHING(ct_irq_exit)
 NOTHING(ct_idle_enter)
 NOTHING(ct_idle_exit)
+NOTHING(rcu_irq_enter)
+NOTHING(rcu_irq_exit)
+NOTHING(rcu_idle_enter)
+NOTHING(rcu_idle_exit)
+NOTHING(rcu_read_unlock_strict)
 void rcu_cpu_starting(unsigned int cpu)
 {
 }
