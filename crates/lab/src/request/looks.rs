@@ -6,7 +6,7 @@ use crate::cell::{Cell, folders};
 use crate::exec::{Finished, Session};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
-use schedlab_base::{Backend, Error, ErrorKind, Result, Warning, counted};
+use schedlab_base::{Error, ErrorKind, Result, Warning, counted};
 use schedlab_compare::comparison::folders_made_by_looks;
 use schedlab_compare::comparison::looks_warning::with_looks;
 use schedlab_compare::stats::Looks;
@@ -116,10 +116,11 @@ impl budget::LookRuns for Looking<'_> {
         self.lab.work(self.request, part, self.experiment, self.store, &self.question.looks)
     }
     fn compare(&self, records: &[Record], warnings: &[Warning]) -> Result<Comparison> {
-        // Beside a trial's runs the simulations are predictions, and no rows of its family.
-        let of_guests = |r: &&Record| r.backend == Backend::Vm;
+        // Beside a trial's runs in guests the simulations are predictions, and no rows of its family.
+        let backend = self.request.backend;
+        let of_kernels = |r: &&Record| r.backend == backend;
         let rows = if self.request.trial {
-            Cow::Owned(records.iter().filter(of_guests).cloned().collect::<Vec<_>>())
+            Cow::Owned(records.iter().filter(of_kernels).cloned().collect::<Vec<_>>())
         } else {
             Cow::Borrowed(records)
         };

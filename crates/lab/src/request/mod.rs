@@ -63,8 +63,8 @@ impl Default for RunRequest {
 
 impl RunRequest {
     /// A trial of all of an experiment.
-    pub fn trial() -> RunRequest {
-        RunRequest { backend: Backend::Vm, trial: true, ..RunRequest::default() }
+    pub fn trial(backend: Backend) -> RunRequest {
+        RunRequest { backend, trial: true, ..RunRequest::default() }
     }
     /// Runs side by side.
     fn jobs(&self) -> u64 {

@@ -85,7 +85,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             part: args.part(),
             guest: args.keep.guest.setup()?,
             out: args.keep.out.clone(),
-            ..RunRequest::trial()
+            ..RunRequest::trial(Backend::Vm)
         },
         options: common::run_options()?,
     };

@@ -52,7 +52,11 @@ struct TryArgs {
     /// Switch only this feature of those that the patch adds; may be given more than once
     #[arg(long, value_name = "NAME")]
     feature: Vec<String>,
-    /// Machine of the guests; may be given more than once [default: smp-8 and icount-8-smt]
+    /// Where both kernels run: vm (whole kernels in guests) or code (their scheduler's code on simulated machines, of
+    /// any size and in seconds a run)
+    #[arg(long, value_name = "BACKEND", default_value = "vm")]
+    backend: String,
+    /// Machine; may be given more than once [default: smp-8 and icount-8-smt]
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
     /// Only this load, or the loads of this workload; may be given more than once
@@ -86,6 +90,12 @@ struct TryArgs {
 }
 
 impl TryArgs {
+    /// The backend, which must run kernels that are built.
+    fn backend(&self) -> Result<Backend> {
+        let built = [Backend::Vm, Backend::Code];
+        let found = built.into_iter().find(|b| b.name() == self.backend);
+        found.ok_or_else(|| Error::unknown("backend of a trial", &self.backend, built.map(Backend::name)))
+    }
     fn budget(&self) -> Option<Budget> {
         self.budget.or(if self.runs.is_none() { Some(trial::BUDGET) } else { None })
     }
@@ -107,7 +117,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         common::machine(name, None).map_err(|e| e.context("--machine"))?;
     }
     let experiment = trial.experiment(&args.machine, common::cpus())?;
-    builds::ready(true)?;
+    let backend = args.backend()?;
+    match backend {
+        Backend::Code => schedlab_kernels::check_tools()?,
+        _ => builds::ready(true)?,
+    }
     let request = RunRequest {
         part: Part {
             loads: args.load.clone(),
@@ -119,7 +133,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         guest: args.keep.guest.setup()?,
         out: args.keep.out.clone(),
         budget: args.budget(),
-        ..RunRequest::trial()
+        ..RunRequest::trial(backend)
     };
     let made = common::compared(&request, experiment, args.keep.quiet)?;
     if let Some(file) = &args.outlets.junit {
@@ -134,7 +148,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let [base, patched] = trial.functions(&made.plan, &Store::create(&args.keep.out)?)?;
     let moved = trial::moved(&base, &patched);
     let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
-    let source = made.comparison.cells.iter().find(|c| c.backend == Backend::Vm).map(|c| c.kernel.clone());
+    let source = made.comparison.cells.iter().find(|c| c.backend == backend).map(|c| c.kernel.clone());
     let source = source.unwrap_or_else(|| args.source.clone());
     if args.keep.json {
         let tried = Tried {

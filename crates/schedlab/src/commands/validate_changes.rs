@@ -5,7 +5,7 @@
 
 use super::validate::{ValidateArgs, reason};
 use crate::{cases, common, output};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Backend, Error, ErrorKind, Result};
 use schedlab_compare::agreement::NotRun;
 use schedlab_compare::agreement::changes::{ChangeResult, Changes};
 use schedlab_lab::guests::GuestSetup;
@@ -85,7 +85,7 @@ fn judge_change(args: &ValidateArgs, case: &ChangeCase) -> Result<ChangeResult> 
         jobs: args.jobs,
         guest: GuestSetup::deterministic(),
         out: args.out.clone(),
-        ..RunRequest::trial()
+        ..RunRequest::trial(Backend::Vm)
     };
     let made = common::compared(&request, case.experiment.clone(), args.quiet)?;
     let warnings = made.comparison.warnings.into_iter().map(|w| w.warning).collect();
