@@ -47,16 +47,16 @@ enum img_note_kind {
 	IMG_IPI_CALL,		/* a call-function interrupt was sent to cpu */
 	IMG_SWITCH,		/* sched_switch on cpu: pid left for other; value: prev_state as the tracepoint has it;
 				   flags & 1: preempted */
-	IMG_WAKING,		/* sched_waking of pid; other: the waker (0 in an interrupt), flags & 1: in an interrupt */
+	IMG_WAKING,		/* sched_waking of pid; other: the waker; 0 and flags & 1: an interrupt */
 	IMG_WAKEUP,		/* sched_wakeup of pid: it is queued on cpu; value: nr_running there; flags & 1: new */
 	IMG_MIGRATE,		/* sched_migrate_task: pid goes to cpu, from CPU `value` */
 	IMG_FORK,		/* sched_process_fork: pid is new, its parent is other */
 	IMG_EXIT,		/* pid is gone */
-	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain level;
-				   at: passes; pid: tasks gained; other: CPUs of the domain */
+	IMG_BALANCE,		/* passes of load_balance() on cpu; flags: 0 idle, 1 busy, 2 newly idle; value: domain's
+				   level; at: passes; pid: tasks gained; other: CPUs of the domain */
 	IMG_IDLE,		/* cpu enters idle state `value`; flags & 1: its tick is stopped; flags & 2: it polls */
 	IMG_NO_IPI,		/* sched_wake_idle_without_ipi: cpu, which polls, is to look at its flag */
-	IMG_PRINTK,		/* a message: value is a pointer to text, which is never freed; flags: 1 WARN or KERN_ERR */
+	IMG_PRINTK,		/* a message: value points to text, which is never freed; flags: 1 WARN or KERN_ERR */
 	IMG_TICK,		/* a tick was handled on cpu */
 };
 
@@ -112,8 +112,8 @@ void img_irq_resched(void);
 void img_irq_call(void);
 
 /* The idle loop, cut where a CPU may halt. */
-void img_idle_enter(void);		/* before it halts: idle balance for others, the tick may stop, a state is chosen */
-void img_idle_leave(void);		/* after an interrupt, or where it polls and its flag is set; ends in schedule_idle() */
+void img_idle_enter(void);	/* before it halts: idle balance for others, the tick may stop, a state is chosen */
+void img_idle_leave(void);	/* after an interrupt, or where it polls and its flag is set; then schedule_idle() */
 
 /* The current task. */
 void img_schedule(void);		/* preemption; or schedule() of a task that is about to sleep */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look.
  */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * The boot, from img_boot() to a system that runs. Stands for init/main.c.
  */

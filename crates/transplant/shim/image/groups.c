@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Task groups. Stands for kernel/cgroup: the scheduler's controller is called as cgroup.c calls it, and its files are
  * found by name, with the names of cgroup v2 before those of v1.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Bringing CPUs up: the tree's own list of states, walked in its order. Stands for the threads of kernel/cpu.c, whose
  * list is static, so that this file includes it, and for an architecture's __cpu_up().

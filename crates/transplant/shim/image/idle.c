@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * The idle loop. The tree's own runs, on a stack of each idle task, and is left where the CPU halts. Stands for an
  * architecture's arch_cpu_idle(), and for a driver of drivers/idle: cpuidle and its governors are the tree's.

@@ -53,6 +53,10 @@ struct task_struct *img_task_by_pid(int pid);
 int img_pid_new(struct task_struct *p);
 void img_tasks_init(void);
 void img_tasks_weigh(void);
+/* processes.c */
+void *img_grown(void *old, int from, int to);
+struct signal_struct *img_signals_of(int tgid);
+struct mm_struct *img_space_of(unsigned int number);
 /* kthreads.c */
 int img_threads_create(unsigned int cpu);
 /* groups.c */

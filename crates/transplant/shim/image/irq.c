@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Interrupts of the entered CPU. Stands for an architecture's entry code.
  */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Kernel threads of each CPU: ksoftirqd and the stopper. Stands for kernel/smpboot.c and kernel/kthread.c.
  *

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Bytes, messages, and the ends of a run. Stands for an architecture's string functions, kernel/printk and
  * kernel/panic.c.

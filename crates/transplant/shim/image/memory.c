@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Memory of the kernel's. Stands for mm/slab and mm/page_alloc.
  *

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Notes: what kernel code did since the engine asked last. The tree's own tracepoints write most of them.
  */

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Memory of each CPU, and which CPU is entered. Stands for mm/percpu.c and an architecture's setup_percpu.c.
  *

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * What this tree has. schedlab compiles this file for its errors: a probe without an error becomes HAVE_NAME in
  * generated/img_have.h. A probe is a function behind a line PROBE(NAME); an error in it is found by its line.

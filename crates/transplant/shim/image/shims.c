@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * What is left: calls that do nothing on such a machine, work that is deferred, random draws. Each group says which
  * file it stands for. What the image lacks beside these is a stub that names itself when it is touched.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Switches between tasks, and stacks for calls that are left in the middle. Stands for an architecture's switch_to().
  *
@@ -8,11 +7,11 @@
  * nothing is lost.
  *
  * Few calls sleep in the middle (set_cpus_allowed_ptr() of a task that runs, sched_exec()), and the idle loop never
- * returns. Such a call begins on a stack of its own. When it sleeps, the switch is left there, next continues on the CPU's stack, and schedule_tail()
- * finishes the switch, as for a new task. When the sleeper is picked again, the switch to it is an ordinary one on the
- * CPU's stack and ends there; the view shows IMG_V_PARKED. img_resume() then goes back to the sleeper's stack, where
- * the second half of its own switch is still to come. It must not finish twice, so it is given a task that never ran,
- * and the lock that it is about to drop.
+ * returns. Such a call begins on a stack of its own. When it sleeps, the switch is left there, next continues on the
+ * CPU's stack, and schedule_tail() finishes the switch, as for a new task. When the sleeper is picked again, the switch
+ * to it is an ordinary one on the CPU's stack and ends there; the view shows IMG_V_PARKED. img_resume() then goes back
+ * to the sleeper's stack, where the second half of its own switch is still to come. It must not finish twice, so it is
+ * given a task that never ran, and the lock that it is about to drop.
  *
  * The idle task halts in the middle, too: img_halt() leaves its stack without a switch.
  *

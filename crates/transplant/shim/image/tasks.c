@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * Tasks: made, looked up, changed. Stands for kernel/fork.c and kernel/pid.c.
  *
@@ -15,7 +14,6 @@
 static struct task_struct pristine;	/* init_task before the boot */
 static struct task_struct **by_pid;
 static int pids = 1, room;
-static struct signal_struct **by_tgid;
 
 struct task_struct *img_task_by_pid(int pid)
 {
@@ -24,22 +22,12 @@ struct task_struct *img_task_by_pid(int pid)
 	return by_pid[pid];
 }
 
-static void *grown(void *old, int from, int to)
-{
-	void *larger = img_alloc(to * sizeof(void *));
-
-	if (old)
-		memcpy(larger, old, from * sizeof(void *));
-	return larger;
-}
-
 int img_pid_new(struct task_struct *p)
 {
 	if (pids >= room) {
 		int larger = room ? 2 * room : 4096;
 
-		by_pid = grown(by_pid, room, larger);
-		by_tgid = grown(by_tgid, room, larger);
+		by_pid = img_grown(by_pid, room, larger);
 		room = larger;
 	}
 	by_pid[pids] = p;
@@ -128,76 +116,6 @@ static int attributes(struct task_struct *p, const struct img_attr *attr)
 	return sched_setattr_nocheck(p, &to);
 }
 
-/* All tasks share init's handlers; kernel/signal.c. */
-#ifdef HAVE_LOCK_SIGHAND_INLINE
-#define lock_task_sighand __lock_task_sighand
-#endif
-struct sighand_struct *lock_task_sighand(struct task_struct *p, unsigned long *flags)
-{
-	spin_lock_irqsave(&p->sighand->siglock, *flags);
-	return p->sighand;
-}
-
-/* What mm_init() gives the scheduler. */
-static void img_space_init(struct mm_struct *mm)
-{
-#ifdef HAVE_MM_ALLOC_SCHED
-	if (mm_alloc_sched(mm))
-		img_fatal("an address space can't be made");
-#endif
-}
-
-static struct signal_struct *signals_of(int tgid)
-{
-	struct signal_struct *new;
-
-	if (by_tgid[tgid])
-		return by_tgid[tgid];
-	new = img_alloc(sizeof(*new));
-	sched_autogroup_fork(new);
-	seqlock_init(&new->stats_lock);
-	INIT_LIST_HEAD(&new->thread_head);
-	by_tgid[tgid] = new;
-	return new;
-}
-
-int img_session_new(int pid)
-{
-#ifdef CONFIG_SCHED_AUTOGROUP
-	sched_autogroup_create_attach(img_task_by_pid(pid));
-	img_settle();
-	return 0;
-#else
-	return -ENOSYS;
-#endif
-}
-
-/* Address spaces by number. Their pages are nobody's; kernel/sched compares and counts them. */
-static struct mm_struct **spaces;
-static unsigned int space_room;
-
-static struct mm_struct *space_of(unsigned int number)
-{
-	struct mm_struct *mm;
-
-	if (number >= space_room) {
-		unsigned int larger = max(2 * number, 1024U);
-
-		spaces = grown(spaces, space_room, larger);
-		space_room = larger;
-	}
-	if (spaces[number])
-		return spaces[number];
-	/* Behind the structure are bits by CPU. */
-	mm = img_alloc(sizeof(*mm) + 4 * cpumask_size());
-	atomic_set(&mm->mm_users, 1 << 30);
-	atomic_set(&mm->mm_count, 1 << 30);
-	spin_lock_init(&mm->page_table_lock);
-	img_space_init(mm);
-	spaces[number] = mm;
-	return mm;
-}
-
 static void named(struct task_struct *p, const char *name)
 {
 	strscpy(p->comm, name, sizeof(p->comm));
@@ -214,9 +132,9 @@ int img_task_new(const struct img_new_task *task)
 		return -EINVAL;
 	p->tgid = task->tgid ?: pid;
 	p->group_leader = task->tgid ? img_task_by_pid(task->tgid) : p;
-	p->signal = signals_of(p->tgid);
+	p->signal = img_signals_of(p->tgid);
 	list_add_tail(&p->thread_node, &p->signal->thread_head);
-	p->mm = p->active_mm = task->mm ? space_of(task->mm) : NULL;
+	p->mm = p->active_mm = task->mm ? img_space_of(task->mm) : NULL;
 	named(p, task->name);
 	p->flags = task->mm ? PF_FORKNOEXEC : PF_KTHREAD;
 	p->timer_slack_ns = p->default_timer_slack_ns = task->slack_ns;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * The clock, and one clock event device a CPU. Stands for kernel/time/timekeeping.c, an architecture's clock sources
  * and its timer.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * The machine as kernel/sched/topology.c asks for it. Stands for an architecture's smpboot.c and drivers/base/
  * {arch_topology,cacheinfo}.c.

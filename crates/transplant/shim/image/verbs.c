@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-
 /*
  * What the current task does, and the view of its CPU. Stands for the ends of system calls, kernel/time/hrtimer.c's
  * nanosleep and kernel/exit.c.

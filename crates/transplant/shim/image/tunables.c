@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tunables that the tree registers itself. Stands for fs/debugfs and fs/proc/proc_sysctl.c: their functions of
+ * registration write down what they are given.
+ */
+#include "image.h"
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+#include <linux/sysctl.h>
+
+#define MOST 256
+
+/* A tunable: a number in memory, a file of debugfs's, or an entry of a table. */
+struct tunable {
+	char name[64];
+	enum { NUMBER_U32, NUMBER_U64, NUMBER_BOOL, DEBUG_FILE, SYSCTL } kind;
+	void *data;
+	const struct file_operations *file;
+	const struct ctl_table *entry;
+};
+static struct tunable tunables[MOST];
+static int tunable_count;
+
+static struct tunable *tunable_new(const char *name)
+{
+	struct tunable *new;
+
+	if (tunable_count == MOST)
+		img_fatal("there are more tunables than the image has room for");
+	new = &tunables[tunable_count++];
+	strscpy(new->name, name, sizeof(new->name));
+	return new;
+}
+
+/* A folder of debugfs's is known by its name: "domains" and what is in it are not tunables. */
+struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
+{
+	struct dentry *folder = img_alloc(sizeof(*folder));
+
+	folder->d_fsdata = (void *)name;
+	folder->d_parent = parent;
+	return folder;
+}
+static void debug_number(const char *name, struct dentry *parent, void *data, int kind)
+{
+	struct tunable *new;
+
+	if (!parent || parent->d_parent)
+		return;
+	new = tunable_new(name);
+	new->kind = kind;
+	new->data = data;
+}
+void debugfs_create_u32(const char *name, umode_t mode, struct dentry *parent, u32 *value)
+{
+	debug_number(name, parent, value, NUMBER_U32);
+}
+void debugfs_create_u64(const char *name, umode_t mode, struct dentry *parent, u64 *value)
+{
+	debug_number(name, parent, value, NUMBER_U64);
+}
+void debugfs_create_bool(const char *name, umode_t mode, struct dentry *parent, bool *value)
+{
+	debug_number(name, parent, value, NUMBER_BOOL);
+}
+
+void debugfs_create_ulong(const char *name, umode_t mode, struct dentry *parent, unsigned long *value)
+{
+	debug_number(name, parent, value, NUMBER_U64);
+}
+void debugfs_create_str(const char *name, umode_t mode, struct dentry *parent, char **value)
+{
+}
+/* Features have a table of their own. */
+static void debug_file(const char *name, umode_t mode, struct dentry *parent, const struct file_operations *ops)
+{
+	struct tunable *new;
+
+	if (!parent || parent->d_parent || !(mode & 0222) || !strcmp(name, "features"))
+		return;
+	new = tunable_new(name);
+	new->kind = DEBUG_FILE;
+	new->file = ops;
+}
+
+#ifdef HAVE_DEBUGFS_FULL
+#undef debugfs_create_file
+struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct dentry *parent, void *data,
+					const void *aux, const struct file_operations *ops)
+#else
+struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent, void *data,
+				   const struct file_operations *ops)
+#endif
+{
+	debug_file(name, mode, parent, ops);
+	return NULL;
+}
+struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct dentry *parent, void *data,
+					  const struct file_operations *ops)
+{
+	debug_file(name, mode, parent, ops);
+	return NULL;
+}
+void debugfs_lookup_and_remove(const char *name, struct dentry *parent)
+{
+}
+
+/* Entries of tables end with one without a name, or are counted. */
+static void entries(const struct ctl_table *table, size_t number)
+{
+	for (; number && table->procname; number--, table++) {
+		struct tunable *new = tunable_new(table->procname);
+
+		new->kind = SYSCTL;
+		new->entry = table;
+	}
+}
+#ifdef HAVE_SYSCTL_CONST
+#define TABLE const struct ctl_table
+#else
+#define TABLE struct ctl_table
+#endif
+#ifdef HAVE_SYSCTL_SZ
+void __register_sysctl_init(const char *path, TABLE *table, const char *name, size_t number)
+{
+	entries(table, number);
+}
+struct ctl_table_header *register_sysctl_sz(const char *path, TABLE *table, size_t number)
+{
+	entries(table, number);
+	return NULL;
+}
+#else
+void __register_sysctl_init(const char *path, TABLE *table, const char *name)
+{
+	entries(table, MOST);
+}
+struct ctl_table_header *register_sysctl(const char *path, TABLE *table)
+{
+	entries(table, MOST);
+	return NULL;
+}
+#endif
+/* fs/proc/proc_sysctl.c, later kernel/sysctl.c: limits that tables point at. */
+const int __weak sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
+
+static struct tunable *find(const char *name)
+{
+	int i;
+
+	for (i = 0; i < tunable_count; i++)
+		if (!strcmp(tunables[i].name, name))
+			return &tunables[i];
+	return NULL;
+}
+
+int img_tunable(const char *name, const char *value)
+{
+	struct tunable *tunable = find(name);
+	char text[64];
+	loff_t at = 0;
+	size_t size;
+	u64 number;
+
+	if (!tunable)
+		return -ENOENT;
+	strscpy(text, value, sizeof(text));
+	size = strlen(text);
+	if (tunable->kind == DEBUG_FILE) {
+		struct file file = { };
+		ssize_t done;
+
+		if (!tunable->file->write || img_is_stub(tunable->file->write))
+			return -EPERM;
+		done = tunable->file->write(&file, (char __user *)text, size, &at);
+		return done < 0 ? done : 0;
+	}
+	if (tunable->kind == SYSCTL)
+		return tunable->entry->proc_handler((void *)tunable->entry, 1, text, &size, &at);
+	if (kstrtou64(value, 0, &number))
+		return -EINVAL;
+	switch (tunable->kind) {
+	case NUMBER_U32:
+		*(u32 *)tunable->data = number;
+		return 0;
+	case NUMBER_U64:
+		*(u64 *)tunable->data = number;
+		return 0;
+	case NUMBER_BOOL:
+		*(bool *)tunable->data = number;
+		return 0;
+	default:
+		return -EPERM;
+	}
+}
+
+/* A file's own text, up to the end of its line. */
+static void show(const struct file_operations *ops, char *value, int size)
+{
+	struct file file = { };
+	struct seq_file *text;
+
+	*value = 0;
+	if (!ops->open || img_is_stub(ops->open) || ops->open(NULL, &file))
+		return;
+	text = file.private_data;
+	if (!text || !text->op)
+		return;
+	text->buf = value;
+	text->size = size - 1;
+	text->op->show(text, NULL);
+	value[min_t(size_t, text->count, size - 1)] = 0;
+	value[strcspn(value, "\n")] = 0;
+}
+
+const char *img_tunable_name(int index, char *value, int size)
+{
+	struct tunable *tunable = &tunables[index];
+	size_t length;
+	loff_t at = 0;
+
+	if (index < 0 || index >= tunable_count)
+		return NULL;
+	switch (tunable->kind) {
+	case NUMBER_U32:
+		snprintf(value, size, "%u", *(u32 *)tunable->data);
+		break;
+	case NUMBER_U64:
+		snprintf(value, size, "%llu", *(u64 *)tunable->data);
+		break;
+	case NUMBER_BOOL:
+		snprintf(value, size, "%d", *(bool *)tunable->data);
+		break;
+	case DEBUG_FILE:
+		show(tunable->file, value, size);
+		break;
+	case SYSCTL:
+		length = size - 1;
+		if (tunable->entry->proc_handler((void *)tunable->entry, 0, value, &length, &at))
+			length = 0;
+		value[length] = 0;
+		value[strcspn(value, "\n")] = 0;
+	}
+	return tunable->name;
+}
