@@ -310,7 +310,7 @@ impl<'s> Board<'s> {
         self.cpus[cpu].halts = None;
         let spent_ns = self.take_notes(cpu);
         match self.cpus[cpu].halts.take() {
-            Some(state) => self.halts_in(cpu, state),
+            Some(halt) => self.halts_in(cpu, halt),
             None => self.begin(cpu, Next::Settle, spent_ns),
         }
     }

@@ -96,10 +96,18 @@ pub enum Next {
     Wake,
 }
 
+/// How a CPU is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Halt {
+    /// The driver's state: 0 is the loop that polls, the machine's follow.
+    pub state: u8,
+    pub polls: bool,
+}
+
 /// What occupies a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// It waits for an interrupt. `state` is the idle state, `None` before the first one.
+    /// It waits for an interrupt, in an idle state of the machine's; `None`: it polls, or has no states.
     Halted {
         state: Option<u8>,
     },
@@ -151,8 +159,8 @@ pub struct Cpu {
     /// Tasks that the current call is to wake, the last one first.
     pub to_wake: Vec<TaskId>,
     pub sync_wakes: bool,
-    /// The idle state in which the last verb left it.
-    pub halts: Option<u8>,
+    /// How the last verb left it idle.
+    pub halts: Option<Halt>,
     /// What the current call still takes after its wakeups.
     pub call_left_ns: u64,
 }

@@ -91,21 +91,23 @@ fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
     words
 }
 
-/// The machine's idle states. A governor that may not halt at all leaves no choice: the CPU halts at once.
+/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. A governor that may
+/// not halt at all leaves no choice: the CPU halts at once.
 fn idle_states(machine: &Machine) -> Vec<IdleState> {
-    let polls_first = machine.idle_governor == IdleGovernor::Haltpoll;
-    let of = |(i, state): (usize, &schedlab_machine::IdleState)| IdleState {
+    let of = |state: &schedlab_machine::IdleState| IdleState {
         name: state.name.clone(),
         exit_ns: state.exit.0.min(u32::MAX.into()) as u32,
         residency_ns: state.residency.0.min(u32::MAX.into()) as u32,
-        polls: i == 0 && polls_first,
+        polls: false,
     };
-    match machine.idle_governor {
-        IdleGovernor::Halt => Vec::new(),
-        IdleGovernor::Menu | IdleGovernor::Haltpoll => {
-            machine.idle_states.iter().enumerate().map(of).collect()
-        }
-    }
+    let poll = IdleState { name: "POLL".to_owned(), polls: true, ..IdleState::default() };
+    // The first state of a guest under haltpoll is that loop.
+    let states = match machine.idle_governor {
+        IdleGovernor::Halt => return Vec::new(),
+        IdleGovernor::Haltpoll => machine.idle_states.get(1..).unwrap_or_default(),
+        IdleGovernor::Menu => &machine.idle_states,
+    };
+    if states.is_empty() { Vec::new() } else { std::iter::once(poll).chain(states.iter().map(of)).collect() }
 }
 
 fn topology(machine: &Machine, seed: u64) -> Topology {
@@ -206,6 +208,10 @@ impl Kernel {
     }
     pub fn set_attr(&mut self, pid: i32, attr: TaskAttr) -> std::result::Result<(), i32> {
         self.image.set_attr(pid, &attr_of(attr))
+    }
+    /// Changes a task's CPUs from outside.
+    pub fn confine(&mut self, pid: i32, allowed: &CpuSet) -> std::result::Result<(), i32> {
+        self.image.confine(pid, &mask(allowed))
     }
     pub fn set_affinity(&mut self, pid: i32, allowed: &CpuSet) -> std::result::Result<(), i32> {
         self.image.set_affinity(pid, &mask(allowed))

@@ -6,7 +6,7 @@
 
 use crate::abi::{Note, kind};
 use crate::board::Board;
-use crate::cpu::{Current, Interrupt};
+use crate::cpu::{Current, Halt, Interrupt};
 use crate::task::{Life, Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_machine::Distance;
@@ -105,7 +105,8 @@ impl Board<'_> {
                 0
             }
             kind::IDLE => {
-                self.cpus[on].halts = Some(note.value.min(255) as u8);
+                let (state, polls) = (note.value.min(255) as u8, note.flags & 2 != 0);
+                self.cpus[on].halts = Some(Halt { state, polls });
                 0
             }
             kind::FORK | kind::EXIT => 0,

@@ -89,6 +89,18 @@ impl Board<'_> {
         }
     }
 
+    /// A task's CPUs change from outside.
+    fn confine(&mut self, cpu: CpuId, task: TaskId, allowed: &CpuSet) {
+        self.enter(cpu);
+        self.tasks[task].asked = MoveReason::Affinity;
+        let pid = self.tasks[task].pid;
+        if let Err(errno) = self.kernel.confine(pid, allowed) {
+            let text =
+                format!("the kernel refuses the CPUs of task '{}': error {errno}", self.tasks[task].name);
+            self.fail(Error::input(text));
+        }
+    }
+
     fn join_group(&mut self, cpu: CpuId, task: TaskId, group: GroupId) {
         self.enter(cpu);
         let (pid, number) = (self.tasks[task].pid, self.groups[group]);
@@ -144,7 +156,7 @@ impl Board<'_> {
             Later::Confined(group, mask) => {
                 let allowed = self.masks[mask as usize].clone();
                 for task in self.tasks.ids().filter(|t| self.tasks[*t].group == group).collect::<Vec<_>>() {
-                    self.set_affinity(first, task, Some(&allowed));
+                    self.confine(first, task, &allowed);
                 }
                 None
             }
@@ -155,7 +167,7 @@ impl Board<'_> {
             }
             Later::Allowed(task, mask) => {
                 let allowed = self.masks[mask as usize].clone();
-                self.set_affinity(first, task, Some(&allowed));
+                self.confine(first, task, &allowed);
                 None
             }
         };

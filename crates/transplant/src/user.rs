@@ -2,7 +2,7 @@
 //! operations. The rules are those of `schedlab_world`; prices are the machine's.
 
 use crate::board::Board;
-use crate::cpu::{Activity, Call, Next};
+use crate::cpu::{Activity, Call, Halt, Next};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::EventKind;
@@ -106,13 +106,14 @@ impl Board<'_> {
         exit_ns
     }
 
-    /// The CPU halts.
-    pub fn halts_in(&mut self, cpu: CpuId, state: u8) {
-        self.emit(cpu, EventKind::IdleEnter { state });
+    /// The CPU halts, or polls; then its siblings are as slow as beside work.
+    pub fn halts_in(&mut self, cpu: CpuId, halt: Halt) {
+        self.emit(cpu, EventKind::IdleEnter { state: halt.state });
+        let state = halt.state.checked_sub(1).filter(|_| !halt.polls);
         let c = &mut self.cpus[cpu];
-        c.activity = Activity::Halted { state: Some(state) };
+        c.activity = Activity::Halted { state };
         c.ends = NEVER;
-        self.set_active(cpu, false);
+        self.set_active(cpu, halt.polls);
     }
 
     /// Notes that `cpu` halts or runs; its siblings' speed changes with it.
