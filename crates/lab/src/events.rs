@@ -47,7 +47,7 @@ impl<'a> Events<'a> {
         if !file.is_file() {
             let text = format!("this {} run has kept no events", record.backend);
             return Err(Error::machine(text)
-                .help("--keep-events keeps them (with --events on this machine); a simulated run needs none kept")
+                .help("--keep-events keeps them (with --events on this machine); a run of backend sim needs none kept")
                 .at(Spot::file(file.parent().unwrap_or(&file))));
         }
         let reader = Reader::open(&file)?;

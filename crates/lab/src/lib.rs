@@ -32,7 +32,7 @@
 //! plan             Experiment -> Plan            kernels resolved, cells hashed, runs ordered
 //! request          Lab::compared                 the steps above and below, look by look; the comparison
 //! exec             Session::work                 found in the store, or made and stored one by one
-//!   exec/sim, exec/host, exec/vm                 the backend of the cell -> Record
+//!   exec/sim, exec/code, exec/host, exec/vm      the backend of the cell -> Record
 //! ```
 //!
 //! Runs that would disturb each other are made one at a time, after those that may run side by side. Records come back

@@ -4,6 +4,7 @@ use crate::number::{change, count, three};
 use crate::predictions::{self, interval};
 use crate::ranked::{self, Ranked, largest_first};
 use crate::text::{WIDTH, wrap};
+use schedlab_base::Backend;
 use schedlab_compare::Comparison;
 use schedlab_compare::comparison::ComparisonRow;
 use schedlab_compare::predicted::Predictions;
@@ -137,13 +138,16 @@ fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
             machines.push(&row.machine);
         }
     }
+    let by_code = p.comparison.cells.iter().any(|c| c.backend == Backend::Code);
+    let how = if by_code { "the kernel's own code on simulated machines" } else { "deterministic guests" };
     writeln!(out, "\nFor a mail:\n")?;
     let first = format!(
-        "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} of a load, 95% intervals, \
+        "Tried with schedlab {} on {}: {} ({}), {} against {}, {runs} of a load, 95% intervals, \
          Holm's correction{looks}. {} of {} got worse, {} better, {} changed otherwise, {} are the same; \
          {} of {}: cannot tell{}.",
         env!("CARGO_PKG_VERSION"),
         p.source,
+        how,
         machines.join(", "),
         p.subject.patched,
         p.subject.base,

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 /// Options of experiments.
 #[derive(Args)]
 pub struct ExperimentOptions {
-    /// Where runs are made: sim (the simulator), host (the running kernel) or vm (kernels in guests, with a simulation
-    /// of the same beside them)
+    /// Where runs are made: sim (the simulator), code (the scheduler's own code of a kernel's tree, on simulated
+    /// machines), host (the running kernel) or vm (kernels in guests, with a simulation of the same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     backend: String,
     #[command(flatten)]
@@ -100,10 +100,9 @@ impl ExperimentOptions {
         let backend = Backend::parse(&self.backend)?;
         self.guest.check(backend)?;
         if let Some(kernel) = self.kernel.first().filter(|_| backend != Backend::Vm) {
-            return Err(Error::input(format!(
-                "--kernel {kernel} is for guests: an experiment's variants name the kernels to simulate"
-            ))
-            .help("add --backend vm"));
+            let text =
+                format!("--kernel {kernel} is for guests: an experiment's variants name its other kernels");
+            return Err(Error::input(text).help("add --backend vm, or a [[variant]] with kernel = \"6.1\""));
         }
         if self.predict && backend != Backend::Vm {
             return Err(

@@ -28,8 +28,8 @@ pub const HEADING: &str = "Workload";
 /// Where a workload is run.
 #[derive(Args)]
 pub struct RunPlace {
-    /// Where it is run: host (the running kernel), sim (the simulator) or vm (a kernel in a guest) [default: host, with
-    /// --machine sim]
+    /// Where it is run: host (the running kernel), sim (the simulator), code (the scheduler's own code of a kernel's
+    /// tree, on a simulated machine) or vm (a kernel in a guest) [default: host, with --machine sim]
     #[arg(long, global = true, value_name = "BACKEND")]
     backend: Option<String>,
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file

@@ -13,6 +13,7 @@ use schedlab_record::{ENGINE, Record};
 use schedlab_transplant::{Setting, Setup, fault};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,11 +32,11 @@ struct Job {
     keep_events_in: Option<PathBuf>,
 }
 
-/// What it made.
+/// What it made, or why it made nothing.
 #[derive(Serialize, Deserialize)]
-struct Answer {
-    record: Record,
-    events: Option<PathBuf>,
+enum Answer {
+    Made { record: Box<Record>, events: Option<PathBuf> },
+    Failed { code: u8, message: String, remedy: Option<String> },
 }
 
 /// A run in a process of its own; `None` if `stop` ended it early.
@@ -52,6 +53,8 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // A terminal's Ctrl-C is for this process, which ends the other one.
+        .process_group(0)
         .spawn()
         .map_err(|e| failed("can't be started", &e))?;
     let text = serde_json::to_vec(&job).map_err(|e| Error::internal(e.to_string()))?;
@@ -64,11 +67,16 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
         return Ok(None);
     };
     let (said, words) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
-    if code == 0 {
-        let answer: Answer = serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))?;
-        return Ok(Some(Made { record: answer.record, files: Vec::new(), events: answer.events }));
+    if code != 0 {
+        return Err(ended(code, String::from_utf8_lossy(&words).trim()));
     }
-    Err(error(code, String::from_utf8_lossy(&words).trim()))
+    match serde_json::from_slice(&said).map_err(|e| failed("gave no record", &e))? {
+        Answer::Made { record, events } => Ok(Some(Made { record: *record, files: Vec::new(), events })),
+        Answer::Failed { code, message, remedy } => {
+            let error = Error::new(kind_of(code), message);
+            Err(remedy.into_iter().fold(error, Error::help))
+        }
+    }
 }
 
 /// Reads a stream to its end beside the process that writes it.
@@ -99,15 +107,20 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<Option<i32>> {
     }
 }
 
-/// The error of a process that failed: its own words.
-fn error(code: i32, words: &str) -> Error {
-    let text = words.strip_prefix("image: ").unwrap_or(words);
-    match code {
-        fault::EXIT_CODE if text != words => Error::input(format!("the kernel's code failed: {text}")),
-        2 => Error::input(text),
-        3 => Error::machine(text),
-        1 => Error::new(ErrorKind::CheckFailed, text),
-        _ => Error::internal(format!("a run's process ended with {code}: {text}")),
+/// The kinds of errors by their exit codes, as answers have them.
+const KINDS: [(u8, ErrorKind); 4] =
+    [(1, ErrorKind::CheckFailed), (2, ErrorKind::Input), (3, ErrorKind::Machine), (4, ErrorKind::Internal)];
+
+fn kind_of(code: u8) -> ErrorKind {
+    KINDS.iter().find(|(of, _)| *of == code).map_or(ErrorKind::Internal, |(_, kind)| *kind)
+}
+
+/// The error of a process that ended without an answer: what the kernel's code has done is the user's patch, or a shim
+/// that is missing.
+fn ended(code: i32, words: &str) -> Error {
+    match words.strip_prefix("image: ") {
+        Some(text) if code == fault::EXIT_CODE => Error::input(format!("the kernel's code failed: {text}")),
+        _ => Error::internal(format!("a run's process ended with {code}: {words}")),
     }
 }
 
@@ -120,9 +133,15 @@ pub fn child() -> Result<()> {
     std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(Path::new("-"), "read", &e))?;
     let job: Job = serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a run: {e}")))?;
     let options = RunOptions { keep_events_in: job.keep_events_in, ..RunOptions::default() };
-    let made = here(&job.cell.cell()?, job.seed, &options)?;
-    let made = made.ok_or_else(|| Error::internal("a run that nobody stopped was stopped"))?;
-    let answer = Answer { record: made.record, events: made.events };
+    let made = job.cell.cell().and_then(|cell| here(&cell, job.seed, &options));
+    let stopped = || Error::internal("a run that nobody stopped was stopped");
+    let answer = match made.and_then(|made| made.ok_or_else(stopped)) {
+        Ok(made) => Answer::Made { record: Box::new(made.record), events: made.events },
+        Err(e) => {
+            let code = KINDS.iter().find(|(_, kind)| *kind == e.kind()).map_or(4, |(code, _)| *code);
+            Answer::Failed { code, message: e.message().to_owned(), remedy: e.remedy().map(str::to_owned) }
+        }
+    };
     let text = serde_json::to_vec(&answer).map_err(|e| Error::internal(e.to_string()))?;
     std::io::stdout().write_all(&text).map_err(|e| Error::io(Path::new("-"), "write", &e))
 }

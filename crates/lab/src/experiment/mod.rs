@@ -150,6 +150,7 @@ impl Experiment {
     pub fn on_code(mut self) -> Experiment {
         if let Some(vm) = self.vm.take() {
             self.variants = vm.variants;
+            self.baseline = vm.baseline;
         }
         self
     }

@@ -40,7 +40,7 @@ pub struct Choice {
     /// Only this workload
     #[arg(long, global = true, value_name = "NAME")]
     workload: Vec<String>,
-    /// Only this backend: sim, host or vm
+    /// Only this backend: sim, host, vm or code
     #[arg(long, global = true, value_name = "BACKEND")]
     backend: Vec<String>,
 }
