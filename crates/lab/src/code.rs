@@ -118,6 +118,10 @@ pub fn settings(features: &[String], tunables: &BTreeMap<String, u64>) -> Result
             let text = format!("tunable {name} has no file in the kernel, so backend 'code' can't set it");
             return Err(Error::input(text).help("it is built in, or a property of tasks: leave it out"));
         };
+        if value % units != 0 {
+            let text = format!("{name} = {value} is not a whole number of the kernel's units, {units} each");
+            return Err(Error::input(text).help(format!("take a multiple of {units}")));
+        }
         all.push(Setting::Tunable((*theirs).to_owned(), (value / units).to_string()));
     }
     Ok(all)

@@ -27,6 +27,7 @@ mod watch;
 
 pub use agent::{engine, live};
 pub use settings::{cgroups, exec};
+pub use sys::die_with_parent;
 pub use sys::limits;
 pub use watch::{counters, profile, tracepoints};
 

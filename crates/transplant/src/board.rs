@@ -232,6 +232,7 @@ impl<'s> Board<'s> {
                 self.settle_after(cpu);
             }
             Next::Call(call) => {
+                self.enter(cpu);
                 if call.might_sleep() && self.leaves_call(cpu, Point::MightSleep, (next, 0)) {
                     return;
                 }

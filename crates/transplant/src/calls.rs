@@ -235,6 +235,9 @@ impl Board<'_> {
         self.tasks[task].own = (!own.is_empty()).then(|| Box::new(own));
         self.enter(cpu);
         self.make_task(cpu, task, Some(parent));
+        if self.fault.is_some() {
+            return self.settle_now(cpu);
+        }
         self.kernel.image().task_start(self.tasks[task].pid);
         self.settle_after(cpu);
         self.tasks[task].life = Life::Alive;

@@ -243,7 +243,10 @@ impl Kernel {
                 let known: Vec<String> = self.image.tunables().into_iter().map(|(name, _)| name).collect();
                 Err(Error::unknown("tunable", name, known.iter().map(String::as_str)))
             }
-            Err(errno) => Err(Error::input(format!("the kernel refuses {name} = {value}: error {errno}"))),
+            Err(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                Err(Error::input(format!("the kernel refuses {name} = {value}: {why}")))
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::abi::{Note, kind};
 use crate::board::Board;
 use crate::cpu::{Current, Halt, Interrupt};
-use crate::task::{Life, Task, kthread_id};
+use crate::task::{Task, kthread_id};
 use schedlab_base::{CpuId, Error, Ns, TaskId};
 use schedlab_machine::Distance;
 use schedlab_trace::{Event, EventKind, MoveReason, SwitchReason};
@@ -71,9 +71,14 @@ impl Board<'_> {
                     Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
                     Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
                 };
-                let enqueue_ns = costs.enqueue_ns;
+                let (enqueue_ns, is_new) = (costs.enqueue_ns, note.flags & 1 != 0);
+                let made_on =
+                    self.tasks.get(task.index()).map(|t| t.ran_on).filter(|from| is_new && *from != on);
+                if let Some(from) = made_on {
+                    self.emit(on, EventKind::Migrate { task, from, why: MoveReason::Fork });
+                }
                 let nr_running = u16::try_from(note.value).unwrap_or(u16::MAX);
-                let event = EventKind::Enqueued { task, nr_running, new: note.flags & 1 != 0 };
+                let event = EventKind::Enqueued { task, nr_running, new: is_new };
                 enqueue_ns + lock_ns + self.emit(on, event)
             }
             kind::MIGRATE => {
@@ -81,7 +86,6 @@ impl Board<'_> {
                 let own = self.tasks.get(task.index());
                 let why = match own {
                     Some(t) if t.waking => MoveReason::Wakeup,
-                    Some(t) if t.life == Life::Unborn => MoveReason::Fork,
                     Some(t) => self.why_moved(by, on, t),
                     None => MoveReason::Moved,
                 };

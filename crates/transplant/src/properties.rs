@@ -5,6 +5,7 @@
 //! attributes, in this order and before its program begins. A task that is there from the start has done so by then.
 
 use crate::board::Board;
+use crate::task::Life;
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Result, TaskId};
 use schedlab_kernel::{Attr, Limit};
 use schedlab_trace::MoveReason;
@@ -91,6 +92,11 @@ impl Board<'_> {
 
     /// A task's CPUs change from outside.
     fn confine(&mut self, cpu: CpuId, task: TaskId, allowed: &CpuSet) {
+        if self.tasks[task].life != Life::Alive {
+            // A task that is not there yet is made with them.
+            self.tasks[task].allowed = Some(allowed.clone());
+            return;
+        }
         self.enter(cpu);
         self.tasks[task].asked = MoveReason::Affinity;
         let pid = self.tasks[task].pid;
@@ -140,7 +146,7 @@ impl Board<'_> {
         if attr != Attr::default() {
             self.set_attr(first, task, attr);
         }
-        self.tasks[task].life = crate::task::Life::Alive;
+        self.tasks[task].life = Life::Alive;
         self.take_outside_notes(first);
     }
 
@@ -161,7 +167,9 @@ impl Board<'_> {
                 None
             }
             Later::Moved(task, group) => {
-                self.join_group(first, task, group);
+                if self.tasks[task].life == Life::Alive {
+                    self.join_group(first, task, group);
+                }
                 self.tasks[task].group = group;
                 None
             }

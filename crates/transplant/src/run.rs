@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Steps between two looks at the flags from outside.
 const LOOK_EVERY: u64 = 4096;
-/// A CPU that makes so many steps at one instant has an endless loop, in its program or in the kernel's code.
+/// So many steps at one instant are an endless loop, in a program or in the engine.
 const STEPS_AT_ONCE: u64 = 1_000_000;
 
 /// A setting of the running kernel.
@@ -94,14 +94,17 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         later: workload.later.iter().map(|(at, l)| (workload.warmup.plus(*at).0, *l)).collect(),
     };
     let mut board = Board::new(machine, kernel, (history, preempt), sink);
-    rest(&mut board, seed)?;
     board.accounts.measure_from = workload.warmup.0;
     let starters = load(&mut board, workload)?;
     if background {
         load_background(&mut board, seed);
     }
+    rest(&mut board, seed)?;
     for task in starters {
         board.start_task(task);
+    }
+    if let Some(fault) = board.fault.take() {
+        return Err(fault);
     }
     let clock = Clock { end, stop, progress: clock };
     let ended = match board.turns {
@@ -124,12 +127,14 @@ fn rest(board: &mut Board<'_>, seed: u64) -> Result<()> {
         board.take_notes(cpu);
         board.begin(cpu, Next::Settle, 0);
     }
+    let (alive, intervals) = (board.alive, std::mem::take(&mut board.accounts.intervals));
     board.alive = 1;
     let nothing = &mut Outside { measure_from: NEVER, changes: VecDeque::new(), later: VecDeque::new() };
     drive(board, seed, &Clock { end: REST_NS, stop: None, progress: None }, nothing)?;
     board.cpus.ids().for_each(|cpu| board.cpus[cpu].shift(REST_NS));
-    (board.now, board.epoch, board.alive) = (0, board.epoch + REST_NS, 0);
-    board.accounts = Accounts::default();
+    (board.now, board.epoch, board.alive, board.steps) = (0, board.epoch + REST_NS, alive, 0);
+    let measure_from = board.accounts.measure_from;
+    board.accounts = Accounts { intervals, measure_from, ..Accounts::default() };
     board.watched = true;
     Ok(())
 }
@@ -224,7 +229,7 @@ fn declared(name: String, program: Box<dyn Program>, attr: Attr) -> Task {
     }
 }
 
-/// The machine's own tasks: each is there from the start, and sleeps until its first arrival.
+/// The machine's own tasks: each is made before the machine rests, and sleeps until its first arrival.
 fn load_background(board: &mut Board<'_>, seed: u64) {
     let n = board.nr_cpus();
     let machine = board.machine;
@@ -235,7 +240,7 @@ fn load_background(board: &mut Board<'_>, seed: u64) {
         for home in homes {
             let cpu = CpuId::from(home);
             let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
-            let program = Arrivals::new(source, stream.number(home as u64)).asleep();
+            let program = Arrivals::new(source, stream.number(home as u64)).asleep(REST_NS);
             let task = declared(name, Box::new(program), Attr::nice(source.nice));
             let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
             let id = board.tasks.push(Task { allowed, ran_on: cpu, ..task });
@@ -264,6 +269,7 @@ impl Outside {
             self.measure_from = NEVER;
         }
         while let Some((_, settings)) = due(&mut self.changes, board.now) {
+            board.enter(CpuId(0));
             settings.iter().try_for_each(|s| set(&mut board.kernel, s))?;
         }
         while let Some((_, later)) = due(&mut self.later, board.now) {

@@ -13,8 +13,8 @@ pub struct Arrivals {
     /// Due time of the arrival being served, ns.
     due: u64,
     running: bool,
-    /// It sleeps until the first arrival before anything else.
-    asleep: bool,
+    /// It sleeps until the first arrival before anything else, by a clock that is so much ahead, ns.
+    asleep: Option<u64>,
 }
 
 impl Arrivals {
@@ -28,13 +28,13 @@ impl Arrivals {
             arrival: 0,
             due: first,
             running: false,
-            asleep: false,
+            asleep: None,
         }
     }
-    /// The same for a task that is on its CPU when the run begins: it goes to sleep until the first arrival.
+    /// The same for a task that is made `ahead_ns` before the run begins: it goes to sleep until the first arrival.
     #[must_use]
-    pub fn asleep(mut self) -> Arrivals {
-        self.asleep = true;
+    pub fn asleep(mut self, ahead_ns: u64) -> Arrivals {
+        self.asleep = Some(ahead_ns);
         self
     }
     /// When the first arrival is due, ns.
@@ -45,8 +45,8 @@ impl Arrivals {
 
 impl Program for Arrivals {
     fn next(&mut self, _: &mut dyn Env) -> Op {
-        if std::mem::take(&mut self.asleep) {
-            return Op::SleepTo { at: Ns(self.due) };
+        if let Some(ahead_ns) = self.asleep.take() {
+            return Op::SleepTo { at: Ns(self.due + ahead_ns) };
         }
         self.running = !self.running;
         if self.running {

@@ -129,6 +129,7 @@ fn ended(code: i32, words: &str) -> Error {
 /// # Errors
 /// Those of the run.
 pub fn child() -> Result<()> {
+    schedlab_native::die_with_parent();
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).map_err(|e| Error::io(Path::new("-"), "read", &e))?;
     let job: Job = serde_json::from_slice(&text).map_err(|e| Error::internal(format!("not a run: {e}")))?;

@@ -3,6 +3,7 @@
  * Notes of load balancing, from the counters that /proc/schedstat shows: what has changed since the last look.
  */
 #include "image.h"
+#include <linux/kernel_stat.h>
 
 #ifdef HAVE_NOT_IDLE_RENAMED
 #define BUSY __CPU_NOT_IDLE
@@ -17,7 +18,7 @@ struct seen {
 	unsigned int passes[3], gained[3];
 };
 static DEFINE_PER_CPU(struct seen *, img_seen);
-static bool nohz_pass;		/* idle CPUs are balanced by another one, which looks at them all */
+static DEFINE_PER_CPU(unsigned int, img_softirqs);	/* how often SCHED_SOFTIRQ had run */
 
 static void compare(struct sched_domain *sd, int cpu, struct seen *seen, int flags, int type)
 {
@@ -55,16 +56,24 @@ static void look(int cpu)
 	rcu_read_unlock();
 }
 
+/* Whether this CPU, which is idle, has balanced since the last look: for tickless CPUs, too (nohz_idle_balance()). */
+static bool balanced_for_others(void)
+{
+	unsigned int ran = kstat_softirqs_cpu(SCHED_SOFTIRQ, img_cpu);
+	bool more = ran != this_cpu_read(img_softirqs);
+
+	this_cpu_write(img_softirqs, ran);
+	return more && is_idle_task(current);
+}
+
 /* Behind a verb of the entered CPU. */
 void img_balance_notes(void)
 {
-	bool pending = READ_ONCE(this_rq()->nohz_idle_balance);
 	int cpu;
 
-	if (nohz_pass && !pending)
+	if (balanced_for_others())
 		for_each_online_cpu(cpu)
 			look(cpu);
 	else
 		look(img_cpu);
-	nohz_pass = pending;
 }
