@@ -58,7 +58,7 @@ fn every_kind_of_workload_runs() {
     }
     let lab = Lab::new();
     let short = |name: &str| match name {
-        "forks" => vec!["--loops", "20"],
+        "forks" => vec!["--forks", "20"],
         "hackbench" => vec!["--groups", "1", "--loops", "20"],
         "pipe" => vec!["--loops", "100"],
         _ => vec!["--runtime", "200ms"],
@@ -86,4 +86,30 @@ fn a_kernels_own_features_and_tunables_are_known_and_others_are_not() {
     let (code, _, said) = run(&lab, &[&hogs[..], &["--feature", "SIS_FIRST_IDLE"]].concat());
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("SIS_FIRST_IDLE"), "{said}");
+}
+
+/// An experiment of one load on smp-4 with changes in mid-run.
+fn changed(lab: &Lab, workload: &str, changes: &str) -> serde_json::Value {
+    let text = format!(
+        "name = \"changed\"\nmachine = \"smp-4\"\nruns = 1\nmetrics = [\"migrations\", \"cpu_time\"]\n\
+         [workload]\n{workload}\n{changes}\n[[variant]]\nkernel = \"6.1\"\n"
+    );
+    std::fs::write(lab.0.path().join("changed.toml"), text).unwrap();
+    let (code, out, said) = run(lab, &["run", "changed.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn cpus_and_groups_of_running_sleeping_and_unborn_tasks_change_from_outside() {
+    if !has_source() {
+        return;
+    }
+    let at = |ms: u64, cpu: u64| format!("[[at]]\ntime = \"{ms}ms\"\ntask = \"hog\"\ncpus = \"{cpu}\"\n");
+    let hog = "name = \"hogs\"\ntasks = 1\nruntime = \"500ms\"";
+    let moved = changed(&Lab::new(), hog, &[at(50, 3), at(100, 2), at(150, 1), at(200, 3)].concat());
+    let migrations = moved["cells"][0]["metrics"]["migrations"]["mean"].as_f64();
+    assert!(migrations.is_some_and(|n| n >= 3.0), "CPU 0 is idle, and nobody there can sleep for it: {moved:.400}");
+    let forks = "name = \"forks\"\nforks = 100\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]";
+    changed(&Lab::new(), forks, "[[at]]\ntime = \"5ms\"\ngroup = \"/g\"\ncpus = \"0-1\"");
 }
