@@ -145,5 +145,4 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// The schema of knees.
 pub const KNEE_SCHEMA: &str = "schedlab/knee/1";

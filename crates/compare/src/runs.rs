@@ -180,7 +180,6 @@ enum Key {
 pub struct Filter {
     pub load: Vec<String>,
     pub variant: Vec<String>,
-    /// Machines.
     pub machine: Vec<String>,
     pub workload: Vec<String>,
     pub backend: Vec<String>,

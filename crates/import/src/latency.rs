@@ -16,13 +16,10 @@ pub struct Row {
     pub tid: u32,
     /// Its process; 0 if it is not reported.
     pub process: u32,
-    /// Number of tasks in it.
     pub tasks: u64,
     /// Time on CPUs.
     pub run: Ns,
-    /// Number of switches to it.
     pub switches: u64,
-    /// Number of waits.
     pub waits: u64,
     pub delay: Ns,
     /// The longest, and its begin and end.

@@ -89,7 +89,6 @@ pub const SLICES: std::ops::RangeInclusive<Ns> = Ns(100_000)..=Ns(100_000_000);
 pub struct AttrChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Nice value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nice: Option<i8>,
     /// Slice to ask for.

@@ -36,7 +36,6 @@ impl TunableRow {
     pub fn text(&self, value: u64) -> String {
         self.words().get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
     }
-    /// The values it takes.
     pub fn takes(&self) -> String {
         match self.words() {
             [] => format!("{} to {}", self.range.0, self.range.1),

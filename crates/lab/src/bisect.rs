@@ -57,7 +57,7 @@ impl Commit {
     }
 }
 
-/// The state of a commit.
+/// The end that a commit is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -125,9 +125,9 @@ impl Repository<'_> {
         if said.status.success() {
             return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
         }
-        let told = String::from_utf8_lossy(&said.stderr);
-        let told = told.lines().next().unwrap_or("it said nothing").to_owned();
-        Err(Error::input(format!("git {}: {told}", words.first().unwrap_or(&"")))
+        let complaint = String::from_utf8_lossy(&said.stderr);
+        let complaint = complaint.lines().next().unwrap_or("it said nothing").to_owned();
+        Err(Error::input(format!("git {}: {complaint}", words.first().unwrap_or(&"")))
             .context(self.0.display().to_string()))
     }
     /// The folder with the repository's own files.

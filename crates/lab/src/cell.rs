@@ -165,7 +165,7 @@ impl Cell {
     /// # Errors
     /// When the cell is of a real kernel, or no figure of the machine has a range.
     pub fn with_uncertainty(self) -> Result<Cell> {
-        if !matches!(self.backend, Backend::Sim | Backend::Code) {
+        if !self.is_simulated() {
             return Err(Error::input(
                 "--uncertainty draws the costs of the simulator's steps; a real kernel has costs of its own",
             )
@@ -209,7 +209,7 @@ impl Cell {
     }
     /// Whether its machine is simulated.
     pub fn is_simulated(&self) -> bool {
-        matches!(self.backend, Backend::Sim | Backend::Code)
+        self.backend.is_simulated()
     }
     /// Checks that a run of the cell was made on the computer that the cell names.
     ///

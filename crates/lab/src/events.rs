@@ -115,12 +115,12 @@ impl<'a> Events<'a> {
         if !self.window.is_all() {
             let within = Within::new(self.window, sink);
             let mut within = if self.moved { within.moved() } else { within };
-            let told = match &mut self.from {
+            let fed = match &mut self.from {
                 From::File(reader) => reader.replay(&mut within).map(|()| true),
                 From::Rerun(again) => again.checked(&mut within, stop),
             };
             within.ends();
-            return told;
+            return fed;
         }
         match &mut self.from {
             From::File(reader) => reader.replay(sink).map(|()| true),

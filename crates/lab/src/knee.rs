@@ -102,7 +102,7 @@ pub fn search(
         let (mut found, mut unknown, mut unjudged) = (Vec::new(), 0, BTreeSet::new());
         for seed in &search.seeds {
             let at = |load: u64| at_load(cell, load, *seed, search, executor, &note, stop);
-            let (ended, above) = one_told(search.start, search.cap, search.raised.range.0, at)?;
+            let (ended, above) = search_noting_unknown(search.start, search.cap, search.raised.range.0, at)?;
             unjudged.extend(above);
             match ended {
                 SeedOutcome::Knee(knee) => found.push((*seed, knee)),
@@ -226,21 +226,21 @@ fn at_load(
 }
 
 /// One seed's knee, and the loads above it that could not be judged.
-fn one_told(
+fn search_noting_unknown(
     start: u64,
     cap: u64,
     lowest: u64,
     probe: impl Fn(u64) -> Result<Option<Judged>>,
 ) -> Result<(SeedOutcome, Vec<u64>)> {
     let unknown = RefCell::new(Vec::new());
-    let told = |load| {
+    let noting = |load| {
         let judged = probe(load)?;
         if judged == Some(Judged::Unknown) {
             unknown.borrow_mut().push(load);
         }
         Ok(judged)
     };
-    let found = search_seed(start, cap, lowest, told)?;
+    let found = search_seed(start, cap, lowest, noting)?;
     let above = |knee| unknown.into_inner().into_iter().filter(|load| *load > knee).collect();
     Ok((found, if let SeedOutcome::Knee(knee) = found { above(knee) } else { Vec::new() }))
 }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_loads_that_could_not_be_judged_are_told() {
+    fn larger_loads_that_could_not_be_judged_are_reported() {
         let probe = |load: u64| {
             Ok(Some(match load {
                 1..=2 => Judged::Unknown,
@@ -362,7 +362,7 @@ mod tests {
             }))
         };
         // Doubling sees 1, 2, 4, 8, 16 and 32; between 16 and 32 bisection sees 24, 20, 22 and 21.
-        assert_eq!(one_told(1, 100, 1, probe).unwrap(), (SeedOutcome::Knee(4), vec![8, 16, 20]));
+        assert_eq!(search_noting_unknown(1, 100, 1, probe).unwrap(), (SeedOutcome::Knee(4), vec![8, 16, 20]));
     }
 
     #[test]

@@ -29,7 +29,6 @@ use std::sync::Arc;
 pub struct Run {
     /// Index into [`Plan::cells`].
     pub cell: usize,
-    /// Its seed.
     pub seed: u64,
 }
 
@@ -253,9 +252,9 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     }
     if cells.is_empty() && experiment.variants.iter().any(is_simulated) {
         let runs = |l: &Load| format!("load '{}' runs under {}", l.name, l.variants.join(", "));
-        let told: Vec<String> = experiment.loads.iter().map(runs).collect();
+        let narrowed: Vec<String> = experiment.loads.iter().map(runs).collect();
         let text = format!("{}: no load that is left runs under a variant that is left", experiment.name);
-        return Err(Error::input(text).help(told.join("; ")));
+        return Err(Error::input(text).help(narrowed.join("; ")));
     }
     let real = named(experiment, guests::is_real_variant);
     if cells.is_empty() && !real.is_empty() {
@@ -284,6 +283,33 @@ pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
     experiment.variants.iter().filter_map(of).collect()
 }
 
+/// Refuses an experiment of which a backend can run fewer than two variants: nothing would be compared.
+///
+/// # Errors
+/// When it is so; the message names the others.
+pub fn check_compares(experiment: &Experiment, backend: Backend) -> Result<()> {
+    let runs = |v: &Variant| match backend {
+        Backend::Sim => is_simulated(v),
+        Backend::Host => v.kernel == RUNNING,
+        Backend::Vm | Backend::Code => v.kernel != RUNNING,
+    };
+    if experiment.variants.iter().filter(|v| runs(v)).count() >= 2 {
+        return Ok(());
+    }
+    let others = named(experiment, |v| !runs(v));
+    let text =
+        format!("{}: --backend {backend} can't run {others}: nothing is left to compare", experiment.name);
+    let all = |of: fn(&Variant) -> bool| experiment.variants.iter().all(of);
+    Err(Error::input(text).help(match backend {
+        Backend::Sim if all(|v| v.kernel != RUNNING) => "--backend vm boots real kernels and builds patches",
+        Backend::Sim | Backend::Vm | Backend::Code if all(|v| v.kernel == RUNNING) => {
+            "--backend host is for the running kernel"
+        }
+        Backend::Host if all(is_simulated) => "leave --backend out: the simulator runs them",
+        _ => "name variants of one kind: simulated kernels (v6.5), real ones (6.1), or 'running'",
+    }))
+}
+
 fn is_simulated(variant: &Variant) -> bool {
     variant.kernel != RUNNING && !guests::is_real_variant(variant)
 }
@@ -296,14 +322,14 @@ fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
 
 /// Warnings of a simulation about variants that are meant for real kernels.
 fn not_booted(experiment: &Experiment) -> Vec<Warning> {
-    let told = |code: &str, names: String, text: &str| {
+    let warning = |code: &str, names: String, text: &str| {
         (!names.is_empty()).then(|| Warning::new(code, format!("{text} (--backend vm boots them): {names}")))
     };
     let real = named(experiment, guests::is_real_variant);
     let profiles = named(experiment, |v| guests::has_profile(&v.kernel) && !guests::is_real_variant(v));
     [
-        told("sim.left_out", real, "left out, real kernels can't be simulated"),
-        told("sim.profiles", profiles, "not the real kernels, but the simulated ones of their series"),
+        warning("sim.left_out", real, "left out, real kernels can't be simulated"),
+        warning("sim.profiles", profiles, "not the real kernels, but the simulated ones of their series"),
     ]
     .into_iter()
     .flatten()

@@ -14,10 +14,10 @@ const READ: &[&str] = &[noise::FILE, probed::FILE];
 
 /// Warns, once, that a file in the folder can't be read.
 pub fn warn_if_unreadable(warn: &dyn Fn(&str)) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+    static WARNED: AtomicBool = AtomicBool::new(false);
     let Ok(folder) = journal::state_folder() else { return };
     let Some(e) = READ.iter().find_map(|name| why_unreadable(&folder.join(name))) else { return };
-    if !TOLD.swap(true, Ordering::SeqCst) {
+    if !WARNED.swap(true, Ordering::SeqCst) {
         let text = format!("can't read the state folder {}: {e}", folder.display());
         warn(&format!("warning: {text}; a probe and noise floors kept there are not used"));
     }

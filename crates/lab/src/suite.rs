@@ -10,7 +10,6 @@ use crate::variant_words;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 
-/// The loads.
 const LOADS: &str = include_str!("../../../suite/suite.toml");
 /// The machine of a suite that names none: eight CPUs with one cache.
 pub const DEFAULT_MACHINE: &str = "smp-8";

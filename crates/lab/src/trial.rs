@@ -34,13 +34,11 @@ pub const BUDGET: Budget = Budget::Part(50);
 /// What is tried.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// The patches.
     pub patches: Vec<Patch>,
     /// Features that they add and that the trial switches.
     pub features: Vec<Added>,
     /// Counters that they add.
     pub counters: Vec<String>,
-    /// The base.
     pub base: Variant,
     /// The kernel with the patches, their features on.
     pub patched: Variant,

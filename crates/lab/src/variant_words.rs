@@ -43,12 +43,13 @@ pub fn in_short(text: &str) -> Result<Variant> {
         _ => text.to_owned(),
     };
     let front = colons.split(':').next().unwrap_or_default();
-    let kernel = front.rsplit('=').next().unwrap_or_default();
+    let kernel = front.split_once('=').map_or(front, |(_, kernel)| kernel);
     if !guests::is_real(kernel) {
         return parse(&colons);
     }
     // No table of profiles knows a real kernel.
-    let variant = parse(&colons.replacen(kernel, RUNNING, 1))?;
+    let (named, changes) = (&front[..front.len() - kernel.len()], &colons[front.len()..]);
+    let variant = parse(&format!("{named}{RUNNING}{changes}"))?;
     let name = if front.contains('=') { variant.name } else { colons.clone() };
     Ok(Variant { name, kernel: kernel.to_owned(), ..variant })
 }
@@ -241,6 +242,12 @@ mod tests {
             ("/boot/a+b/bzImage:NO_WA_IDLE", "/boot/a+b/bzImage")
         );
         assert_eq!((image.features.len(), without_changes(&image).is_plain()), (1, true));
+        let named = in_short("a6.7=6.7+NO_SIS_UTIL").unwrap();
+        assert_eq!(
+            (named.name.as_str(), named.kernel.as_str()),
+            ("a6.7", "6.7"),
+            "a name that holds its kernel"
+        );
         let patched = in_short("6.1+patch=first-idle+patch=x+SIS_FIRST_IDLE").unwrap();
         assert_eq!((patched.kernel.as_str(), patched.patch.len(), patched.features.len()), ("6.1", 2, 1));
         assert!(in_short("6.1+patch=x+MINE").is_ok(), "a patch may add any feature");

@@ -34,7 +34,6 @@ pub struct Background {
     pub every: Ns,
     /// Mean run time of an arrival.
     pub run: Ns,
-    /// Nice value.
     #[serde(default)]
     pub nice: i8,
     /// Where the figures come from.

@@ -48,7 +48,6 @@ impl Packed {
         }
         Some(Packed { bytes: bytes.into(), count })
     }
-    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }

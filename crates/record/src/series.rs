@@ -68,7 +68,6 @@ impl Series {
         let hist = Histogram::new(DIGITS).expect("three digits are within what the histogram allows");
         Series { unit: unit.to_owned(), better, sum: 0, range: (u64::MAX, 0), body: Body::Whole(hist) }
     }
-    /// Unit of the values.
     pub fn unit(&self) -> &str {
         &self.unit
     }
@@ -158,7 +157,6 @@ impl Series {
         self.values().fold(0, |mark, (value, n)| add(add(mark, value), n))
     }
 
-    /// Number of values.
     pub fn count(&self) -> u64 {
         match &self.body {
             Body::Whole(hist) => hist.len(),

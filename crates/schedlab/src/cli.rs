@@ -125,7 +125,7 @@ pub fn command() -> Command {
              fault of schedlab.",
         )
         .help_template(format!(
-            "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}\n\n{{after-help}}\n",
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}\n",
             by_job()
         ))
         .subcommand_required(true)

@@ -7,17 +7,19 @@ use schedlab_cluster::parcel::Protocol;
 use schedlab_lab::experiment::SlurmOptions;
 
 const ENGINES: [&str; 2] = ["here", "slurm"];
+/// The heading of these options in help. Each option names it: a heading of the whole struct would hold for all options
+/// behind it, too.
+const HEADING: &str = "Cluster";
 
 /// Where missing runs are made, and what is asked of a cluster.
 #[derive(Args, Default)]
-#[command(next_help_heading = "Cluster")]
 pub struct ClusterOptions {
     /// Who makes missing runs: here (this process) or slurm (job arrays of a cluster) [default: here]
-    #[arg(long, value_name = "ENGINE", hide_short_help = true)]
+    #[arg(long, value_name = "ENGINE", help_heading = HEADING, hide_short_help = true)]
     engine: Option<String>,
     /// Ask this of the cluster: a key of [slurm], such as partition=batch (docs/cluster.md); may be given more than
     /// once
-    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
+    #[arg(long, value_name = "KEY=VALUE", help_heading = HEADING, hide_short_help = true)]
     slurm: Vec<String>,
 }
 

@@ -21,7 +21,9 @@ use schedlab_record::store_listing::EXPERIMENT_FILE;
 use schedlab_record::{Observe, RunDir, Store};
 use std::path::{Path, PathBuf};
 
-/// Options of experiments.
+/// What `--load` of an experiment takes. A `--load` that takes something else is another option.
+pub const LOAD_VALUE: &str = "NAME[@MACHINE]";
+
 #[derive(Args)]
 pub struct ExperimentOptions {
     /// Where runs are made: sim (the simulator), code (the scheduler's own code of a kernel's tree, on simulated
@@ -52,7 +54,7 @@ pub struct ExperimentOptions {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// Only this load, on all its machines or on one; may be given more than once
-    #[arg(long, value_name = "NAME[@MACHINE]")]
+    #[arg(long, value_name = LOAD_VALUE)]
     load: Vec<String>,
     /// Only the loads on this machine; may be given more than once
     #[arg(long, value_name = "NAME")]
@@ -97,7 +99,7 @@ impl ExperimentOptions {
     /// # Errors
     /// For an unknown form, and options of another backend.
     pub fn check(&self) -> Result<()> {
-        let backend = Backend::parse(&self.backend)?;
+        let backend = self.backend()?;
         self.guest.check(backend)?;
         if let Some(kernel) = self.kernel.first().filter(|_| backend != Backend::Vm) {
             let text =
@@ -136,6 +138,13 @@ impl ExperimentOptions {
     pub fn take_machines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.machine)
     }
+    /// Where runs are made.
+    ///
+    /// # Errors
+    /// For an unknown word.
+    pub fn backend(&self) -> Result<Backend> {
+        Backend::parse(&self.backend)
+    }
     /// Whether it runs on this host, which has a machine of its own.
     pub fn on_host(&self) -> bool {
         self.backend == Backend::Host.name()
@@ -151,7 +160,7 @@ impl ExperimentOptions {
     }
     fn request(&self) -> Result<RunRequest> {
         Ok(RunRequest {
-            backend: Backend::parse(&self.backend)?,
+            backend: self.backend()?,
             part: self.part(),
             wanted: Options {
                 runs: self.runs,
@@ -224,7 +233,7 @@ impl ExperimentOptions {
         self.form.outlets.asked()
     }
     fn observe(&self) -> Result<Observe> {
-        self.watch.observe(Backend::parse(&self.backend)?)
+        self.watch.observe(self.backend()?)
     }
 }
 

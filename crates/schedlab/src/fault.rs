@@ -3,6 +3,7 @@
 //! A simulated run is a function of its cell and seed, so one run is enough to see a fault again. The command is the
 //! given one with that seed, one run, and the run's load and variant where the command chooses among several.
 
+use crate::experiments::LOAD_VALUE;
 use crate::output;
 use schedlab_base::{Error, ErrorKind, printable};
 use schedlab_lab::exec::under_way::{self, UnderWay};
@@ -18,17 +19,25 @@ static OPTIONS: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Remembers which options the command takes.
 pub fn remember(command: &clap::Command) {
-    let options = command.get_arguments().filter_map(|a| a.get_long().map(str::to_owned)).collect();
     // There is one command in a process.
-    let _ = OPTIONS.set(options);
+    let _ = OPTIONS.set(options_of(command));
+}
+
+/// The long options of a command by which a run can be named. `bench` has a `--load`, too, which is another option: the
+/// value of `{load}` in a command line.
+fn options_of(command: &clap::Command) -> Vec<String> {
+    let names_a_load = |a: &&clap::Arg| {
+        a.get_long() != Some("load") || a.get_value_names().is_some_and(|names| names == [LOAD_VALUE])
+    };
+    command.get_arguments().filter(names_a_load).filter_map(|a| a.get_long().map(str::to_owned)).collect()
 }
 
 /// Reports a panic of any thread with its place, since it is a fault of schedlab. Later panics are consequences of the
 /// first, and are not reported.
-pub fn tell_panics() {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+pub fn report_panics() {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {
-        if TOLD.swap(true, Ordering::SeqCst) {
+        if REPORTED.swap(true, Ordering::SeqCst) {
             return;
         }
         let words = panic.payload();
@@ -172,6 +181,28 @@ mod tests {
             "schedlab hunt --seed 9"
         );
         assert_eq!(repeated(&["x", "compare", "it's"], &options, None), "schedlab compare 'it'\\''s'");
+    }
+
+    #[test]
+    fn the_command_line_takes_the_command_that_makes_the_run_again() {
+        for words in [
+            &["schedlab", "bench", "pipe"][..],
+            &["schedlab", "bench", "--command", "sleep {load}", "--load", "1"],
+            &["schedlab", "knee", "pipe"],
+            &["schedlab", "run", "x.toml", "--load", "a"],
+            &["schedlab", "study", "D001"],
+            &["schedlab", "suite", "v6.5+SIS_FIRST_IDLE"],
+        ] {
+            let whole = crate::cli::command();
+            let options = options_of(whole.find_subcommand(words[1]).unwrap());
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            let again = repeat(Some(&run()), &words, &options);
+            let parsed = whole.try_get_matches_from(&again);
+            assert!(parsed.is_ok(), "{again:?}: {}", parsed.unwrap_err());
+            assert!(again.ends_with(&["--seed", "3", "--runs", "1"].map(str::to_owned)), "{again:?}");
+            let chosen = again.contains(&"a b@smp-8".to_owned());
+            assert_eq!(chosen, !["bench", "knee"].contains(&words[1].as_str()), "{again:?}");
+        }
     }
 
     #[test]

@@ -58,6 +58,6 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == code::COMMAND) {
         return output::conclude(code::child());
     }
-    fault::tell_panics();
+    fault::report_panics();
     std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))
 }

@@ -20,7 +20,6 @@ struct Name {
     about: String,
 }
 
-/// A list of names.
 pub struct NameList {
     name: &'static str,
     about: &'static str,

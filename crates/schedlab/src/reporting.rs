@@ -30,7 +30,6 @@ const ROOM: usize = 2_750_000;
 
 /// What a report is about.
 pub struct Subject {
-    /// Its title.
     pub title: String,
     /// What was asked, in a sentence or more; may be empty.
     pub about: String,
@@ -160,10 +159,10 @@ fn dates(runs: &[RunDir]) -> (String, String) {
 fn outcome(c: &Comparison) -> String {
     let all = [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Same, Verdict::Unclear];
     let count = |v: Verdict| c.comparisons.iter().filter(|r| r.verdict == v).count();
-    let told: Vec<String> =
+    let counts: Vec<String> =
         all.into_iter().filter(|v| count(*v) > 0).map(|v| format!("{} {}", count(v), v.word())).collect();
     let (cells, rows) = (counted(c.cells.len(), "cell"), counted(c.comparisons.len(), "comparison"));
-    format!("{cells}, {rows}: {}", told.join(", "))
+    format!("{cells}, {rows}: {}", counts.join(", "))
 }
 
 /// Runs by the cells of their comparison, and their places in the store.

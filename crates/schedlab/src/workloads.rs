@@ -96,6 +96,8 @@ impl RunPlace {
     pub fn variants(&self, quiet: bool) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
         if self.is_implied() && !quiet {
+            // An unknown machine is an error alone, without a note that takes it for one.
+            common::machine(self.simulated(), self.background.as_deref())?;
             output::note(&format!(
                 "simulated, since this host is not {}; --backend vm boots it",
                 self.simulated()

@@ -4,20 +4,52 @@ use crate::common::{Lab, texts};
 use schedlab_base::testing::skipped;
 
 #[test]
-fn only_options_of_guests_stand_under_their_heading() {
+fn only_options_of_guests_and_clusters_stand_under_their_headings() {
     let lab = Lab::new();
-    for words in
-        [&["bench", "--help"][..], &["bench", "schbench", "--help"], &["run", "--help"], &["study", "--help"]]
-    {
+    let guests = ["--guest-mode", "--accelerator", "--memory", "--boot"];
+    let cluster = ["--engine", "--slurm"];
+    let headings = [("Guests (--backend vm)", &guests[..]), ("Cluster", &cluster[..])];
+    for (words, count) in [
+        (&["bench", "--help"][..], 1),
+        (&["bench", "schbench", "--help"], 1),
+        (&["run", "--help"], 2),
+        (&["study", "--help"], 2),
+        (&["suite", "--help"], 2),
+        (&["pack", "--help"], 2),
+        (&["validate", "--help"], 2),
+        (&["run", "-h"], 0),
+    ] {
         let text = lab.ok(words);
-        let (_, under) = text.split_once("Guests (--backend vm):\n").unwrap_or_else(|| panic!("{text}"));
-        // Up to the next heading.
-        let own = under.lines().take_while(|l| l.is_empty() || l.starts_with(' '));
-        let options = own.filter(|l| l.trim_start().starts_with('-'));
-        let names: Vec<&str> =
-            options.filter_map(|l| l.split_whitespace().find(|w| w.starts_with("--"))).collect();
-        assert_eq!(names, ["--guest-mode", "--accelerator", "--memory", "--boot"], "{words:?}");
+        let mut found = 0;
+        for (heading, wanted) in headings {
+            let Some((_, under)) = text.split_once(&format!("\n{heading}:\n")) else { continue };
+            // Up to the next heading.
+            let own = under.lines().take_while(|l| l.is_empty() || l.starts_with(' '));
+            let options = own.filter(|l| l.trim_start().starts_with('-'));
+            let names: Vec<&str> =
+                options.filter_map(|l| l.split_whitespace().find(|w| w.starts_with("--"))).collect();
+            assert_eq!(names, wanted, "{words:?}");
+            found += 1;
+        }
+        assert_eq!(found, count, "{words:?}: {text}");
     }
+}
+
+#[test]
+fn help_has_one_blank_line_between_its_parts() {
+    let text = Lab::new().ok(&["--help"]);
+    assert!(!text.contains("\n\n\n") && text.contains("Print version\n\n'schedlab help"), "{text}");
+}
+
+#[test]
+fn an_unknown_machine_is_an_error_alone() {
+    let lab = Lab::new();
+    for command in ["bench", "knee"] {
+        let (_, err) = lab.run(&[command, "pipe", "--machine", "zz"], 2);
+        assert!(err.starts_with("schedlab: error: ") && !err.contains("simulated, since"), "{err}");
+    }
+    let (_, err) = lab.run(&["bench", "pipe", "--machine", "smp-2", "--seed", "1"], 0);
+    assert!(err.contains("simulated, since this host is not smp-2"), "{err}");
 }
 
 #[test]

@@ -250,3 +250,17 @@ fn more_runs_come_until_rows_are_decided_and_a_workloads_name_is_a_load() {
     let (_, err) = lab.run(&["suite", "v6.5:hz=1000", "--load", "nanoslep"], 2);
     assert!(err.contains("nanosleep"), "{err}");
 }
+
+#[test]
+fn a_suite_of_which_the_backend_runs_one_variant_is_refused_before_any_run() {
+    let lab = Lab::new();
+    for (words, wanted) in [
+        (&["suite", "v6.5+patch=nosuch"][..], "--backend sim can't run v6.5:patch=nosuch"),
+        (&["suite", "running", "--baseline", "v6.5"], "--backend sim can't run running"),
+        (&["suite", "v6.5+SIS_FIRST_IDLE", "--backend", "host"], "--backend host can't run v6.5, v6.5:"),
+    ] {
+        let (out, err) = lab.run(words, 2);
+        assert!(out.is_empty() && err.contains(wanted) && err.contains("nothing is left"), "{err}");
+        assert!(!lab.path().join("runs").exists(), "{words:?}: a run was made");
+    }
+}

@@ -200,7 +200,6 @@ impl<'s> System<'s> {
         }
     }
 
-    /// Number of CPUs.
     #[inline]
     pub fn nr_cpus(&self) -> usize {
         self.cpus.len()

@@ -89,9 +89,7 @@ struct Head {
 pub struct Close {
     /// The tasks and the frame of the run.
     pub cast: Cast,
-    /// Number of events.
     pub events: u64,
-    /// Number of samples.
     pub samples: u64,
     /// The record counts nothing that ends before this time: the run's warm-up.
     pub measured_from: Ns,

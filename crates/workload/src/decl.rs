@@ -37,7 +37,6 @@ pub struct NestedDecl {
 #[derive(Clone, Debug)]
 pub struct RemoteDecl {
     pub name: String,
-    /// Number of its CPUs.
     pub cpus: u32,
     pub kernel: Kernel,
     /// The link's delay, one way.

@@ -39,7 +39,6 @@ struct Takes {
 pub struct Guest {
     /// The controller's first CPU: the one on which the run found it.
     pub on: CpuId,
-    /// Number of CPUs.
     pub cpus: usize,
     /// Version of its kernel.
     pub version: Version,

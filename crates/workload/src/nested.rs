@@ -20,7 +20,6 @@ pub const MAX_VCPUS: u64 = 256;
 pub struct NestedSpec {
     /// Its name; vCPU n is the thread `NAME/n`.
     pub name: String,
-    /// Number of vCPUs.
     pub vcpus: u64,
     pub kernel: String,
     /// Toggles of its features, in order.

@@ -137,10 +137,7 @@ pub enum Op {
         attr: Attr,
     },
     /// Change this task's allowed CPUs to mask number `mask` of the workload ([`crate::Built::masks`]).
-    SetAffinity {
-        /// Mask number.
-        mask: u32,
-    },
+    SetAffinity { mask: u32 },
     /// Read a task's usage so far, as /proc shows it. `Outcome::Used` has the result; for a task that is gone, the last
     /// one that was read.
     Usage { task: TaskId },

@@ -64,7 +64,6 @@ pub struct Param {
     pub name: &'static str,
     /// Short option of the original tool.
     pub short: Option<char>,
-    /// The kind of its value.
     pub kind: ParamKind,
     /// Default; for times in ns. `None`: computed by the benchmark (e.g. from the number of CPUs), see `about`.
     pub default: Option<u64>,

@@ -43,7 +43,6 @@ const PING: &str = "'scontrol ping' shows whether the cluster's controller answe
 pub struct SlurmTask {
     /// The array's job.
     pub job: u64,
-    /// The task.
     pub task: u64,
     /// Its state: PENDING, RUNNING, COMPLETED, ...
     pub state: String,
@@ -139,7 +138,6 @@ impl ProgramOutput {
 
 /// How a call of sbatch without a job number ended.
 pub struct NotTaken {
-    /// Its error.
     pub error: Error,
     /// Whether it is sure that Slurm has not taken the job.
     pub sure: bool,

@@ -45,7 +45,6 @@ pub struct Submission {
     /// The place of its journal ([`Journal::place`]). Jobs of a journal that was copied here bring no runs here.
     pub place: String,
     pub experiment: String,
-    /// Number of tasks.
     pub tasks: usize,
     /// Options of sbatch.
     pub options: Vec<String>,
@@ -69,7 +68,6 @@ pub struct Job {
     pub number: Option<u64>,
     /// A part of its name that no other submission has.
     pub mark: String,
-    /// Its tasks.
     pub tasks: Vec<usize>,
     /// When, in seconds since 1970.
     pub submitted_s: u64,
@@ -93,7 +91,6 @@ impl Submission {
     pub fn numbers(&self) -> Vec<u64> {
         self.jobs.iter().filter_map(|j| j.number).collect()
     }
-    /// The name of a job of it.
     fn job_name(&self, job: &Job) -> String {
         format!("schedlab-{}-{}-{}", self.name, self.place, job.mark)
     }

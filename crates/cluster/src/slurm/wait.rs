@@ -157,7 +157,7 @@ impl Waiting<'_> {
         there.iter().for_each(|r| _ = self.pending.remove(r));
     }
 
-    /// Tells what Slurm made again between two looks, and notes which submissions are done, others' runs in them
+    /// Reports what Slurm made again between two looks, and notes which submissions are done, others' runs in them
     /// included.
     fn conclude(&mut self, watched: &BTreeSet<String>) -> Result<()> {
         let _lock = self.journal.lock()?;
@@ -292,7 +292,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Tells the restarts that tasks report. A task that was queued again and has made its runs since the last look is
+    /// Reports the restarts that tasks report. A task that was queued again and has made its runs since the last look is
     /// not asked about, and squeue forgets it after some minutes.
     fn tell_reported(&mut self) -> Result<()> {
         for submission in self.journal.all()? {
@@ -480,7 +480,6 @@ pub enum TaskState {
 #[derive(Clone, Debug, Serialize)]
 pub struct SubmissionState {
     pub experiment: String,
-    /// Numbers of its jobs.
     pub jobs: Vec<u64>,
     /// When the first one was submitted, seconds since 1970.
     pub submitted_s: u64,

@@ -103,7 +103,6 @@ fn values(all: &[Repetition]) -> FigureValues {
     times.chain(counts.into_iter().filter_map(|(name, n)| Some((name.to_owned(), n?)))).collect()
 }
 
-/// Sorted values.
 struct Sorted(Vec<f64>);
 
 /// A percentile with fewer values above it is left out.

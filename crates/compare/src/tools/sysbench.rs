@@ -70,7 +70,7 @@ pub const MEMORY: Tool = Tool {
 /// folder. Events are transactions.
 pub const OLTP: Tool = Tool {
     name: "sysbench-oltp",
-    about: "sysbench oltp_read_write on a MariaDB server of its own (one_run table; 10 s without --time)",
+    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s without --time)",
     before: &[
         "oltp_read_write",
         "--db-driver=mysql",

@@ -126,7 +126,7 @@ mechanisms! {
             with "A moved task's vruntime is made relative to min_vruntime before min_vruntime moves on without the task."
             without "min_vruntime moves on first, so the moved task is ahead of its next queue by as much."
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory("4.4 has it"),
-            with "A task that is picked again at once goes on with its slice."
+            with "A task that is picked again at once continues its slice."
             without "A task that is picked again at once starts a slice anew."
         relative_after_charge: [since("4.7")], "enqueue_entity()", Source("4.4 to 4.15; 4.7 is from memory"),
             with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
@@ -457,7 +457,7 @@ mechanisms! {
             with "A misfit goes to a CPU whose core is wholly idle only."
             without "A misfit goes to an idle CPU, whatever the other thread of its core does."
         walks_past_pinned in "spare-capacity": [between("6.2", "6.6"), between("6.7", "6.10")], "detach_tasks()", Source("6.1.192 and 6.12.117 have it not; the releases between are commits'"),
-            with "While all tasks seen are pinned, a walk goes on past nr_migrate tasks."
+            with "While all tasks seen are pinned, a walk continues past nr_migrate tasks."
             without "A walk ends after nr_migrate tasks."
         cores_last_when_full in "spare-capacity": [since("6.5")], "update_sd_pick_busiest()", Source("6.1.192, 6.12.117; 6.5 from memory"),
             with "Of groups that are just full the last one read is the busiest, unless groups are cores."

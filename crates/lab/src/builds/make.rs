@@ -63,10 +63,15 @@ pub fn foretell(wanted: &[KernelOrder], runs: (u64, Option<u64>), jobs: u64) -> 
     let cache = cache::folder(None)?;
     let speed = Speed::read(&cache);
     let all = wanted.iter().map(|w| forecast(&w.recipe, &cache)).collect::<Result<Vec<_>>>()?;
-    Ok(foretold(&all, speed, runs, jobs))
+    Ok(forecast_text(&all, speed, runs, jobs))
 }
 
-fn foretold(kernels: &[Forecast], speed: Speed, (first, further): (u64, Option<u64>), jobs: u64) -> String {
+fn forecast_text(
+    kernels: &[Forecast],
+    speed: Speed,
+    (first, further): (u64, Option<u64>),
+    jobs: u64,
+) -> String {
     let of = |count: u64, each_ms: u64, side_by_side: u64| {
         count as f64 * each_ms as f64 / 1000.0 / side_by_side.max(1) as f64
     };
@@ -204,7 +209,7 @@ mod tests {
     fn a_trial_is_foretold_by_what_is_not_there() {
         let speed = Speed { object_ms: 400, run_ms: 3500 };
         let of = |source, objects| Forecast { source, objects };
-        let first = foretold(&[of(true, 1700), of(true, 1700)], speed, (128, Some(64)), 2);
+        let first = forecast_text(&[of(true, 1700), of(true, 1700)], speed, (128, Some(64)), 2);
         for part in [
             "the source to fetch or copy",
             "2 kernels to build (1700 objects",
@@ -212,14 +217,14 @@ mod tests {
         ] {
             assert!(first.contains(part), "{first}");
         }
-        let again = foretold(&[of(false, 0), of(false, 0)], speed, (192, Some(0)), 2);
+        let again = forecast_text(&[of(false, 0), of(false, 0)], speed, (192, Some(0)), 2);
         assert!(again.starts_with("about 6 min in all: up to 192 runs"), "{again}");
-        let in_time = foretold(&[of(false, 0), of(false, 0)], speed, (192, None), 2);
+        let in_time = forecast_text(&[of(false, 0), of(false, 0)], speed, (192, None), 2);
         assert_eq!(
             in_time,
             "at least about 6 min in all: at least 192 runs in guests (at least about 6 min)"
         );
-        let one = foretold(&[of(false, 0)], speed, (1, Some(0)), 2);
+        let one = forecast_text(&[of(false, 0)], speed, (1, Some(0)), 2);
         assert!(one.contains("up to 1 run in guests"), "{one}");
     }
 

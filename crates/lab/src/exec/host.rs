@@ -26,8 +26,8 @@ pub(super) fn run(cell: &Cell, seed: u64, options: &RunOptions, stop: &AtomicBoo
     let record = live::record(cell, seed, outcome)?;
     let written = place.as_ref().is_some_and(|path| path.is_file());
     Ok(record.map(|mut record| {
-        let told = record.found.warnings.iter().any(|w| w.code == "events.not_kept");
-        if place.is_some() && !written && !told {
+        let is_explained = record.found.warnings.iter().any(|w| w.code == "events.not_kept");
+        if place.is_some() && !written && !is_explained {
             let text = "no file of events was left by the run";
             record.found.warnings.push(Warning::new("events.not_kept", text));
         }

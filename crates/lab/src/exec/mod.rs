@@ -75,7 +75,6 @@ pub enum Done<'a> {
     Made(&'a Record),
     /// It was found in the store.
     Found(&'a Record),
-    /// It failed.
     Failed(&'a Error),
 }
 

@@ -112,7 +112,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// The question of an self.
+    /// What a comparison of its runs asks: its metrics and baseline, and what single loads narrow or add.
     pub fn question(&self) -> Question {
         let simulated = self.loads.iter().map(|l| (self.machines[l.machine].name.as_str(), l));
         let live = self.host_loads.iter().map(|l| (Backend::Host.name(), l));
@@ -141,9 +141,6 @@ impl Experiment {
             None => self,
         }
     }
-}
-
-impl Experiment {
     /// The experiment on the kernel's own code: the machines and loads that are simulated, under the variants that are
     /// booted in guests, if it has such.
     #[must_use]

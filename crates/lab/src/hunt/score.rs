@@ -58,7 +58,6 @@ const WORTH_A_LOOK: f64 = 0.2;
 /// A metric in which the variant may lose.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loss {
-    /// Its class.
     pub class: Class,
     pub metric: String,
     /// Typical ratio of the variant to the baseline, above 1 if the variant is worse.
@@ -70,7 +69,6 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// In words.
     pub fn words(&self) -> String {
         match self.class {
             Class::Throughput => format!("{:.1} % less {}", 100.0 * (1.0 - 1.0 / self.ratio), self.metric),

@@ -9,7 +9,6 @@ use std::sync::Arc;
 pub const MACHINES: &[&str] =
     &["smp-2", "smp-4", "smt-4", "smp-8", "smt-8", "nodes-2x4", "epyc-2x4", "smp-16", "x5570-2x4-smt"];
 
-/// The space.
 #[derive(Clone, Debug)]
 pub struct Space {
     /// Names by which experiments know the machines, with the machines; without background tasks. Fewer CPUs come

@@ -71,7 +71,6 @@ pub enum Policy {
 /// The CPUs that a kind may use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cpus {
-    /// All.
     All,
     /// The first one.
     First,
@@ -96,9 +95,7 @@ pub struct TaskKind {
     pub woken_by: Option<usize>,
     /// Whether its tasks wait for each other after each run.
     pub meets: bool,
-    /// Nice value.
     pub nice: i8,
-    /// Policy.
     pub policy: Policy,
     /// Affinity.
     pub cpus: Cpus,

@@ -153,7 +153,7 @@ impl Raised {
     }
 }
 
-/// RaisedBy late a thread ran after its timer: the series by which an rt-app file is judged.
+/// How late a thread ran after its timer: the series by which an rt-app file is judged.
 const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]

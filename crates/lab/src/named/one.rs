@@ -107,7 +107,7 @@ impl RunChoice<'_> {
     pub fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
-        let args = |c: &ListedCell| {
+        let belongs = |c: &ListedCell| {
             let made =
                 c.experiments.contains(&e.name) && c.of.as_ref().is_some_and(|of| of.backend != Backend::Sim);
             names.contains(&c.held.name) || made
@@ -122,7 +122,7 @@ impl RunChoice<'_> {
                 .help(format!("'{again}' makes them; --out names another store"))
         };
         let cells = runs::list(self.store).map_err(|_| none())?;
-        let cells: Vec<ListedCell> = cells.into_iter().filter(args).collect();
+        let cells: Vec<ListedCell> = cells.into_iter().filter(belongs).collect();
         if cells.is_empty() { Err(none()) } else { Ok(cells) }
     }
 

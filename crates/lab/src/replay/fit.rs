@@ -48,7 +48,6 @@ pub const COMPARED: &[&str] = &[
 pub struct Recording {
     /// What its events say, as a run's findings.
     pub found: Findings,
-    /// Its schedule.
     pub schedule: Schedule,
     /// Tasks slept, and no wakeup is in the recording.
     pub lacks_wakeups: bool,
@@ -103,7 +102,6 @@ pub fn read(events: &mut Events<'_>, machine: &Machine, stop: &AtomicBool) -> Re
 /// A fitted replay.
 pub struct Fitted {
     pub spec: Spec,
-    /// Its prices.
     pub prices: Prices,
     /// Its run under the recorded kernel.
     pub run: Record,
@@ -172,7 +170,6 @@ fn wakeups(found: &Findings) -> i128 {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Off {
     pub metric: String,
-    /// Its unit.
     pub unit: String,
     /// In the recording.
     pub recorded: f64,

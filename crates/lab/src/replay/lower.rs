@@ -96,7 +96,6 @@ pub struct TaskSoFar {
     first: Ns,
     /// On a CPU, and accounted up to then.
     on_since: Option<Ns>,
-    /// That CPU.
     cpu: CpuId,
     /// The CPU's speed, in parts of [`FULL`]: less while a thread of its core is busy, and by its capacity.
     speed: u64,
@@ -347,7 +346,6 @@ impl Lower {
 
 /// A schedule, and how good it is.
 pub struct Lowered {
-    /// The schedule.
     pub schedule: Schedule,
     /// Bursts that are cut into fewer units than were given, because there are too many.
     pub coarse: u64,

@@ -62,7 +62,6 @@ impl Real {
         let found = real.into_iter().find(|b| b.name() == word);
         found.ok_or_else(|| Error::unknown("backend of a case", word, real.map(Backend::name)))
     }
-    /// Its backend.
     pub fn backend(self) -> Backend {
         match self {
             Real::Host => Backend::Host,

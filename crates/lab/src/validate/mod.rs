@@ -91,14 +91,14 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
     let Some(kernel) = &mine.resolved else { return Vec::new() };
     let warning = |text: String| Warning::new("validate.drift", text);
     if !compared(&theirs.found.environment) {
-        let text = format!("{} does not tell its scheduler's features here (debugfs)", theirs.kernel);
+        let text = format!("{} does not show its scheduler's features here (debugfs)", theirs.kernel);
         return vec![warning(format!(
             "{text}: whether profile {} has the same ones is not known",
             kernel.version
         ))];
     }
-    let told = |d: Difference| warning(format!("profile and kernel differ: {}", d.text));
-    drift(kernel, &mine.machine, &theirs.found.environment).into_iter().map(told).collect()
+    let as_warning = |d: Difference| warning(format!("profile and kernel differ: {}", d.text));
+    drift(kernel, &mine.machine, &theirs.found.environment).into_iter().map(as_warning).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use std::sync::Arc;
 
     /// The warnings when the real kernel has these features, and v6.1 is simulated on 4 CPUs.
-    fn told(features: Option<&str>, control: &str) -> Vec<String> {
+    fn warnings_of(features: Option<&str>, control: &str) -> Vec<String> {
         let case = case(control);
         let mut mine = record(&[]);
         mine.resolved = Some(Kernel::profile("v6.1").unwrap());
@@ -177,16 +177,16 @@ mod tests {
                        WA_IDLE WA_WEIGHT WA_BIAS UTIL_EST NI_RANDOM ALT_PERIOD BASE_SLICE";
 
     #[test]
-    fn a_profile_that_is_not_the_kernel_is_told_with_the_case() {
-        assert_eq!(told(Some(OWN), ""), [""; 0]);
+    fn a_profile_that_is_not_the_kernel_is_reported_with_the_case() {
+        assert_eq!(warnings_of(Some(OWN), ""), [""; 0]);
         let other = OWN.replace("SIS_UTIL", "NO_SIS_UTIL");
         assert_eq!(
-            told(Some(&other), ""),
+            warnings_of(Some(&other), ""),
             ["profile and kernel differ: kernel has SIS_UTIL off, profile v6.1 on"]
         );
-        let unread = told(None, "");
-        assert!(unread.len() == 1 && unread[0].contains("6.1.0-56 does not tell"), "{unread:?}");
+        let unread = warnings_of(None, "");
+        assert!(unread.len() == 1 && unread[0].contains("6.1.0-56 does not show"), "{unread:?}");
         let control = "[control]\nwhy = \"slow\"\ntunables = { hz = 100 }\n";
-        assert_eq!(told(Some(&other), control), [""; 0], "a control is wrong on purpose");
+        assert_eq!(warnings_of(Some(&other), control), [""; 0], "a control is wrong on purpose");
     }
 }

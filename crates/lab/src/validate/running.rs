@@ -35,12 +35,12 @@ impl Running {
 
     fn of(
         jiffy_ns: u64,
-        told: &BTreeMap<String, String>,
+        environment: &BTreeMap<String, String>,
         command_line: &str,
         config: &str,
         build: &str,
     ) -> Running {
-        let model = told.get("sched.preempt").and_then(|text| {
+        let model = environment.get("sched.preempt").and_then(|text| {
             text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')).map(str::to_owned)
         });
         let asked = command_line.split_whitespace().filter_map(|w| w.strip_prefix("preempt=")).next_back();
@@ -52,7 +52,7 @@ impl Running {
         Running {
             // A tick may be some ns off a part of a second.
             hz: (1_000_000_000 + jiffy_ns / 2).checked_div(jiffy_ns),
-            base_slice_ns: told.get("sched.base_slice_ns").and_then(|ns| ns.parse().ok()),
+            base_slice_ns: environment.get("sched.base_slice_ns").and_then(|ns| ns.parse().ok()),
             model: said.or_else(built).or_else(full),
         }
     }

@@ -95,10 +95,10 @@ impl Sides {
 /// When the machine is unknown or can't be read, the image is of another series than the simulated profile,
 /// or the case can't run here.
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
-    let (real, told) = real(case)?;
+    let (real, real_warnings) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
     let plan = |cell, warnings| Plan { cells: vec![cell], runs: Vec::new(), warnings };
-    let sides = Sides { simulated: plan(simulated, warnings), code: None, real: plan(real, told) };
+    let sides = Sides { simulated: plan(simulated, warnings), code: None, real: plan(real, real_warnings) };
     sides.with_runs(case, runs.unwrap_or(case.runs))
 }
 

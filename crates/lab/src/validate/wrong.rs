@@ -29,7 +29,6 @@ enum Fault {
     Machine(fn(&Topology) -> Option<Topology>),
 }
 
-/// A wrong scheduler.
 struct WrongScheduler {
     name: &'static str,
     about: &'static str,

@@ -53,7 +53,6 @@ pub struct ThreadFacts {
     pub process: String,
     /// The CPUs that it may use.
     pub cpus: CpuSet,
-    /// Its nice value.
     pub nice: i8,
     /// Whether its class is above the fair one.
     pub real_time: bool,
@@ -103,7 +102,6 @@ pub struct Group {
     pub kind: ThreadKind,
     /// Whether each CPU has such a thread, bound to it.
     pub per_cpu: bool,
-    /// Their nice value.
     pub nice: i8,
     /// Whether their class is above the fair one.
     pub real_time: bool,

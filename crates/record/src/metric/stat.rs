@@ -12,7 +12,6 @@ pub enum Stat {
     Min,
     /// Largest value, exact.
     Max,
-    /// Number of values.
     Count,
     /// Percentile in thousandths of a per cent: 99 900 is p99.9.
     Percentile(u32),

@@ -70,7 +70,7 @@ const IDLE_KEY: &str = "<span><i style=\"background:var(--mark)\"></i>share of t
     may use was idle</span>";
 
 const READOUT: &str = "</div>\n\
-    <div class=\"readout\" id=\"strips-readout\">CurvePoint at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
+    <div class=\"readout\" id=\"strips-readout\">Point at a strip. Drag moves it; +, &minus;, two fingers, or the wheel after a \
     click or with Ctrl zoom; arrows, 0 and a double click work, too.</div>\n\
     <noscript><p>The strips are drawn by a script in this file.</p></noscript>\n";
 
@@ -108,7 +108,7 @@ fn shown_as(report: &HtmlReport<'_>, shown: &ShownRun<'_>) -> String {
             duration(b.covered.0 as f64),
             100.0 * b.covered.0 as f64 / measured as f64
         ),
-        None => "These are the events that were kept; a kernel tells neither which CPUs a task may use nor its reasons, so \
+        None => "These are the events that were kept; a kernel shows neither which CPUs a task may use nor its reasons, so \
                  time beside an idle CPU is not measured."
             .to_owned(),
     };

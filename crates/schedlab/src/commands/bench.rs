@@ -1,4 +1,4 @@
-//! `schedlab bench`: runs one workload once, with the options of the original tool, and prints its form of output where
+//! `schedlab bench`: runs one workload, once or several times, with the options of the original tool, and prints its form of output where
 //! asked for.
 
 use super::knee;
@@ -64,7 +64,7 @@ struct BenchArgs {
 }
 
 fn command() -> Command {
-    let about = "Run one workload once, on this kernel or simulated";
+    let about = "Run one workload, once or several times, on this kernel or simulated";
     let command = External::augment_args(BenchArgs::augment_args(Command::new("bench")))
         .about(about)
         .args(workloads::file_args(FILE))

@@ -123,7 +123,7 @@ fn in_one_line(why: &str) -> String {
     let first = lines.next().unwrap_or_default();
     let rest: Vec<&str> = lines.collect();
     match rest.iter().find(|l| l.contains("error:")).or(rest.first()) {
-        Some(told) => format!("{first} {told}"),
+        Some(detail) => format!("{first} {detail}"),
         None => first.to_owned(),
     }
 }

@@ -112,13 +112,13 @@ fn attributes(args: &ExecArgs) -> Result<Attributes> {
         return Err(Error::input("--cpus: no CPU is named").help("write CPU lists as 0-3,8,10-11"));
     }
     if slice.is_some() {
-        tell_old_kernels(args);
+        note_old_kernels(args);
     }
     let change = AttrChange { policy, nice: args.nice, slice };
     Ok(Attributes { change, priority: args.priority, cpus })
 }
 
-fn tell_old_kernels(args: &ExecArgs) {
+fn note_old_kernels(args: &ExecArgs) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = schedlab_base::Version::parse(text.trim());
     if version.is_ok_and(|v| v < SLICES_SINCE) {

@@ -66,7 +66,7 @@ struct ExplainArgs {
     /// simulated again for it
     #[arg(long, conflicts_with_all = ["vs", "stored"])]
     idle_while_waiting: bool,
-    /// Tell only what is stored: don't simulate the run again to see which CPUs were idle during the longest waits
+    /// Show only what is stored: don't simulate the run again to see which CPUs were idle during the longest waits
     #[arg(long, conflicts_with = "vs")]
     stored: bool,
     /// The result as JSON

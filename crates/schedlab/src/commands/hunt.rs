@@ -126,26 +126,30 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let mut found = search(&judge, budget, &args)?;
     let stop = interrupt::stop_flag()?;
     found.found.iter().try_for_each(|one| keep(one, &judge, &args.out))?;
-    let mut told = Vec::new();
+    let mut findings = Vec::new();
     for one in &found.found {
-        let mut told_one = finding(one, &judge, &args.out);
+        let mut one_finding = finding(one, &judge, &args.out);
         for backend in args.backends() {
             if found.interrupted || stop.load(Ordering::Relaxed) {
                 break;
             }
             match confirm(one, &judge, &args, *backend) {
-                Ok(row) => told_one.confirmed.extend(row),
+                Ok(row) => one_finding.confirmed.extend(row),
                 Err(e) => {
-                    output::note(&format!("{} is not confirmed on {}: {e}", told_one.class, backend.name()));
+                    output::note(&format!(
+                        "{} is not confirmed on {}: {e}",
+                        one_finding.class,
+                        backend.name()
+                    ));
                 }
             }
         }
-        told.push(told_one);
+        findings.push(one_finding);
     }
     found.interrupted |= stop.load(Ordering::Relaxed);
-    print(&found, &told, &judge, &args)?;
+    print(&found, &findings, &judge, &args)?;
     if found.interrupted {
-        let kept = match told.len() {
+        let kept = match findings.len() {
             0 => "no loss was found until then".to_owned(),
             n => format!(
                 "{} with a loss {} kept in {}",
@@ -247,14 +251,14 @@ fn confirm(
     Ok(made.comparison.comparisons.into_iter().find(is_it))
 }
 
-fn print(hunt: &Hunt, told: &[HuntFinding], judge: &Judge, args: &HuntArgs) -> Result<()> {
+fn print(hunt: &Hunt, findings: &[HuntFinding], judge: &Judge, args: &HuntArgs) -> Result<()> {
     if args.json {
         return output::json_as(
             "schedlab/hunt/1",
             &serde_json::json!({
                 "variant": judge.variant.name, "baseline": judge.baseline.name, "seed": args.seed,
                 "evals": hunt.evals, "shrink_evals": hunt.shrink_evals, "fragile": hunt.fragile, "interrupted": hunt.interrupted,
-                "found": told,
+                "found": findings,
             }),
         );
     }
@@ -271,13 +275,13 @@ fn print(hunt: &Hunt, told: &[HuntFinding], judge: &Judge, args: &HuntArgs) -> R
             let losses = schedlab_base::counted(hunt.fragile, "loss");
             writeln!(out, "{losses} left out: gone when the workload's times change by a few per cent")?;
         }
-        if told.is_empty() && !hunt.interrupted {
+        if findings.is_empty() && !hunt.interrupted {
             writeln!(out, "\nNo loss was found.")?;
         }
-        for (one, found) in told.iter().zip(&hunt.found) {
+        for (one, found) in findings.iter().zip(&hunt.found) {
             of_one(one, found, out)?;
         }
-        if hunt.interrupted && told.iter().any(|one| one.confirmed.is_empty()) {
+        if hunt.interrupted && findings.iter().any(|one| one.confirmed.is_empty()) {
             writeln!(out, "\nInterrupted: what was found is kept; some of it is not confirmed.")?;
         }
         Ok(())

@@ -82,7 +82,7 @@ fn command() -> Command {
     StoreOptions::with_defaults(command, "the file's name", "recording")
         .about("Make a run of a recording: ftrace text, perf script, perf.data, trace.dat, Perfetto or CTF")
         .after_help(
-            "With --task or --pid the other tasks count as the machine's args. \
+            "With --task or --pid the other tasks count as the machine's own. \
              'schedlab explain', 'compare' and 'runs' take the run as any other.",
         )
 }

@@ -61,7 +61,7 @@ fn command() -> Command {
     MachineArgs::augment_args(Command::new("machine"))
         .about(about)
         .subcommand(Import::augment_args(Command::new("import")).about(
-            "Print a machine file made of what a computer tells of itself: lscpu -J, lscpu -e -J, hwloc's XML, or a copy of \
+            "Print a machine file made of what a computer says of itself: lscpu -J, lscpu -e -J, hwloc's XML, or a copy of \
              /sys/devices/system",
         ))
         .subcommand(Sized::augment_args(Command::new("new")).about("Print the machine file of a size"))

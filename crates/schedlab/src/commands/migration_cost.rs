@@ -275,8 +275,8 @@ impl Proposal {
     }
     fn apply(&self) -> Result<()> {
         let plan = Plan::of_pairs(&[(SETTING.to_owned(), self.value_ns.to_string())])?;
-        for (setting, told) in plan.keep()? {
-            output::note(&format!("{setting} = {told}; 'schedlab restore' puts the old value back"));
+        for (setting, value) in plan.keep()? {
+            output::note(&format!("{setting} = {value}; 'schedlab restore' puts the old value back"));
         }
         Ok(())
     }

@@ -116,12 +116,12 @@ fn create(file: &str, args: &NewArgs) -> Result<()> {
             _ => writeln!(out, "  {command}\n  {:<NEXT$} {about}", ""),
         })
     })?;
-    tell_of_two_places(&draft.kernels);
+    note_two_places(&draft.kernels);
     Ok(())
 }
 
 /// Says so where no run has all kernels: the running kernel is only measured, all others are simulated or booted.
-fn tell_of_two_places(kernels: &[String]) {
+fn note_two_places(kernels: &[String]) {
     let others: Vec<&str> = kernels.iter().filter(|k| *k != RUNNING).map(String::as_str).collect();
     if others.is_empty() || others.len() == kernels.len() {
         return;

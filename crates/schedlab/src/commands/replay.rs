@@ -136,7 +136,7 @@ fn write_files(args: &ReplayArgs, recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// Tells how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
+/// Prints how far the replay is from the recording. Forms for programs have only the comparison in them, if there is
 /// one; the error then goes to standard error.
 fn print_fidelity(args: &ReplayArgs, compares: bool, fidelity: &Fidelity<'_>) -> Result<()> {
     let for_people = !args.json && ["table", "detail", "lkml", "markdown"].contains(&args.format.as_str());

@@ -112,7 +112,7 @@ fn command() -> Command {
             Arg::new(CHECK)
                 .long(CHECK)
                 .action(ArgAction::SetTrue)
-                .help("Compare it with the records instead; exit code 1 if it tells something else"),
+                .help("Compare it with the records instead; exit code 1 if it says something else"),
         );
     RunsArgs::augment_args(Command::new("runs"))
         .about("List, show, remove and index stored runs")
@@ -151,8 +151,8 @@ fn index(args: &RunsArgs, check: bool) -> Result<()> {
     }
     let Checked { right, missing, wrong } = stored::check(root, &runs)?;
     if args.json {
-        let told = serde_json::json!({ "right": right, "missing": missing, "wrong": wrong });
-        output::json_as("schedlab/index-check/1", &told)?;
+        let result = serde_json::json!({ "right": right, "missing": missing, "wrong": wrong });
+        output::json_as("schedlab/index-check/1", &result)?;
     } else {
         output::result(|out| {
             writeln!(
@@ -419,11 +419,11 @@ fn remove(args: &RunsArgs, mut going: Vec<Going>, left: &Left, yes: bool) -> Res
     if args.json {
         let kept: Vec<String> = stayed.iter().map(Error::to_string).collect();
         let removed = yes && !going.is_empty();
-        let told = serde_json::json!({
+        let result = serde_json::json!({
             "removed": removed, "runs": going, "bytes": bytes, "kept": kept,
             "newer": left.newer, "live": left.live,
         });
-        output::json_as("schedlab/removal/1", &told)?;
+        output::json_as("schedlab/removal/1", &result)?;
     } else {
         output::result(|out| {
             match all {

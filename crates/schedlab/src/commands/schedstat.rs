@@ -20,7 +20,7 @@ pub const ENTRY: Entry = Entry { command, run };
 /// How often Ctrl-C is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How many violated identities are printed.
-const TOLD: usize = 5;
+const SHOWN: usize = 5;
 
 #[derive(Args)]
 struct SchedstatArgs {
@@ -121,11 +121,14 @@ fn check_levels(stat: &Schedstat, wanted: &[usize]) -> Result<()> {
 }
 
 fn print_violations(violations: &[String]) {
-    for v in violations.iter().take(TOLD) {
+    for v in violations.iter().take(SHOWN) {
         output::note(&format!("the counters contradict each other: {v}"));
     }
-    if violations.len() > TOLD {
-        output::note(&format!("and {} more such contradictions (--json lists all)", violations.len() - TOLD));
+    if violations.len() > SHOWN {
+        output::note(&format!(
+            "and {} more such contradictions (--json lists all)",
+            violations.len() - SHOWN
+        ));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::common;
 use crate::experiments::{self, ExperimentOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::suite;
+use schedlab_lab::{plan, suite};
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -57,5 +57,6 @@ fn run(matches: &ArgMatches) -> Result<()> {
         quick: args.quick,
         host_cpus: common::cpus(),
     })?;
+    plan::check_compares(&experiment, args.options.backend()?)?;
     experiments::conduct(experiment, &args.options)
 }

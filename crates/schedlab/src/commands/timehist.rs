@@ -31,7 +31,7 @@ fn command() -> Command {
         .about("Show each stay of the tasks of a recording, or of a stored run, on a CPU: its length, and the wait before it")
         .after_help(
             "wait time: off the CPU before the stay. sch delay: the part of it since the wakeup. run time: the stay. \
-             A dash: the recording does not tell it.",
+             A dash: the recording does not show it.",
         )
 }
 

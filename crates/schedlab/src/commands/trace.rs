@@ -50,7 +50,7 @@ struct TraceArgs {
     /// left of the slice, of each task; of Perfetto traces of simulated runs, which are simulated again for it
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     counters: Vec<CounterTrack>,
-    /// Only what a kernel's own tracepoints say: nothing that tells reasons; of texts and CTF
+    /// Only what a kernel's own tracepoints say: no reasons; of texts and CTF
     #[arg(long)]
     plain: bool,
     /// No progress and no notes on standard error
@@ -188,8 +188,8 @@ fn print_place(args: &TraceArgs, path: &Path) {
 }
 
 fn events<'a>(args: &TraceArgs, run: &RunDir, record: &'a Record) -> Result<Events<'a>> {
-    let told = args.details || args.counters().any();
-    let events = if told { Events::simulated(record) } else { Events::of(run, record) };
+    let simulator_only = args.details || args.counters().any();
+    let events = if simulator_only { Events::simulated(record) } else { Events::of(run, record) };
     events?.clocked(&common::SIMULATED).within(args.window.window()?)
 }
 

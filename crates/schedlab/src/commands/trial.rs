@@ -103,7 +103,7 @@ impl TryArgs {
 
 fn command() -> Command {
     TryArgs::augment_args(Command::new("try")).about(
-        "Try a patch: build it, run it against its base in guests, and tell what changed and what it costs. Building runs \
+        "Try a patch: build it, run it against its base in guests, and report what changed and what it costs. Building runs \
          code of the patch, as you, on this machine",
     )
 }

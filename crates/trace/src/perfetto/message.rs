@@ -5,7 +5,6 @@
 
 use super::wire::Wire;
 
-/// A message.
 pub trait Message: Default {
     /// Writes the fields that are there, in the order of the struct.
     fn write(&self, out: &mut Vec<u8>);
@@ -36,7 +35,6 @@ pub trait Message: Default {
 /// A field's value as it stands in a file.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// A number.
     Number(u64),
     /// A text, a message, or numbers behind each other.
     Bytes(&'a [u8]),

@@ -141,7 +141,6 @@ impl FtraceEventBundle {
     }
 }
 
-/// An event of ftrace.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FtraceEvent {
     pub timestamp: Option<u64>,

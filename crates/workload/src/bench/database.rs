@@ -247,7 +247,6 @@ enum Serving {
     /// A command is there.
     Called,
     Read(PortId),
-    /// Completes.
     Complete(PortId),
 }
 

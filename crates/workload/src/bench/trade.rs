@@ -323,7 +323,6 @@ struct Database {
     queries: u64,
     /// Draws the queries that commit.
     share: Stream,
-    /// Number of the query.
     query: u64,
     doing: Serving,
 }

@@ -57,7 +57,6 @@ pub struct Part {
     pub name: String,
     /// Its number in the recording.
     pub tid: u32,
-    /// Its nice value.
     pub nice: i8,
     /// Its real-time priority, 1 to 99 (replayed as SCHED_FIFO); 0 for a fair task.
     pub rt_priority: u8,

@@ -15,7 +15,6 @@ impl Workload {
     pub fn bench(name: &str) -> Workload {
         Workload::default().word("name", name)
     }
-    /// A number.
     pub fn number(mut self, key: &str, value: impl ToString) -> Workload {
         self.lines.push((key.to_owned(), value.to_string()));
         self

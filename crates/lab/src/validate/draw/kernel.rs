@@ -14,7 +14,6 @@ pub struct CountedKernel {
     pub toggles: &'static [&'static str],
 }
 
-/// The kernels.
 pub const KERNELS: &[CountedKernel] = &[
     CountedKernel {
         simulated: "v6.1",

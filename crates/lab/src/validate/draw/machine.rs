@@ -34,7 +34,6 @@ impl Shape {
         let (least, most) = (LEAST_AT_CACHE / threads, MOST_CPUS / (nodes * caches * threads));
         Shape { nodes, caches, cores: dice.within("cores", least, most), threads }
     }
-    /// CPUs.
     pub fn cpus(&self) -> u32 {
         self.nodes * self.caches * self.cores * self.threads
     }

@@ -90,7 +90,7 @@ fn row(found: &CheckedRow, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()> {
-    let mut told = false;
+    let mut some_missing = false;
     for (title, access) in [
         ("Settings that can be changed", Access::Yes),
         ("Settings that this user can't change", Access::Refused),
@@ -101,7 +101,7 @@ fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()>
             continue;
         }
         writeln!(out, "\n{title}:")?;
-        told |= access != Access::Yes;
+        some_missing |= access != Access::Yes;
         for (mend, those) in by_remedy(&of) {
             match (mend, those.as_slice()) {
                 // One remedy for all of them: their places matter only after it.
@@ -116,7 +116,7 @@ fn changeable(seen: &[SettingState], out: &mut dyn Write) -> std::io::Result<()>
             }
         }
     }
-    if told {
+    if some_missing {
         let instead = settings::INSTEAD.trim_start_matches("without it: ");
         write!(out, "{}", wrap("  ", &format!("Where a setting can't be changed there are {instead}.")))?;
     }

@@ -288,19 +288,19 @@ fn kernels(here: &Here) -> RowResult {
 }
 
 fn noise(here: &Here) -> RowResult {
-    let mut told: Vec<String> = Vec::new();
+    let mut measured: Vec<String> = Vec::new();
     let release = here.read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let own = here.floors.floors.iter().filter(|f| f.host.ends_with(&format!(", {release}")));
     for f in own {
         let text = format!("{} ({})", f.workload, f.at);
-        if !told.contains(&text) {
-            told.push(text);
+        if !measured.contains(&text) {
+            measured.push(text);
         }
     }
-    if told.is_empty() {
+    if measured.is_empty() {
         return not(Presence::No, "not measured with this kernel", "schedlab doctor --noise");
     }
-    yes(told.join(", "))
+    yes(measured.join(", "))
 }
 
 #[cfg(test)]
