@@ -109,7 +109,10 @@ fn cpus_and_groups_of_running_sleeping_and_unborn_tasks_change_from_outside() {
     let hog = "name = \"hogs\"\ntasks = 1\nruntime = \"500ms\"";
     let moved = changed(&Lab::new(), hog, &[at(50, 3), at(100, 2), at(150, 1), at(200, 3)].concat());
     let migrations = moved["cells"][0]["metrics"]["migrations"]["mean"].as_f64();
-    assert!(migrations.is_some_and(|n| n >= 3.0), "CPU 0 is idle, and nobody there can sleep for it: {moved:.400}");
+    assert!(
+        migrations.is_some_and(|n| n >= 3.0),
+        "CPU 0 is idle, and nobody there can sleep for it: {moved:.400}"
+    );
     let forks = "name = \"forks\"\nforks = 100\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]";
     changed(&Lab::new(), forks, "[[at]]\ntime = \"5ms\"\ngroup = \"/g\"\ncpus = \"0-1\"");
 }

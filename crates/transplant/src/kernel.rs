@@ -91,8 +91,8 @@ fn mask(cpus: &CpuSet) -> Vec<std::ffi::c_ulong> {
     words
 }
 
-/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. A governor that may
-/// not halt at all leaves no choice: the CPU halts at once.
+/// The machine's idle states, behind the loop of poll_state.c: governors expect it as the first one. A governor that
+/// may not halt at all leaves no choice: the CPU halts at once.
 fn idle_states(machine: &Machine) -> Vec<IdleState> {
     let of = |state: &schedlab_machine::IdleState| IdleState {
         name: state.name.clone(),

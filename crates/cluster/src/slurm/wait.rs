@@ -292,8 +292,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// Reports the restarts that tasks report. A task that was queued again and has made its runs since the last look is
-    /// not asked about, and squeue forgets it after some minutes.
+    /// Reports the restarts that tasks report. A task that was queued again and has made its runs since the last look
+    /// is not asked about, and squeue forgets it after some minutes.
     fn tell_reported(&mut self) -> Result<()> {
         for submission in self.journal.all()? {
             for task in submission.submitted() {
