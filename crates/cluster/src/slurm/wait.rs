@@ -292,7 +292,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Reports the restarts that tasks report. A task that was queued again and has made its runs since the last look is
+    /// Shows the restarts that tasks report. A task that was queued again and has made its runs since the last look is
     /// not asked about, and squeue forgets it after some minutes.
     fn tell_reported(&mut self) -> Result<()> {
         for submission in self.journal.all()? {

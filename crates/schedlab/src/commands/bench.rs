@@ -1,5 +1,5 @@
-//! `schedlab bench`: runs one workload, once or several times, with the options of the original tool, and prints its form of output where
-//! asked for.
+//! `schedlab bench`: runs one workload, once or several times, with the options of the original tool, and prints its
+//! form of output where asked for.
 
 use super::knee;
 use crate::cli::Entry;
