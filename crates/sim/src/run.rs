@@ -25,6 +25,7 @@ use schedlab_world::arrivals::Arrivals;
 use schedlab_world::cache_by_core::Reuse;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
+use schedlab_world::masks::confine;
 use schedlab_world::net::Nic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -64,7 +65,7 @@ pub fn run(
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     let mut others = Unbooted::of(machine, &mut workload)?;
-    validate(&mut workload, machine)?;
+    confine(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.accounts.measure_from = workload.warmup.0;
     sys.others.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
@@ -117,13 +118,13 @@ impl Unbooted {
             let seen = nested::machine::guest(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
             let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
-            validate(&mut part, &seen)?;
+            confine(&mut part, &seen)?;
             others.places.push((seen, Some(part), relay.clone(), relay));
         }
         for (n, decl) in others.remotes.iter().enumerate() {
             let (relay, seen) = (Relay::default(), net::set_up::machine(host, decl)?);
             let mut part = nested::set_up::part(workload, Place::Remote(n as u32));
-            validate(&mut part, &seen)?;
+            confine(&mut part, &seen)?;
             others.places.push((seen, Some(part), relay.clone(), relay));
         }
         Ok(others)
@@ -141,19 +142,6 @@ impl Unbooted {
             net::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end), sys);
         }
     }
-}
-
-/// Refuses a workload that the simulator cannot run. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
-fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
-    let all = CpuSet::first(machine.topology.nr_cpus());
-    workload.confine(|mask| {
-        let both = mask.and(&all);
-        if both.is_empty() {
-            let text = format!("may run on CPUs {mask} only, but {} has {all}", machine.name);
-            return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
-        }
-        Ok(both)
-    })
 }
 
 /// Declares the workload's tasks; returns those that start by themselves `here`.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the engine and the image agree on. src/abi.rs has the same layouts; tests/it/abi.rs compares their sizes.
+ * What the engine and the image agree on. src/abi.rs has the same layouts; the loader compares their sizes.
  *
  * The engine enters a CPU, sets the clock, calls one verb, and reads the notes that the verb left. The image never
  * calls the engine, so no state of the engine is borrowed while kernel code runs. Times are ns of the kernel's clock,

@@ -1,7 +1,7 @@
 //! Opens an image and calls it.
 //!
-//! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. Only this
-//! file is unsafe. A fault within the image ends the process (`fault`).
+//! One process holds one image, for good: the kernel's code has global state, and its memory is never freed. This file
+//! and `fault` are unsafe. A fault within the image ends the process (`fault`).
 
 use crate::abi::{ABI, Attr, Note, RawIdleState, RawMachine, RawNewTask, RawStubs, RawView, SIZES, Usage};
 use crate::fault;
@@ -204,7 +204,7 @@ impl Image {
         // SAFETY: img_abi() takes nothing and touches nothing.
         let abi = unsafe { (verbs.img_abi)() };
         let mut sizes: [c_uint; SIZES.len()] = [0; SIZES.len()];
-        // SAFETY: the array has room for as many sizes as the call is told.
+        // SAFETY: the array has room for as many sizes as the call may write.
         let count = unsafe { (verbs.img_sizes)(sizes.as_mut_ptr(), SIZES.len() as c_int) };
         let agree = count as usize == SIZES.len() && sizes.iter().zip(SIZES).all(|(a, b)| *a as usize == b);
         if abi != ABI || !agree {

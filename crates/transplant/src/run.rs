@@ -5,7 +5,7 @@ use crate::cpu::{Current, Next};
 use crate::kernel::Kernel;
 use crate::task::{Life, Task, UserOp};
 use crate::turns;
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_base::{CpuId, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Attr, History};
 use schedlab_machine::Machine;
@@ -16,6 +16,7 @@ use schedlab_workload::{Built, Later, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
+use schedlab_world::masks::confine;
 use schedlab_world::report::{SimReport, TaskAccount};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -145,19 +146,6 @@ fn set(kernel: &mut Kernel, setting: &Setting) -> Result<()> {
         Setting::Feature(name, on) => kernel.set_feature(name, *on),
         Setting::Tunable(name, value) => kernel.set_tunable(name, value),
     }
-}
-
-/// Masks shrink to the machine's CPUs.
-fn confine(workload: &mut Built, machine: &Machine) -> Result<()> {
-    let all = CpuSet::first(machine.topology.nr_cpus());
-    workload.confine(|mask| {
-        let both = mask.and(&all);
-        if both.is_empty() {
-            let text = format!("may run on CPUs {mask} only, but {} has {all}", machine.name);
-            return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
-        }
-        Ok(both)
-    })
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.

@@ -21,6 +21,7 @@ pub mod cache_by_core;
 pub mod channel;
 pub mod engine;
 pub mod env;
+pub mod masks;
 pub mod net;
 pub mod preempt;
 pub mod report;
