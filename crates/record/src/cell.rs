@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn costs_make_another_cell_in_the_simulator_only() {
+    fn costs_make_another_cell_of_simulated_backends_only() {
         for backend in Backend::ALL {
             let (mut one, mut other) = (record(1), record(1));
             (one.backend, other.backend) = (backend.into(), backend.into());
             other.machine.costs.tick_ns += 1;
-            assert_eq!(cell_hash(&one) == cell_hash(&other), backend != Backend::Sim, "{backend}");
+            assert_eq!(cell_hash(&one) == cell_hash(&other), !backend.is_simulated(), "{backend}");
             other.machine.topology = Machine::load("smp-3").unwrap().topology;
             assert_ne!(cell_hash(&one), cell_hash(&other), "{backend}: other CPUs");
         }
