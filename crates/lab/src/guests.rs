@@ -251,17 +251,23 @@ fn is_of(variant: &Variant, image: &Image) -> bool {
 /// When a part of it is not simulated.
 pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
-    if !hosted.variant.patch.is_empty()
-        && is_real_variant(&Variant { kernel: String::new(), ..hosted.variant.clone() })
-    {
+    simulated_as(&hosted.variant, name, series(&hosted.image))
+}
+
+/// The variant's simulation beside a real kernel of this series, under that name.
+///
+/// # Errors
+/// When a part of it is not simulated.
+pub fn simulated_as(variant: &Variant, name: String, series: String) -> Result<Variant> {
+    if !variant.patch.is_empty() && is_real_variant(&Variant { kernel: String::new(), ..variant.clone() }) {
         return Err(Error::input("the simulator does not know its patch"));
     }
-    if hosted.variant.scx.is_some() {
+    if variant.scx.is_some() {
         return Err(Error::input("the simulator has no sched_ext"));
     }
     // Its patches stay: the simulated kernel then asks for their features, whatever its version.
-    let bare = Variant { config: None, settings: [].into(), ..hosted.variant.clone() };
-    let twin = Variant { name, kernel: series(&hosted.image), ..bare };
+    let bare = Variant { config: None, settings: [].into(), ..variant.clone() };
+    let twin = Variant { name, kernel: series, ..bare };
     Kernel::profile(&twin.kernel)?;
     variant_checks::attributes(&twin)?;
     twin.resolve()?;

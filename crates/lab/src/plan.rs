@@ -10,7 +10,7 @@ use crate::code::CodeImage;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::{scx, variant_checks, watch};
-use schedlab_base::{Backend, Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Version, Warning};
 use schedlab_compare::tools;
 use schedlab_compare::uncertainty::DEFAULT_DRAWS;
 use schedlab_guest::shape;
@@ -85,30 +85,40 @@ pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options
     whole(experiment, cells, warnings, options)
 }
 
-/// The plan of an experiment on the kernel's own code, with the image of each variant.
+/// The plan of an experiment on the kernel's own code, with the image of each variant. Each load is followed by its
+/// simulation by our rules under the same variants, if `twinned`.
 ///
 /// # Errors
 /// When no load runs there, a workload needs a real kernel, or the plan is too large.
 pub fn plan_on_code(
     experiment: &Experiment,
     images: &BTreeMap<String, CodeImage>,
-    options: Options,
+    (twinned, options): (bool, Options),
 ) -> Result<Plan> {
+    let mut warnings: Vec<Warning> =
+        experiment.left_out.iter().map(|t| Warning::new("code.left_out", t)).collect();
     let machines = machines(experiment);
+    let own = || experiment.variants.iter().filter_map(|v| Some((v, images.get(&v.name)?)));
+    let found = own().filter(|_| twinned).map(|(v, image)| {
+        let series = Version::new(image.version.major, image.version.minor).to_string();
+        (v, v.name.as_str(), guests::simulated_as(v, v.name.clone(), series))
+    });
+    let twins = twins(found, ("code.twins", "code"), &mut warnings);
     let mut cells = Vec::new();
     for load in &experiment.loads {
-        for variant in experiment.variants.iter().filter(|v| load.runs_under(&v.name)) {
-            let Some(image) = images.get(&variant.name) else { continue };
-            let (machine, image) = (&machines[load.machine], image.clone());
-            let (spec, name) = (load.spec.clone(), load.name.clone());
-            cells.push(Cell::of_code(machine, image, variant.clone(), spec, name)?);
+        let (machine, name) = (&machines[load.machine], || load.name.clone());
+        for (variant, image) in own().filter(|(v, _)| load.runs_under(&v.name)) {
+            cells.push(Cell::of_code(machine, image.clone(), variant.clone(), load.spec.clone(), name())?);
+        }
+        for (_, twin) in twins.iter().filter(|(v, _)| load.runs_under(&v.name)) {
+            cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), name())?);
         }
     }
     if cells.is_empty() {
         let text = format!("{}: nothing of it runs on the kernel's own code", experiment.name);
         return Err(Error::input(text).help("it needs a machine, a load and a kernel: kernel = \"6.1\""));
     }
-    whole(experiment, cells, Vec::new(), options)
+    whole(experiment, cells, warnings, options)
 }
 
 fn whole(
@@ -171,27 +181,8 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         experiment.left_out.iter().map(|t| Warning::new("vm.left_out", t)).collect();
     let folder = experiment.file.parent().unwrap_or(Path::new("."));
     let variants = guests.variants(&experiment.variants, experiment.real, folder, &mut warnings)?;
-    let (mut untwinned, mut alike): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut twins: Vec<(&Hosted, Variant)> = Vec::new();
-    for hosted in &variants {
-        match guests::simulated(hosted) {
-            Ok(twin) => match twins.iter().find(|(_, t)| is_same(t, &twin)) {
-                // Two images of a series have one profile.
-                Some((_, t)) if t.name == twin.name => {}
-                Some((_, t)) => alike.push(format!("{} as {}", twin.name, t.name)),
-                None => twins.push((hosted, twin)),
-            },
-            Err(e) => untwinned.push(format!("{} ({})", hosted.variant.name, e.message())),
-        }
-    }
-    if !untwinned.is_empty() {
-        let text = format!("not simulated beside their guests: {}", untwinned.join("; "));
-        warnings.push(Warning::new("vm.twins", text));
-    }
-    if !alike.is_empty() {
-        let text = format!("simulated once, the profile is the same: {}", alike.join(", "));
-        warnings.push(Warning::new("vm.twins", text));
-    }
+    let found = variants.iter().map(|h| (h, h.variant.name.as_str(), guests::simulated(h)));
+    let twins = twins(found, ("vm.twins", "guests"), &mut warnings);
     let built: Vec<Arc<Machine>> =
         machines(experiment).iter().map(|m| shape::as_built(m).map(Arc::new)).collect::<Result<_>>()?;
     let twin_of = |m: &Arc<Machine>| guests::twin_machine(m, guests.mode).map(Arc::new);
@@ -218,6 +209,37 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
             .help("it needs a machine and a load: machine = \"smt-8\" at the top, or in [vm]"));
     }
     Ok((cells, warnings))
+}
+
+/// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is a
+/// warning of that code, and so is what is simulated once for several; `what` are the real kernels' runs, for people.
+fn twins<'a, T>(
+    found: impl Iterator<Item = (&'a T, &'a str, Result<Variant>)>,
+    (code, what): (&str, &str),
+    warnings: &mut Vec<Warning>,
+) -> Vec<(&'a T, Variant)> {
+    let (mut untwinned, mut alike): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut twins: Vec<(&T, Variant)> = Vec::new();
+    for (of, name, simulated) in found {
+        match simulated {
+            Ok(twin) => match twins.iter().find(|(_, t)| is_same(t, &twin)) {
+                // Two images of a series have one profile.
+                Some((_, t)) if t.name == twin.name => {}
+                Some((_, t)) => alike.push(format!("{} as {}", twin.name, t.name)),
+                None => twins.push((of, twin)),
+            },
+            Err(e) => untwinned.push(format!("{name} ({})", e.message())),
+        }
+    }
+    if !untwinned.is_empty() {
+        let text = format!("not simulated beside their {what}: {}", untwinned.join("; "));
+        warnings.push(Warning::new(code, text));
+    }
+    if !alike.is_empty() {
+        let text = format!("simulated once, the profile is the same: {}", alike.join(", "));
+        warnings.push(Warning::new(code, text));
+    }
+    twins
 }
 
 /// Whether two simulated variants have one name, or differ in nothing but their names.

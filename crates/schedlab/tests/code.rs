@@ -116,3 +116,37 @@ fn cpus_and_groups_of_running_sleeping_and_unborn_tasks_change_from_outside() {
     let forks = "name = \"forks\"\nforks = 100\n[[group]]\npath = \"/g\"\ntasks = [\"*\"]";
     changed(&Lab::new(), forks, "[[at]]\ntime = \"5ms\"\ngroup = \"/g\"\ncpus = \"0-1\"");
 }
+
+/// The mean of a metric of each cell, by backend.
+fn by_backend<'a>(result: &'a serde_json::Value, metric: &str) -> Vec<(&'a str, f64)> {
+    let cells = result["cells"].as_array().into_iter().flatten();
+    cells.filter_map(|c| Some((c["backend"].as_str()?, c["metrics"][metric]["mean"].as_f64()?))).collect()
+}
+
+#[test]
+fn a_machine_behind_a_link_is_simulated_beside_the_code_and_the_part_for_code_is_what_runs() {
+    if !has_source() {
+        return;
+    }
+    // The clients are 200 us away, so that no answer comes before 400 us, and nobody would run v4.5's code.
+    let text = "name = \"linked\"\nmachine = \"smp-2\"\nruns = 2\nmetrics = [\"cpu_time\"]\n\
+                [workload]\nname = \"stream-rr\"\nclients = 4\nruntime = \"200ms\"\n\
+                [[remote]]\nname = \"clients\"\nkernel = \"v4.5\"\ndelay = \"200us\"\nqueues = 2\ntasks = [\"client\"]\n\
+                [[variant]]\nkernel = \"v4.5\"\n\
+                [code]\nmachine = \"smp-4\"\nleft_out = \"4.5 has no shims\"\n\
+                metrics = [\"stream-rr.latency.p50\", \"stream-rr.throughput\", \"wakeups\"]\n\
+                [[code.variant]]\nkernel = \"6.1\"\n";
+    let lab = Lab::new();
+    std::fs::write(lab.0.path().join("linked.toml"), text).unwrap();
+    let (code, out, said) = run(&lab, &["run", "linked.toml", "--json", "--quiet"]);
+    assert_eq!(code, 0, "{said}");
+    let result: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(out.contains("4.5 has no shims") && !out.contains("smp-2"), "{out:.400}");
+    let latency = by_backend(&result, "stream-rr.latency.p50");
+    assert_eq!(latency.iter().map(|(backend, _)| *backend).collect::<Vec<_>>(), ["code", "sim"]);
+    assert!(latency.iter().all(|(_, ns)| *ns > 400_000.0), "{latency:?}");
+    for metric in ["stream-rr.throughput", "wakeups"] {
+        let [(_, code), (_, sim)] = by_backend(&result, metric)[..] else { panic!("{metric}: {out:.400}") };
+        assert!((0.7..1.4).contains(&(code / sim)), "{metric}: {code} and {sim}");
+    }
+}

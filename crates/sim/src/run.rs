@@ -5,7 +5,7 @@ use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
-use crate::net;
+use crate::net::set_up::Links;
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::outside::Outside;
@@ -20,13 +20,13 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
+use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP};
 use schedlab_world::arrivals::Arrivals;
 use schedlab_world::cache_by_core::Reuse;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
-use schedlab_world::net::Nic;
+use schedlab_world::net::{Nic, Peer};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -100,47 +100,40 @@ pub(crate) fn start_all(sys: &mut System<'_>, tasks: Vec<TaskId>) {
 /// The other machines of a run before they boot: virtual ones, and those behind a link.
 struct Unbooted {
     nested: Vec<NestedDecl>,
-    remotes: Vec<RemoteDecl>,
-    /// By place: the machine, the part of the workload, and where its programs' values go.
+    /// By virtual machine: the machine that it sees, its part of the workload, and where its programs' values go.
     places: Vec<(Machine, Option<Built>, Relay, Relay)>,
+    links: Links,
 }
 
 impl Unbooted {
     fn of(host: &Machine, workload: &mut Built) -> Result<Unbooted> {
-        let (nested, remotes) = (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
-        if host.turns.is_some() && !(nested.is_empty() && remotes.is_empty()) {
+        let nested = std::mem::take(&mut workload.nested);
+        if host.turns.is_some() && !(nested.is_empty() && workload.remotes.is_empty()) {
             let text =
                 format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
             return Err(Error::input(text));
         }
-        let mut others = Unbooted { nested, remotes, places: Vec::new() };
-        for (n, decl) in others.nested.iter().enumerate() {
+        let mut places = Vec::new();
+        for (n, decl) in nested.iter().enumerate() {
             let seen = nested::machine::guest(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
             let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
             confine(&mut part, &seen)?;
-            others.places.push((seen, Some(part), relay.clone(), relay));
+            places.push((seen, Some(part), relay.clone(), relay));
         }
-        for (n, decl) in others.remotes.iter().enumerate() {
-            let (relay, seen) = (Relay::default(), net::set_up::machine(host, decl)?);
-            let mut part = nested::set_up::part(workload, Place::Remote(n as u32));
-            confine(&mut part, &seen)?;
-            others.places.push((seen, Some(part), relay.clone(), relay));
-        }
-        Ok(others)
+        Ok(Unbooted { nested, places, links: Links::of(host, workload)? })
     }
 
     fn boot<'s>(&'s mut self, sys: &mut System<'s>, seed: u64) {
-        let (nested, remotes) = self.places.split_at_mut(self.nested.len());
-        for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(nested).enumerate() {
+        for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(&mut self.places).enumerate()
+        {
             let Some(part) = part.take() else { continue };
             let guest = nested::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end));
             nested::set_up::add(sys, guest, decl);
         }
-        for (number, (decl, (seen, part, relay, end))) in self.remotes.iter().zip(remotes).enumerate() {
-            let Some(part) = part.take() else { continue };
-            net::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end), sys);
-        }
+        let remotes = self.links.boot(seed);
+        sys.run.alive += remotes.iter().filter(|link| !link.is_done()).count();
+        sys.others.remotes = remotes;
     }
 }
 
@@ -492,7 +485,7 @@ fn report(mut sys: System<'_>, clock: RunClock) -> Result<SimReport> {
         nested::accounts::close(own, clock.end, &mut report)?;
     }
     for mut link in std::mem::take(&mut sys.others.remotes) {
-        nested::accounts::close_kernel(&mut link.sys, clock.end, &mut report)?;
+        link.close(clock.end, &mut report)?;
     }
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
@@ -564,7 +557,6 @@ pub(crate) fn begin_measuring(sys: &mut System<'_>) {
         begin_measuring(&mut own.sys);
     }
     for link in &mut sys.others.remotes {
-        link.sys.now = sys.now;
-        begin_measuring(&mut link.sys);
+        link.begin_measuring(sys.now);
     }
 }

@@ -340,7 +340,7 @@ impl<'s> System<'s> {
     pub fn let_merge(&mut self, merge: bool) {
         self.stepping.merge = merge;
         self.others.nested.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
-        self.others.remotes.iter_mut().for_each(|own| own.sys.stepping.merge = merge);
+        self.others.remotes.iter_mut().for_each(|own| own.let_merge(merge));
     }
     /// Whether the acting CPU may continue at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.

@@ -110,6 +110,7 @@ void img_clear(void);			/* forgets the notes */
 void img_irq_timer(int user);		/* user: it interrupted user mode */
 void img_irq_resched(void);
 void img_irq_call(void);
+void img_irq_device(const int *pids, unsigned int nr);	/* a device's handler wakes these tasks */
 
 /* The idle loop, cut where a CPU may halt. */
 void img_idle_enter(void);	/* before it halts: idle balance for others, the tick may stop, a state is chosen */

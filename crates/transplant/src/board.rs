@@ -16,6 +16,7 @@ use schedlab_world::cache_by_core::Caches;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::NEVER;
 use schedlab_world::env::Intervals;
+use schedlab_world::net::{Nic, Peer};
 use schedlab_world::preempt::Point;
 use schedlab_world::words::UserMemory;
 
@@ -69,6 +70,10 @@ pub struct Board<'s> {
     pub user: UserMemory,
     pub channels: Channels,
     pub caches: Caches,
+    /// The network interface.
+    pub nic: Nic,
+    /// The machines behind links; none before the run begins.
+    pub peers: Vec<Box<dyn Peer + 's>>,
     pub accounts: Accounts,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
@@ -118,6 +123,8 @@ impl<'s> Board<'s> {
             user: UserMemory::default(),
             channels: Channels::default(),
             caches: Caches::new(topology, &machine.costs),
+            nic: Nic::default(),
+            peers: Vec::new(),
             accounts: Accounts::default(),
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             alive: 0,
@@ -195,6 +202,7 @@ impl<'s> Board<'s> {
         let mut cost_ns = match which {
             Interrupt::Timer => costs.timer_irq_ns,
             Interrupt::Resched | Interrupt::Call => costs.ipi_irq_ns,
+            Interrupt::Device => costs.ipi_irq_ns + self.nic.take(cpu, self.now) * costs.nic_irq_ns,
         };
         match self.cpus[cpu].activity {
             Activity::Halted { state } => cost_ns += self.wakes_up(cpu, state),
@@ -249,6 +257,7 @@ impl<'s> Board<'s> {
             Interrupt::Timer => c.timer_at = NEVER,
             Interrupt::Resched => c.resched_at = NEVER,
             Interrupt::Call => c.call_at = NEVER,
+            Interrupt::Device => return self.receive(cpu),
         }
         self.enter(cpu);
         let is_idle = self.cpus[cpu].current == Current::Idle;
@@ -257,6 +266,7 @@ impl<'s> Board<'s> {
             Interrupt::Timer => self.kernel.image().irq_timer(in_user),
             Interrupt::Resched => self.kernel.image().irq_resched(),
             Interrupt::Call => self.kernel.image().irq_call(),
+            Interrupt::Device => {}
         }
         self.settle_after(cpu);
     }

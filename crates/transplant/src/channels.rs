@@ -11,6 +11,7 @@ use schedlab_workload::{ChannelKind, Outcome, PortId, SetId, WordId};
 use schedlab_world::channel::lock::POLL_NS;
 use schedlab_world::channel::state::Transfer;
 use schedlab_world::engine::NEVER;
+use schedlab_world::net::Packet;
 use schedlab_world::speed::Speed;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -84,18 +85,35 @@ impl Board<'_> {
         if t.part > 0 {
             self.channels.locks[t.buffer()].release(curr);
         }
-        let wakes = self.cpus[cpu].wakes();
-        let done = if t.sends {
-            let put = self.channels.put(cpu, &mut t, &self.history, wakes);
-            self.accounts.datagrams_lost += u64::from(put.lost);
-            put.done
-        } else {
-            self.channels.get(cpu, &mut t, &self.history, wakes)
-        };
+        let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
         self.tasks[curr].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
         let end_ns = self.channels.end_ns(&self.machine.costs, t.port);
         self.cpus[cpu].call_left_ns = if done || t.returned { end_ns } else { 0 };
         self.wake_next(cpu);
+    }
+
+    /// The copied bytes enter the channel, or leave for another machine. Returns whether all bytes are in.
+    fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let to = t.port.peer();
+        if self.nic.is_far(to) {
+            let bytes = std::mem::take(&mut t.part);
+            t.left -= bytes;
+            t.opens = false;
+            self.send_away(Packet { to, bytes });
+            return t.left == 0 || self.channels.kind(t.port) == ChannelKind::Udp;
+        }
+        let wakes = self.cpus[cpu].wakes();
+        let put = self.channels.put(cpu, t, &self.history, wakes);
+        self.accounts.datagrams_lost += u64::from(put.lost);
+        put.done
+    }
+
+    /// The copied bytes leave the channel. Returns whether all wanted bytes have come.
+    fn get(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let wakes = self.cpus[cpu].wakes();
+        let done = self.channels.get(cpu, t, &self.history, wakes);
+        self.was_read(cpu, t.port);
+        done
     }
 
     /// An unfinished operation continues: by a further call, a further copy, or by sleeping until there is something.

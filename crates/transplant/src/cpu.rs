@@ -16,6 +16,8 @@ pub enum Interrupt {
     Resched,
     /// A call-function IPI.
     Call,
+    /// The network interface's: messages from another machine.
+    Device,
 }
 
 /// The effect of a system call, at the end of its time.
@@ -154,6 +156,7 @@ pub struct Cpu {
     pub timer_at: u64,
     pub resched_at: u64,
     pub call_at: u64,
+    pub device_at: u64,
     /// The path that an interrupt has stopped, with the time that it still takes.
     pub left: Option<(Next, u64)>,
     /// Tasks that the current call is to wake, the last one first.
@@ -178,6 +181,7 @@ impl Cpu {
             timer_at: NEVER,
             resched_at: NEVER,
             call_at: NEVER,
+            device_at: NEVER,
             left: None,
             to_wake: Vec::with_capacity(16),
             sync_wakes: false,
@@ -188,20 +192,24 @@ impl Cpu {
     /// When the next interrupt is due.
     #[inline]
     pub fn irq_due(&self) -> u64 {
-        self.timer_at.min(self.resched_at).min(self.call_at)
+        self.timer_at.min(self.resched_at).min(self.call_at).min(self.device_at)
     }
-    /// The interrupt that is due first; at the same time the timer's, then calls.
+    /// The interrupt that is due first; at the same time the timer's, then calls, then reschedule IPIs.
     pub fn first_irq(&self) -> Interrupt {
         match self.irq_due() {
             at if at == self.timer_at => Interrupt::Timer,
             at if at == self.call_at => Interrupt::Call,
-            _ => Interrupt::Resched,
+            at if at == self.resched_at => Interrupt::Resched,
+            _ => Interrupt::Device,
         }
     }
     /// Time begins anew: `ns` have passed before it.
     pub fn shift(&mut self, ns: u64) {
-        let times = [&mut self.ends, &mut self.timer_at, &mut self.resched_at, &mut self.call_at];
-        times.into_iter().filter(|at| **at != NEVER).for_each(|at| *at = at.saturating_sub(ns));
+        let irqs = [&mut self.timer_at, &mut self.resched_at, &mut self.call_at, &mut self.device_at];
+        irqs.into_iter()
+            .chain([&mut self.ends])
+            .filter(|at| **at != NEVER)
+            .for_each(|at| *at = at.saturating_sub(ns));
         (self.since, self.user_since, self.busy_ns) = (0, 0, 0);
     }
     /// Whether an interrupt may come in.

@@ -10,6 +10,7 @@ mod cpu;
 pub mod fault;
 mod kernel;
 pub mod load;
+mod net;
 mod notes;
 mod properties;
 mod run;

@@ -43,6 +43,7 @@ verbs! {
     img_irq_timer(c_int);
     img_irq_resched();
     img_irq_call();
+    img_irq_device(*const c_int, c_uint);
     img_idle_enter();
     img_idle_leave();
     img_schedule();
@@ -387,6 +388,12 @@ impl Image {
     pub fn timed_out(&mut self, pid: i32) -> bool {
         // SAFETY: the verb takes a number, and ends the process if it names no task.
         unsafe { (self.verbs.img_timed_out)(pid) != 0 }
+    }
+    /// A device's interrupt wakes these tasks.
+    pub fn irq_device(&mut self, pids: &[i32]) {
+        assert!(self.cpus > 0, "the image is not booted");
+        // SAFETY: a CPU is entered, and the pids are read during the call; a number that names no task ends the process.
+        unsafe { (self.verbs.img_irq_device)(pids.as_ptr(), pids.len() as c_uint) };
     }
     /// The pid of a CPU's stopper, or of its ksoftirqd.
     pub fn kthread_pid(&mut self, cpu: usize, ksoftirqd: bool) -> i32 {

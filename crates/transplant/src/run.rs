@@ -17,6 +17,7 @@ use schedlab_world::arrivals::Arrivals;
 use schedlab_world::channel::state::Channels;
 use schedlab_world::engine::{NEVER, WinnerTree};
 use schedlab_world::masks::confine;
+use schedlab_world::net::{Nic, Peer};
 use schedlab_world::report::{SimReport, TaskAccount};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -52,6 +53,8 @@ pub struct Setup<'a> {
     pub changes: Vec<(Ns, Vec<Setting>)>,
     /// The workload, built with the same seed.
     pub workload: Built,
+    /// The machines behind its links, booted.
+    pub peers: Vec<Box<dyn Peer + 'a>>,
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
@@ -74,16 +77,20 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
         settings,
         changes,
         mut workload,
+        peers,
         seed,
         background,
         stop,
         clock,
     } = setup;
-    if !(workload.nested.is_empty() && workload.remotes.is_empty()) {
-        return Err(Error::input(
-            "backend 'code' simulates one machine: no virtual ones, and none behind a link",
-        )
-        .help("take backend 'sim' for these"));
+    if !workload.nested.is_empty() {
+        let text = "backend 'code' simulates no virtual machines";
+        return Err(Error::input(text).help("take backend 'sim' for these"));
+    }
+    if machine.turns.is_some() && !peers.is_empty() {
+        let text =
+            format!("{} has CPUs that take turns: no other machine can be simulated with it", machine.name);
+        return Err(Error::input(text));
     }
     confine(&mut workload, machine)?;
     let mut kernel = Kernel::boot(object, machine, seed, BOOTED_AT)?;
@@ -96,11 +103,14 @@ pub fn simulate(setup: Setup<'_>, sink: &mut dyn Sink) -> Result<SimReport> {
     };
     let mut board = Board::new(machine, kernel, (history, preempt), sink);
     board.accounts.measure_from = workload.warmup.0;
+    board.nic = Nic::new(&workload, Place::Host, board.nr_cpus());
     let starters = load(&mut board, workload)?;
     if background {
         load_background(&mut board, seed);
     }
     rest(&mut board, seed)?;
+    board.alive += peers.iter().filter(|peer| !peer.is_done()).count();
+    board.peers = peers;
     for task in starters {
         board.start_task(task);
     }
@@ -155,12 +165,12 @@ fn load(board: &mut Board<'_>, workload: Built) -> Result<Vec<TaskId>> {
     board.masks = workload.masks;
     board.accounts.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     board.make_groups(&workload.groups)?;
-    board.alive = workload.tasks.iter().filter(|t| t.counts()).count();
+    let here = |t: &TaskDecl| t.place == Place::Host;
+    board.alive = workload.tasks.iter().filter(|t| t.counts() && here(t)).count();
     let mut starters = Vec::new();
     for decl in workload.tasks {
-        debug_assert!(decl.place == Place::Host, "other places were refused");
         let id = TaskId::from(board.tasks.len());
-        if decl.spawned_by.is_none() {
+        if decl.spawned_by.is_none() && here(&decl) {
             starters.push(id);
         }
         // Threads share an address space; a process has its own.
@@ -318,10 +328,11 @@ impl Ended {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outside) -> Result<Ended> {
     let n = board.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
+    let mut tree = WinnerTree::new(n + 1 + board.peers.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, board.next_event(CpuId::from(c))));
     board.touched.clear();
     tree.arm(n, outside.next());
+    (0..board.peers.len()).for_each(|p| tree.arm(n + 1 + p, board.peers[p].next_event()));
     let mut ended = Ended::at(clock.end);
     let mut at_once = 0;
     while let Some((slot, at)) = tree.first().filter(|(_, at)| *at < clock.end) {
@@ -334,13 +345,17 @@ fn drive(board: &mut Board<'_>, seed: u64, clock: &Clock<'_>, outside: &mut Outs
             board.now = at;
             outside.act(board, &mut ended)?;
             tree.arm(n, outside.next());
+        } else if let Some(number) = slot.checked_sub(n + 1) {
+            let horizon = WinnerTree::time(tree.take(slot)).min(clock.end);
+            board.peer_acts(number, at, horizon);
+            tree.arm(slot, board.peers[number].next_event());
         } else {
             board.steps += 1;
             board.step(CpuId::from(slot), at);
             tree.arm(slot, board.next_event(CpuId::from(slot)));
         }
         while let Some(touched) = board.touched.pop() {
-            tree.arm(touched.index(), board.next_event(touched));
+            tree.arm(touched.index(), board.slot_event(touched));
         }
         if clock.is_over(board, at, &mut ended)? {
             break;
@@ -390,6 +405,8 @@ fn begin_measuring(board: &mut Board<'_>) -> Result<Schedstat> {
         counted_from: board.now,
         ..Accounts::default()
     };
+    let now = board.now;
+    board.peers.iter_mut().for_each(|peer| peer.begin_measuring(now));
     counters(board)
 }
 
@@ -418,10 +435,14 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
         });
     }
     report.wakeups = board.accounts.wakeups;
+    // Tasks behind a link have their accounts there, by the same ids.
+    for mut peer in std::mem::take(&mut board.peers) {
+        peer.close(ended.at, &mut report)?;
+    }
     let after = counters(&mut board)?;
     let found = &mut report.found;
     found.duration = report.end.since(from);
-    found.intervals = std::mem::take(&mut board.accounts.intervals.kept);
+    found.intervals.append(&mut board.accounts.intervals.kept);
     found.intervals.sort_by_key(|i| i.start);
     let lost = board.accounts.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
@@ -443,7 +464,7 @@ fn report(mut board: Board<'_>, mut ended: Ended, outside: &Outside) -> Result<S
     ];
     found.counters.extend(sums.map(|(name, n)| (name.to_owned(), n)));
     if board.channels.may_lose() {
-        found.counters.insert("udp.lost".to_owned(), accounts.datagrams_lost);
+        *found.counters.entry("udp.lost".to_owned()).or_default() += accounts.datagrams_lost;
     }
     Ok(report)
 }

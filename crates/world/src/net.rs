@@ -10,7 +10,9 @@
 //!
 //! Here is state: what is on its way to each CPU. Drivers take messages through time.
 
-use schedlab_base::CpuId;
+use crate::report::SimReport;
+use schedlab_base::{CpuId, Error, Result};
+use schedlab_trace::Sink;
 use schedlab_workload::{Built, Place, PortId};
 use std::collections::VecDeque;
 
@@ -93,6 +95,41 @@ impl Nic {
         *left -= 1;
         self.arrivals[cpu.index()].pop_front().map(|(_, packet)| packet)
     }
+}
+
+/// What a machine behind a link did at one instant.
+#[derive(Default)]
+pub struct Acted {
+    /// Steps of its CPUs.
+    pub steps: u64,
+    /// The last of its tasks has left.
+    pub ended: bool,
+    /// What ends the run.
+    pub fault: Option<Error>,
+}
+
+/// A machine behind a link, as the host's driver sees it. It has all its CPUs' events in one slot of the host's tree.
+pub trait Peer {
+    /// The link's delay, one way, ns.
+    fn delay_ns(&self) -> u64;
+    /// Queues of the network interface at the host's end.
+    fn queues(&self) -> u32;
+    /// Whether its tasks have all left.
+    fn is_done(&self) -> bool;
+    /// The time of its next event, ns.
+    fn next_event(&self) -> u64;
+    /// A message was sent to it at `now`.
+    fn hears(&mut self, now: u64, packet: Packet);
+    /// Its next event happens; the host's next one is at `horizon`. Messages that it sends are added to `sent`, its
+    /// programs' values go to `sink`.
+    fn act(&mut self, horizon: u64, sent: &mut Vec<Packet>, sink: &mut dyn Sink) -> Acted;
+    /// The warm-up is over at `now`.
+    fn begin_measuring(&mut self, now: u64);
+    /// Adds the accounts of its tasks at the end of the run.
+    ///
+    /// # Errors
+    /// When they disagree.
+    fn close(&mut self, end_ns: u64, report: &mut SimReport) -> Result<()>;
 }
 
 /// The CPU that takes the interrupts for a connection: the interface's queues belong to the first CPUs.

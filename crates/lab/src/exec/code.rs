@@ -10,7 +10,9 @@ use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_kernel::preempt::Preempt;
 use schedlab_kernel::{Change, History};
 use schedlab_record::{ENGINE, Record};
+use schedlab_sim::Links;
 use schedlab_transplant::{Setting, Setup, fault};
+use schedlab_world::net::Peer;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -150,8 +152,10 @@ pub fn child() -> Result<()> {
 fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
     let code = cell.code.as_ref().ok_or_else(|| Error::internal("a cell of code without an image"))?;
     let settings = settings(&cell.variant.features, &cell.variant.tunables)?;
-    sim::made(cell, seed, options, ENGINE, |prepared, sink| {
+    sim::made(cell, seed, options, ENGINE, |mut prepared, sink| {
         let warmup = prepared.workload.warmup;
+        let mut links = Links::of(prepared.machine, &mut prepared.workload)?;
+        let peers = links.boot(seed).into_iter().map(|peer| Box::new(peer) as Box<dyn Peer + '_>).collect();
         let setup = Setup {
             machine: prepared.machine,
             object: &code.object,
@@ -160,6 +164,7 @@ fn here(cell: &Cell, seed: u64, options: &RunOptions) -> Result<Option<Made>> {
             settings,
             changes: changes(&cell.variant.at, warmup)?,
             workload: prepared.workload,
+            peers,
             seed,
             background: !prepared.machine.background.is_empty(),
             stop: None,

@@ -58,6 +58,7 @@ pub const TOP: Section = Section {
         key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
         key("host", "", "[host] with [[host.load]]: other loads on the live kernel"),
         key("vm", "", "[vm]: what --backend vm runs instead"),
+        key("code", "", "[code]: what --backend code runs instead"),
         key("published", "", "[[published]]: figures shown beside ours"),
         key("slurm", "", "[slurm]: what --engine slurm asks of the cluster"),
         key(
@@ -310,6 +311,24 @@ pub const VM: Section = Section {
     ],
 };
 
+/// The keys of the part for the kernel's own code.
+pub const CODE: Section = Section {
+    header: "[code]",
+    about: "what --backend code runs instead; what it does not say is the experiment's",
+    keys: &[
+        key("machine", r#""spr-2x56""#, "as at the top"),
+        key("machines", r#"["spr-2x56"]"#, "as at the top"),
+        key("baseline", r#""6.1""#, "as at the top"),
+        key("metrics", r#"["work"]"#, "as at the top"),
+        key("runs", "3", "as at the top"),
+        key("seed", "1", "as at the top"),
+        key("load", "", "[[code.load]], as [[load]]"),
+        key("variant", "", "[[code.variant]]: of kernels whose source is at hand"),
+        key("at", "", "[[code.at]], as [[at]]"),
+        key("left_out", r#""3.4 has no shims""#, "what is not run, shown with the result"),
+    ],
+};
+
 /// The keys of a cluster's jobs, which `--slurm` of the command line has, too.
 pub const SLURM: Section = Section {
     header: "[slurm]",
@@ -368,7 +387,7 @@ pub const CHANGE: Section = Section {
 };
 
 pub const SECTIONS: &[&Section] = &[
-    &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
+    &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &CODE,
     &PUBLISHED, &SLURM, &CHANGE,
 ];
 

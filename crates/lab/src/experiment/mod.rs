@@ -109,6 +109,8 @@ pub struct Experiment {
     pub slurm: SlurmOptions,
     /// The experiment for guests, if it has its own.
     pub vm: Option<Box<Experiment>>,
+    /// The experiment for the kernel's own code, if it has its own.
+    pub code: Option<Box<Experiment>>,
 }
 
 impl Experiment {
@@ -141,10 +143,13 @@ impl Experiment {
             None => self,
         }
     }
-    /// The experiment on the kernel's own code: the machines and loads that are simulated, under the variants that are
-    /// booted in guests, if it has such.
+    /// The experiment on the kernel's own code: its `[code]` part, or else the machines and loads that are simulated,
+    /// under the variants that are booted in guests, if it has such.
     #[must_use]
     pub fn on_code(mut self) -> Experiment {
+        if let Some(code) = self.code.take() {
+            return *code;
+        }
         if let Some(vm) = self.vm.take() {
             self.variants = vm.variants;
             self.baseline = vm.baseline;

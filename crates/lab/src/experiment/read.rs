@@ -111,40 +111,48 @@ pub(super) fn read(source: Source<'_>, given: Option<&Given<'_>>, host_cpus: u64
         left_out: None,
         slurm: slurm(&top)?,
         vm: None,
+        code: None,
     };
-    let vm = match top.table("vm", &keys::VM.names())? {
-        Some(table) => Some(Box::new(in_guests(&table, &top, (&workloads, &around), folder, &whole)?)),
-        None => None,
+    let own_part = |key: &'static str, section: &keys::Section| -> Result<Option<Box<Experiment>>> {
+        let Some(table) = top.table(key, &section.names())? else { return Ok(None) };
+        Ok(Some(Box::new(part(&table, &top, (&workloads, &around), folder, &whole)?)))
     };
+    let (vm, mut code) = (own_part("vm", &keys::VM)?, own_part("code", &keys::CODE)?);
+    if let Some(code) = &mut code {
+        // Its variants bear the names of those that they stand for, and are compared with the same figures.
+        let has = |name: &str| code.variants.iter().any(|v| v.name == name);
+        code.published = whole.published.iter().filter(|p| has(&p.variant)).cloned().collect();
+    }
     let named = |l: &Load| (l.spec.name().to_owned(), l.name.clone());
-    let of_vm = vm.iter().flat_map(|vm| &vm.loads);
-    around.check(&whole.loads.iter().chain(&whole.host_loads).chain(of_vm).map(named).collect::<Vec<_>>())?;
-    Ok(Experiment { vm, ..whole })
+    let of_parts = vm.iter().chain(&code).flat_map(|part| &part.loads);
+    around
+        .check(&whole.loads.iter().chain(&whole.host_loads).chain(of_parts).map(named).collect::<Vec<_>>())?;
+    Ok(Experiment { vm, code, ..whole })
 }
 
-/// `[vm]`: the experiment in guests. Keys that it does not have are the experiment's.
-fn in_guests(
-    vm: &Table<'_>,
+/// `[vm]` or `[code]`: the experiment with real kernels. Keys that it does not have are the experiment's.
+fn part(
+    own: &Table<'_>,
     top: &Table<'_>,
     work: (&[Workload], &Around<'_>),
     folder: &Path,
     whole: &Experiment,
 ) -> Result<Experiment> {
-    let of = |keys: &[&str]| if keys.iter().any(|k| vm.get(k).is_some()) { vm } else { top };
-    let real = vm.get("variant").is_some();
+    let of = |keys: &[&str]| if keys.iter().any(|k| own.get(k).is_some()) { own } else { top };
+    let real = own.get("variant").is_some();
     let families = variants::read(of(&["variant"]), real)?;
     let machines = Machines::read(of(&["machines", "machine"]), folder)?;
     let (machines, mut loads) = simulated_loads(machines, of(&["load"]), work)?;
     let metrics = metric_names(of(&["metrics"]), work.0, &loads, &[])?;
-    let named = if real { vm } else { of(&["baseline"]) };
+    let named = if real { own } else { of(&["baseline"]) };
     let baseline = baseline(named, &families)?;
     check_narrowed(of(&["load"]), &mut loads, &families, Some(&baseline))?;
     variants::check_loads(&families, (&loads, &machines), &[])?;
     Ok(Experiment {
-        runs: bounded(vm, "runs", whole.runs, 1, MAX_RUNS)?,
-        seed: bounded(vm, "seed", whole.seed, 0, u64::MAX >> 1)?,
+        runs: bounded(own, "runs", whole.runs, 1, MAX_RUNS)?,
+        seed: bounded(own, "seed", whole.seed, 0, u64::MAX >> 1)?,
         variants: families.iter().flat_map(|f| f.variants.clone()).collect(),
-        left_out: vm.string("left_out")?.map(str::to_owned),
+        left_out: own.string("left_out")?.map(str::to_owned),
         published: Vec::new(),
         host_loads: Vec::new(),
         machines,

@@ -160,5 +160,6 @@ pub fn as_value(specimen: &Specimen, space: &Space, about: &About<'_>, folder: &
         left_out: None,
         slurm: SlurmOptions::default(),
         vm: None,
+        code: None,
     })
 }

@@ -54,7 +54,7 @@ impl Lab<'_> {
                 let real = |v: &&Variant| v.kernel != RUNNING;
                 let variants: Vec<Variant> = experiment.variants.iter().filter(real).cloned().collect();
                 let images = code::images(&variants, folder, self.listener)?;
-                plan_on_code(&experiment, &images, request.wanted)?
+                plan_on_code(&experiment, &images, (!request.trial, request.wanted))?
             }
             Backend::Sim | Backend::Host => {
                 // To measure that on simulated caches of many MB takes up to a minute, before the first run.

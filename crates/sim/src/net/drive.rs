@@ -4,7 +4,7 @@ use crate::system::{Context, System};
 use schedlab_base::CpuId;
 use schedlab_workload::Place;
 use schedlab_world::engine::NEVER;
-use schedlab_world::net::{Packet, queue_cpu};
+use schedlab_world::net::{Packet, Peer, queue_cpu};
 
 impl System<'_> {
     /// A message will arrive at `cpu` at `at`, ns.
@@ -58,8 +58,8 @@ impl System<'_> {
     /// A message from the machine behind the link of that number, sent at this instant.
     pub fn remote_sends(&mut self, number: usize, packet: Packet) {
         let link = &self.others.remotes[number];
-        let at = self.now.saturating_add(link.delay_ns);
-        let cpu = queue_cpu(packet.to, link.queues, self.nr_cpus());
+        let at = self.now.saturating_add(link.delay_ns());
+        let cpu = queue_cpu(packet.to, link.queues(), self.nr_cpus());
         self.arrives(cpu, at, packet);
     }
 
@@ -107,20 +107,16 @@ impl System<'_> {
     /// A machine behind a link acts at `now`, ns.
     pub fn remote_acts(&mut self, number: usize, now: u64, horizon: u64) {
         self.now = now;
-        let link = &mut self.others.remotes[number];
-        link.act(horizon);
-        self.stepping.steps += std::mem::take(&mut link.sys.stepping.steps);
-        let ends = link.sys.run.alive == 0 && !std::mem::replace(&mut link.done, link.sys.run.alive == 0);
-        self.run.alive -= usize::from(ends);
-        if let Some(fault) = link.sys.run.fault.take() {
+        let mut sent = std::mem::take(&mut self.others.nic.sent);
+        let acted = self.others.remotes[number].act(horizon, &mut sent, self.out.sink());
+        self.stepping.steps += acted.steps;
+        self.run.alive -= usize::from(acted.ended);
+        if let Some(fault) = acted.fault {
             self.run.fault = Some(fault);
         }
-        let mut sent = std::mem::take(&mut link.sys.others.nic.sent);
-        let relay = link.relay.clone();
         for packet in sent.drain(..) {
             self.remote_sends(number, packet);
         }
-        self.others.remotes[number].sys.others.nic.sent = sent;
-        relay.pass_on(self.out.sink());
+        self.others.nic.sent = sent;
     }
 }

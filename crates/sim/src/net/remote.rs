@@ -1,47 +1,61 @@
 //! A machine behind a link: a kernel of its own, whose CPUs are many and never part of what is studied.
 //!
-//! It is driven by the same clock as the host. All its CPUs share one slot of the host's tree; within, its own tree
-//! says which of them acts.
+//! It is driven by the same clock as the host, whichever simulator that is. All its CPUs share one slot of the host's
+//! tree; within, its own tree says which of them acts.
 
-use crate::nested::Relay;
+use crate::nested::{Relay, accounts};
+use crate::run::begin_measuring;
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Result};
+use schedlab_trace::Sink;
 use schedlab_world::engine::{NEVER, WinnerTree};
-use schedlab_world::net::{Packet, queue_cpu};
+use schedlab_world::net::{Acted, Packet, Peer, queue_cpu};
+use schedlab_world::report::SimReport;
 
 /// A machine behind a link.
 pub struct Remote<'s> {
     /// Its kernel.
-    pub sys: Box<System<'s>>,
-    /// The link's delay, one way, ns.
-    pub delay_ns: u64,
-    /// Queues of the network interface at the host's end.
-    pub queues: u32,
+    pub(crate) sys: Box<System<'s>>,
+    pub(super) delay_ns: u64,
+    pub(super) queues: u32,
     pub(super) tree: WinnerTree,
     pub(super) relay: Relay,
     /// Its tasks have all left.
-    pub done: bool,
+    pub(super) done: bool,
 }
 
-impl<'s> Remote<'s> {
-    /// The time of its next event, ns.
-    pub fn next_event(&self) -> u64 {
-        self.tree.first().map_or(NEVER, |(_, at)| at)
-    }
-    /// A message was sent to it at `now`.
-    pub fn hears(&mut self, now: u64, packet: Packet) {
-        let cpu = queue_cpu(packet.to, u32::MAX, self.sys.nr_cpus());
-        self.sys.arrives(cpu, now.saturating_add(self.delay_ns), packet);
-        self.rearm();
-    }
+impl Remote<'_> {
     fn rearm(&mut self) {
         while let Some(cpu) = self.sys.stepping.touched.pop() {
             self.tree.arm(cpu.index(), self.sys.next_event(cpu));
         }
     }
-    /// The CPU whose event is next acts once.
-    pub(super) fn act(&mut self, horizon: u64) {
-        let Some((slot, at)) = self.tree.first() else { return };
+    /// Whether its CPUs may take several steps at once.
+    pub fn let_merge(&mut self, merge: bool) {
+        self.sys.stepping.merge = merge;
+    }
+}
+
+impl Peer for Remote<'_> {
+    fn delay_ns(&self) -> u64 {
+        self.delay_ns
+    }
+    fn queues(&self) -> u32 {
+        self.queues
+    }
+    fn is_done(&self) -> bool {
+        self.done
+    }
+    fn next_event(&self) -> u64 {
+        self.tree.first().map_or(NEVER, |(_, at)| at)
+    }
+    fn hears(&mut self, now: u64, packet: Packet) {
+        let cpu = queue_cpu(packet.to, u32::MAX, self.sys.nr_cpus());
+        self.sys.arrives(cpu, now.saturating_add(self.delay_ns), packet);
+        self.rearm();
+    }
+    fn act(&mut self, horizon: u64, sent: &mut Vec<Packet>, sink: &mut dyn Sink) -> Acted {
+        let Some((slot, at)) = self.tree.first() else { return Acted::default() };
         let cpu = CpuId::from(slot);
         self.tree.arm(slot, NEVER);
         self.sys.stepping.horizon = horizon.min(self.next_event());
@@ -49,5 +63,20 @@ impl<'s> Remote<'s> {
         self.sys.step(cpu, at);
         self.sys.stepping.touched.push(cpu);
         self.rearm();
+        sent.append(&mut self.sys.others.nic.sent);
+        self.relay.pass_on(sink);
+        let left = self.sys.run.alive == 0;
+        Acted {
+            steps: std::mem::take(&mut self.sys.stepping.steps),
+            ended: left && !std::mem::replace(&mut self.done, left),
+            fault: self.sys.run.fault.take(),
+        }
+    }
+    fn begin_measuring(&mut self, now: u64) {
+        self.sys.now = now;
+        begin_measuring(&mut self.sys);
+    }
+    fn close(&mut self, end_ns: u64, report: &mut SimReport) -> Result<()> {
+        accounts::close_kernel(&mut self.sys, end_ns, report)
     }
 }

@@ -32,6 +32,20 @@ void img_irq_resched(void)
 	img_settle();
 }
 
+void img_irq_device(const int *pids, unsigned int nr)
+{
+	img_irqs = 0;
+	irq_enter();
+	for (; nr; nr--, pids++) {
+		wait_queue_entry_t entry = { .private = img_task_by_pid(*pids) };
+
+		default_wake_function(&entry, TASK_NORMAL, 0, NULL);
+	}
+	irq_exit();
+	img_irqs = 1;
+	img_settle_balanced();
+}
+
 void img_irq_call(void)
 {
 	img_irqs = 0;
