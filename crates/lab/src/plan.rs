@@ -211,8 +211,8 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     Ok((cells, warnings))
 }
 
-/// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is a
-/// warning of that code, and so is what is simulated once for several; `what` are the real kernels' runs, for people.
+/// The simulations beside real kernels, each once; `found` has the variant's name and its simulation. What has none is
+/// a warning of that code, and so is what is simulated once for several; `what` are the real kernels' runs, for people.
 fn twins<'a, T>(
     found: impl Iterator<Item = (&'a T, &'a str, Result<Variant>)>,
     (code, what): (&str, &str),

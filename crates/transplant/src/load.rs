@@ -392,7 +392,7 @@ impl Image {
     /// A device's interrupt wakes these tasks.
     pub fn irq_device(&mut self, pids: &[i32]) {
         assert!(self.cpus > 0, "the image is not booted");
-        // SAFETY: a CPU is entered, and the pids are read during the call; a number that names no task ends the process.
+        // SAFETY: a CPU is entered; the pids are read during the call, and one that names no task ends the process.
         unsafe { (self.verbs.img_irq_device)(pids.as_ptr(), pids.len() as c_uint) };
     }
     /// The pid of a CPU's stopper, or of its ksoftirqd.

@@ -1,5 +1,5 @@
-//! Messages to and from machines behind a link, through time. What is on its way is `schedlab_world::net`'s; the machines
-//! are [`Peer`]s, which the caller of a run gives.
+//! Messages to and from machines behind a link, through time. What is on its way is `schedlab_world::net`'s; the
+//! machines are [`Peer`](schedlab_world::net::Peer)s, which the caller of a run gives.
 //!
 //! A message leaves when its sender has copied it. It arrives as an interrupt of a CPU, enters its channel, and the
 //! interrupt's handler wakes the readers. Times are ns since the run began.

@@ -28,7 +28,7 @@ impl Links {
     /// host's costs, and no idle states.
     ///
     /// # Errors
-    /// For a number of CPUs that no topology has, and for CPUs that take turns: no other machine is simulated beside such.
+    /// For a number of CPUs that no topology has.
     pub fn of(host: &Machine, workload: &mut Built) -> Result<Links> {
         let decls = std::mem::take(&mut workload.remotes);
         let one = |(n, decl): (usize, RemoteDecl)| {

@@ -1,14 +1,21 @@
 //! The boot: machines of all sizes, their domains, tables and errors.
 
 use crate::again::{machine, works};
-use std::time::Instant;
+
+/// CPU time of this process, ms: what a boot takes, however busy the computer is.
+fn cpu_time_ms() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock is there on every Linux, and `time` is written during the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
 
 /// The milliseconds of a boot, and the domains of CPU 0.
-fn booted(test: &str, nodes: u32, cores: u32, threads: u32) -> Option<(u128, Vec<String>)> {
+fn booted(test: &str, nodes: u32, cores: u32, threads: u32) -> Option<(i64, Vec<String>)> {
     let mut said = works(test, Vec::new(), |mut image| {
-        let began = Instant::now();
+        let began = cpu_time_ms();
         image.boot(machine(nodes, cores, threads)).unwrap();
-        println!("= {}", began.elapsed().as_millis());
+        println!("= {}", cpu_time_ms() - began);
         image.domains(0).lines().for_each(|l| println!("= {l}"));
     })?;
     Some((said.remove(0).parse().unwrap(), said))
